@@ -15,7 +15,10 @@ import runpy
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.partition.report import CommReport
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -286,7 +289,7 @@ def _report(options: argparse.Namespace, path: str, function: str, programs: lis
     return 0
 
 
-def _print(report: Any) -> None:
+def _print(report: CommReport) -> None:
     if not sys.stdout.isatty():
         print(report)
         return

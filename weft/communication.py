@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import walk_eqns
@@ -17,6 +17,11 @@ from weft.partition.report import CommReport, report
 from weft.partition.stages import Stages
 from weft.runtime.gpus import hardware_of
 from weft.sharding.named import NamedSharding
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import ClosedJaxpr
+    from weft.driver.program import Program
+    from weft.driver.program_stages import ProgramStages
 
 __all__ = ["CommReport", "HardwareModel", "comm"]
 
@@ -55,8 +60,8 @@ def comm(
 
 
 def program_report(
-    program: Any,
-    stages: Any,
+    program: Program,
+    stages: ProgramStages,
     hardware: str | HardwareModel | None = None,
     compile: bool = False,
     names: Sequence[str] = (),
@@ -81,7 +86,7 @@ def program_report(
     )
 
 
-def _padded_constraints(closed: Any) -> list[str]:
+def _padded_constraints(closed: ClosedJaxpr) -> list[str]:
     """The constraints whose axes do not divide a dimension, whose parts are therefore padded."""
     notes = []
     for eqn in walk_eqns(closed):

@@ -1,6 +1,8 @@
 """Dtypes: predicates, promotion, `float0`."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes as _dtypes
 from weft.core.dtypes import (
@@ -12,6 +14,9 @@ from weft.core.dtypes import (
 )
 from weft.core.namespace import seal
 from weft.core.trace import typeof
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 __all__ = [
     "TypePromotionError",
@@ -79,7 +84,7 @@ def itemsize_bits(dtype: Any) -> int:
     return dtype.itemsize * 8
 
 
-def scalar_type_of(x: Any) -> type:
+def scalar_type_of(x: ArrayLike) -> type:
     """The Python type of a value's elements: bool, int, float or complex.
 
     >>> import weft

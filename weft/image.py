@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,10 @@ import weft.numpy as wnp
 from weft import lax
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
+
+if TYPE_CHECKING:
+    from weft.ops.precision import Precision
+    from weft.typing import ArrayLike
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
@@ -111,7 +115,7 @@ def _weights(
 
 def _resampled(
     x: Any, shape: Sequence[int], dims: Sequence[int], scales: Sequence, translations: Sequence,
-    method: ResizeMethod, antialias: bool, precision: Any,
+    method: ResizeMethod, antialias: bool, precision: Precision,
 ) -> Any:  # fmt: skip
     """The image with its dimensions multiplied by matrices of weights, one after the other."""
     for d, scale, translation in zip(dims, scales, translations, strict=True):
@@ -129,7 +133,7 @@ def _nearest(x: Any, shape: Sequence[int], dims: Sequence[int]) -> Any:
     return x
 
 
-def _checked(name: str, image: Any, shape: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
+def _checked(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     x = wnp.asarray(image)
     shape = tuple(int(s) for s in shape)
     if len(shape) != x.ndim:

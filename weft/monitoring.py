@@ -10,7 +10,6 @@ program may tell of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from weft.core.events import DURATIONS, EVENTS, SCALARS, SPANS, tell
 from weft.core.namespace import seal
@@ -185,7 +184,7 @@ def clear_event_listeners() -> None:
         listeners.clear()
 
 
-def _remove(listeners: list[Callable[..., None]], callback: Any) -> None:
+def _remove(listeners: list[Callable[..., None]], callback: Callable) -> None:
     if callback not in listeners:
         raise ValueError(f"{callback!r} is no listener of this kind; register it first")
     listeners.remove(callback)

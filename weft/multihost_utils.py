@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from weft.sharding.mesh import Mesh
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec as P
 
+if TYPE_CHECKING:
+    from weft.sharding.spec import PartitionSpec
+    from weft.typing import ArrayLike
+
 __all__ = [
     "assert_equal",
     "broadcast_one_to_all",
@@ -35,7 +39,7 @@ __all__ = [
 ]
 
 
-def _each(function: Callable, tree: Any) -> Any:
+def _each(function: Callable, tree: ArrayLike | dict) -> Any:
     leaves, structure = flatten(tree)
     return structure.unflatten([function(x) for x in leaves])
 
@@ -133,7 +137,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     return _each(partial(_gathered, tiled=tiled), in_tree)
 
 
-def _gathered(x: Any, tiled: bool) -> np.ndarray:
+def _gathered(x: ArrayLike, tiled: bool) -> np.ndarray:
     if isinstance(x, Array) and not x.is_fully_addressable:
         whole = NamedSharding(x.sharding.mesh, P())
         return np.asarray(jit(lambda v: v, out_shardings=whole)(x))
@@ -148,7 +152,9 @@ def _gathered(x: Any, tiled: bool) -> np.ndarray:
     return stacked.reshape(-1, *value.shape[1:]) if tiled else stacked
 
 
-def _paired(what: str, tree: Any, mesh: Any, pspecs: Any, function: Callable) -> Any:
+def _paired(
+    what: str, tree: ArrayLike | dict, mesh: Mesh, pspecs: dict | PartitionSpec, function: Callable
+) -> Any:
     leaves, structure = flatten(tree)
     specs = broadcast_prefix(pspecs, structure, what, lambda s: s is None or isinstance(s, P))
     return structure.unflatten(

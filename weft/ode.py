@@ -85,7 +85,7 @@ def odeint(
     return weft.vmap(unravel)(out)
 
 
-def _combined(weights: Any, ks: list) -> Any:
+def _combined(weights: tuple, ks: list) -> Any:
     return sum(w * k for w, k in zip(weights, ks, strict=False) if w)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.namespace import seal
 from weft.core.ref import AbstractRef
@@ -13,6 +13,9 @@ from weft.refs.api import addupdate as _addupdate
 from weft.refs.api import load as _load
 from weft.refs.api import store as _store
 from weft.refs.api import swap as _swap
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 __all__ = [
     "AbstractRef",
@@ -60,7 +63,7 @@ def swap(ref: Any, idx: Any, value: Any) -> Any:
     return _swap(ref, ... if idx is None else idx, value)
 
 
-def addupdate(ref: Any, idx: Any, x: Any) -> None:
+def addupdate(ref: Any, idx: Any, x: ArrayLike) -> None:
     """Adds to a ref at an index in one op; where indices repeat, each addition counts.
 
     >>> import weft

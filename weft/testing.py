@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from weft.core.namespace import seal
 from weft.core.tree import flatten, tree_map
 from weft.partition.collect import KINDS
 from weft.partition.report import format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 __all__ = ["assert_comm", "check_grads", "check_jvp", "check_vjp"]
 
@@ -169,13 +172,13 @@ class _Differences:
     ) -> None:
         rng = np.random.default_rng(0)
 
-        def normal(x: Any) -> Any:
+        def normal(x: np.ndarray) -> Any:
             drawn = rng.standard_normal(x.shape)
             if np.iscomplexobj(x):
                 drawn = drawn + 1j * rng.standard_normal(x.shape)
             return drawn.astype(x.dtype)
 
-        def direction(tree: Any) -> Any:
+        def direction(tree: tuple | np.ndarray) -> Any:
             return tree_map(normal, tree)
 
         self.tolerances = {"atol": _by_dtype("atol", atol), "rtol": _by_dtype("rtol", rtol)}
@@ -208,14 +211,14 @@ class _Differences:
         value, pull = f_vjp(*self.primals)
         self._check(value, _dot(pull(self.cotangents), self.tangents), err_msg)
 
-    def _check(self, value: Any, slope: float, err_msg: str) -> None:
+    def _check(self, value: ArrayLike | tuple, slope: float, err_msg: str) -> None:
         for got, want in zip(flatten(value)[0], flatten(self.value)[0], strict=True):
             near = self._tolerances(want.dtype)
             np.testing.assert_allclose(np.asarray(got), want, err_msg=f"{err_msg} (value)", **near)
         near = self._tolerances(flatten(self.primals)[0][0].dtype)
         np.testing.assert_allclose(slope, self.expected, err_msg=err_msg, equal_nan=False, **near)
 
-    def _tolerances(self, dtype: Any) -> dict[str, Any]:
+    def _tolerances(self, dtype: np.dtype) -> dict[str, Any]:
         return {
             name: given.get(dtype, DEFAULT_TOLERANCE) if isinstance(given, dict) else given
             for name, given in self.tolerances.items()
@@ -240,7 +243,7 @@ def _host(tree: Any) -> Any:
     return tree_map(lambda x: np.asarray(x), tree)
 
 
-def _dot(a: Any, b: Any) -> float:
+def _dot(a: ArrayLike | tuple, b: Any) -> float:
     """Return the real part of the product of cotangents and tangents."""
     return sum(
         float(np.sum(np.asarray(x, np.complex128) * np.asarray(y, np.complex128)).real)

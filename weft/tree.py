@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft._xla import pytree
@@ -104,7 +104,9 @@ def first_difference(prefix: Any, full: Any, is_leaf: Any = None) -> str | None:
     return _difference((), prefix, full, is_leaf)
 
 
-def _difference(path: tuple, prefix: Any, full: Any, is_leaf: Any) -> str | None:
+def _difference(
+    path: tuple, prefix: Sequence | dict | int, full: dict | int | list, is_leaf: Any
+) -> str | None:
     if _flatten(prefix, is_leaf)[1] == _LEAF:
         return None
     at = f"at {key_path(path)}" if path else "at the root"

@@ -104,7 +104,7 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable, Hashable]:
     return _one_level(pytree.flatten_one_level_with_keys, tree)
 
 
-def _one_level(flatten: Callable, tree: Any) -> tuple[Iterable, Hashable]:
+def _one_level(flatten: Callable, tree: dict | int) -> tuple[Iterable, Hashable]:
     result = flatten(tree)
     if result is None:
         raise ValueError(f"a value of type {type(tree).__name__} is a leaf and has no children")

@@ -131,7 +131,7 @@ def make_client(
     distributed_client: Any = None,
     node_id: int = 0,
     num_nodes: int = 1,
-    visible_devices: Any = None,
+    visible_devices: str | None = None,
     partition_index: int | None = None,
 ) -> _jax.Client:
     """The client of this machine's GPUs; XLA_CLIENT_MEM_FRACTION and others shape its memory."""

@@ -6,11 +6,16 @@ A layout is (major_to_minor, tiling or None, bits of elements of less than a byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from jaxlib import _hlo
 
 from weft._xla.mlir import ir
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.sharding.layout import Layout
 
 
 def _fields(pjrt_layout: Any) -> tuple:
@@ -19,12 +24,12 @@ def _fields(pjrt_layout: Any) -> tuple:
     return tuple(layout.minor_to_major())[::-1], tiles or None, layout.element_size_in_bits()
 
 
-def of_array(array: Any) -> tuple:
+def of_array(array: Array) -> tuple:
     """The layout of each of the array's parts."""
     return _fields(array._pjrt_layout)
 
 
-def is_laid_out(array: Any) -> bool:
+def is_laid_out(array: Array) -> bool:
     """Whether the array lies otherwise than row by row."""
     order, tiling, _ = of_array(array)
     return tiling is not None or order != tuple(range(len(order)))
@@ -52,14 +57,14 @@ class ArgumentLayout:
 
     __slots__ = ("_made", "layout")
 
-    def __init__(self, own: Any, layout: tuple) -> None:
+    def __init__(self, own: Layout, layout: tuple) -> None:
         self.layout, self._made = own, _xla_layout(layout)
 
-    def _to_xla_layout(self, dtype: Any) -> Any:
+    def _to_xla_layout(self, dtype: np.dtype) -> Any:
         return self._made
 
 
-def set_modes(module: Any, ins: Sequence[str | None], outs: Sequence[str | None]) -> None:
+def set_modes(module: ir.Module, ins: Sequence[str | None], outs: Sequence[str | None]) -> None:
     """Asks for layouts of the module's arguments and results; None leaves one as it is."""
     main = next(
         o.operation

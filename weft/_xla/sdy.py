@@ -11,18 +11,18 @@ from jaxlib.mlir._mlir_libs import _sdy
 AxisRef = tuple[str, int, int | None]
 
 
-def mesh_axes(mesh: Any) -> dict[str, int]:
+def mesh_axes(mesh: ir.Attribute) -> dict[str, int]:
     """Axis names and sizes of a MeshAttr, major first."""
     axes = (_sdy.MeshAxisAttr(a) for a in _sdy.MeshAttr(mesh).axes)
     return {a.name: a.size for a in axes}
 
 
-def mesh_device_ids(mesh: Any) -> list[int]:
+def mesh_device_ids(mesh: ir.Attribute) -> list[int]:
     """Device ids of a MeshAttr; empty when they are 0, 1, 2, …."""
     return list(_sdy.MeshAttr(mesh).device_ids)
 
 
-def axis_ref(axis: Any) -> AxisRef:
+def axis_ref(axis: ir.Attribute) -> AxisRef:
     """(name, pre-size, size) of an AxisRefAttr; size None for a whole axis."""
     ref = _sdy.AxisRefAttr(axis)
     info = ref.sub_axis_info
@@ -32,22 +32,22 @@ def axis_ref(axis: Any) -> AxisRef:
     return ref.name, piece.pre_size, piece.size
 
 
-def dim_axes(dim: Any) -> list[AxisRef]:
+def dim_axes(dim: ir.Attribute) -> list[AxisRef]:
     """The axes of one DimensionShardingAttr."""
     return [axis_ref(a) for a in _sdy.DimensionShardingAttr(dim).axes]
 
 
-def dims_of(sharding: Any) -> list[list[AxisRef]]:
+def dims_of(sharding: ir.Attribute) -> list[list[AxisRef]]:
     """The axes of each dimension of a TensorShardingAttr."""
     return [dim_axes(d) for d in _sdy.TensorShardingAttr(sharding).dimension_shardings]
 
 
-def unreduced_of(sharding: Any) -> list[AxisRef]:
+def unreduced_of(sharding: ir.Attribute) -> list[AxisRef]:
     """The unreduced axes of a TensorShardingAttr."""
     return [axis_ref(a) for a in _sdy.TensorShardingAttr(sharding).unreduced_axes]
 
 
-def argument_sharding(function: Any, number: int) -> Any:
+def argument_sharding(function: ir.Operation, number: int) -> Any:
     """The sharding on an argument of a func.func operation, or None."""
     if "arg_attrs" not in function.attributes:
         return None
@@ -55,31 +55,31 @@ def argument_sharding(function: Any, number: int) -> Any:
     return entries.get("sdy.sharding")
 
 
-def per_value(attribute: Any) -> list[Any]:
+def per_value(attribute: ir.Attribute) -> list[Any]:
     """The shardings of a TensorShardingPerValueAttr, one a value."""
     return list(_sdy.TensorShardingPerValueAttr(attribute).shardings)
 
 
-def for_values(*shardings: Any) -> Any:
+def for_values(*shardings: ir.Attribute) -> Any:
     """The attribute that gives an operation's results these shardings, from their attributes."""
     texts = (str(s).removeprefix("#sdy.sharding") for s in shardings)
     text = f"#sdy.sharding_per_value<[{', '.join(texts)}]>"
     return ir.Attribute.parse(text, shardings[0].context)
 
 
-def target_of(op: Any) -> Any:
+def target_of(op: ir.Operation) -> Any:
     """The sharding that one of Shardy's collectives, reshards or constraints asks for."""
     short = op.name in ("sdy.reshard", "sdy.sharding_constraint")
     return op.attributes["sharding" if short else "out_sharding"]
 
 
-def axis_refs(attribute: Any) -> list[AxisRef]:
+def axis_refs(attribute: ir.Attribute) -> list[AxisRef]:
     """The axes of an axis-ref list, which has no class in the bindings (jaxlib 0.10.2)."""
     found = re.findall(r'"([^"]+)"(?::\((\d+)\)(\d+))?', str(attribute))
     return [(name, int(pre or 1), int(size) if size else None) for name, pre, size in found]
 
 
-def manual_axes(attribute: Any) -> list[str]:
+def manual_axes(attribute: ir.Attribute) -> list[str]:
     """The names in a ManualAxesAttr."""
     axes = _sdy.ManualAxesAttr(attribute)
     return [axes[i] for i in range(len(axes))]
@@ -107,16 +107,16 @@ class ShardingRule(NamedTuple):
         ]
 
 
-def is_custom(attribute: Any) -> bool:
+def is_custom(attribute: ir.Attribute) -> bool:
     """Whether a user wrote an OpShardingRuleAttr; others are Shardy's own."""
     return _sdy.OpShardingRuleAttr(attribute).is_custom
 
 
-def sharding_rule(attribute: Any) -> ShardingRule:
+def sharding_rule(attribute: ir.Attribute) -> ShardingRule:
     """The contents of an OpShardingRuleAttr."""
     rule = _sdy.OpShardingRuleAttr(attribute)
 
-    def mappings(tensors: Any) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    def mappings(tensors: list) -> tuple[tuple[tuple[int, ...], ...], ...]:
         return tuple(
             tuple(
                 tuple(_sdy.DimMappingAttr(d).factor_indices)

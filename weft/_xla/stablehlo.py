@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxlib.mlir._mlir_libs import _stablehlo
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
 
 
 class DotDimensions(NamedTuple):
@@ -16,7 +19,7 @@ class DotDimensions(NamedTuple):
     rhs_contract: tuple[int, ...]
 
 
-def dot_dimensions(attribute: Any) -> DotDimensions:
+def dot_dimensions(attribute: ir.Attribute) -> DotDimensions:
     d = _stablehlo.DotDimensionNumbers(attribute)
     return DotDimensions(
         tuple(d.lhs_batching_dimensions),
@@ -37,7 +40,7 @@ class GatherDimensions(NamedTuple):
     index_vector_dim: int
 
 
-def gather_dimensions(attribute: Any) -> GatherDimensions:
+def gather_dimensions(attribute: ir.Attribute) -> GatherDimensions:
     d = _stablehlo.GatherDimensionNumbers(attribute)
     return GatherDimensions(
         tuple(d.offset_dims),
@@ -69,7 +72,7 @@ class ScatterDimensions(NamedTuple):
     index_vector_dim: int
 
 
-def scatter_dimensions(attribute: Any) -> ScatterDimensions:
+def scatter_dimensions(attribute: ir.Attribute) -> ScatterDimensions:
     d = _stablehlo.ScatterDimensionNumbers(attribute)
     return ScatterDimensions(
         tuple(d.update_window_dims),
@@ -100,7 +103,7 @@ class ConvDimensions(NamedTuple):
     out_spatial: tuple[int, ...]
 
 
-def conv_dimensions(attribute: Any) -> ConvDimensions:
+def conv_dimensions(attribute: ir.Attribute) -> ConvDimensions:
     d = _stablehlo.ConvDimensionNumbers(attribute)
     return ConvDimensions(
         d.input_batch_dimension,

@@ -7,7 +7,7 @@ have one backward pass, so that its second run is a single dispatch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.jvp import cotangent_aval
 from weft.autodiff.transpose import backward_pass
@@ -20,6 +20,10 @@ from weft.core.trace import EVAL
 from weft.core.undefined import UndefinedPrimal, Unwanted
 from weft.driver.jit import jit
 from weft.sharding.placement import moves_between_devices
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.jaxpr import Eqn
 
 LARGEST = 64
 """Longer programs run op by op: compiling them as a whole would take long."""
@@ -69,7 +73,7 @@ def _run(
     return backward_pass(jaxpr, residuals, args, cts, refs)
 
 
-def one_like(aval: Any) -> Any:
+def one_like(aval: ShapedArray) -> Any:
     """The cotangent 1 of a value of this type."""
     return match_type(aval.dtype.type(1), cotangent_aval(aval))
 
@@ -118,7 +122,7 @@ def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
     return run
 
 
-def _stands_alone(eqn: Any) -> bool:
+def _stands_alone(eqn: Eqn) -> bool:
     """Whether an equation changes devices, or has options of the compiler for itself."""
     if eqn.params.get("options"):
         return True

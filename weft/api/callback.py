@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import string
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,13 @@ from weft.runtime.device_put import device_put
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.runtime.host_calls import finish_before_exit, reporting, variants
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.runtime.backend import Device
+    from weft.sharding.physical import SingleDeviceSharding
+    from weft.typing import ArrayLike
+
 VMAP_METHODS = (
     "sequential",
     "sequential_unrolled",
@@ -50,18 +57,18 @@ VMAP_METHODS = (
 _FALLS_SILENT = (DEBUG, ORDERED_DEBUG)
 
 
-def _abstract(*avals: Any, out_avals: tuple, **params: Any) -> list:
+def _abstract(*avals: ShapedArray, out_avals: tuple, **params: Any) -> list:
     """Mark the results of a callback as varying along the axes of its operands."""
     varying: frozenset = frozenset().union(*(a.mat.varying for a in avals))
     return [a.update(mat=Mat(varying)) for a in out_avals] if varying else list(out_avals)
 
 
-def _gathered(x: Any) -> Any:
+def _gathered(x: ArrayLike) -> Any:
     """An operand of an eager call: on one device, as in a program."""
     return np.asarray(x) if isinstance(x, ArrayImpl) and x.sharding.num_devices > 1 else x
 
 
-def _impl(*args: Any, callback: HostFunction, out_avals: tuple, **params: Any) -> list:
+def _impl(*args: ArrayLike, callback: HostFunction, out_avals: tuple, **params: Any) -> list:
     function = checked(callback, out_avals) if out_avals else callback
     try:
         outs = function(*map(_gathered, args))
@@ -71,7 +78,7 @@ def _impl(*args: Any, callback: HostFunction, out_avals: tuple, **params: Any) -
     return [device_put(o) for o in outs] if out_avals else []
 
 
-def _jvp(primals: Any, tangents: Any, *, effect: Effect | None, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, effect: Effect | None, **params: Any) -> tuple:
     if effect in _FALLS_SILENT:
         return callback_p.bind(*primals, effect=effect, **params), []
     name = params["callback"].__name__
@@ -86,7 +93,7 @@ def _transpose(cts: Any, *args: Any, **params: Any) -> list:
     return [None] * len(args)
 
 
-def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, **params: Any) -> tuple:
     effect, method = params["effect"], params["vmap_method"]
     outs = params["out_avals"]
     if effect is ORDERED_IO:
@@ -142,14 +149,14 @@ def _unrolled(axis: AxisData, args: list, batched: list[bool], params: dict) -> 
 
 
 def _lower(
-    ctx: Any,
-    *operands: Any,
+    ctx: RuleContext,
+    *operands: ir.Value,
     callback: HostFunction,
     out_avals: tuple,
     effect: Effect | None,
     vmap_method: str | None,
     partitioned: bool,
-    device: Any = None,
+    device: Device | None = None,
 ) -> list:
     module = ctx.module
     what = f"{callback.what} of {callback.__name__} at {ctx.eqn.source}"
@@ -202,7 +209,7 @@ def _passing_token(function: Callable) -> Callable:
     return lambda token, *args: (token, *function(*args))
 
 
-def _layouts(ctx: Any, avals: Sequence[Any]) -> Any:
+def _layouts(ctx: RuleContext, avals: Sequence[Any]) -> Any:
     """Row-major layouts, which NumPy reads and writes."""
     ranks = [0 if a is None else _rank(a) for a in avals]
     entries = []
@@ -213,7 +220,7 @@ def _layouts(ctx: Any, avals: Sequence[Any]) -> Any:
     return ctx.attr(f"[{', '.join(entries)}]")
 
 
-def _rank(aval: Any) -> int:
+def _rank(aval: ShapedArray) -> int:
     extra = len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0
     return aval.ndim + extra
 
@@ -339,7 +346,7 @@ def _call(
     kwargs: dict,
     effect: Effect | None,
     vmap_method: str | None,
-    sharding: Any,
+    sharding: SingleDeviceSharding | None,
 ) -> Any:
     device = device_of(who, sharding)
     avals, tree = _result_avals(who, result_shape_dtypes)

@@ -7,8 +7,12 @@ kept in another memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.primitive import Primitive
 
 Policy = Callable[..., Any]
 
@@ -32,12 +36,12 @@ class Offload:
         return f"Offload(src={self.src!r}, dst={self.dst!r})"
 
 
-def everything_saveable(prim: Any, *_: Any, **params: Any) -> bool:
+def everything_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
     """Keeps everything: as without checkpoint."""
     return True
 
 
-def nothing_saveable(prim: Any, *_: Any, **params: Any) -> bool:
+def nothing_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
     """Keeps the inputs only; the default."""
     return False
 
@@ -45,12 +49,12 @@ def nothing_saveable(prim: Any, *_: Any, **params: Any) -> bool:
 _PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot_general"))
 
 
-def dots_saveable(prim: Any, *_: Any, **params: Any) -> bool:
+def dots_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
     """Keeps matrix products and convolutions."""
     return prim.name in _PRODUCTS
 
 
-def dots_with_no_batch_dims_saveable(prim: Any, *_: Any, **params: Any) -> bool:
+def dots_with_no_batch_dims_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
     """Keeps matrix products without batch dimensions, such as those with weights."""
     if prim.name != "dot_general":
         return False
@@ -67,7 +71,7 @@ class _Names:
 
     __slots__ = ("key", "names", "other", "rest")
 
-    def __init__(self, names: frozenset, other: Any, rest: bool | str) -> None:
+    def __init__(self, names: frozenset, other: dict, rest: bool | str) -> None:
         self.names = names
         self.other = other  # Offload by name
         self.rest = rest  # whether to keep what has another name, or, with `rest`, no name
@@ -93,7 +97,7 @@ class _Names:
         return f"policy by name {sorted(self.names) or sorted(self.other)}"
 
 
-def _check_names(who: str, names: Any) -> frozenset:
+def _check_names(who: str, names: Sequence) -> frozenset:
     for n in names:
         if not isinstance(n, str):
             raise TypeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.custom_common import SymbolicZero, zero_from_primal
 from weft.api.custom_jvp import custom_jvp, custom_jvp_p
@@ -17,6 +17,10 @@ from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
 from weft.core.undefined import is_undefined
+
+if TYPE_CHECKING:
+    from weft.core.undefined import UndefinedPrimal
+    from weft.typing import ArrayLike
 
 
 @api_boundary
@@ -37,7 +41,7 @@ def custom_gradient(fun: Callable) -> Callable:
     if not callable(fun):
         raise TypeError(f"custom_gradient: expected a function, got {type(fun).__name__}")
 
-    def split(result: Any) -> tuple:
+    def split(result: tuple) -> tuple:
         if not (isinstance(result, tuple | list) and len(result) == 2 and callable(result[1])):
             raise TypeError(
                 "custom_gradient: the function must return a pair (output, vjp function), got "
@@ -61,7 +65,7 @@ def custom_gradient(fun: Callable) -> Callable:
             traced[:] = [jaxpr, rule_out.tree]
             return out, consts
 
-        def bwd(consts: list, ct: Any) -> tuple:
+        def bwd(consts: list, ct: ArrayLike) -> tuple:
             jaxpr, tree = traced
             result = tree.unflatten(eval_jaxpr(jaxpr, consts, *flatten(ct)[0]))
             return result if isinstance(result, tuple) else (result,)
@@ -85,12 +89,12 @@ def _parts(args: Sequence[Any], counts: tuple) -> tuple[Any, Any, Any, Any]:
     return args[:a], args[a:b], args[b:c], args[c:]
 
 
-def _linear_impl(*args: Any, fun: ClosedJaxpr, transpose: ClosedJaxpr, counts: tuple) -> list:
+def _linear_impl(*args: ArrayLike, fun: ClosedJaxpr, transpose: ClosedJaxpr, counts: tuple) -> list:
     consts, _, residuals, linear = _parts(args, counts)
     return eval_closed(fun, *consts, *residuals, *linear)
 
 
-def _linear_jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
+def _linear_jvp(primals: list, tangents: list, *, counts: tuple, **params: Any) -> tuple:
     n = sum(counts)
     if any(t is not None for t in tangents[:n]):
         raise TypeError(
@@ -103,7 +107,11 @@ def _linear_jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) ->
 
 
 def _linear_transpose(
-    cts: Any, *args: Any, fun: ClosedJaxpr, transpose: ClosedJaxpr, counts: tuple
+    cts: list,
+    *args: float | UndefinedPrimal,
+    fun: ClosedJaxpr,
+    transpose: ClosedJaxpr,
+    counts: tuple,
 ) -> list:
     consts, t_consts, residuals, linear = _parts(args, counts)
     given = filled_cotangents(fun.out_avals, cts)
@@ -123,8 +131,8 @@ def _linear_transpose(
 
 def _linear_batch(
     axis: AxisData,
-    args: Any,
-    dims: Any,
+    args: list,
+    dims: list,
     *,
     fun: ClosedJaxpr,
     transpose: ClosedJaxpr,

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,11 @@ from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten, tree_map
 from weft.ops.elementwise_api import convert
 from weft.runtime.device_put import put_host
+
+if TYPE_CHECKING:
+    from weft.core.ref import AbstractRef
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
 
 
 def call_primitive(name: str, **rules: Any) -> Primitive:
@@ -62,8 +67,8 @@ def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) 
 
     def batch(
         axis: AxisData,
-        args: Any,
-        dims: Any,
+        args: list,
+        dims: list,
         *,
         call: Any,
         jaxpr: ClosedJaxpr | None,
@@ -105,7 +110,7 @@ class BatchedCall:
     __slots__ = ("axis", "call", "dims", "name", "out_dims", "owner", "traces")
 
     def __init__(
-        self, call: Any, axis: AxisData, dims: Sequence[Any], out_dims: Any = None
+        self, call: Any, axis: AxisData, dims: Sequence[Any], out_dims: list | None = None
     ) -> None:
         self.call = call
         self.name = call.name
@@ -115,7 +120,7 @@ class BatchedCall:
         self.out_dims = out_dims  # known from the start where the call has a jaxpr
         self.traces = None
 
-    def fun(self, *vals: Any) -> list:
+    def fun(self, *vals: ArrayLike) -> list:
         outs, dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
         outs, self.out_dims = batch_results(outs, dims, self.axis)
         return outs
@@ -161,14 +166,14 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     dtype([('float0', 'V')])
     """
 
-    def zero(x: Any) -> Any:
+    def zero(x: ArrayLike) -> Any:
         symbolic = SymbolicZero(tangent_aval(typeof(x)))
         return symbolic if symbolic_zeros else symbolic.instantiate()
 
     return tree_map(zero, val)
 
 
-def instantiate(aval: Any) -> Any:
+def instantiate(aval: ShapedArray | AbstractRef) -> Any:
     return SymbolicZero(aval).instantiate()
 
 
@@ -257,7 +262,7 @@ class FlatCall:
 
     __slots__ = ("in_tree", "name", "out_tree", "owner", "static", "traces")
 
-    def __init__(self, owner: FunctionWithRules, in_tree: Any, static: tuple) -> None:
+    def __init__(self, owner: FunctionWithRules, in_tree: PyTreeDef, static: tuple) -> None:
         self.owner: Any = owner
         self.name = owner._signature.name
         self.in_tree = in_tree
@@ -265,7 +270,7 @@ class FlatCall:
         self.traces = owner._traces
         self.out_tree: Any = None
 
-    def fun(self, *leaves: Any) -> list:
+    def fun(self, *leaves: ArrayLike) -> list:
         owner = self.owner
         args = owner._signature.join(self.in_tree.unflatten(leaves), self.static)
         outs, self.out_tree = flatten(owner.fun(*args))
@@ -330,7 +335,7 @@ class Traced:
 
     __slots__ = ("consts", "jaxpr", "out_tree")
 
-    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: Any) -> None:
+    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: PyTreeDef | None) -> None:
         self.jaxpr = jaxpr
         self.consts = consts
         self.out_tree = out_tree
@@ -374,7 +379,7 @@ def tracing_rules(owner: Any) -> Iterator[None]:
         owner._tracing_rules = False
 
 
-def closes_over_tracers(fun: Any) -> bool:
+def closes_over_tracers(fun: Callable) -> bool:
     """Whether a function's own closure, or arguments bound to it, hold tracers."""
     values = [getattr(fun, "args", ()), getattr(fun, "keywords", {}) or {}]
     for cell in getattr(fun, "__closure__", None) or ():
@@ -388,7 +393,9 @@ def closes_over_tracers(fun: Any) -> bool:
         return any(isinstance(x, Tracer) for x in values)
 
 
-def fitted(value: Any, want: Any, got: Any, varies: Callable[[str], str]) -> Any:
+def fitted(
+    value: ArrayLike, want: ShapedArray, got: ShapedArray, varies: Callable[[str], str]
+) -> Any:
     """Convert a rule's result, which passed `check_type`, to exactly the type wanted.
 
     varies(axes): what to say if it differs along mesh axes where it has to be equal.
@@ -406,7 +413,12 @@ def fitted(value: Any, want: Any, got: Any, varies: Callable[[str], str]) -> Any
 
 
 def check_type(
-    who: str, what: str, want: Any, got: Any, name: str, error: type[Exception] = TypeError
+    who: str,
+    what: str,
+    want: ShapedArray,
+    got: ShapedArray,
+    name: str,
+    error: type[Exception] = TypeError,
 ) -> None:
     """Raises if a rule's tangent or cotangent has not the type it must have."""
     if not (isinstance(want, ShapedArray) and isinstance(got, ShapedArray)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.custom_common import (
     BatchedCall,
@@ -28,6 +28,9 @@ from weft.core.masks import pick
 from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in, tree_map
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 # The op. It takes `call`, which knows the function and its rule on flat arguments. Recorded, it has
 # a jaxpr of the function too, and in front of its operands what the function closes over.
@@ -126,7 +129,7 @@ class BatchedJVP(BatchedCall):
         t_dims = [d for d, t in zip(self.dims[n:], tangents, strict=True) if t is not None]
         given: list[bool] = []
 
-        def flat(*xs: Any) -> list:
+        def flat(*xs: ArrayLike) -> list:
             rest = iter(xs[n + m :])
             ts = [None if t is None else next(rest) for t in tangents]
             outs, out_ts = self.call.rule(xs[:n], xs[n : n + m], ts)
@@ -152,7 +155,12 @@ class BatchedJVP(BatchedCall):
 
 
 def _jvp(
-    primals: Any, tangents: Any, *, call: Any, jaxpr: ClosedJaxpr | None, num_consts: int
+    primals: list,
+    tangents: list,
+    *,
+    call: BatchedJVP | Call,
+    jaxpr: ClosedJaxpr | None,
+    num_consts: int,
 ) -> tuple:
     if any(t is not None for t in tangents[:num_consts]):
         raise TypeError(closed_over_text("custom_jvp", call.name))
@@ -275,7 +283,7 @@ class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         if self._signature.nondiff:
             raise TypeError("defjvps does not take nondiff_argnums; use defjvp")
 
-        def is_zero(tangent: Any) -> bool:
+        def is_zero(tangent: ArrayLike) -> bool:
             return all(t.__class__ is SymbolicZero for t in flatten(tangent)[0])
 
         def rule(primals: tuple, tangents: tuple) -> tuple:

@@ -8,7 +8,7 @@ pass runs. Where a program is recorded or batched, the call becomes one on the a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.custom_jvp import custom_jvp_p
 from weft.api.custom_vjp import custom_vjp_linear_p, custom_vjp_p
@@ -20,6 +20,9 @@ from weft.core.jaxpr import ClosedJaxpr, eval_closed, open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
 from weft.core.state import state
 from weft.core.trace import EVAL, StagingTrace, trace_to_jaxpr
+
+if TYPE_CHECKING:
+    from weft.core.primitive import Primitive
 
 
 class CallOnValues:
@@ -93,7 +96,7 @@ def _sum(ct: Any, other: Any) -> Any:
     return add_any(ct, other)
 
 
-def _call(prim: Any) -> Any:
+def _call(prim: Primitive) -> Any:
     """The rule of calls of which some operands are open refs."""
 
     def apply(args: Sequence[Any], **params: Any) -> list:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.custom_common import (
     BatchedCall,
@@ -34,12 +34,18 @@ from weft.core.tree import flatten, names_in
 from weft.core.undefined import is_undefined
 from weft.ops.reduce import reduce_sum
 
+if TYPE_CHECKING:
+    from weft.api.custom_refs import CallOnValues
+    from weft.core.ref import AbstractRef
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
 
-def _is_complex(aval: Any) -> bool:
+
+def _is_complex(aval: ShapedArray) -> bool:
     return isinstance(aval, ShapedArray) and dtypes.is_complex(aval.dtype)
 
 
-def _cast(got: Any, want: Any) -> Any:
+def _cast(got: ShapedArray, want: ShapedArray) -> Any:
     """The type `got` with the dtype of `want`, where both are of numbers."""
     if not all(isinstance(a, ShapedArray) and not dtypes.is_extended(a.dtype) for a in (got, want)):
         return got
@@ -65,7 +71,7 @@ class Call(FlatCall):
 
     __slots__ = ()
 
-    def forward(self, consts: Any, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
+    def forward(self, consts: Sequence, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
         owner = self.owner
         leaves: Sequence[Any] = numbers_as_arrays(primals)
         if owner._symbolic_zeros:
@@ -87,7 +93,7 @@ class Call(FlatCall):
         residuals, tree = flatten(result[1])
         return outs, residuals, (tree, out_tree)
 
-    def backward(self, context: Any, residuals: Sequence[Any], cts: list, primals: list) -> list:
+    def backward(self, context: tuple, residuals: Sequence[Any], cts: list, primals: list) -> list:
         """Cotangents of the flat arguments, None where zero; cts are None where zero.
 
         primals: the types of the flat arguments. context: the third result of `forward`.
@@ -102,7 +108,7 @@ class Call(FlatCall):
         result = owner.bwd(*self.static, tree.unflatten(residuals), out_tree.unflatten(given))
         return self._match(result, primals)
 
-    def _match(self, result: Any, primals: list) -> list:
+    def _match(self, result: tuple, primals: list) -> list:
         """The backward rule's result leaf by leaf; None stands for a whole argument's zeros."""
         who = f"the backward rule of {self.name}"
         children = self.in_tree.children()
@@ -123,7 +129,9 @@ class Call(FlatCall):
             for i, (ct, aval) in enumerate(zip(cts, primals, strict=True))
         ]
 
-    def _cotangent(self, who: str, i: int, ct: Any, aval: Any) -> Any:
+    def _cotangent(
+        self, who: str, i: int, ct: ArrayLike | None, aval: ShapedArray | AbstractRef
+    ) -> Any:
         if ct is None or ct.__class__ is SymbolicZero or not has_tangent(aval):
             return None
         want, got = cotangent_aval(aval), typeof(ct)
@@ -150,7 +158,7 @@ class Call(FlatCall):
         )
 
 
-def _prefixed(part: Any, tree: Any, what: str) -> list:
+def _prefixed(part: ArrayLike | None, tree: PyTreeDef, what: str) -> list:
     """Leaves of `part` in the places of the tree's; None and `SymbolicZero` stand for subtrees."""
     n = tree.num_leaves
     if part is None or part.__class__ is SymbolicZero:
@@ -205,12 +213,12 @@ class BatchedVJP(BatchedCall):
 
     __slots__ = ()
 
-    def forward(self, consts: Any, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
+    def forward(self, consts: Sequence, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
         consts = self.own(consts, primals)
         n = len(consts)
         known: list = []
 
-        def flat(*xs: Any) -> list:
+        def flat(*xs: ArrayLike) -> list:
             outs, residuals, context = self.call.forward(xs[:n], xs[n:], nonzero)
             known[:] = [len(outs), context, [typeof(o) for o in outs]]
             return [*outs, *residuals]
@@ -271,12 +279,17 @@ def _forward_mode(name: str) -> TypeError:
     )
 
 
-def _jvp(primals: Any, tangents: Any, *, call: Any, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, call: Call, **params: Any) -> tuple:
     raise _forward_mode(f"custom_vjp function {call.name}")
 
 
 def _linearize(
-    primals: Any, tangents: Any, *, call: Any, jaxpr: ClosedJaxpr | None, num_consts: int
+    primals: list,
+    tangents: list,
+    *,
+    call: CallOnValues | BatchedVJP | Call,
+    jaxpr: ClosedJaxpr | None,
+    num_consts: int,
 ) -> tuple:
     if any(t is not None for t in tangents[:num_consts]):
         raise TypeError(closed_over_text("custom_vjp", call.name))
@@ -308,9 +321,9 @@ class Context:
 
 
 def _linear_transpose(
-    cts: Any,
+    cts: list,
     *args: Any,
-    call: Any,
+    call: CallOnValues | BatchedVJP | Call,
     context: Context,
     primals: tuple,
     nonzero: tuple,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.custom_common import Signature, call_primitive, trace_call
 from weft.api.grad import vjp
@@ -21,13 +21,20 @@ from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.core.undefined import is_undefined
 
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.trace import StagingTrace
+    from weft.core.tree import PyTreeDef
+    from weft.core.undefined import UndefinedPrimal
+    from weft.typing import ArrayLike
+
 
 class Call:
     """One call of a custom_vmap function, on flat arguments."""
 
     __slots__ = ("in_tree", "name", "out_tree", "owner", "static", "traces")
 
-    def __init__(self, owner: custom_vmap, in_tree: Any) -> None:
+    def __init__(self, owner: custom_vmap, in_tree: PyTreeDef) -> None:
         self.owner = owner
         self.name = owner._signature.name
         self.in_tree = in_tree
@@ -35,7 +42,7 @@ class Call:
         self.traces = owner._traces
         self.out_tree: Any = None
 
-    def fun(self, *leaves: Any) -> list:
+    def fun(self, *leaves: ArrayLike) -> list:
         outs, self.out_tree = flatten(self.owner.fun(*self.in_tree.unflatten(leaves)))
         return outs
 
@@ -119,7 +126,7 @@ class DerivedCall:
     def spread(self, batched: Sequence[bool]) -> list[bool]:
         raise NotImplementedError
 
-    def fun(self, *args: Any) -> list:
+    def fun(self, *args: ArrayLike) -> list:
         return self.derive(self.body)(*args)
 
     def rule(self, size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list, list]:
@@ -134,7 +141,7 @@ class DerivedCall:
             outs, out_dims = batch_flat(self.fun, AxisData(None, size), full, dims)
             return to_front(outs, out_dims)
 
-        def whole(*xs: Any) -> list:
+        def whole(*xs: ArrayLike) -> list:
             outs, out_flags = self.call.rule(size, flags[lead:n], xs[lead:])
             return [o if f else _repeated(o, size) for o, f in zip(outs, out_flags, strict=True)]
 
@@ -148,13 +155,13 @@ class Pushed(DerivedCall):
     __slots__ = ("nonzero", "values")
 
     def __init__(
-        self, like: Any, body: Callable, lead: int, nonzero: Sequence[bool], values: bool
+        self, like: Call, body: Callable, lead: int, nonzero: Sequence[bool], values: bool
     ) -> None:
         super().__init__(like, body, (lead, len(nonzero)))
         self.nonzero, self.values = nonzero, values
 
     def derive(self, fun: Callable) -> Callable:
-        def pushed(*args: Any) -> list:
+        def pushed(*args: ArrayLike) -> list:
             n = self.num_args
             outs, tangents = push_inline(fun, args[:n], unpick(args[n:], self.nonzero))
             pairs = zip(outs, filled_tangents(outs, tangents), strict=True)
@@ -175,7 +182,12 @@ class Pulled(DerivedCall):
     __slots__ = ("nonzero", "wanted")
 
     def __init__(
-        self, like: Any, body: Callable, lead: int, nonzero: Sequence[bool], wanted: Sequence[bool]
+        self,
+        like: Call | Pulled | Pushed,
+        body: Callable,
+        lead: int,
+        nonzero: Sequence[bool],
+        wanted: Sequence[bool],
     ) -> None:
         super().__init__(like, body, (lead, len(nonzero)))
         self.nonzero, self.wanted = nonzero, wanted
@@ -199,21 +211,21 @@ class Pulled(DerivedCall):
         return flags + [True] * (len(batched) - self.num_args)
 
 
-def _example(aval: Any, batched: bool) -> Any:
+def _example(aval: ShapedArray, batched: bool) -> Any:
     return remove_dim(aval, 0) if batched else aval
 
 
-def _repeated(x: Any, size: int) -> Any:
+def _repeated(x: ArrayLike, size: int) -> Any:
     shape = typeof(x).shape
     return broadcast_in_dim(x, (size, *shape), tuple(range(1, len(shape) + 1)))
 
 
-def _body(call: Any, jaxpr: ClosedJaxpr | None) -> Callable[..., list]:
+def _body(call: Call | Pulled | Pushed, jaxpr: ClosedJaxpr | None) -> Callable[..., list]:
     return call.fun if jaxpr is None else lambda *xs: eval_closed(jaxpr, *xs)
 
 
 def _derivative(
-    rule: Callable[..., tuple[list, list]], primals: Any, tangents: Any, params: dict
+    rule: Callable[..., tuple[list, list]], primals: list, tangents: list, params: dict
 ) -> tuple[list, list]:
     """The derivative by a call with a rule; in values that are closed over, that of the body."""
     if any(t is not None for t in tangents[: params["num_consts"]]):
@@ -227,8 +239,8 @@ def _derivative(
     return outs, [next(it) if has_tangent(typeof(o)) else None for o in outs]
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
-    def rule(operands: list, nonzero: tuple, *, call: Any, jaxpr: Any, num_consts: int) -> tuple:
+def _jvp(primals: list, tangents: list, **params: Any) -> tuple:
+    def rule(operands: list, nonzero: tuple, *, call: Call, jaxpr: Any, num_consts: int) -> tuple:
         derived = Pushed(call, _body(call, jaxpr), num_consts, nonzero, True)
         results = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
         n = len(results) - _num_moving(results)
@@ -243,8 +255,15 @@ def _num_moving(results: Sequence[Any]) -> int:
     return next(k for k in range(len(results) + 1) if sum(moving[: len(results) - k]) == k)
 
 
-def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
-    def rule(operands: list, nonzero: tuple, *, call: Any, jaxpr: Any, num_consts: int) -> tuple:
+def _linearize(primals: list, tangents: list, **params: Any) -> tuple:
+    def rule(
+        operands: list,
+        nonzero: tuple,
+        *,
+        call: Call | Pulled | Pushed,
+        jaxpr: ClosedJaxpr | None,
+        num_consts: int,
+    ) -> tuple:
         outs = custom_vmap_p.bind(*primals, **params)
         avals = [typeof(o) for o in outs]
         moving = custom_vmap_linear_p.bind(
@@ -264,7 +283,7 @@ def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
 def _tangents_of(params: dict) -> Callable[..., list]:
     """The function of a linear op's operands: the tangents, by a call with a rule."""
 
-    def evaluate(*operands: Any) -> list:
+    def evaluate(*operands: ArrayLike) -> list:
         body = _body(params["call"], params["jaxpr"])
         derived = Pushed(params["call"], body, params["num_consts"], params["nonzero"], False)
         return custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
@@ -272,7 +291,7 @@ def _tangents_of(params: dict) -> Callable[..., list]:
     return evaluate
 
 
-def _linear_transpose(cts: Any, *args: Any, **params: Any) -> list:
+def _linear_transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: Any) -> list:
     nonzero, call = params["nonzero"], params["call"]
     n = len(nonzero)
     given = unpick(cts, params["moving"])
@@ -305,10 +324,10 @@ custom_vmap_linear_p = Primitive(
 
 def _batch(
     axis: AxisData,
-    args: Any,
-    dims: Any,
+    args: list,
+    dims: list,
     *,
-    call: Any,
+    call: Call | Pulled | Pushed,
     jaxpr: ClosedJaxpr | None,
     num_consts: int,
 ) -> tuple:
@@ -322,7 +341,7 @@ def _batch(
     return outs, [0 if b else None for b in flags]
 
 
-def _stage(trace: Any, args: Any, params: dict) -> list | None:
+def _stage(trace: StagingTrace, args: Sequence, params: dict) -> list | None:
     call = params["call"]
     if params["jaxpr"] is not None:
         return None
@@ -402,7 +421,7 @@ def sequential_vmap(f: Callable) -> custom_vmap:
     mapped = custom_vmap(f)
 
     @mapped.def_vmap
-    def rule(axis_size: int, in_batched: list, *args: Any) -> tuple:
+    def rule(axis_size: int, in_batched: list, *args: ArrayLike) -> tuple:
         leaves, tree = flatten(args)
         flags = flatten(tuple(in_batched))[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.grad_arguments import (
     Flat,
@@ -47,6 +47,11 @@ from weft.driver.jit import jit
 from weft.driver.staging import aval_of_spec, check_callable
 from weft.refs.accumulate import is_ref, on_values
 
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
+
 
 @api_boundary
 def jvp(
@@ -88,7 +93,7 @@ def jvp(
     return (*result, flat.aux) if has_aux else result
 
 
-def _check_tangent(primal: Any, tangent: Any, tree: Any, i: int) -> Any:
+def _check_tangent(primal: ArrayLike, tangent: ArrayLike, tree: PyTreeDef, i: int) -> Any:
     """The tangent, of the primal's tangent type; None for what has no derivative."""
     p, t = typeof(primal), typeof(tangent)
     if not has_tangent(p):
@@ -227,12 +232,12 @@ def fwd_and_bwd(
     check_callable(fun, "fwd_and_bwd")
 
     @functools.wraps(fun)
-    def fwd(*args: Any, **kwargs: Any) -> Any:
+    def fwd(*args: ArrayLike, **kwargs: Any) -> Any:
         numbers = argnums_of(argnums, len(args), "fwd_and_bwd")
         primals = [args[i] for i in numbers]
         return vjp(partial_of(fun, args, numbers, kwargs), *primals, has_aux=has_aux)
 
-    def bwd(residuals: Any, ct: Any) -> Any:
+    def bwd(residuals: Pullback, ct: ArrayLike | dict) -> Any:
         cts = residuals(ct)
         return cts[0] if isinstance(argnums, int) else cts
 
@@ -266,7 +271,7 @@ def value_and_grad(
 
     @functools.wraps(fun)
     @api_boundary
-    def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
+    def value_and_grad_fun(*args: ArrayLike | dict | list, **kwargs: Any) -> Any:
         value, gradient, aux = run(*args, **kwargs)
         value = as_arrays([value])[0]
         return ((value, aux), gradient) if has_aux else (value, gradient)
@@ -279,7 +284,7 @@ def _value_and_grad(
 ) -> Callable:
     """From arguments to (value, gradient, aux)."""
 
-    def run(*args: Any, **kwargs: Any) -> tuple:
+    def run(*args: ArrayLike | dict | list, **kwargs: Any) -> tuple:
         numbers = argnums_of(argnums, len(args), who)
         primals = tuple([args[i] for i in numbers])
         check_inputs(primals, numbers, who, holomorphic, allow_int)
@@ -300,7 +305,7 @@ def _value_and_grad(
 _LEAF = flatten(0)[1]
 
 
-def _check_scalar(outs: list, out_tree: Any, holomorphic: bool, who: str) -> None:
+def _check_scalar(outs: list, out_tree: PyTreeDef, holomorphic: bool, who: str) -> None:
     if len(outs) != 1 or out_tree != _LEAF:
         raise TypeError(
             f"{who} takes functions with one scalar output, got the structure {out_tree}; "
@@ -362,7 +367,7 @@ def grad(
 
     @functools.wraps(fun)
     @api_boundary
-    def grad_fun(*args: Any, **kwargs: Any) -> Any:
+    def grad_fun(*args: ArrayLike, **kwargs: Any) -> Any:
         _, gradient, aux = run(*args, **kwargs)
         return (gradient, aux) if has_aux else gradient
 
@@ -396,13 +401,13 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
         out_avals[:] = [typeof(o) for o in outs]
         return outs
 
-    def ct_type(aval: Any) -> Any:
+    def ct_type(aval: ShapedArray) -> Any:
         return aval.strip_weak_type() if whole else cotangent_aval(aval)
 
     transposed = linear_transpose_flat(run, avals)
 
     @api_boundary
-    def transposed_fun(cts: Any) -> Any:
+    def transposed_fun(cts: ArrayLike | dict) -> Any:
         ct_leaves, ct_tree = flatten(cts)
         if ct_tree != out.tree:
             raise TypeError(
@@ -442,7 +447,7 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
     values = [c for c, h in zip(consts, hoisted, strict=True) if h]
     kept = [None if h else c for c, h in zip(consts, hoisted, strict=True)]
 
-    def converted(*args: Any) -> Any:
+    def converted(*args: ArrayLike | dict | tuple) -> Any:
         n = len(args) - len(values)
         args, given = args[:n], iter(args[n:])
         full = [next(given) if h else k for k, h in zip(kept, hoisted, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -12,13 +12,17 @@ from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten, names_in
 from weft.ops.elementwise_api import convert
 
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
+
 
 class Flat:
     """A user's function on flat arguments. `extra` are the leaves of its auxiliary output."""
 
     __slots__ = ("aux_tree", "extra", "fun", "has_aux", "in_tree", "out_tree", "who")
 
-    def __init__(self, fun: Callable, in_tree: Any, has_aux: bool, who: str) -> None:
+    def __init__(self, fun: Callable, in_tree: PyTreeDef, has_aux: bool, who: str) -> None:
         self.fun = fun
         self.in_tree = in_tree
         self.has_aux = has_aux
@@ -43,7 +47,7 @@ class Flat:
         return self.aux_tree.unflatten(self.extra)
 
 
-def described(x: Any) -> str:
+def described(x: ArrayLike) -> str:
     return f"an array of type {typeof(x).str_short()}" if is_array_like(x) else type(x).__name__
 
 
@@ -61,14 +65,14 @@ def leaf_name(tree: Any, i: int, root: str) -> str:
     return names_in(tree, root)[i]
 
 
-def fits(got: Any, want: Any) -> bool:
+def fits(got: ShapedArray, want: ShapedArray) -> bool:
     """Whether a value of type `got` can stand for one of type `want`: weak types adapt."""
     if not (isinstance(got, ShapedArray) and isinstance(want, ShapedArray)):
         return True
     return got.shape == want.shape and (got.dtype == want.dtype or got.weak_type)
 
 
-def as_type(x: Any, got: Any, want: Any) -> Any:
+def as_type(x: ArrayLike, got: ShapedArray, want: ShapedArray) -> Any:
     if not (isinstance(got, ShapedArray) and isinstance(want, ShapedArray)):
         return x
     if got.dtype == want.dtype and not got.weak_type:

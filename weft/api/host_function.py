@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,17 @@ from weft.ops.as_array import as_array
 from weft.runtime.device_put import put_host
 from weft.sharding.mesh import use_context_mesh
 
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
+
 
 class HostFunction:
     """A Python function on flat arrays; equal only to itself."""
 
     __slots__ = ("__name__", "fun", "in_tree", "out_tree", "what", "x64")
 
-    def __init__(self, what: str, fun: Callable, in_tree: Any, out_tree: Any) -> None:
+    def __init__(self, what: str, fun: Callable, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
         self.what = what
         self.fun = fun
         self.in_tree = in_tree
@@ -56,14 +60,14 @@ _NARROW = {
 }
 
 
-def _narrowed(x: Any) -> Any:
+def _narrowed(x: ArrayLike) -> Any:
     """NumPy computes with 64 bits; without 64-bit mode its results are as weft's of that value."""
     if isinstance(x, np.ndarray | np.generic) and x.dtype in _NARROW:
         return x.astype(_NARROW[x.dtype])
     return x
 
 
-def _owned(x: Any) -> Any:
+def _owned(x: ArrayLike) -> Any:
     """An array with memory of its own: what XLA passes is valid during the call only."""
     if type(x) is np.ndarray:
         return put_host(x, copy=True)

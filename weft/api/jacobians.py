@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
 from weft.driver.staging import check_callable
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 
 def _basis(leaves: Sequence[Any]) -> list:
@@ -40,7 +45,7 @@ def _basis(leaves: Sequence[Any]) -> list:
     return result
 
 
-def _split(array: Any, leaves: Sequence[Any], axis: int) -> list:
+def _split(array: ArrayLike, leaves: Sequence[Any], axis: int) -> list:
     """Splits the basis dimension of a result into the leaves' shapes."""
     if getattr(array, "dtype", None) == dtypes.float0:
         return [_no_derivative(array, x, axis) for x in leaves]
@@ -54,12 +59,12 @@ def _split(array: Any, leaves: Sequence[Any], axis: int) -> list:
     return parts
 
 
-def _no_derivative(array: Any, x: Any, axis: int) -> np.ndarray:
+def _no_derivative(array: Any, x: Array, axis: int) -> np.ndarray:
     shape = array.shape[:axis] + typeof(x).shape + array.shape[axis + 1 :]
     return np.zeros(shape, dtypes.float0)
 
 
-def _check_outputs(leaves: Sequence[Any], tree: Any, holomorphic: bool) -> None:
+def _check_outputs(leaves: Sequence[Any], tree: PyTreeDef, holomorphic: bool) -> None:
     for i, x in enumerate(leaves):
         aval = typeof(x)
         if holomorphic and not dtypes.is_complex(aval.dtype):
@@ -102,7 +107,7 @@ def jacfwd(
 
     @functools.wraps(fun)
     @api_boundary
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: ArrayLike | dict, **kwargs: Any) -> Any:
         numbers = argnums_of(argnums, len(args), "jacfwd")
         primals = tuple(args[i] for i in numbers)
         check_inputs(primals, numbers, "jacfwd", holomorphic, real=True)
@@ -112,13 +117,13 @@ def jacfwd(
 
         aux: list = []
 
-        def push(tangents: Any) -> Any:
+        def push(tangents: tuple) -> Any:
             _, tangent, *aux[:] = jvp(inner, primals, tangents, has_aux=has_aux)
             return tangent
 
         tangents = vmap(push, out_axes=-1)(basis)
 
-        def leaf(t: Any) -> Any:
+        def leaf(t: ArrayLike) -> Any:
             parts = in_tree.unflatten(_split(t, leaves, typeof(t).ndim - 1))
             return tuple(parts) if isinstance(argnums, tuple | list) else parts[0]
 
@@ -151,7 +156,7 @@ def jacrev(
 
     @functools.wraps(fun)
     @api_boundary
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: ArrayLike | dict, **kwargs: Any) -> Any:
         numbers = argnums_of(argnums, len(args), "jacrev")
         primals = tuple(args[i] for i in numbers)
         check_inputs(primals, numbers, "jacrev", holomorphic, allow_int)

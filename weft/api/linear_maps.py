@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import pytree
 from weft.api.backward import cotangents
@@ -28,6 +28,11 @@ from weft.refs.accumulate import (
     is_mark,
     is_ref,
 )
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
 
 
 class LinearProgram:
@@ -195,7 +200,7 @@ class Pullback:
             "accumulated into a ref; bind one by with_refs, f_vjp.with_refs(grad_ref)(cotangent)"
         )
 
-    def _pull(self, cts: Any, into: list | None) -> Any:
+    def _pull(self, cts: ArrayLike | list, into: list | None) -> Any:
         p = self._program
         who = f"the vjp of {p.name}"
         leaves, tree = flatten(cts)
@@ -238,7 +243,7 @@ class Pullback:
                 raise ValueError(self._wants_ref(i))
 
         @api_boundary
-        def add_up(cts: Any) -> Any:
+        def add_up(cts: ArrayLike) -> Any:
             return self._pull(cts, into)
 
         return add_up
@@ -248,7 +253,7 @@ def _mark(x: Any) -> Any:
     return x if is_mark(x) else None
 
 
-def saveable(flags: Any, tree: Any, who: str = "vjp: saveable_args") -> list[bool]:
+def saveable(flags: Any, tree: PyTreeDef, who: str = "vjp: saveable_args") -> list[bool]:
     """For each leaf of `tree` the flag that covers it, of bools in nested tuples.
 
     Containers match by their number of children.
@@ -287,7 +292,7 @@ def _pull_children(f: Pullback) -> tuple[tuple, tuple]:
     return tuple([kept[k] for k in given]), (f._program, given)
 
 
-def _pull_from(aux: tuple, children: Any) -> Pullback:
+def _pull_from(aux: tuple, children: tuple) -> Pullback:
     program, given = aux
     residuals: list[Any] = [NotSaveable()] * len(program.origins)
     for k, x in zip(given, children, strict=True):
@@ -333,7 +338,7 @@ def full_cotangents(
     return full
 
 
-def zero_of(aval: Any) -> Any:
+def zero_of(aval: ShapedArray) -> Any:
     return instantiate_zero(aval)
 
 
@@ -342,7 +347,7 @@ def as_arrays(xs: Sequence[Any]) -> list:
     return [as_array(x) for x in xs]
 
 
-def full_tangent(t: Any, of: Any) -> Any:
+def full_tangent(t: ArrayLike | None, of: ShapedArray) -> Any:
     """The tangent of a result of type `of`: zeros if there is none, weakly typed if `of` is.
 
     Inside the transformations tangents are never weakly typed, so that sums of them agree.
@@ -352,6 +357,6 @@ def full_tangent(t: Any, of: Any) -> Any:
     return as_weak(t) if getattr(of, "weak_type", False) else t
 
 
-def as_weak(t: Any) -> Any:
+def as_weak(t: ArrayLike) -> Any:
     aval = typeof(t)
     return t if aval.dtype == dtypes.float0 else convert(t, aval.dtype, weak_type=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.custom_common import SymbolicZero, zero_from_primal
 from weft.api.custom_jvp import custom_jvp
@@ -22,6 +22,15 @@ from weft.core.undefined import is_undefined
 from weft.ops.control.common import check_function, join_axes
 from weft.ops.elementwise_api import neg_p
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.aval import ShapedArray
+    from weft.core.tree import PyTreeDef
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 # The op solves A x = b. Operands: the constants of four jaxprs, in the order of `_PARTS`, then b.
 # A jaxpr that was not given is None.
 _PARTS = ("matvec", "vecmat", "solve", "transpose_solve")
@@ -35,16 +44,16 @@ def _constants(args: Sequence[Any], counts: tuple) -> tuple[list[Any], list]:
     return parts, list(args[start:])
 
 
-def _abstract(*avals: Any, solve: ClosedJaxpr, **params: Any) -> list:
+def _abstract(*avals: ShapedArray, solve: ClosedJaxpr, **params: Any) -> list:
     return list(solve.out_avals)
 
 
-def _impl(*args: Any, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
+def _impl(*args: ArrayLike, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
     parts, b = _constants(args, counts)
     return eval_closed(solve, *parts[2], *b)
 
 
-def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, counts: tuple, **params: Any) -> tuple:
     """A dx = db - dA x: the tangent solves the same system."""
     outs = linear_solve_p.bind(*primals, counts=counts, **params)
     parts, b = _constants(primals, counts)
@@ -65,7 +74,9 @@ def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
     return outs, [*dx[: len(b)], *[None] * (len(outs) - len(b))]
 
 
-def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any) -> list:
+def _transpose(
+    cts: list, *args: ArrayLike | UndefinedPrimal, counts: tuple, num_aux: int, **params: Any
+) -> list:
     if params["transpose_solve"] is None:
         raise TypeError(
             "custom_linear_solve: reverse-mode differentiation solves the transposed system; give "
@@ -93,7 +104,7 @@ def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any)
 
 
 def _batch(
-    axis: AxisData, args: Any, dims: Any, *, counts: tuple, num_aux: int, **params: Any
+    axis: AxisData, args: list, dims: list, *, counts: tuple, num_aux: int, **params: Any
 ) -> tuple:
     n = sum(counts)
     consts, mask = to_front(args[:n], dims[:n])
@@ -109,7 +120,9 @@ def _batch(
     return outs, [0] * len(outs)
 
 
-def _lower(ctx: Any, *operands: Any, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
+def _lower(
+    ctx: RuleContext, *operands: ir.Value, solve: ClosedJaxpr, counts: tuple, **params: Any
+) -> list:
     parts, b = _constants(operands, counts)
     return ctx.inline(solve, *parts[2], *b)
 
@@ -174,11 +187,11 @@ def custom_linear_solve(
     n = len(leaves)
     aux_tree: list = []
 
-    def flat_matvec(*xs: Any) -> list:
+    def flat_matvec(*xs: ArrayLike) -> list:
         return _same_structure(matvec(tree.unflatten(xs)), tree, f"{who}: matvec")
 
     def solver(function: Callable, apply: Callable, what: str) -> Callable:
-        def flat(*xs: Any) -> list:
+        def flat(*xs: Array) -> list:
             result = function(lambda v: tree.unflatten(apply(*flatten(v)[0])), tree.unflatten(xs))
             if not has_aux:
                 return _same_structure(result, tree, f"{who}: {what}")
@@ -199,7 +212,7 @@ def custom_linear_solve(
     t_consts: list = []
     if transpose_solve is not None:
 
-        def flat_vecmat(*cts: Any) -> list:
+        def flat_vecmat(*cts: ArrayLike) -> list:
             found = linear_transpose_flat(flat_matvec, avals)(cts)
             return [
                 instantiate_zero(a) if ct is None else ct
@@ -229,7 +242,7 @@ def custom_linear_solve(
     return (x, aux_tree[0].unflatten(outs[n:])) if has_aux else x
 
 
-def _same_structure(result: Any, tree: Any, who: str) -> list:
+def _same_structure(result: ArrayLike, tree: PyTreeDef, who: str) -> list:
     leaves, got = flatten(result)
     if got != tree:
         raise TypeError(f"{who} must return the structure of b, {tree}, got {got}")
@@ -270,7 +283,7 @@ def custom_root(
         check_function("custom_root", name, function)
     guess, tree = flatten(initial_guess)
 
-    def flat_f(*xs: Any) -> list:
+    def flat_f(*xs: Array) -> list:
         leaves, got = flatten(f(tree.unflatten(xs)))
         if got != tree:
             raise TypeError(
@@ -285,7 +298,7 @@ def custom_root(
         return lambda x: tree.unflatten(apply(*consts, *flatten(x)[0]))
 
     @custom_jvp
-    def root(consts: list, guess: Any) -> Any:
+    def root(consts: list, guess: Array | dict) -> Any:
         result = solve(at(consts), guess)
         if has_aux and not (isinstance(result, tuple | list) and len(result) == 2):
             raise TypeError("custom_root: with has_aux=True, solve must return a pair (x, aux)")
@@ -316,7 +329,7 @@ def _push(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tup
     return push_inline(fun, primals, tangents)
 
 
-def _zeros(x: Any) -> Any:
+def _zeros(x: int | tuple) -> Any:
     return tree_map(lambda v: zero_from_primal(v, symbolic_zeros=True), x)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.vmap_api import vmap
 from weft.autodiff.op_families import canonical_axis
@@ -16,6 +16,9 @@ from weft.ops.control.common import check_function, derived
 from weft.ops.control.scan import leading_size, scan
 from weft.ops.joining import concatenate, rev
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 @api_boundary
@@ -43,7 +46,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     parts = []
     if whole:
 
-        def rows(x: Any) -> Any:
+        def rows(x: ArrayLike) -> Any:
             shape = typeof(x).shape
             head = slice_in_dim(x, 0, whole) if whole < n else x
             return reshape(head, (whole // batch_size, batch_size, *shape[1:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from weft.runtime.device_put import device_put
 from weft.sharding.mesh import Mesh, get_abstract_mesh
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import P
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 
 @api_boundary
@@ -106,7 +111,7 @@ def pmap(
         ]
         return program, placed
 
-    def make(in_tree: Any, dims: tuple, size: int, fixed: tuple, rest: tuple) -> tuple:
+    def make(in_tree: PyTreeDef, dims: tuple, size: int, fixed: tuple, rest: tuple) -> tuple:
         mesh = Mesh(np.array(_chosen(devices, backend, size)), (mesh_axis,))
         specs = [P() if d is None else P(*[None] * d, mesh_axis) for d in dims]
         found: list = []
@@ -118,7 +123,7 @@ def pmap(
                 args.insert(i, x)
             return fun(*args, **kwargs)
 
-        def body(*leaves: Any) -> tuple:
+        def body(*leaves: Array) -> tuple:
             inner = [
                 x if d is None else squeeze(x, (d,)) for x, d in zip(leaves, dims, strict=True)
             ]
@@ -146,7 +151,7 @@ def pmap(
             check_vma=False,
         )
 
-        def program(*leaves: Any) -> Any:
+        def program(*leaves: Array) -> Any:
             mapped, whole = map(iter, sharded(*leaves))
             tree, wanted = found
             outs = []
@@ -168,14 +173,14 @@ def pmap(
 
     @functools.wraps(fun)
     @api_boundary
-    def pmapped(*args: Any, **kwargs: Any) -> Any:
+    def pmapped(*args: ArrayLike | dict | list, **kwargs: Any) -> Any:
         if get_abstract_mesh().manual_axes:
             return nested(*args, **kwargs)
         program, leaves = prepared(args, kwargs)
         return program(*leaves)
 
-    def nested(*args: Any, **kwargs: Any) -> Any:
-        def dynamic(*xs: Any, **kw: Any) -> Any:
+    def nested(*args: Array, **kwargs: Any) -> Any:
+        def dynamic(*xs: Array, **kw: Any) -> Any:
             whole = list(xs)
             for i in static:
                 whole.insert(i, args[i])
@@ -187,7 +192,7 @@ def pmap(
             axes = tuple(x for i, x in enumerate(axes) if i not in static)
         return vmap(dynamic, axes, out_axes, axis_name, axis_size)(*rest, **kwargs)
 
-    def lower(*args: Any, **kwargs: Any) -> Any:
+    def lower(*args: np.ndarray, **kwargs: Any) -> Any:
         """The program's stages, as `jit(f).lower` gives them."""
         program, leaves = prepared(args, kwargs)
         return program.lower(*leaves)  # type: ignore[attr-defined]

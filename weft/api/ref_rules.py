@@ -6,7 +6,7 @@ Each calls its jaxpr on the arrays that the refs hold and writes their last valu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.custom_refs import runs_in_place
 from weft.api.remat import remat_p
@@ -24,8 +24,11 @@ from weft.ops.control.scan_op import scan_p
 from weft.refs.discharge import Discharged, discharge_jaxpr
 from weft.runtime.array import ArrayImpl
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
-def _jit(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
+
+def _jit(args: tuple, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
     if runs_in_place(args, jaxpr):
         return eval_closed(jaxpr, *args)
     alone = [a.__class__ is Cell and a.alone for a in args]
@@ -66,7 +69,7 @@ def _write_in_place(
     return outs[:n]
 
 
-def _remat(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
+def _remat(args: tuple, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
     if runs_in_place(args, jaxpr):
         return eval_closed(jaxpr, *args)
     values, is_open = split_open(args)
@@ -77,7 +80,7 @@ def _remat(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
     return outs[:n]
 
 
-def _cond(args: Any, *, branches: tuple[ClosedJaxpr, ...]) -> list:
+def _cond(args: tuple, *, branches: tuple[ClosedJaxpr, ...]) -> list:
     index, *operands = args
     if runs_in_place(operands, *branches):
         if isinstance(index, Tracer):
@@ -125,7 +128,9 @@ def _check_consts(args: Sequence[Any], num_consts: int) -> None:
             )
 
 
-def _scan(args: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any) -> list:
+def _scan(
+    args: tuple, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any
+) -> list:
     _check_consts(args, num_consts)
     if runs_in_place(args, jaxpr):
         return _scan_in_place(args, jaxpr, num_consts, num_carry, params)
@@ -149,7 +154,7 @@ def _scan(args: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **p
 
 
 def _scan_in_place(
-    args: Any, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, params: dict[str, Any]
+    args: tuple, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, params: dict[str, Any]
 ) -> list:
     """The iterations one by one."""
     end = num_consts + num_carry
@@ -166,7 +171,7 @@ def _scan_in_place(
 
 
 def _while(
-    args: Any,
+    args: tuple,
     *,
     cond_jaxpr: ClosedJaxpr,
     body_jaxpr: ClosedJaxpr,
@@ -186,7 +191,7 @@ def _while(
         """The jaxpr on (plain consts, carry, values of all cells)."""
         k = sum(id(a) not in number for a in consts)
 
-        def flat(*given: Any) -> list:
+        def flat(*given: Array) -> list:
             fresh = [
                 Cell(v, c.aval, state.trace, fixed=True)
                 for v, c in zip(given[k + n :], cells, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api import checkpoint_policies as checkpoint_policies
 from weft.api.checkpoint_policies import Offload
@@ -35,6 +35,13 @@ from weft.core.undefined import is_undefined
 from weft.driver.jit_op import jit_p
 from weft.driver.staging import aval_of_spec, check_callable
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.tree import PyTreeDef
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 # Names and memories ----------------------------------------------------------------------------
 
 name_p = Primitive(
@@ -49,7 +56,7 @@ name_p = Primitive(
 )
 
 
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: ArrayLike, name: str) -> Any:
     """The value, named for the policies of `checkpoint`; pytrees leaf by leaf.
 
     >>> import weft
@@ -62,7 +69,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
     return tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
 
 
-def _move_lower(ctx: Any, x: Any, *, memory: str) -> Any:
+def _move_lower(ctx: RuleContext, x: ir.Value, *, memory: str) -> Any:
     if ctx.module.platforms[0] == "cpu":
         return x  # the host's memory is the device's
     return ctx.in_memory(x, memory)
@@ -86,7 +93,7 @@ move_p = Primitive(
 # The op ----------------------------------------------------------------------------------------
 
 
-def _jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
     pushed, nonzero = jvp_jaxpr(jaxpr, [t is not None for t in tangents])
     given = [t for t in tangents if t is not None]
     outs = remat_p.bind(*primals, *given, jaxpr=pushed, **params)
@@ -247,8 +254,8 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _linearize(
-    primals: Any,
-    tangents: Any,
+    primals: list,
+    tangents: list,
     *,
     jaxpr: ClosedJaxpr,
     policy: Any,
@@ -276,7 +283,11 @@ def _linearize(
 
 
 def _transpose(
-    cts: Any, *args: Any, jaxpr: ClosedJaxpr, differentiated: bool, **params: Any
+    cts: list,
+    *args: ArrayLike | UndefinedPrimal,
+    jaxpr: ClosedJaxpr,
+    differentiated: bool,
+    **params: Any,
 ) -> list:
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
@@ -292,7 +303,7 @@ def _transpose(
     return unpick(unpick(outs, ct_nonzero), linear)
 
 
-def _batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
     moved, batched = to_front(args, dims)
     inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
     outs = remat_p.bind(*moved, jaxpr=inner, **params)
@@ -313,8 +324,8 @@ def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
 
 
 def _lower(
-    ctx: Any,
-    *operands: Any,
+    ctx: RuleContext,
+    *operands: ir.Value,
     jaxpr: ClosedJaxpr,
     prevent_cse: bool,
     differentiated: bool,
@@ -419,7 +430,7 @@ def checkpoint(
 
     @functools.wraps(fun)
     @api_boundary
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: ArrayLike, **kwargs: Any) -> Any:
         for i in static:
             if not -len(args) <= i < len(args):
                 raise ValueError(
@@ -466,7 +477,7 @@ def _with_values(fun: Callable, count: int, values: tuple, fixed: tuple) -> Call
     return functools.wraps(fun)(inner) if hasattr(fun, "__name__") else inner
 
 
-def _check_leaves(fun: Callable, leaves: Sequence[Any], tree: Any) -> None:
+def _check_leaves(fun: Callable, leaves: Sequence[Any], tree: PyTreeDef) -> None:
     for x, name in zip(leaves, arg_names(fun, tree), strict=True):
         if not is_array_like(x):
             raise TypeError(

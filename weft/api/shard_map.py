@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.shard_map_op import manual_mesh, manual_scope, shard_map_p
 from weft.autodiff.manual_casts import as_state
@@ -27,6 +27,11 @@ from weft.driver.staging import check_callable, function_name
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, context_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 P = PartitionSpec
 
@@ -47,7 +52,7 @@ class _Along:
     dim: int
     axis: Any
 
-    def spec(self, aval: Any, what: Callable[[], str]) -> PartitionSpec:
+    def spec(self, aval: ShapedArray, what: Callable[[], str]) -> PartitionSpec:
         if not aval.ndim:
             raise ValueError(
                 f"{what()} is {self.dim}, but {aval.str_short()} is a scalar and has no dimension "
@@ -142,7 +147,7 @@ def shard_map(
 
     @functools.wraps(f)
     @api_boundary
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: ArrayLike | dict, **kwargs: Any) -> Any:
         if kwargs:
             raise TypeError(
                 f"shard_map of {options.name}: in_specs describe positional arguments only, but "
@@ -181,7 +186,7 @@ def smap(
             f"smap: axis_name is one mesh axis, got {axis_name!r}; use weft.shard_map for several"
         )
 
-    def specs(axes: Any, what: str) -> Any:
+    def specs(axes: int | str | tuple | None, what: str) -> Any:
         entries, tree = flatten(axes, lambda v: v is None)
         for entry in entries:
             if entry is not None and not isinstance(entry, int):
@@ -225,12 +230,12 @@ def _jitted(options: _Options, args: tuple) -> Any:
         return jitted(*dynamic)
 
 
-def _program(options: _Options, tree: Any, static: tuple) -> Callable:
+def _program(options: _Options, tree: PyTreeDef | None, static: tuple) -> Callable:
     """The jitted shard_map of a function, which it refers to weakly: `_compiled` keeps it."""
     fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
     bare = replace(options, fun=None)
 
-    def run(*given: Any) -> Any:
+    def run(*given: Array | dict) -> Any:
         own = replace(bare, fun=fun())
         if tree is None:
             return _call(own, given)
@@ -246,7 +251,7 @@ def _program(options: _Options, tree: Any, static: tuple) -> Callable:
     return jit(run)
 
 
-def _is_spec(x: Any) -> bool:
+def _is_spec(x: tuple | PartitionSpec) -> bool:
     return isinstance(x, PartitionSpec | _Infer | _Along)
 
 
@@ -297,7 +302,7 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
 # Specs ----------------------------------------------------------------------------------------
 
 
-def _check_spec(spec: Any, what: Callable[[], str], mesh: Any, manual: tuple) -> None:
+def _check_spec(spec: PartitionSpec, what: Callable[[], str], mesh: Mesh, manual: tuple) -> None:
     """Whether it is a spec over manual axes; `what` names it in the error."""
     if not isinstance(spec, PartitionSpec):
         raise TypeError(
@@ -322,7 +327,7 @@ def _check_spec(spec: Any, what: Callable[[], str], mesh: Any, manual: tuple) ->
 
 
 def _local_aval(
-    aval: ShapedArray, spec: PartitionSpec, name: str, mesh: Any, manual: tuple, check_vma: bool
+    aval: ShapedArray, spec: PartitionSpec, name: str, mesh: Mesh, manual: tuple, check_vma: bool
 ) -> ShapedArray:
     """The type of one device's shard."""
     if len(spec) > aval.ndim:
@@ -353,7 +358,7 @@ def _local_aval(
 
 
 def _inner_sharding(
-    aval: ShapedArray, spec: PartitionSpec, local: tuple, name: str, mesh: Any, manual: tuple
+    aval: ShapedArray, spec: PartitionSpec, local: tuple, name: str, mesh: Mesh, manual: tuple
 ) -> Any:
     """Return the sharding of a shard's type: how it is split over other explicit axes."""
     typed = aval.sharding
@@ -372,7 +377,7 @@ def _inner_sharding(
     return type_sharding(inner, aval.ndim)
 
 
-def _infer_spec(aval: Any, manual: tuple) -> PartitionSpec:
+def _infer_spec(aval: ShapedArray, manual: tuple) -> PartitionSpec:
     """How the type says that an argument is split over the manual axes."""
     sharding = getattr(aval, "sharding", None)
     if sharding is None:
@@ -381,7 +386,9 @@ def _infer_spec(aval: Any, manual: tuple) -> PartitionSpec:
     return sharding.spec.without(free)
 
 
-def _check_placed(options: _Options, avals: list, specs: list, where: tuple, names: Any) -> None:
+def _check_placed(
+    options: _Options, avals: list, specs: list, where: tuple, names: Callable
+) -> None:
     """With every axis explicit and manual, arguments must be split already as the specs say.
 
     Explicit types move data only where the program says so. Specs over some of the axes, or over
@@ -410,7 +417,7 @@ def _target(spec: PartitionSpec, mesh: Any) -> str:
     return repr(spec) if inside else f"weft.sharding.NamedSharding(mesh, {spec!r})"
 
 
-def _arg_specs(options: _Options, args: tuple, leaves: list, tree: Any, where: tuple) -> list:
+def _arg_specs(options: _Options, args: tuple, leaves: list, tree: PyTreeDef, where: tuple) -> list:
     mesh, manual, _ = where
     who = f"shard_map of {options.name}"
 
@@ -480,7 +487,7 @@ def _call(options: _Options, args: tuple) -> Any:
     )
     out: list = []
 
-    def flat_fun(*given: Any) -> list:
+    def flat_fun(*given: Array) -> list:
         full = list(leaves)
         for i, x in zip(traced, given, strict=True):
             full[i] = x
@@ -508,7 +515,7 @@ def _call(options: _Options, args: tuple) -> Any:
     return out_tree.unflatten(outs)
 
 
-def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> list:
+def _result_specs(options: _Options, outs: list, tree: PyTreeDef, where: tuple) -> list:
     """One checked spec for each result."""
     mesh, manual, _ = where
     who = f"shard_map of {options.name}"
@@ -551,7 +558,9 @@ def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> lis
     return flat
 
 
-def _check_result_type(who: str, name: str, aval: Any, spec: PartitionSpec, manual: tuple) -> None:
+def _check_result_type(
+    who: str, name: str, aval: ShapedArray, spec: PartitionSpec, manual: tuple
+) -> None:
     """Along axes that the spec does not name, the result must be known to be equal."""
     axes = [a for a in manual if a in aval.mat.varying and a not in spec.used_axes()]
     axes = [a for a in axes if a not in spec.unreduced]
@@ -592,7 +601,7 @@ def _check_result_type(who: str, name: str, aval: Any, spec: PartitionSpec, manu
         )
 
 
-def _exact(x: Any, spec: PartitionSpec, manual: tuple) -> Any:
+def _exact(x: ArrayLike, spec: PartitionSpec, manual: tuple) -> Any:
     """The result with exactly the type its spec gives: promoted where the spec splits it."""
     for axes, to in (
         (spec.used_axes(), "varying"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from weft.ops.elementwise_api import eq, ne, or_p
 from weft.ops.reduce import reduce_or_p
 from weft.sharding.spec import PartitionSpec
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 
 def search(wanted: Wanted, eqn: Eqn, operands: Sequence[Any]) -> str | None:
     """The first equation of a shard_map with such a result, and the devices where it is."""
@@ -28,7 +31,7 @@ def search(wanted: Wanted, eqn: Eqn, operands: Sequence[Any]) -> str | None:
     def make() -> tuple[ClosedJaxpr, list[Eqn]]:
         sites: list[Eqn] = []
 
-        def flags(*xs: Any) -> list:
+        def flags(*xs: Array) -> list:
             return [pvary(reshape(f, (1,)), manual) for f in _flags(wanted, body, xs, sites)]
 
         return retraced(body, (*key, "jaxpr"), flags, body.in_avals), sites
@@ -67,7 +70,7 @@ def _flags(wanted: Wanted, closed: ClosedJaxpr, args: Sequence[Any], sites: list
     return flags
 
 
-def _flag(wanted: Wanted, x: Any) -> Any:
+def _flag(wanted: Wanted, x: Array) -> Any:
     """Whether a value has it, a scalar; None for values that cannot, and for parts of sums."""
     aval = typeof(x)
     if not dtypes.is_inexact(getattr(aval, "dtype", None)) or aval.mat.unreduced:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.dependence import program_depends
 from weft.autodiff.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr
@@ -34,6 +34,13 @@ from weft.sharding.mesh import AbstractMesh, AxisType, context_mesh, use_abstrac
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import PartitionSpec
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.sharding.mesh import Mesh
+    from weft.typing import ArrayLike
+
 P = PartitionSpec
 Specs = tuple[PartitionSpec, ...]
 
@@ -46,7 +53,7 @@ def manual_scope(mesh: Any, manual: tuple, check_vma: bool) -> Iterator[None]:
         yield
 
 
-def manual_mesh(mesh: Any, manual: tuple) -> AbstractMesh:
+def manual_mesh(mesh: Mesh, manual: tuple) -> AbstractMesh:
     """The mesh in context inside the body, whose manual axes are Manual."""
     types = dict.fromkeys(manual, AxisType.Manual)
     outer = context_mesh()
@@ -55,7 +62,7 @@ def manual_mesh(mesh: Any, manual: tuple) -> AbstractMesh:
     return mesh.abstract_mesh.update_axis_types(types)
 
 
-def _closed_over(aval: Any) -> Any:
+def _closed_over(aval: ShapedArray) -> Any:
     """Each device has the whole of a closed-over value along manual axes: so says its type."""
     mesh, typed = context_mesh(), aval.sharding
     if mesh is None or typed.mesh is mesh or not mesh.manual_axes or typed.mesh.shape != mesh.shape:
@@ -74,7 +81,7 @@ def varying_axes(mat: Mat, manual: Sequence[Any]) -> tuple:
     return tuple(n for n in manual if n in mat.varying or n in mat.unreduced)
 
 
-def global_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: tuple) -> Any:
+def global_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, manual: tuple) -> Any:
     """The type of the array whose shards these are."""
     shape = list(aval.shape)
     for d, axes in enumerate(spec.axes):
@@ -85,7 +92,7 @@ def global_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: tuple) -> Any
     return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, mat)
 
 
-def whole_spec(aval: Any, spec: PartitionSpec) -> PartitionSpec:
+def whole_spec(aval: ShapedArray, spec: PartitionSpec) -> PartitionSpec:
     """How the array is split whose shards these are: by the spec, and inside by explicit types."""
     if getattr(aval, "sharding", None) is None:
         return spec
@@ -98,7 +105,12 @@ def whole_spec(aval: Any, spec: PartitionSpec) -> PartitionSpec:
 
 
 def _abstract(
-    *avals: Any, jaxpr: Any, mesh: Any, manual: tuple, out_specs: Specs, **params: Any
+    *avals: ShapedArray,
+    jaxpr: ClosedJaxpr,
+    mesh: Mesh,
+    manual: tuple,
+    out_specs: Specs,
+    **params: Any,
 ) -> list:
     return [
         global_aval(a, s, mesh, manual) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)
@@ -127,7 +139,13 @@ def retraced(jaxpr: ClosedJaxpr, key: Any, fun: Callable, avals: Sequence[Any]) 
 
 
 def _jvp(
-    primals: Any, tangents: Any, *, jaxpr: Any, in_specs: Specs, out_specs: Specs, **params: Any
+    primals: list,
+    tangents: list,
+    *,
+    jaxpr: ClosedJaxpr,
+    in_specs: Specs,
+    out_specs: Specs,
+    **params: Any,
 ) -> tuple:
     nonzero = [t is not None for t in tangents]
     with manual_scope(params["mesh"], params["manual"], params["check_vma"]):
@@ -145,11 +163,11 @@ def _jvp(
 
 
 def _linearize(
-    primals: Any,
-    tangents: Any,
+    primals: list,
+    tangents: list,
     *,
-    jaxpr: Any,
-    mesh: Any,
+    jaxpr: ClosedJaxpr,
+    mesh: AbstractMesh | Mesh,
     manual: tuple,
     check_vma: bool,
     in_specs: Specs,
@@ -199,7 +217,7 @@ def _differing(jaxpr: ClosedJaxpr, manual: tuple, specs: Specs) -> tuple:
     return tuple(n for n in manual if n in used)
 
 
-def _residual_spec(aval: Any, manual: tuple, check_vma: bool) -> PartitionSpec:
+def _residual_spec(aval: ShapedArray, manual: tuple, check_vma: bool) -> PartitionSpec:
     """Residuals leave the body side by side along their first dimension where they differ."""
     axes = varying_axes(aval.mat, manual) if check_vma else manual
     return P(axes) if axes else P()
@@ -286,10 +304,10 @@ def _dual(spec: PartitionSpec) -> PartitionSpec:
 
 
 def _transpose(
-    cts: Any,
-    *args: Any,
-    jaxpr: Any,
-    mesh: Any,
+    cts: list,
+    *args: ArrayLike | UndefinedPrimal,
+    jaxpr: ClosedJaxpr,
+    mesh: AbstractMesh | Mesh,
     manual: tuple,
     check_vma: bool,
     in_specs: Specs,
@@ -369,11 +387,11 @@ def _untyped(
 
 def _batch(
     axis: AxisData,
-    args: Any,
-    dims: Any,
+    args: list,
+    dims: list,
     *,
-    jaxpr: Any,
-    mesh: Any,
+    jaxpr: ClosedJaxpr,
+    mesh: AbstractMesh | Mesh,
     manual: tuple,
     in_specs: Specs,
     out_specs: Specs,
@@ -466,10 +484,10 @@ def _batch_varying(
 
 
 def _lower(
-    ctx: Any,
-    *operands: Any,
+    ctx: RuleContext,
+    *operands: ir.Value,
     jaxpr: ClosedJaxpr,
-    mesh: Any,
+    mesh: Mesh,
     manual: tuple,
     in_specs: Specs,
     out_specs: Specs,
@@ -491,7 +509,7 @@ def _lower(
     tokens = [function.tokens[e] for e in effects]
     local_in = [ctx.type_of(a) for a in jaxpr.in_avals]
 
-    def body(*locals_: Any) -> list:
+    def body(*locals_: ir.Value) -> list:
         module.manual_axes = before | frozenset(axes)
         untracked = module.untracked_axes
         if not check_vma:
@@ -567,7 +585,7 @@ def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
         yield what, [(a.shape, a.dtype) for a in inner], shards(whole, specs)
 
 
-def _shard(aval: Any, spec: Any, mesh: Any) -> tuple:
+def _shard(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh) -> tuple:
     """Shape and dtype of what one device has of a value."""
     parts = [math.prod(mesh.shape[n] for n in spec.axes_of(d)) for d in range(len(aval.shape))]
     return tuple(d // n for d, n in zip(aval.shape, parts, strict=True)), aval.dtype

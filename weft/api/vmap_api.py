@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.vmap import AxisData, EqualDim, batch_flat, move_dim
 from weft.core.boundary import api_boundary
@@ -13,6 +13,10 @@ from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, na
 from weft.driver.staging import check_callable, function_name
 from weft.ops.as_array import as_array
 from weft.ops.slicing import index_in_dim
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
 
 
 @api_boundary
@@ -56,7 +60,7 @@ def vmap(
 
     @functools.wraps(fun)
     @api_boundary
-    def vmapped(*args: Any, **kwargs: Any) -> Any:
+    def vmapped(*args: ArrayLike | dict | tuple, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments; "
@@ -136,12 +140,12 @@ def in_dims(in_axes: Any, args: tuple, kwargs: dict, api: str = "vmap") -> list:
     return dims + [0] * len(flatten(kwargs)[0])
 
 
-def _name(fun: Callable, in_tree: Any, i: int) -> str:
+def _name(fun: Callable, in_tree: PyTreeDef, i: int) -> str:
     return arg_names(fun, in_tree)[i]
 
 
 def check_dim(
-    x: Any, dim: Any, i: int, fun: Callable, in_tree: Any, api: str = "vmap"
+    x: ArrayLike, dim: Any, i: int, fun: Callable, in_tree: PyTreeDef, api: str = "vmap"
 ) -> int | None:
     """A leaf's mapped dimension, counted from the front; raises where it has none."""
     if dim is None:
@@ -167,7 +171,12 @@ def check_dim(
 
 
 def common_axis_size(
-    leaves: list, dims: list, given: int | None, fun: Callable, in_tree: Any, api: str = "vmap"
+    leaves: list,
+    dims: list,
+    given: int | None,
+    fun: Callable,
+    in_tree: PyTreeDef,
+    api: str = "vmap",
 ) -> int:
     """The one size of the mapped dimensions; raises where they differ or there is none."""
     sizes = {

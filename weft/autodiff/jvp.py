@@ -9,7 +9,7 @@ linearize rule, and no partial evaluation follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.dependence import depends
 from weft.autodiff.zeros import instantiate_zero, zeros_like
@@ -35,8 +35,11 @@ from weft.core.trace import (
 )
 from weft.core.typing import linear_operands
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
-def tangent_aval(aval: Any) -> Any:
+
+def tangent_aval(aval: ShapedArray) -> Any:
     """The type of tangents of a value: float0 for what has no derivative."""
     if not isinstance(aval, ShapedArray):
         return aval.to_tangent() if hasattr(aval, "to_tangent") else aval
@@ -93,7 +96,7 @@ class JVPTracer(Tracer):
 
     differentiated = True
 
-    def __init__(self, trace: JVPTrace, primal: Any, tangent: Any) -> None:
+    def __init__(self, trace: JVPTrace, primal: ArrayLike, tangent: ArrayLike) -> None:
         self._trace = trace
         self.aval = typeof(primal)
         self.primal = primal
@@ -171,7 +174,7 @@ class JVPTrace:
         finally:
             state.trace, state.source = before, source
 
-    def wrap_typed(self, primal: Any, tangent: Any) -> Any:
+    def wrap_typed(self, primal: ArrayLike, tangent: ArrayLike) -> Any:
         """As `wrap`, with the tangent promoted to the manual-axis type of its primal.
 
         A tangent may depend on fewer operands than its primal, and so vary over fewer axes.

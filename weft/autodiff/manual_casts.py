@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import provided
 from weft.core.aval import Mat, ShapedArray
@@ -21,6 +21,9 @@ from weft.core.state import state
 from weft.core.trace import typeof
 from weft.sharding.mesh import get_abstract_mesh
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 
 def _abstract(x: ShapedArray, *, axes: tuple, to: str) -> ShapedArray:
     before = state_over("pcast", x, axes)
@@ -29,7 +32,7 @@ def _abstract(x: ShapedArray, *, axes: tuple, to: str) -> ShapedArray:
     return x.update(mat=moved(x.mat, axes, to))
 
 
-def _unsupported(x: Any, axes: tuple, before: str, to: str) -> ValueError:
+def _unsupported(x: ShapedArray, axes: tuple, before: str, to: str) -> ValueError:
     known = ", ".join(f"{a} to {b}" for a, b in sorted(CASTS))
     advice = {
         (VARYING, INVARYING): "use psum, pmax or all_gather(..., to='invarying') to make it equal",
@@ -80,7 +83,7 @@ pcast_p = Primitive(
 )
 
 
-def as_state(x: Any, axes: tuple, to: str) -> Any:
+def as_state(x: ArrayLike, axes: tuple, to: str) -> Any:
     """The value with the given state along the axes, cast where it is not in it yet."""
     mat = typeof(x).mat
     missing = tuple(a for a in axes if mat.state(a) != to)

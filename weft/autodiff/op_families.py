@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,13 @@ from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 # Kinds of dtypes an op accepts.
 ANY = "any"
@@ -39,7 +46,7 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def check_kind(name: str, dtype: Any, kind: str) -> None:
+def check_kind(name: str, dtype: np.dtype, kind: str) -> None:
     if not _ACCEPTS[kind](dtype):
         raise TypeError(
             f"{name} takes {kind} operands, got dtype {dtypes.short_name(dtype)}; convert it "
@@ -47,7 +54,7 @@ def check_kind(name: str, dtype: Any, kind: str) -> None:
         )
 
 
-def scalar(value: Any, like: Any) -> np.generic:
+def scalar(value: float | int, like: Any) -> np.generic:
     """A constant of the dtype of `like` (an array, a tracer, a scalar or a dtype)."""
     if isinstance(like, np.dtype):
         return like.type(value)
@@ -163,7 +170,7 @@ def elementwise(
 
 
 def batch_elementwise(
-    prim: Primitive, axis: Any, args: Sequence[Any], dims: Sequence[Any], params: dict
+    prim: Primitive, axis: AxisData, args: Sequence[Any], dims: Sequence[Any], params: dict
 ) -> tuple[Any, int]:
     """Aligns batch dimensions and applies the op once; scalars stay scalars."""
     ranks = [typeof(a).ndim for a in args]
@@ -195,7 +202,7 @@ def batch_elementwise(
 
 
 def _lower_elementwise(hlo: str) -> Callable:
-    def lower(ctx: Any, *operands: Any, **params: Any) -> Any:
+    def lower(ctx: RuleContext, *operands: ir.Value | None, **params: Any) -> Any:
         return ctx.op(hlo, ctx.spread(operands), ctx.out_types())[0]
 
     return lower
@@ -224,13 +231,13 @@ def bilinear_jvp(prim: Callable[[], Primitive]) -> Callable:
     return jvp
 
 
-def _broadcast(x: Any, shape: tuple[int, ...], dims: tuple[int, ...] = ()) -> Any:
+def _broadcast(x: ArrayLike, shape: tuple[int, ...], dims: tuple[int, ...] = ()) -> Any:
     from weft.autodiff.shape import broadcast_in_dim
 
     return broadcast_in_dim(x, shape, dims)
 
 
-def unbroadcast(ct: Any, operand: Any) -> Any:
+def unbroadcast(ct: ArrayLike, operand: UndefinedPrimal) -> Any:
     """The cotangent of an operand that elementwise lowering may have broadcast from rank 0."""
     aval = operand.aval if is_undefined(operand) else typeof(operand)
     ct_aval = typeof(ct)
@@ -246,7 +253,7 @@ def linear_unary(
     transpose: Callable,
     batch: Callable,
     lower: Callable,
-    sharding: Any = None,
+    sharding: str = None,
     structural: bool = False,
 ) -> Primitive:
     """An op linear in its one operand: the derivative is the op itself.
@@ -274,7 +281,7 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     shifted(params) gives the params for one more dimension in front.
     """
 
-    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
         given = params if shifted is None else shifted(params)
         out = prim().bind(*in_front(axis, args, dims), **given)
         return out, [0] * len(out) if prim().multiple_results else 0

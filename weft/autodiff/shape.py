@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,12 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike, DTypeLike
 
 Shape = tuple[int, ...]
 
@@ -68,7 +74,9 @@ def _broadcast_abstract(x: ShapedArray, *, shape: Shape, broadcast_dimensions: S
     return ShapedArray(shape, x.dtype, x.weak_type)
 
 
-def _broadcast_transpose(ct: Any, aval: Any, *, shape: Shape, broadcast_dimensions: Shape) -> Any:
+def _broadcast_transpose(
+    ct: ArrayLike, aval: ShapedArray, *, shape: Shape, broadcast_dimensions: Shape
+) -> Any:
     kept = {d for i, d in enumerate(broadcast_dimensions) if aval.shape[i] == shape[d]}
     summed = tuple(d for d in range(len(shape)) if d not in kept)
     ct = provided.reduce_sum(ct, summed) if summed else ct
@@ -76,14 +84,16 @@ def _broadcast_transpose(ct: Any, aval: Any, *, shape: Shape, broadcast_dimensio
 
 
 def _broadcast_batch(
-    axis: Any, x: Any, dim: int, *, shape: Shape, broadcast_dimensions: Shape
+    axis: AxisData, x: ArrayLike, dim: int, *, shape: Shape, broadcast_dimensions: Shape
 ) -> tuple[Any, int]:
     x = moveaxis(x, dim, 0)
     dims = (0, *(d + 1 for d in broadcast_dimensions))
     return broadcast_in_dim_p.bind(x, shape=(axis.size, *shape), broadcast_dimensions=dims), 0
 
 
-def _broadcast_lower(ctx: Any, x: Any, *, shape: Shape, broadcast_dimensions: Shape) -> Any:
+def _broadcast_lower(
+    ctx: RuleContext, x: ir.Value, *, shape: Shape, broadcast_dimensions: Shape
+) -> Any:
     splat = ctx.splat_of(0, shape)
     if splat is not None:
         return splat
@@ -103,7 +113,7 @@ broadcast_in_dim_p = linear_unary(
 
 
 def broadcast_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     shape: Sequence[int],
     broadcast_dimensions: Sequence[int],
     *,
@@ -135,7 +145,7 @@ def broadcast_in_dim(
     )
 
 
-def bind_placed(prim: Primitive, out_sharding: Any, *operands: Any, **params: Any) -> Any:
+def bind_placed(prim: Primitive, out_sharding: Any, *operands: ArrayLike, **params: Any) -> Any:
     """`prim` with a result of the given sharding, whatever the operands' shardings are."""
     if out_sharding is None:
         return prim.bind(*operands, **params)
@@ -190,13 +200,13 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     return tuple(result)
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Any:
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Any:
     """Leading size-1 dimensions up to the rank."""
     aval = typeof(x)
     return x if aval.ndim == rank else reshape(x, (1,) * (rank - aval.ndim) + aval.shape)
 
 
-def broadcast_to_dim(x: Any, dim: int, size: int) -> Any:
+def broadcast_to_dim(x: ArrayLike, dim: int, size: int) -> Any:
     """Repeats x along a new dimension at `dim`."""
     aval = typeof(x)
     if not isinstance(aval, ShapedArray):
@@ -218,7 +228,7 @@ def _reshape_abstract(x: ShapedArray, *, new_sizes: Shape) -> ShapedArray:
     return ShapedArray(new_sizes, x.dtype, x.weak_type)
 
 
-def _reshape_batch(axis: Any, x: Any, dim: int, *, new_sizes: Shape) -> tuple[Any, int]:
+def _reshape_batch(axis: AxisData, x: ArrayLike, dim: int, *, new_sizes: Shape) -> tuple[Any, int]:
     return reshape_p.bind(moveaxis(x, dim, 0), new_sizes=(axis.size, *new_sizes)), 0
 
 
@@ -265,7 +275,7 @@ def reshape(
     return bind_placed(reshape_p, out_sharding, operand, new_sizes=sizes)
 
 
-def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
     """Drops size-1 dimensions."""
     aval = typeof(array)
     dims = canonical_axes(dimensions, aval.ndim, "dimensions")
@@ -280,7 +290,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     return reshape(array, tuple(s for i, s in enumerate(aval.shape) if i not in dims))
 
 
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Any:
     """Adds size-1 dimensions at these positions of the result.
 
     >>> import weft
@@ -331,7 +341,7 @@ transpose_p = linear_unary(
 )
 
 
-def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
     """Permutes dimensions: result dimension i is operand dimension permutation[i]."""
     permutation = tuple(int(p) for p in permutation)
     if permutation == tuple(range(typeof(operand).ndim)) and not isinstance(operand, np.ndarray):
@@ -339,7 +349,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     return transpose_p.bind(operand, permutation=permutation)
 
 
-def moveaxis(x: Any, source: int, target: int) -> Any:
+def moveaxis(x: ArrayLike, source: int, target: int) -> Any:
     """Moves one dimension; tokens and refs move their own way."""
     aval = typeof(x)
     if not isinstance(aval, ShapedArray):
@@ -366,7 +376,7 @@ iota_p = Primitive(
 
 
 def broadcasted_iota(
-    dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None
+    dtype: DTypeLike | None, shape: Sequence[int], dimension: int, *, out_sharding: Any = None
 ) -> Any:
     """0, 1, 2, … along one dimension, repeated along the others.
 
@@ -381,7 +391,7 @@ def broadcasted_iota(
     return bind_placed(iota_p, out_sharding, dtype=dtype, shape=shape, dimension=dimension)
 
 
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: DTypeLike | None, size: int) -> Any:
     """0, 1, …, size - 1.
 
     >>> import weft

@@ -293,6 +293,6 @@ def linear_transpose_flat(
     return transposed
 
 
-def ct_aval_of(x: Any) -> Any:
+def ct_aval_of(x: UndefinedPrimal) -> Any:
     """The type a cotangent of this linear operand must have."""
     return cotangent_aval(x.aval if is_undefined(x) else typeof(x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from weft.sharding.mesh import context_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import PartitionSpec
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 Dim = int | None  # where the batch dimension is; None: not batched
 
 
@@ -45,7 +48,7 @@ class AxisData:
     __slots__ = ("name", "size", "spmd_name", "varying")
 
     def __init__(
-        self, name: Any, size: int, spmd_name: Any = None, varying: frozenset = frozenset()
+        self, name: str | None, size: int, spmd_name: Any = None, varying: frozenset = frozenset()
     ) -> None:
         self.name = name
         self.size = size
@@ -66,7 +69,7 @@ class AxisData:
         return f"AxisData({self.name!r}, {self.size})"
 
 
-def remove_dim(aval: Any, dim: Dim) -> Any:
+def remove_dim(aval: ShapedArray, dim: Dim) -> Any:
     """The type of one example of a batched value."""
     if dim is None or not isinstance(aval, ShapedArray):
         return aval if dim is None else aval.remove_dim(dim)
@@ -75,7 +78,7 @@ def remove_dim(aval: Any, dim: Dim) -> Any:
     return ShapedArray(shape, aval.dtype, aval.weak_type, sharding, aval.mat)
 
 
-def add_dim(aval: Any, dim: Dim, axis: AxisData) -> Any:
+def add_dim(aval: ShapedArray, dim: Dim, axis: AxisData) -> Any:
     """The type of a batch of values along a new dimension."""
     if dim is None:
         return aval
@@ -96,7 +99,9 @@ class BatchTracer(Tracer):
 
     __slots__ = ("dim", "origin", "val")
 
-    def __init__(self, trace: BatchTrace, val: Any, dim: int, origin: Source | None = None) -> None:
+    def __init__(
+        self, trace: BatchTrace, val: ArrayLike, dim: int, origin: Source | None = None
+    ) -> None:
         self._trace = trace
         self.val = val
         self.dim = dim

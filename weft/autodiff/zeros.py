@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,14 +15,20 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
-def _add_abstract(x: Any, y: Any) -> Any:
+
+def _add_abstract(x: ShapedArray, y: ShapedArray) -> Any:
     if not isinstance(x, ShapedArray):
         return x
     return (x if x.ndim >= y.ndim else y).strip_weak_type()  # rank 0 stands for any shape
 
 
-def _add_transpose(ct: Any, x: Any, y: Any) -> list:
+def _add_transpose(ct: ArrayLike, x: UndefinedPrimal, y: UndefinedPrimal) -> list:
     return [unbroadcast(ct, x), unbroadcast(ct, y)]
 
 
@@ -34,7 +40,7 @@ def _add_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
     return out, add_any_p.bind(tx, ty)
 
 
-def _add_lower(ctx: Any, x: Any, y: Any) -> Any:
+def _add_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     return ctx.op("stablehlo.add", ctx.spread([x, y]), ctx.out_types())[0]
 
 
@@ -67,7 +73,7 @@ def instantiate_zero(aval: Any) -> Any:
     return match_type(zero, aval)
 
 
-def match_type(x: Any, aval: Any) -> Any:
+def match_type(x: ArrayLike, aval: ShapedArray) -> Any:
     """The value cast to the manual-axis type and sharding of `aval`."""
     if not isinstance(aval, ShapedArray):
         return x
@@ -82,14 +88,14 @@ def match_type(x: Any, aval: Any) -> Any:
     return x
 
 
-def full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+def full(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> Any:
     """An array of one repeated scalar."""
     if not isinstance(value, np.generic) or value.dtype != dtype:
         value = np.asarray(value).astype(dtype)[()]
     return broadcast_in_dim(value, shape, ())
 
 
-def zeros_like(x: Any) -> Any:
+def zeros_like(x: ArrayLike) -> Any:
     """Zeros of the shape, dtype and manual-axis type of x."""
     aval = typeof(x)
     return instantiate_zero(aval)
@@ -113,7 +119,7 @@ def _barrier_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
     return outs, [None if t is None else next(moved) for t in tangents]
 
 
-def _barrier_transpose(cts: Sequence[Any], *args: Any) -> list:
+def _barrier_transpose(cts: Sequence[Any], *args: UndefinedPrimal) -> list:
     given = [c for c in cts if c is not None]
     moved = iter(optimization_barrier_p.bind(*given) if given else ())
     return [None if c is None else next(moved) for c in cts]
@@ -132,7 +138,7 @@ optimization_barrier_p = Primitive(
 )
 
 
-def optimization_barrier(operand: Any) -> Any:
+def optimization_barrier(operand: ArrayLike) -> Any:
     """Keeps the compiler from moving computations across; a pytree in and out, unchanged.
 
     Source: StableHLO specification, `optimization_barrier`.
@@ -159,7 +165,7 @@ def create_token(_: Any = None) -> Any:
     return create_token_p.bind()
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: ArrayLike) -> Any:
     """The value with a zero derivative; pytrees leaf by leaf.
 
     >>> import weft
@@ -167,7 +173,7 @@ def stop_gradient(x: Any) -> Any:
     Array(3., dtype=float32, weak_type=True)
     """
 
-    def stop(leaf: Any) -> Any:
+    def stop(leaf: ArrayLike) -> Any:
         aval = typeof(leaf)
         if isinstance(aval, ShapedArray) and dtypes.is_inexact(aval.dtype):
             return stop_gradient_p.bind(leaf)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.checkify.inner_programs  # noqa: F401  (fills the interpreter's table)
 import weft.numpy as wnp
@@ -38,6 +38,9 @@ from weft.core.trace_body import trace_body
 from weft.core.tree import arg_names, flatten
 from weft.driver.staging import check_callable
 from weft.ops.control.common import avals_of
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 __all__ = [
     "DivisionByZeroError",
@@ -97,7 +100,7 @@ def checkify(f: Callable, errors: frozenset[ErrorCategory] = user_checks) -> Cal
 
     @functools.wraps(f)
     @api_boundary
-    def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
+    def checked(*args: ArrayLike, **kwargs: Any) -> tuple[Error, Any]:
         leaves, tree = flatten((args, kwargs))
         avals = avals_of("checkify", leaves, lambda: arg_names(f, tree))
         body = trace_body(f, tree, avals)

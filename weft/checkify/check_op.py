@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +19,16 @@ from weft.core.trace import EVAL, typeof
 from weft.core.tree import arg_names, flatten
 from weft.ops.control.common import avals_of
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 # Operands: whether all is well, and the values for the message. `ndim` dimensions are in front of
 # all of them, for the examples that vmap maps over.
 
 
-def _impl(ok: Any, *payload: Any, site: Site, debug: bool, ndim: int) -> list:
+def _impl(ok: ArrayLike, *payload: ArrayLike, site: Site, debug: bool, ndim: int) -> list:
     failing = np.argwhere(~np.asarray(ok))
     if not debug and len(failing):
         first = tuple(failing[0].tolist())
@@ -31,7 +36,7 @@ def _impl(ok: Any, *payload: Any, site: Site, debug: bool, ndim: int) -> list:
     return []
 
 
-def _lower(ctx: Any, *operands: Any, site: Site, debug: bool, ndim: int) -> list:
+def _lower(ctx: RuleContext, *operands: ir.Value, site: Site, debug: bool, ndim: int) -> list:
     if debug:
         return []
     raise ValueError(
@@ -41,7 +46,7 @@ def _lower(ctx: Any, *operands: Any, site: Site, debug: bool, ndim: int) -> list
     )
 
 
-def _batch(axis: AxisData, args: Any, dims: Any, *, ndim: int, **params: Any) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, ndim: int, **params: Any) -> tuple:
     moved = [move_dim(x, d, 0, axis) for x, d in zip(args, dims, strict=True)]
     return check_p.bind(*moved, ndim=ndim + 1, **params), []
 
@@ -62,7 +67,9 @@ check_p = Primitive(
 
 
 @api_boundary
-def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
+def check(
+    pred: ArrayLike, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any
+) -> None:
     """Checks that a scalar is true, in a function that `checkify` is applied to.
 
     Args:
@@ -98,7 +105,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     check_p.bind(pred, *payload, site=site, debug=bool(debug), ndim=0)
 
 
-def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
+def debug_check(pred: ArrayLike, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     """As `check`, but without effect where `checkify` is not applied.
 
     >>> from weft import checkify

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from weft.ops.control.cond_op import cond_p
 from weft.ops.control.loops import while_p
 from weft.ops.control.scan_op import scan_p
 from weft.sharding.spec import PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 # Ops that run jaxprs: each rule gives the results, or None if there is nothing to check.
 
@@ -59,7 +62,7 @@ def _varying(avals: Sequence[Any]) -> frozenset:
     return frozenset().union(*(a.mat.varying for a in avals if hasattr(a, "mat")))
 
 
-def _as_varying(x: Any, axes: frozenset) -> Any:
+def _as_varying(x: ArrayLike, axes: frozenset) -> Any:
     return as_state(x, tuple(sorted(axes, key=str)), "varying") if axes else x
 
 

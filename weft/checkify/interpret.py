@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from weft.core.state import axes_key, state
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.sharding.explicit import reshard
 from weft.sharding.spec import PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 ENTERED: dict[str, Callable] = {}
 """Ops that run jaxprs: rules of weft/checkify/inner_programs.py."""
@@ -134,7 +137,7 @@ class Checks:
         self.add(site, failed, [wnp.asarray(x) for x in told])
 
 
-def whole(x: Any) -> Any:
+def whole(x: ArrayLike) -> Any:
     """A value that has no dimension spread over explicit mesh axes: one element can be taken."""
     sharding = getattr(typeof(x), "sharding", None)
     return x if sharding is None or not sharding.spec.used_axes() else reshard(x, PartitionSpec())

@@ -5,13 +5,17 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import weft
 from weft.checkpoints import layout
 from weft.core.dtypes import is_extended
+
+if TYPE_CHECKING:
+    from weft.driver.staging import ShapeDtypeStruct
+    from weft.typing import ArrayLike
 
 
 def restore(path: str | os.PathLike, like: Any = None) -> Any:
@@ -50,7 +54,7 @@ def restore(path: str | os.PathLike, like: Any = None) -> Any:
         found = {name: _whole(ts, root, name, entry) for name, entry in arrays.items()}
         return found | values
 
-    def leaf(key_path: tuple, wanted: Any) -> Any:
+    def leaf(key_path: tuple, wanted: ArrayLike | str | ShapeDtypeStruct | None) -> Any:
         name = weft.tree_util.keystr(key_path)
         if name in values:
             return values[name]
@@ -83,7 +87,7 @@ def _damaged(root: Path, name: str, folder: Path, error: Any) -> layout.Checkpoi
     )
 
 
-def _read(ts: Any, root: Path, name: str, entry: dict[str, Any], store: Any, index: Any) -> Any:
+def _read(ts: Any, root: Path, name: str, entry: dict[str, Any], store: Any, index: tuple) -> Any:
     """A part of an array. Chunks that are not there are lost, not zeros."""
     view = store[index] if index else store
     folder = layout.array_folder(root, entry["number"])
@@ -108,7 +112,7 @@ def _check_chunks(root: Path, name: str, entry: dict[str, Any], view: Any, folde
             raise _damaged(root, name, folder, f"its chunk {file} is missing")
 
 
-def _text(index: Any) -> str:
+def _text(index: tuple) -> str:
     return "whole" if not index else str(tuple(index))
 
 

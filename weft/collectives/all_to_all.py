@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,12 @@ from weft.core.manual_states import VARYING, result_mat, result_type
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 def _abstract(
@@ -91,7 +97,7 @@ class _Exchange:
 
 
 def _batch(
-    axis: Any, args: Any, dims: Any, *, over: AxisGroup, split: int, concat: int, tiled: bool
+    axis: AxisData, args: list, dims: list, *, over: AxisGroup, split: int, concat: int, tiled: bool
 ) -> tuple:
     (x,), (dim,) = args, dims
     if axis.name in over.names:
@@ -103,7 +109,9 @@ def _batch(
     return out, dim if tiled else left + (to <= left)
 
 
-def _batch_own(axis: Any, x: Any, dim: Any, over: AxisGroup, at: int, to: int, tiled: bool) -> Any:
+def _batch_own(
+    axis: AxisData, x: ArrayLike, dim: int, over: AxisGroup, at: int, to: int, tiled: bool
+) -> Any:
     x = batch_in_front(x, dim, axis.size)
     s = split(over, axis.name)
     size = equal_groups("all_to_all", over)
@@ -128,7 +136,9 @@ def _batch_own(axis: Any, x: Any, dim: Any, over: AxisGroup, at: int, to: int, t
 
 
 @byte_wise("all_to_all")
-def _lower(ctx: Any, x: Any, *, over: AxisGroup, split: int, concat: int, tiled: bool) -> Any:
+def _lower(
+    ctx: RuleContext, x: ir.Value, *, over: AxisGroup, split: int, concat: int, tiled: bool
+) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:
         return empty(ctx)
@@ -146,7 +156,12 @@ def _lower(ctx: Any, x: Any, *, over: AxisGroup, split: int, concat: int, tiled:
 
 
 def _exchange_blocks(
-    ctx: Any, x: Any, over: AxisGroup, split: int, concat: int, result: Any
+    ctx: RuleContext,
+    x: ir.Value,
+    over: AxisGroup,
+    split: int,
+    concat: int,
+    result: ir.RankedTensorType,
 ) -> Any:
     needs_shardy(ctx, "all_to_all")
     attrs = {
@@ -160,7 +175,7 @@ def _exchange_blocks(
 
 
 def lower_in_front(
-    ctx: Any, x: Any, *, over: AxisGroup, split: int, concat: int, tiled: bool
+    ctx: RuleContext, x: ir.Value, *, over: AxisGroup, split: int, concat: int, tiled: bool
 ) -> Any:
     """As `_lower`, by an all_to_all of blocks along dimension 0, other work standing around it.
 
@@ -174,7 +189,7 @@ def lower_in_front(
     def reshape(x: Any, shape: Sequence[int]) -> Any:
         return ctx.op("stablehlo.reshape", [x], [ctx.tensor(tuple(shape), dtype)])[0]
 
-    def move(x: Any, shape: list[int], source: int, target: int) -> Any:
+    def move(x: ir.Value, shape: list[int], source: int, target: int) -> Any:
         order = [i for i in range(len(shape)) if i != source]
         order.insert(target, source)
         shape[:] = [shape[i] for i in order]
@@ -204,7 +219,7 @@ all_to_all_p = Primitive(
 
 
 def all_to_all(
-    x: Any,
+    x: ArrayLike,
     axis_name: Any,
     split_axis: int,
     concat_axis: int,
@@ -262,7 +277,7 @@ def _all_to_all(
     return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)
 
 
-def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
+def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
     """Exchanges the named axis with the array dimension `axis`, of the group's size.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from weft.collectives.groups import AxisGroup
 from weft.core.errors import names_text
 from weft.core.trace import Tracer, typeof
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 _NUMBERS = (bool, int, float, complex)
 
 
-def check_operand(who: str, x: Any, name: str = "x") -> None:
+def check_operand(who: str, x: ArrayLike, name: str = "x") -> None:
     """Whether an operand, or a leaf of it, is an array or a number that is here."""
     try:
         aval = typeof(x)
@@ -37,7 +40,7 @@ def operand(who: str, x: Any, name: str = "x") -> Any:
     return x
 
 
-def flag(who: str, name: str, value: Any) -> bool:
+def flag(who: str, name: str, value: bool) -> bool:
     """A flag that decides shapes: True or False, known while tracing."""
     if isinstance(value, bool | np.bool_ | int | None):
         return bool(value)
@@ -45,7 +48,7 @@ def flag(who: str, name: str, value: Any) -> bool:
     raise TypeError(f"{who}: {name} must be True or False, known while tracing; got {shown}")
 
 
-def check_index(who: str, what: str, value: Any, over: AxisGroup) -> int:
+def check_index(who: str, what: str, value: int, over: AxisGroup) -> int:
     """An index of the team as a Python int."""
     try:
         index = int(value.__index__())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
 from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
@@ -25,6 +25,10 @@ from weft.core.primitive import Primitive
 from weft.core.state import current_trace, state
 from weft.core.trace import typeof
 from weft.core.tree import tree_map
+
+if TYPE_CHECKING:
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
 
 
 class InFlight(AsyncType):
@@ -69,7 +73,7 @@ STARTS: dict[Primitive, Primitive] = {}
 def _start_of(sync: Primitive) -> Primitive:
     """The op that starts a collective; all its rules come from the collective's."""
 
-    def batch(axis: Any, args: Any, dims: Any, /, **params: Any) -> tuple:
+    def batch(axis: AxisData, args: list, dims: list, /, **params: Any) -> tuple:
         if axis.name in params["over"].names:  # becomes local work, and maybe other collectives
             out, dim = sync.batch(axis, args, dims, **params)  # type: ignore[misc]
             return landed_p.bind(out, collective=sync.name), dim
@@ -145,7 +149,7 @@ _TAILS = frozenset(
 )
 
 
-def _tail(x: Any, names: frozenset, source: Any = None) -> tuple[list, Any]:
+def _tail(x: ir.Value, names: frozenset, source: ir.Value | None = None) -> tuple[list, Any]:
     """The unary ops behind the op that matters, last first, and that op.
 
     None if it is not found this side of `source`, an SSA value.
@@ -164,7 +168,7 @@ def _tail(x: Any, names: frozenset, source: Any = None) -> tuple[list, Any]:
     return chain, None
 
 
-def _lower_start(ctx: Any, sync: Primitive, x: Any, params: dict[str, Any]) -> Any:
+def _lower_start(ctx: RuleContext, sync: Primitive, x: ir.Value, params: dict[str, Any]) -> Any:
     if as_bytes(ctx, params["over"]):
         return sync.lower(ctx, x, **params)  # type: ignore[misc]
     lower = lower_in_front if sync is all_to_all_p else sync.lower
@@ -186,7 +190,7 @@ def _lower_start(ctx: Any, sync: Primitive, x: Any, params: dict[str, Any]) -> A
     return value if chain else done.results[0]
 
 
-def _lower_done(ctx: Any, future: Any) -> Any:
+def _lower_done(ctx: RuleContext, future: ir.Value) -> Any:
     chain, done = _tail(future, frozenset(("stablehlo.async_done",)))
     here = ir.InsertionPoint.current.block
     if done is None or done.operation.block != here:

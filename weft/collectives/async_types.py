@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import interned
 from weft.lowering.context import ir_type
+
+if TYPE_CHECKING:
+    from weft.collectives.groups import AxisGroup
 
 
 class AsyncType:
@@ -35,7 +38,7 @@ class AsyncType:
     key: tuple
 
     @classmethod
-    def _of(cls, name: str, value: ShapedArray, *key: Any) -> Any:
+    def _of(cls, name: str, value: ShapedArray, *key: str | tuple | AxisGroup) -> Any:
         """name: with the value's dtype it tells kinds apart, since compiled programs are found by
         shape and dtype."""
         self = cls._interned.get((cls, value, *key))
@@ -49,7 +52,7 @@ class AsyncType:
     def __reduce__(self) -> tuple:
         return type(self), (*self.key, self.value)
 
-    def of(self, value: Any) -> Any:
+    def of(self, value: ShapedArray) -> Any:
         """The same kind of type, of another value."""
         kind: Any = type(self)
         return kind(*self.key, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,14 +13,19 @@ from weft.core.aval import Mat, ShapedArray
 from weft.core.primitive import Primitive
 from weft.lowering.manual import manual_region
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
 
-def _batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup) -> tuple:
+
+def _batch(axis: AxisData, args: list, dims: list, *, over: AxisGroup) -> tuple:
     s = split(over, axis.name)
     table = s.row(s.member)
     return table.astype(np.int32) if isinstance(table, np.ndarray) else table, 0
 
 
-def _lower(ctx: Any, *, over: AxisGroup) -> Any:
+def _lower(ctx: RuleContext, *, over: AxisGroup) -> Any:
     int32 = dtypes.int32
     if over.size == 1:
         return ctx.splat(0, (), int32)
@@ -32,14 +37,14 @@ def _lower(ctx: Any, *, over: AxisGroup) -> Any:
     return _from_partition_id(ctx, over)
 
 
-def _from_partition_id(ctx: Any, over: AxisGroup) -> Any:
+def _from_partition_id(ctx: RuleContext, over: AxisGroup) -> Any:
     """The index by arithmetic on the device's position in the program."""
     int32, mesh = dtypes.int32, ctx.module.mesh
     scalar = ctx.tensor((), int32)
     position = ctx.op("stablehlo.partition_id", [], [ctx.type("tensor<ui32>")])[0]
     position = ctx.op("stablehlo.convert", [position], [scalar])[0]
 
-    def apply(hlo: str, x: Any, n: int) -> Any:
+    def apply(hlo: str, x: ir.Value, n: int) -> Any:
         if n == 1 and hlo != "stablehlo.remainder":
             return x
         return ctx.op(hlo, [x, ctx.splat(n, (), int32)], [scalar])[0]
@@ -58,7 +63,7 @@ def _from_partition_id(ctx: Any, over: AxisGroup) -> Any:
     return total
 
 
-def _partly_manual(ctx: Any, over: AxisGroup, free: tuple) -> Any:
+def _partly_manual(ctx: RuleContext, over: AxisGroup, free: tuple) -> Any:
     """partition_id is defined only where all axes are manual: a nested region makes them so."""
     needs_shardy(ctx, "axis_index")
     module = ctx.module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.manual_casts import pcast_p, varying_over
 from weft.collectives.groups import axis_names, entry_of
@@ -11,13 +11,16 @@ from weft.core.state import state
 from weft.core.trace import typeof
 from weft.core.tree import tree_map
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
-def _tracked(who: str, axis_name: Any) -> tuple:
+
+def _tracked(who: str, axis_name: str | tuple) -> tuple:
     names = axis_names(who, axis_name)
     return tuple(n for n in names if entry_of(n).tracked)
 
 
-def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Any:
     """Casts values, leaf by leaf, to another state along manual axes; no data moves.
 
     axis_name: an axis or a tuple of axes of the enclosing shard_map. to: 'varying' (from
@@ -48,7 +51,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     return tree_map(lambda leaf: _cast(leaf, axes, to), x)
 
 
-def _cast(x: Any, axes: tuple, to: str) -> Any:
+def _cast(x: ArrayLike, axes: tuple, to: str) -> Any:
     if to != UNREDUCED and state.assumed_varying:  # reduced: varying serves as well there
         done = typeof(x).mat.varying & state.assumed_varying
         axes = tuple(a for a in axes if a not in done)
@@ -57,7 +60,7 @@ def _cast(x: Any, axes: tuple, to: str) -> Any:
     return pcast_p.bind(x, axes=axes, to=to)
 
 
-def pvary(x: Any, axis_name: Any) -> Any:
+def pvary(x: ArrayLike, axis_name: Any) -> Any:
     """Casts values to varying along the axes over which they are invarying.
 
     axis_name: an axis or a tuple of axes of the enclosing shard_map.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.collectives.groups import split
 from weft.core.trace import typeof
 from weft.sharding.placement import reshard_p
+
+if TYPE_CHECKING:
+    from weft.autodiff.vmap import AxisData
+    from weft.typing import ArrayLike
 
 
 def joining(rule: Callable, *, if_grouped: bool = False) -> Callable:
@@ -19,7 +23,7 @@ def joining(rule: Callable, *, if_grouped: bool = False) -> Callable:
     """
 
     @functools.wraps(rule)
-    def batch(axis: Any, args: Any, dims: Any, /, **params: Any) -> tuple:
+    def batch(axis: AxisData, args: list, dims: list, /, **params: Any) -> tuple:
         over = params["over"]
         if axis.name not in over.names:
             return rule(axis, args, dims, **params)
@@ -33,7 +37,7 @@ def joining(rule: Callable, *, if_grouped: bool = False) -> Callable:
     return batch
 
 
-def _entry(x: Any, dim: int | None) -> tuple:
+def _entry(x: ArrayLike, dim: int | None) -> tuple:
     """The mesh axes over which the batch dimension is split."""
     sharding = typeof(x).sharding
     return () if sharding is None or dim is None else sharding.spec_of(dim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,8 +51,14 @@ from weft.ops.elementwise_api import (
 )
 from weft.ops.reduce import highest, lowest, reduce_max, reduce_min, reduce_sum
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
-def _loses_nans(dtype: Any) -> bool:
+
+def _loses_nans(dtype: np.dtype) -> bool:
     """Whether XLA:CPU's all_reduce of this dtype drops NaNs (jaxlib 0.10.2: all floats)."""
     return dtypes.is_float(dtype) and dtype.itemsize > 1
 
@@ -103,7 +109,12 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         return out, div(total(mul(t, at)), total(at))
 
     def batch(
-        axis: Any, args: Sequence[Any], batch_dims: Sequence[Any], *, over: AxisGroup, dims: tuple
+        axis: AxisData,
+        args: Sequence[Any],
+        batch_dims: Sequence[Any],
+        *,
+        over: AxisGroup,
+        dims: tuple,
     ) -> tuple:
         (x,), (dim,) = args, batch_dims
         if axis.name not in over.names:
@@ -121,7 +132,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         return (out, None) if s.slots == 1 else (s.take(out, s.slot), 0)
 
     @byte_wise(name)
-    def lower(ctx: Any, x: Any, *, over: AxisGroup, dims: tuple[int, ...]) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, *, over: AxisGroup, dims: tuple[int, ...]) -> Any:
         aval = ctx.avals_in[0]
         if dims:
             x = ctx.reduce(hlo, x, neutral(aval.dtype), dims, aval.dtype)
@@ -163,11 +174,16 @@ def _check_ordered(who: str, aval: ShapedArray) -> None:
 def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
     who = prim.name
 
-    def reduce(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    def reduce(
+        x: ArrayLike,
+        axis_name: Any,
+        *,
+        axis_index_groups: Any = None,
+    ) -> Any:
         names, positional = split_axes(who, axis_name, axis_index_groups)
         over = axis_group_of(who, names, axis_index_groups) if names else None
 
-        def leaf_of(leaf: Any) -> Any:
+        def leaf_of(leaf: ArrayLike) -> Any:
             check_operand(who, leaf)
             _check_ordered(who, typeof(leaf))
             dims = dimensions(who, positional, leaf)

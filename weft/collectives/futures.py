@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import pytree
 from weft.collectives.async_types import AsyncType
 from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
+
+if TYPE_CHECKING:
+    from weft.collectives.async_ import Future
+    from weft.collectives.permute import Message
 
 
 class FutureTree:
@@ -42,7 +46,7 @@ def _type_text(x: Any) -> str:
     return str(x if isinstance(x, AsyncType) else typeof(x))
 
 
-def _refuse(*operands: Any) -> Any:
+def _refuse(*operands: int | Future | Message) -> Any:
     return next(x for x in operands if isinstance(x, FutureTree)).__weft_array__()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,6 +55,12 @@ from weft.ops.elementwise_api import (
 )
 from weft.ops.slicing import index_in_dim
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 # all_gather -----------------------------------------------------------------------------------
 
 
@@ -89,7 +95,14 @@ def _transpose(ct: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool, to: 
 
 
 def _batch(
-    batch_axis: Any, args: Any, dims: Any, *, over: AxisGroup, axis: int, tiled: bool, to: str
+    batch_axis: AxisData,
+    args: list,
+    dims: list,
+    *,
+    over: AxisGroup,
+    axis: int,
+    tiled: bool,
+    to: str,
 ) -> tuple:
     (x,), (dim,) = args, dims
     if batch_axis.name not in over.names:
@@ -123,7 +136,9 @@ def _batch(
 
 
 @byte_wise("all_gather")
-def _lower(ctx: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool, to: str) -> Any:
+def _lower(
+    ctx: RuleContext, x: ir.Value, *, over: AxisGroup, axis: int, tiled: bool, to: str
+) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:
         return empty(ctx)
@@ -265,7 +280,7 @@ def _own_part(
     return varying_over(s.take(x, table), s.devices.tracked), 0
 
 
-def _slice_lower(ctx: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
+def _slice_lower(ctx: RuleContext, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
     def own(x: Any) -> Any:
         from weft.collectives.axis import axis_index_p
 
@@ -312,7 +327,9 @@ def _broadcast_transpose(ct: Any, x: Any, *, over: AxisGroup, source: int) -> li
     return [select(at, total, zeros_like(total))]
 
 
-def _broadcast_batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, source: int) -> tuple:
+def _broadcast_batch(
+    axis: AxisData, args: list, dims: list, *, over: AxisGroup, source: int
+) -> tuple:
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return pbroadcast_p.bind(x, over=over, source=source), dim
@@ -324,7 +341,7 @@ def _broadcast_batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, source
     return x, None
 
 
-def _broadcast_lower(ctx: Any, x: Any, *, over: AxisGroup, source: int) -> Any:
+def _broadcast_lower(ctx: Any, x: ir.Value, *, over: AxisGroup, source: int) -> Any:
     if not communicates(over):
         return x
     if "cuda" not in ctx.module.platforms:
@@ -379,7 +396,7 @@ pbroadcast_p = Primitive(
 )
 
 
-def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
     """The value of one device along named axes, on all of them; pytrees leaf by leaf.
 
     source: the index of that device along the axis (row-major along a tuple of axes).

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from weft.ops.dynamic_slicing import dynamic_index_in_dim, index_take
 from weft.ops.elementwise_api import convert
 from weft.ops.slicing import slice_in_dim
 from weft.sharding.mesh import context_mesh
+
+if TYPE_CHECKING:
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -94,7 +98,7 @@ class AxisGroup:
         """The same team, whose axes have no state: for what an op becomes once it is typed."""
         return AxisGroup(self.names, self.sizes, self.groups)
 
-    def memo(self, key: Any, make: Any) -> Any:
+    def memo(self, key: str | tuple, make: Callable) -> Any:
         try:
             return self._memo[key]
         except KeyError:
@@ -134,7 +138,7 @@ def axis_group_of(who: str, axis_name: Any, groups: Any = None) -> AxisGroup:
             team = entry.team
             if team is None:
                 names = (axis_name,)
-                tracked = names if entry.tracked else ()
+                tracked: tuple = names if entry.tracked else ()
                 team = entry.team = AxisGroup(names, (entry.size,), None, tracked)
             return team
     names = axis_names(who, axis_name)
@@ -149,7 +153,7 @@ def axis_group_of(who: str, axis_name: Any, groups: Any = None) -> AxisGroup:
     return AxisGroup(names, sizes, groups, tracked)
 
 
-def entry_of(name: Any) -> AxisEntry:
+def entry_of(name: str) -> AxisEntry:
     """The axis in scope; a mesh axis that is not manual is an error that says so."""
     try:
         return axis_entry(name)
@@ -167,7 +171,7 @@ def entry_of(name: Any) -> AxisEntry:
         ) from None
 
 
-def axis_names(who: str, axis_name: Any) -> tuple:
+def axis_names(who: str, axis_name: str | tuple) -> tuple:
     """One name or a sequence of names, as a tuple."""
     if isinstance(axis_name, set | frozenset):
         raise TypeError(
@@ -220,7 +224,7 @@ def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | Non
     return None if result == (tuple(range(size)),) else result
 
 
-def listed(x: Any) -> Any:
+def listed(x: Sequence) -> Any:
     """Arrays of indices (groups, permutations) as nested lists; anything else as it is."""
     if isinstance(x, Tracer) or not hasattr(x, "__array__"):
         return x
@@ -257,7 +261,7 @@ def index_in_group(team: AxisGroup) -> tuple[np.ndarray, np.ndarray]:
 # To StableHLO -------------------------------------------------------------------------------
 
 
-def device_rows(ctx: Any, team: AxisGroup) -> np.ndarray:
+def device_rows(ctx: RuleContext, team: AxisGroup) -> np.ndarray:
     """Positions of devices in the program: a row for each setting of the other mesh axes.
 
     A row's entries follow the team's index.
@@ -274,7 +278,7 @@ def device_rows(ctx: Any, team: AxisGroup) -> np.ndarray:
     return team.memo(key, make)
 
 
-def replica_groups(ctx: Any, team: AxisGroup) -> np.ndarray:
+def replica_groups(ctx: RuleContext, team: AxisGroup) -> np.ndarray:
     """Program-wide groups of device positions; short groups are padded with -1."""
 
     def make() -> np.ndarray:
@@ -291,7 +295,7 @@ def communicates(team: AxisGroup) -> bool:
     return team.group_size != 1
 
 
-def empty(ctx: Any) -> Any:
+def empty(ctx: RuleContext) -> Any:
     """The result of an operand without elements, which StableHLO's collectives do not take."""
     aval = getattr(ctx.avals_out[0], "value", ctx.avals_out[0])
     return ctx.splat(0, aval.shape, aval.dtype)
@@ -314,7 +318,7 @@ def groups_attr(ctx: Any, team: AxisGroup, *, ranked: bool = True) -> Any:
     return team.memo(("groups attribute", ctx.module.mesh, ranked), make)
 
 
-def collective_attrs(ctx: Any, team: AxisGroup, *, ranked: bool = True) -> dict[str, Any]:
+def collective_attrs(ctx: RuleContext, team: AxisGroup, *, ranked: bool = True) -> dict[str, Any]:
     """replica_groups, channel_handle and use_global_device_ids of a collective."""
     return {
         "replica_groups": groups_attr(ctx, team, ranked=ranked),
@@ -323,11 +327,11 @@ def collective_attrs(ctx: Any, team: AxisGroup, *, ranked: bool = True) -> dict[
     }
 
 
-def channel(ctx: Any) -> Any:
+def channel(ctx: RuleContext) -> Any:
     return ctx.attr(f"#stablehlo.channel_handle<handle = {ctx.module.next_channel()}, type = 1>")
 
 
-def as_bytes(ctx: Any, over: AxisGroup) -> bool:
+def as_bytes(ctx: RuleContext, over: AxisGroup) -> bool:
     """Whether a collective has to send its elements as bytes.
 
     XLA:CPU writes integers of less than 8 bits past the end of a collective's result, or refuses
@@ -341,7 +345,7 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
     """Decorates the lowering of the collective `name`: `as_bytes` where that is needed."""
 
     def wrap(lower: Callable) -> Callable:
-        def lower_collective(ctx: Any, x: Any, *, over: AxisGroup, **params: Any) -> Any:
+        def lower_collective(ctx: RuleContext, x: Any, *, over: AxisGroup, **params: Any) -> Any:
             if not as_bytes(ctx, over):
                 return lower(ctx, x, over=over, **params)
             aval = ctx.avals_in[0]
@@ -358,7 +362,7 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
     return wrap
 
 
-def needs_shardy(ctx: Any, who: str) -> None:
+def needs_shardy(ctx: RuleContext, who: str) -> None:
     """Refuses what XLA's GSPMD partitioner cannot do, or ends the process on (jaxlib 0.10.2)."""
     module = ctx.module
     if module.use_shardy or module.mesh is None:
@@ -403,7 +407,7 @@ class Split:
         "slots",
     )
 
-    def __init__(self, team: AxisGroup, name: Any) -> None:
+    def __init__(self, team: AxisGroup, name: str) -> None:
         p = team.names.index(name)
         names = team.names[:p] + team.names[p + 1 :]
         sizes = team.sizes[:p] + team.sizes[p + 1 :]
@@ -471,11 +475,11 @@ class Split:
         return index_take(x, [index], [0])
 
 
-def split(team: AxisGroup, name: Any) -> Split:
+def split(team: AxisGroup, name: str) -> Split:
     return team.memo(("split", name), lambda: Split(team, name))
 
 
-def take_static(x: Any, index: np.ndarray) -> Any:
+def take_static(x: ArrayLike, index: np.ndarray) -> Any:
     """Rows of x by constant indices: as it is, a slice or a transposition where that does it."""
     shape = typeof(x).shape
     size, count = shape[0], len(index)
@@ -494,6 +498,6 @@ def take_static(x: Any, index: np.ndarray) -> Any:
     return index_take(x, [index.astype(np.int32)], [0])
 
 
-def batch_in_front(x: Any, dim: int | None, size: int) -> Any:
+def batch_in_front(x: ArrayLike, dim: int | None, size: int) -> Any:
     """The operand with its batch dimension in front, broadcast if it has none."""
     return broadcast_to_dim(x, 0, size) if dim is None else moveaxis(x, dim, 0)

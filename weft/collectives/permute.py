@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,12 @@ from weft.core.tree import flatten, tree_map
 from weft.ops.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.elementwise_api import convert, ge, select
 from weft.ops.joining import concatenate
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -95,7 +101,7 @@ class _Routes:
         self.take = np.where(take == missing, start, take)
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, perm: Pairs) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, over: AxisGroup, perm: Pairs) -> tuple:
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return ppermute_p.bind(x, over=over, perm=perm), dim
@@ -117,7 +123,7 @@ def _batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, perm: Pairs) -> 
 
 
 @byte_wise("ppermute")
-def _lower(ctx: Any, x: Any, *, over: AxisGroup, perm: Pairs) -> Any:
+def _lower(ctx: Any, x: ir.Value, *, over: AxisGroup, perm: Pairs) -> Any:
     if over.size == 1:
         if perm:
             return x
@@ -135,7 +141,7 @@ def _lower(ctx: Any, x: Any, *, over: AxisGroup, perm: Pairs) -> Any:
     return ctx.op("stablehlo.collective_permute", [x], [x.type], attrs)[0]
 
 
-def _lower_gathered(ctx: Any, x: Any, over: AxisGroup, perm: Pairs) -> Any:
+def _lower_gathered(ctx: RuleContext, x: Any, over: AxisGroup, perm: Pairs) -> Any:
     """A collective_permute waits for all devices on XLA:CPU (jaxlib 0.10.2), a gather for its own.
 
     So where others may not come, the team gathers, and each device takes what it was to receive.
@@ -172,7 +178,7 @@ ppermute_p = Primitive(
 )
 
 
-def check_perm(who: str, perm: Any, over: AxisGroup) -> Pairs:
+def check_perm(who: str, perm: Sequence, over: AxisGroup) -> Pairs:
     """(source, target) pairs, each device at most once a source and at most once a target."""
     try:
         pairs = [(a, b) for a, b in perm]
@@ -198,7 +204,7 @@ _MOST_CHECKED = 1024
 _checked: dict[Any, Pairs] = clearable({})
 
 
-def _pairs(who: str, perm: Any, over: AxisGroup) -> Pairs:
+def _pairs(who: str, perm: Sequence, over: AxisGroup) -> Pairs:
     """`check_perm`, made once for each permutation."""
     perm = listed(perm)
     try:
@@ -214,7 +220,7 @@ def _pairs(who: str, perm: Any, over: AxisGroup) -> Pairs:
     return found
 
 
-def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
+def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Sends values between devices along named axes; pytrees leaf by leaf.
 
     perm: (source, target) pairs of indices along the axis (row-major along a tuple of axes). A
@@ -249,7 +255,7 @@ def _permuted(who: str, x: Any, over: AxisGroup, perm: Pairs) -> Any:
     )
 
 
-def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Any:
     """Permutes values along a named axis: device i receives that of device perm[i].
 
     perm: every index of the axis exactly once.
@@ -316,7 +322,7 @@ def _recv_abstract(token: Sent) -> ShapedArray:
     return token.value
 
 
-def _send_batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, perm: Pairs) -> tuple:
+def _send_batch(axis: AxisData, args: list, dims: list, *, over: AxisGroup, perm: Pairs) -> tuple:
     if axis.name not in over.names:
         return psend_p.bind(args[0], over=over, perm=perm), dims[0]
     x, dim = joining(_batch)(axis, args, dims, over=over, perm=perm)
@@ -358,7 +364,7 @@ precv_p = Primitive(
 )
 
 
-def _lower_send(ctx: Any, x: Any, over: AxisGroup, perm: Pairs) -> Any:
+def _lower_send(ctx: RuleContext, x: ir.Value, over: AxisGroup, perm: Pairs) -> Any:
     """One collective_permute carries the message: XLA starts it here and waits at its use."""
     if over.size == 1 and not perm:
         message = ctx.avals_out[0].value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,12 @@ from weft.ops.joining import concatenate
 from weft.ops.reduce import reduce_max, reduce_or
 from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
 from weft.ops.slicing import slice as slice_
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 # The operands after operand and output, all int vectors of one length K: slice i goes to the device
 # of rank i // (K / group size).
@@ -204,7 +210,7 @@ def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: i
     return scatter_add(out, reshape(target, (k * width, 1)), flat, dims)
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, add: bool) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, over: AxisGroup, add: bool) -> tuple:
     """Arrays batched alone take the batch along as columns; else the exchange is batched."""
     if axis.name not in over.names and all(d is None for d in dims[2:]):
         moved = [
@@ -213,7 +219,7 @@ def _batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, add: bool) -> tu
         ]
         return ragged_all_to_all_p.bind(*moved, *args[2:], over=over, add=add), 1
 
-    def one(*xs: Any) -> list:
+    def one(*xs: ArrayLike) -> list:
         return [exchange(*xs, over=over, add=add, chunk=None)]
 
     outs, out_dims = batch_flat(one, axis, args, dims)
@@ -233,7 +239,7 @@ def _lower(ctx: Any, operand: Any, output: Any, *indices: Any, over: AxisGroup, 
 
 
 def _lower_native(
-    ctx: Any, operand: Any, output: Any, indices: Sequence[Any], over: AxisGroup
+    ctx: RuleContext, operand: ir.Value, output: ir.Value, indices: Sequence[Any], over: AxisGroup
 ) -> Any:
     """XLA's own instruction (GPU, TPU)."""
     groups = groups_attr(ctx, over)
@@ -260,7 +266,7 @@ ragged_all_to_all_p = Primitive(
 
 
 def ragged_all_to_all(
-    operand: Any,
+    operand: ArrayLike,
     output: Any,
     input_offsets: Any,
     send_sizes: Any,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,9 +44,22 @@ from weft.ops.elementwise_api import convert, div, eq, mul, select
 from weft.ops.promote import promote_inexact, promote_lax, promote_numpy
 from weft.ops.reduce import reduce_sum
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 
 def lower_all_reduce(
-    ctx: Any, x: Any, over: AxisGroup, hlo: str, aval: Any, local: Callable, neutral: Any
+    ctx: RuleContext,
+    x: ir.Value,
+    over: AxisGroup,
+    hlo: str,
+    aval: ShapedArray,
+    local: Callable,
+    neutral: Any,
 ) -> Any:
     """One all_reduce by the op `hlo`, or nothing where a device is alone.
 
@@ -89,7 +102,7 @@ def combines(s: Split) -> bool:
     return s.c > 1 or (bool(s.rest.tracked) and s.rest.groups is None)
 
 
-def grouped(x: Any, s: Split, neutral: Callable[[Any], Any]) -> Any:
+def grouped(x: ArrayLike, s: Split, neutral: Callable[[Any], Any]) -> Any:
     """x[n, …] as [slots, members, …]: the device's batch by groups, filled up with `neutral`."""
     if s.slots == 1:
         return expand_dims(x, (0,))
@@ -106,7 +119,7 @@ def grouped(x: Any, s: Split, neutral: Callable[[Any], Any]) -> Any:
     return select(mask, spread, broadcast_in_dim(neutral(dtype), full, ()))
 
 
-def _equal_rows(slot: Any, slots: int) -> Any:
+def _equal_rows(slot: ArrayLike, slots: int) -> Any:
     """bool[slots, n]: whether batch index j belongs to slot k."""
     numbers = np.arange(slots, dtype=np.int32)[:, None]
     if isinstance(slot, np.ndarray):
@@ -120,7 +133,7 @@ def _abstract(x: ShapedArray, *, over: AxisGroup) -> ShapedArray:
     return x.update(mat=result_mat("psum", x, over, INVARYING))
 
 
-def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, over: AxisGroup) -> tuple:
+def _batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], *, over: AxisGroup) -> tuple:
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return psum_p.bind(x, over=over), dim
@@ -133,12 +146,12 @@ def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, over: AxisGro
     return s.take(partial, s.slot), 0
 
 
-def sum_of_slots(x: Any, s: Split) -> Any:
+def sum_of_slots(x: ArrayLike, s: Split) -> Any:
     """x[n, …] added up within each of the device's groups: [slots, …]."""
     return reduce_sum(grouped(x, s, lambda d: d.type(0)), (1,))
 
 
-def _sum_transpose(ct: Any, x: Any, *, over: AxisGroup) -> list:
+def _sum_transpose(ct: ArrayLike, x: UndefinedPrimal, *, over: AxisGroup) -> list:
     """Along typed axes the cotangent is equal already; along others it is added up."""
     typed = over.typed
     if len(typed) < len(over.names):
@@ -151,7 +164,7 @@ def _sum_transpose(ct: Any, x: Any, *, over: AxisGroup) -> list:
 
 
 @byte_wise("psum")
-def _lower(ctx: Any, x: Any, *, over: AxisGroup) -> Any:
+def _lower(ctx: RuleContext, x: ir.Value, *, over: AxisGroup) -> Any:
     aval = ctx.avals_in[0]
     return lower_all_reduce(ctx, x, over, "stablehlo.add", aval, reduce_sum, aval.dtype.type(0))
 
@@ -198,11 +211,11 @@ def dimensions(who: str, positional: tuple, x: Any) -> tuple[int, ...]:
     return tuple(canonical_axis(a, ndim, f"{who}: positional axis") for a in positional)
 
 
-def _sum_positional(x: Any, positional: tuple) -> Any:
+def _sum_positional(x: ArrayLike, positional: tuple) -> Any:
     return reduce_sum(x, dimensions("psum", positional, x)) if positional else x
 
 
-def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf.
 
     x: arrays of numbers; booleans are counted, as int32. Values that are unreduced along the
@@ -234,7 +247,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     return tree_map(lambda leaf: _psum_leaf(leaf, over, positional), x)
 
 
-def _psum_leaf(x: Any, over: AxisGroup, positional: tuple, who: str = "psum") -> Any:
+def _psum_leaf(x: ArrayLike, over: AxisGroup, positional: tuple, who: str = "psum") -> Any:
     if not isinstance(x, Tracer):
         check_operand(who, x)
         check_varies(who, x, over)
@@ -259,7 +272,7 @@ def summand(who: str, x: Any, over: AxisGroup) -> Any:
     return x
 
 
-def _psum_constant(x: Any, over: AxisGroup, positional: tuple) -> Any:
+def _psum_constant(x: ArrayLike, over: AxisGroup, positional: tuple) -> Any:
     """A value that is no tracer is equal on all devices: the sum is a multiple of it."""
     if isinstance(x, bool | np.bool_):
         x = int(x)

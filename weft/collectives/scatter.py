@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,12 @@ from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
 from weft.ops.elementwise_api import convert
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.collectives.groups import Split
+    from weft.lowering.context import RuleContext
+
 
 def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
     middle = (shape[axis] // size,) if tiled else ()
@@ -56,7 +62,7 @@ def _transpose(ct: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> l
 
 
 def _batch(
-    batch_axis: Any, args: Any, dims: Any, *, over: AxisGroup, axis: int, tiled: bool
+    batch_axis: AxisData, args: list, dims: list, *, over: AxisGroup, axis: int, tiled: bool
 ) -> tuple:
     from weft.collectives.reduce import sum_of_slots
 
@@ -84,12 +90,12 @@ def _batch(
     return x, 0
 
 
-def _component_of(s: Any, i: int) -> list[int]:
+def _component_of(s: Split, i: int) -> list[int]:
     return next(c for c in s.components if i in c)
 
 
 @byte_wise("psum_scatter")
-def _lower(ctx: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
+def _lower(ctx: RuleContext, x: ir.Value, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:
         return empty(ctx)

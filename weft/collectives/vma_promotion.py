@@ -7,7 +7,7 @@ given is looked at: the rules of derivatives and batching promote as they need.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.manual_casts import varying_over
 from weft.collectives.groups import AxisGroup
@@ -15,6 +15,9 @@ from weft.core.config import config
 from weft.core.errors import made_at, names_text
 from weft.core.manual_states import INVARYING
 from weft.core.trace import Tracer, typeof
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 _IS_OPERAND = "the result is the operand itself, so the call can be left out"
 _MEANS = {
@@ -44,7 +47,7 @@ def varying_operand(who: str, x: Any, over: AxisGroup) -> Any:
     return promoted
 
 
-def check_varies(who: str, x: Any, over: AxisGroup) -> None:
+def check_varies(who: str, x: ArrayLike, over: AxisGroup) -> None:
     """Raises if `varying_promotion` is 'error' and the operand is equal along a tracked axis.
 
     Python numbers are welcome: `psum(1, axis)` is a way to write the size of an axis.

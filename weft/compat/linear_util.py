@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.runtime.array import Array
 
 _EMPTY = object()
 
@@ -19,7 +23,7 @@ class Store:
     def __init__(self) -> None:
         self._value = _EMPTY
 
-    def store(self, value: Any) -> None:
+    def store(self, value: int | PyTreeDef) -> None:
         if self._value is not _EMPTY:
             raise StoreException("the function was called twice, and its store filled twice")
         self._value = value
@@ -89,7 +93,7 @@ class WrappedFun:
             self.debug_info,
         )
 
-    def call_wrapped(self, *args: Any, **kwargs: Any) -> Any:
+    def call_wrapped(self, *args: Array, **kwargs: Any) -> Any:
         return self.f_transformed(*args, **kwargs)
 
     def with_unknown_names(self) -> WrappedFun:
@@ -105,7 +109,7 @@ class WrappedFun:
         return isinstance(other, WrappedFun) and self._key() == other._key()
 
 
-def _keep(result: Any, store: Store | None) -> Any:
+def _keep(result: tuple, store: Store | None) -> Any:
     if store is None:
         return result
     result, aside = result
@@ -142,7 +146,7 @@ def transformation2(transform: Callable, fun: Any = _EMPTY, *params: Any) -> Any
     return fun.wrap2(transform, params, None)
 
 
-def transformation_with_aux2(transform: Callable, fun: Any = _EMPTY, *params: Any) -> Any:
+def transformation_with_aux2(transform: Callable, fun: Any = _EMPTY, *params: PyTreeDef) -> Any:
     """The same, of the function, a store, params and arguments."""
     if fun is _EMPTY:
         return functools.partial(transformation_with_aux2, transform)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir as _mlir
 from weft._xla.mlir import ir
 from weft.lowering.context import RuleContext, dense_attr, ir_type
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 
 class ModuleContext:
@@ -88,7 +91,7 @@ def _lower(lowerings: dict[str | None, Callable], prim: Any) -> Callable:
     return lower
 
 
-def _flat(out: Any) -> list:
+def _flat(out: list | ir.Value) -> list:
     """The values of a rule's result, which may be nested or an operation."""
     if isinstance(out, ir.Value):
         return [out]
@@ -101,7 +104,7 @@ def lower_fun(fun: Callable, multiple_results: bool = True) -> Callable:
     """A lowering rule made of a function that computes the primitive by other ops."""
 
     def rule(ctx: LoweringRuleContext, *values: ir.Value, **params: Any) -> list:
-        def flat(*xs: Any) -> list:
+        def flat(*xs: Array) -> list:
             out = fun(*xs, **params)
             return list(out) if multiple_results else [out]
 

@@ -9,7 +9,7 @@ out, lowering by platform).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.jvp import DualTrace, RuleTrace, cotangent_aval, has_tangent, tangent_aval
 from weft.autodiff.transpose import UndefinedPrimal
@@ -19,17 +19,23 @@ from weft.core.state import current_trace, state
 from weft.core.trace import EVAL, EvalTrace, typeof
 from weft.tree_util import register_pytree_node
 
+if TYPE_CHECKING:
+    from weft.autodiff.vmap import AxisData
+    from weft.core.aval import ShapedArray
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 
 class Zero:
     """A tangent or cotangent that is zero everywhere, of which only the type is known."""
 
     __slots__ = ("aval",)
 
-    def __init__(self, aval: Any) -> None:
+    def __init__(self, aval: ShapedArray) -> None:
         self.aval = aval
 
     @staticmethod
-    def from_primal_value(value: Any) -> Zero:
+    def from_primal_value(value: ArrayLike) -> Zero:
         return Zero(tangent_aval(typeof(value)))
 
     def instantiate(self) -> Any:
@@ -120,7 +126,7 @@ def apply_primitive(prim: Any, *args: Any, **params: Any) -> Any:
 # Rules with JAX's conventions as weft's, and back -------------------------------------------------
 
 
-def _zeros_as_none(values: Any, primals: Sequence[Any]) -> list:
+def _zeros_as_none(values: list, primals: Sequence[Any]) -> list:
     return [
         None if t is None or isinstance(t, Zero) or not has_tangent(typeof(p)) else t
         for t, p in zip(values, primals, strict=True)
@@ -168,7 +174,7 @@ def _jvp_out(prim: Any) -> Callable | None:
 
 
 def _transpose_in(prim: Any, rule: Callable) -> Callable:
-    def transpose(cts: Any, *args: Any, **params: Any) -> list:
+    def transpose(cts: Array | list, *args: Array | UndefinedPrimal, **params: Any) -> list:
         if prim.multiple_results and any(ct is None for ct in cts):
             avals = [a.aval if isinstance(a, UndefinedPrimal) else typeof(a) for a in args]
             outs = prim.abstract(*avals, **params)
@@ -199,12 +205,12 @@ def _transpose_out(prim: Any) -> Callable | None:
     return transpose
 
 
-def _plain_dim(dim: Any) -> Any:
+def _plain_dim(dim: int | None) -> Any:
     return dim if dim is None else int(dim)
 
 
 def _batch_in(prim: Any, rule: Callable) -> Callable:
-    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
         return _batched(prim, rule(tuple(args), tuple(map(_plain_dim, dims)), **params))
 
     return batch
@@ -225,7 +231,7 @@ def _batch_out(prim: Any) -> Callable | None:
 
 
 def _axis_batch_in(prim: Any, rule: Callable) -> Callable:
-    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
         dims = tuple(map(_plain_dim, dims))
         return _batched(prim, rule(axis.size, axis.name, None, tuple(args), dims, **params))
 

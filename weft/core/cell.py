@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import provided
 from weft.core.state import state
+
+if TYPE_CHECKING:
+    from weft.core.primitive import Primitive
 
 
 class Cell:
@@ -89,7 +92,7 @@ DISCHARGE: dict[Any, Callable] = {}
 """Primitive -> rule(args, **params) -> results, where some of args are open cells."""
 
 
-def bind_open(prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+def bind_open(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Applies an op of which some operands are open cells."""
     if prim not in DISCHARGE:  # the rules of ops with jaxprs load when a ref first meets one
         import_module("weft.api.ref_rules")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import plain_type
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr, subjaxprs
 from weft.core.typing import infer
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
 
 
 class JaxprTypeError(TypeError):
@@ -45,7 +48,7 @@ def _at(jaxpr: Jaxpr, eqn: Eqn | None) -> str:
     return f"{jaxpr.debug}" + (f": {eqn.primitive.name} ({eqn.source})" if eqn is not None else "")
 
 
-def _check_reads(jaxpr: Jaxpr, atoms: Any, known: set, what: str, eqn: Eqn | None) -> None:
+def _check_reads(jaxpr: Jaxpr, atoms: list, known: set, what: str, eqn: Eqn | None) -> None:
     for i, v in enumerate(atoms):
         if isinstance(v, Var) and v not in known:
             raise JaxprTypeError(
@@ -113,5 +116,5 @@ def _replaces(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _text(x: Any) -> str:
+def _text(x: tuple | ShapedArray) -> str:
     return x.str_short() if hasattr(x, "str_short") else str(x)

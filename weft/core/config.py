@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import config as _xla_config
 from weft._xla import guards
+
+if TYPE_CHECKING:
+    from weft.runtime.backend import Device
 
 _traced = _xla_config.traced_options
 
@@ -16,7 +19,7 @@ _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off", "")
 
 
-def _boolean(value: Any) -> bool:
+def _boolean(value: bool | str) -> bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, int) and value in (0, 1):
@@ -27,7 +30,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _one_of(*choices: str | None) -> Callable[[Any], str | None]:
-    def check(value: Any) -> str | None:
+    def check(value: str) -> str | None:
         if value == "" and None in choices:
             value = None
         if value not in choices:
@@ -38,7 +41,7 @@ def _one_of(*choices: str | None) -> Callable[[Any], str | None]:
 
 
 def _some_of(*choices: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
+    def check(value: str) -> str:
         if not isinstance(value, str) or not set(value.split(",")) <= set(choices):
             raise ValueError(f"expected some of {', '.join(choices)}, separated by commas")
         return value
@@ -46,7 +49,7 @@ def _some_of(*choices: str) -> Callable[[Any], str]:
     return check
 
 
-def _integer(value: Any) -> int | None:
+def _integer(value: int | str) -> int | None:
     if value is None or value == "":
         return None
     number = int(value)
@@ -55,15 +58,15 @@ def _integer(value: Any) -> int | None:
     return number
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: bool | float) -> float:
     return float(value)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: str | None) -> str | None:
     return None if value is None or value == "" else os.fspath(value)
 
 
-def _anything(value: Any) -> Any:
+def _anything(value: str | Device) -> Any:
     return value
 
 
@@ -133,19 +136,19 @@ class Option:
     def value(self) -> Any:
         return self.state.value
 
-    def checked(self, value: Any, what: str) -> Any:
+    def checked(self, value: bool | int | str, what: str) -> Any:
         try:
             return self.check(value)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{what}: invalid value {value!r} ({error})") from None
 
-    def set_global(self, value: Any) -> None:
+    def set_global(self, value: bool | int | str | None) -> None:
         value = self.checked(value, f"config option {self.name}")
         if self.on_change is not None:
             self.on_change(value)
         self._set(value)
 
-    def _set(self, value: Any) -> None:
+    def _set(self, value: bool | int | str | None) -> None:
         self.state.set_global(value)
         if self.traced:
             _traced.publish_globals()
@@ -156,7 +159,7 @@ class Option:
         return self._local(self.checked(new_val, f"config option {self.name}"))
 
     @contextlib.contextmanager
-    def _local(self, value: Any) -> Iterator[None]:
+    def _local(self, value: bool) -> Iterator[None]:
         previous = self.state.swap_local(value)
         self._publish_local(value)
         try:
@@ -165,7 +168,7 @@ class Option:
             self.state.set_local(previous)
             self._publish_local(None if previous is _xla_config.unset else previous)
 
-    def _publish_local(self, value: Any) -> None:
+    def _publish_local(self, value: bool | None) -> None:
         if self.traced:
             _traced.publish_locals()
         if self.apply is not None:
@@ -186,23 +189,23 @@ _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 
 
 def _transfers(direction: str) -> Callable[[Any, bool], None]:
-    def apply(level: Any, local: bool) -> None:
+    def apply(level: str | None, local: bool) -> None:
         guards.guard_transfers(direction, level, local=local)
 
     return apply
 
 
-def _all_transfers(level: Any, local: bool) -> None:
+def _all_transfers(level: str | None, local: bool) -> None:
     if not local:  # a thread's levels are set one by one, by the context manager
         for direction in TRANSFERS:
             options[f"transfer_guard_{direction}"].set_global(level)
 
 
-def _collection(level: Any, local: bool) -> None:
+def _collection(level: str | None, local: bool) -> None:
     guards.guard_collection(level, local=local)
 
 
-def _threads(on: Any, local: bool) -> None:
+def _threads(on: bool | None, local: bool) -> None:
     if local:
         guards.guard_threads(bool(on))
 
@@ -310,7 +313,7 @@ class UserContext:
 
     __slots__ = ("_state",)
 
-    def __init__(self, default_value: Any = None) -> None:
+    def __init__(self, default_value: float = None) -> None:
         hash(default_value)
         self._state = _xla_config.state("user_context", default_value)
         _traced.add(self._state)
@@ -337,7 +340,7 @@ class WeftConfig:
 
     __slots__ = ()
 
-    def update(self, name: str, val: Any) -> None:
+    def update(self, name: str, val: bool | int | str | None) -> None:
         """Set option ``name`` for the process. A ``weft_`` or ``jax_`` prefix is ignored.
 
         Raises:
@@ -366,7 +369,7 @@ class WeftConfig:
     def __getattr__(self, name: str) -> Any:
         return _find(name).state.value
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: bool) -> None:
         raise AttributeError(f"set it with config.update({name!r}, {value!r})")
 
     def __repr__(self) -> str:

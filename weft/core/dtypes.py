@@ -7,12 +7,15 @@ weak, and a weak type gives way to any strong type of the same or a higher kind.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
 from weft.core.config import config
+
+if TYPE_CHECKING:
+    from weft.typing import DTypeLike
 
 bool_ = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
@@ -96,7 +99,7 @@ def is_complex(dtype: Any) -> bool:
     return dtype in COMPLEX
 
 
-def is_inexact(dtype: Any) -> bool:
+def is_inexact(dtype: np.dtype) -> bool:
     return dtype in FLOATS or dtype in COMPLEX
 
 
@@ -104,7 +107,7 @@ def is_integer(dtype: Any) -> bool:
     return dtype in SIGNED or dtype in UNSIGNED
 
 
-def is_signed(dtype: Any) -> bool:
+def is_signed(dtype: np.dtype) -> bool:
     return dtype in SIGNED
 
 
@@ -202,7 +205,7 @@ _EDGES: dict[Any, tuple] = {
 }
 
 
-def _close(node: Any) -> frozenset:
+def _close(node: DTypeLike) -> frozenset:
     above = {node}
     for up in _EDGES[node]:
         above |= _close(up)
@@ -229,7 +232,7 @@ def _join(nodes: frozenset) -> Any:
     )
 
 
-def node_of(dtype: Any, weak_type: bool) -> Any:
+def node_of(dtype: np.dtype, weak_type: bool) -> Any:
     """The lattice node of a dtype."""
     if not weak_type or dtype == bool_:
         return dtype
@@ -287,12 +290,12 @@ def join_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
     return _promote(nodes, config.enable_x64, tuple(d for d, _ in dtypes))
 
 
-def scalar_dtype(x: Any) -> np.dtype:
+def scalar_dtype(x: float | int) -> np.dtype:
     """The dtype of a Python scalar in the current mode: int → int32 or int64, and so on."""
     return canonicalize_dtype(_WEAK_DTYPE[type(x)])
 
 
-def to_inexact(dtype: Any) -> Any:
+def to_inexact(dtype: np.dtype) -> Any:
     """The float type in which an integer or boolean operand of a float function is computed.
 
     Only 64-bit integers ask for 64-bit floats.

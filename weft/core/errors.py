@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 class JAXTypeError(TypeError):
@@ -59,7 +62,7 @@ for _name, _value in list(globals().items()):
         _value.__module__ = "weft.errors"  # where users find it
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: ArrayLike | dict | list) -> str:
     """The type of a value as messages say it."""
     name = type(value).__name__
     return {"ArrayImpl": "an array"}.get(

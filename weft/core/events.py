@@ -21,7 +21,7 @@ CACHE_HIT = "/jax/compilation_cache/cache_hits"
 CACHE_MISS = "/jax/compilation_cache/cache_misses"
 
 
-def tell(listeners: list[Callable[..., None]], event: str, *values: Any, **tags: Any) -> None:
+def tell(listeners: list[Callable[..., None]], event: str, *values: float, **tags: Any) -> None:
     """Calls each listener with the event, its values and its tags."""
     for listener in tuple(listeners):
         listener(event, *values, **tags)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.state import state
+
+if TYPE_CHECKING:
+    from weft.core.source import Source
+    from weft.typing import ArrayLike
 
 NO_EFFECTS: frozenset = frozenset()
 
@@ -50,7 +54,7 @@ class Eqn:
         outvars: list[Var],
         params: dict[str, Any],
         effects: frozenset,
-        source: Any,
+        source: Source,
     ) -> None:
         self.primitive = primitive
         self.invars = invars
@@ -81,7 +85,7 @@ class _Memoized:
     def __init__(self) -> None:
         self._memo: dict | None = None
 
-    def memo(self, key: Any, make: Callable[[], Any]) -> Any:
+    def memo(self, key: str | tuple, make: Callable[[], Any]) -> Any:
         """Return the result that a transformation derived from this jaxpr, computed once."""
         if self._memo is None:
             self._memo = {}
@@ -112,7 +116,7 @@ class Jaxpr(_Memoized):
         outvars: list[Atom],
         eqns: list[Eqn],
         effects: frozenset = NO_EFFECTS,
-        debug: Any = None,
+        debug: str = None,
     ) -> None:
         self.constvars = constvars
         self.invars = invars
@@ -205,7 +209,7 @@ def walk_eqns(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[Eqn]:
             yield from walk_eqns(inner)
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list:
+def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: ArrayLike) -> list:
     """Evaluates a jaxpr under the current trace; equations keep their own source lines."""
     env: dict[Atom, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.state import AxisEntry, extend_axes, state
 from weft.core.trace import StagingTrace
+
+if TYPE_CHECKING:
+    from weft.core.ref import AbstractRef
+    from weft.pallas.api.mesh import Mesh
 
 
 class Frame:
@@ -16,7 +20,9 @@ class Frame:
 
     __slots__ = ("asked", "extents", "grid", "ids", "mesh", "meshes", "what")
 
-    def __init__(self, what: str, grid: tuple[int, ...], mesh: Any = None, meshes: tuple = ()):
+    def __init__(
+        self, what: str, grid: tuple[int, ...], mesh: Mesh | None = None, meshes: tuple = ()
+    ):
         self.asked: set[int] = set()  # grid axes that the kernel looks at
         self.extents: dict[int, Any] = {}  # refs of what is known when the kernel runs
         self.ids: tuple | None = None  # the point, of a grid inside of the kernel
@@ -89,7 +95,7 @@ def _root(trace: Any) -> Any:
     return trace
 
 
-def check_own(aval: Any) -> None:
+def check_own(aval: AbstractRef) -> None:
     """Raises for a ref that belongs to the cores of another mesh than that being traced."""
     frame = _stack.frame
     if aval.core is not None and frame is not None and frame.mesh != aval.core:

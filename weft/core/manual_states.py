@@ -9,7 +9,7 @@ values are reduced and the other way round.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.core.aval import Mat, ShapedArray
 from weft.core.errors import ShardingTypeError, names_text
@@ -71,7 +71,7 @@ _REMEDY = {
 }
 
 
-def state_over(who: str, aval: Any, axes: tuple) -> str:
+def state_over(who: str, aval: ShapedArray, axes: tuple) -> str:
     """The one state that the value has along all the axes; they must agree."""
     mat = aval.mat
     if not mat.unreduced and not mat.reduced:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Atom
 
 
 class _Names(dict):
@@ -72,7 +75,7 @@ class _Printer:
     def binders(self, variables: list[Var]) -> str:
         return " ".join(f"{self.names[v]}:{v.aval.str_short()}" for v in variables)
 
-    def atom(self, v: Any) -> str:
+    def atom(self, v: Atom) -> str:
         # str, since format() shows a float32's digits as a float64
         return f"{v.val!s}:{v.aval.str_short()}" if isinstance(v, Literal) else self.names[v]
 

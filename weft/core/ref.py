@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import Mat, ShapedArray
 from weft.core.caches import interned
+
+if TYPE_CHECKING:
+    pass
 
 
 class AbstractRef:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.config import dispatch_flag
+
+if TYPE_CHECKING:
+    from weft.sharding.mesh import Mesh
 
 tracing = dispatch_flag("tracing", False)
 """True while ops are traced: the compiled dispatch path then leaves calls of jitted functions,
@@ -49,7 +52,7 @@ class AxisEntry:
     __slots__ = ("kind", "mesh", "name", "size", "team", "tracked")
 
     def __init__(
-        self, name: Any, size: int, kind: str, mesh: Any = None, tracked: bool = False
+        self, name: str, size: int, kind: str, mesh: Mesh | None = None, tracked: bool = False
     ) -> None:
         self.name = name
         self.size = size
@@ -97,7 +100,7 @@ def axes_key() -> tuple:
     return tuple(state.axes.values())
 
 
-def axis_entry(name: Any) -> AxisEntry:
+def axis_entry(name: str) -> AxisEntry:
     """The axis bound to `name`; an unbound name raises NameError and lists the axes in scope."""
     try:
         return state.axes[name]

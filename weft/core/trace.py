@@ -11,7 +11,7 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,12 @@ from weft.core.primitive import PRIMITIVES, Primitive
 from weft.core.source import Source, capture
 from weft.core.state import State, current_trace, state
 from weft.core.typing import infer, mixed
+
+if TYPE_CHECKING:
+    from weft.autodiff.jvp import JVPTrace
+    from weft.autodiff.vmap import BatchTrace
+    from weft.core.ref import AbstractRef
+    from weft.typing import ArrayLike
 
 
 class Tracer:
@@ -267,7 +273,7 @@ def is_array_like(x: Any) -> bool:
     )
 
 
-def array_method(x: Any) -> Any:
+def array_method(x: ArrayLike | list) -> Any:
     """Return the method that converts an object of a user's class to an array, or None.
 
     It is named `__weft_array__`, or `__jax_array__` as in JAX.
@@ -275,7 +281,7 @@ def array_method(x: Any) -> Any:
     return getattr(x, "__weft_array__", None) or getattr(x, "__jax_array__", None)
 
 
-def stands_for_array(x: Any) -> bool:
+def stands_for_array(x: ArrayLike) -> bool:
     """Whether an operand that is no tracer of the asking trace is an object with `array_method`."""
     return not isinstance(x, Tracer) and array_method(x) is not None
 
@@ -344,7 +350,7 @@ class StagedTracer(Tracer):
         return self.eqn.source if self.eqn is not None else None
 
 
-def is_zero(x: Any) -> bool:
+def is_zero(x: ArrayLike) -> bool:
     """Whether a value is known to be zero everywhere."""
     if isinstance(x, StagedTracer):
         if x.eqn is None or x.eqn.primitive.name != "broadcast_in_dim":
@@ -382,7 +388,7 @@ class StagingTrace:
         self._atoms: dict[int, Atom] = {}
         self._keep: list[Any] = []  # keeps the objects whose ids are keys of _atoms alive
 
-    def new_arg(self, aval: Any) -> StagedTracer:
+    def new_arg(self, aval: ShapedArray | AbstractRef) -> StagedTracer:
         return StagedTracer(self, aval, Var(aval), None)
 
     def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -450,7 +456,7 @@ class StagingTrace:
             cast_args.append(x)
         return self.process(prim, cast_args, params)
 
-    def _broadcast_of(self, x: Any) -> tuple[Eqn | None, Var | None]:
+    def _broadcast_of(self, x: ArrayLike) -> tuple[Eqn | None, Var | None]:
         """The equation that broadcast x from a smaller variable, and that; None, None without one.
 
         A cast stands before it: its transpose is a sum over devices, of the smaller value then.
@@ -463,7 +469,7 @@ class StagingTrace:
             return eqn, small
         return None, None
 
-    def atom(self, x: Any) -> Atom:
+    def atom(self, x: ArrayLike) -> Atom:
         """The variable or literal for any value: own tracer, outer tracer, array or scalar."""
         if x.__class__ is StagedTracer and x._trace is self:
             return x.variable
@@ -591,7 +597,7 @@ def _staged(trace: StagingTrace, fun: Callable[..., Sequence[Any]], avals: Seque
         return trace.to_jaxpr(args, outs)
 
 
-def check_nothing_leaked(trace: Any, name: str) -> None:
+def check_nothing_leaked(trace: JVPTrace | BatchTrace | StagingTrace, name: str) -> None:
     """Raises UnexpectedTracerError if a tracer of a finished trace can still be reached.
 
     name: what was traced, for the message. The caller must not hold tracers itself.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.caches import clearable
 from weft.core.config import config
@@ -13,13 +13,17 @@ from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr
 from weft.core.tree import flatten, flatten_fun
 
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
+
 
 class Body:
     """A traced body: `jaxpr` takes the closed-over `consts` in front of the flat arguments."""
 
     __slots__ = ("consts", "jaxpr", "out_tree")
 
-    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: Any) -> None:
+    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: PyTreeDef) -> None:
         self.jaxpr = jaxpr
         self.consts = consts
         self.out_tree = out_tree
@@ -28,7 +32,7 @@ class Body:
 _bodies: weakref.WeakKeyDictionary = clearable(weakref.WeakKeyDictionary())
 
 
-def trace_body(fun: Callable, args_tree: Any, avals: Sequence[Any]) -> Body:
+def trace_body(fun: Callable, args_tree: PyTreeDef, avals: Sequence[Any]) -> Body:
     """Traces `fun` for arguments whose tree is that of `(args, kwargs)`.
 
     The same function with the same types gives the same body, so that what transformations and
@@ -73,6 +77,6 @@ def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Ca
     return found
 
 
-def args_tree(*args: Any) -> Any:
+def args_tree(*args: ArrayLike | Sequence | dict | None) -> Any:
     """The tree of a call with these positional arguments."""
     return flatten((args, {}))[1]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import pytree
 from weft._xla.pytree import PyTreeDef, flatten
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 __all__ = ["PyTreeDef", "broadcast_prefix", "flatten", "flatten_fun", "key_path", "tree_map"]
 
@@ -53,7 +56,7 @@ def flatten_fun(fun: Callable, in_tree: PyTreeDef) -> tuple[Callable[..., list],
     """`fun(*args, **kwargs)` as a function of flat leaves; in_tree is that of `(args, kwargs)`."""
     out = OutTree()
 
-    def flat_fun(*leaves: Any) -> list:
+    def flat_fun(*leaves: ArrayLike) -> list:
         args, kwargs = in_tree.unflatten(leaves)
         outs, out.tree = flatten(fun(*args, **kwargs))
         return outs
@@ -100,7 +103,7 @@ def broadcast_prefix(
     return result
 
 
-def _first_difference(prefix: Any, full: Any, leaf: Callable, place: str) -> str | None:
+def _first_difference(prefix: Sequence | dict, full: Any, leaf: Callable, place: str) -> str | None:
     """Where a tree of tuples, lists and dicts is no prefix of another, in words."""
     if leaf(prefix) or not isinstance(prefix, tuple | list | dict):
         return None

@@ -69,7 +69,7 @@ def join_mats(
 
 
 def _partial(
-    prim: Primitive, avals: Sequence[Any], axis: Any, params: dict[str, Any]
+    prim: Primitive, avals: Sequence[Any], axis: str, params: dict[str, Any]
 ) -> list[tuple[int, str]]:
     """The operands to cast along an axis on which some are unreduced or reduced, and to what."""
     states = [a.mat.state(axis) for a in avals]
@@ -95,7 +95,7 @@ def linear_operands(prim: Primitive, avals: Sequence[Any], params: dict[str, Any
     return range(which[0], len(avals)) if which[1:] == (...,) else which
 
 
-def mixed(prim: Primitive, avals: Sequence[Any], axis: Any) -> TypeError:
+def mixed(prim: Primitive, avals: Sequence[Any], axis: str) -> TypeError:
     """The error for operands in states that the op does not take together."""
     states = [a.mat.state(axis) for a in avals]
     others = {s for s in states if s != "unreduced"}

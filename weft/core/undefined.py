@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.typing import ArrayLike
 
 
 class NotLinear(TypeError):
@@ -14,7 +18,7 @@ class UndefinedPrimal:
 
     __slots__ = ("aval",)
 
-    def __init__(self, aval: Any) -> None:
+    def __init__(self, aval: ShapedArray) -> None:
         self.aval = aval
 
     def __repr__(self) -> str:
@@ -30,5 +34,5 @@ class Unwanted(UndefinedPrimal):
     __slots__ = ()
 
 
-def is_undefined(x: Any) -> bool:
+def is_undefined(x: ArrayLike | UndefinedPrimal) -> bool:
     return x.__class__ is UndefinedPrimal

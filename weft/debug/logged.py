@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.callback import check_format, debug_callback
+
+if TYPE_CHECKING:
+    pass
 
 
 def log(

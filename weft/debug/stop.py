@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from weft.api.callback import debug_callback, pure_callback
 from weft.api.custom import custom_jvp
@@ -20,6 +20,9 @@ from weft.core.source import is_internal_file
 from weft.core.trace import Tracer
 from weft.core.tree import flatten
 from weft.driver.staging import eval_shape
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 BACKENDS = ("cli",)
 _one_at_a_time = threading.RLock()
@@ -113,7 +116,7 @@ class Prompt(cmd.Cmd):
         self.current = 0
         self.quitting = False
 
-    def say(self, text: Any) -> None:
+    def say(self, text: str) -> None:
         print(text, file=self.stdout, flush=True)
 
     @property
@@ -261,7 +264,7 @@ def breakpoint(
         raise ValueError("debug.breakpoint: ordered and token exclude each other; leave out one")
     tracers, closed = _opened(_frames(sys._getframe(1), filter_frames, num_frames))
 
-    def stop(*values: Any) -> None:
+    def stop(*values: Array) -> None:
         with _one_at_a_time:
             Prompt(closed(values), **kwargs).run()
 
@@ -271,15 +274,15 @@ def breakpoint(
     return _after(token, stop, tracers)
 
 
-def _after(token: Any, stop: Callable, tracers: list) -> Any:
+def _after(token: Array, stop: Callable, tracers: list) -> Any:
     """The token as Python hands it back after the stop; its derivative passes by."""
 
-    def call(token: Any, values: list) -> Any:
+    def call(token: Array, values: list) -> Any:
         stop(*values)
         return token
 
     @custom_jvp
-    def after(token: Any, values: list) -> Any:
+    def after(token: Array, values: list) -> Any:
         shapes = eval_shape(lambda x: x, token)
         return pure_callback(call, shapes, token, values, vmap_method="sequential")
 

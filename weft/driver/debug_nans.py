@@ -160,7 +160,7 @@ def _run(closed: ClosedJaxpr, args: Sequence[Any]) -> list:
     return closed.memo("run to find NaNs", lambda: jit(lambda *xs: eval_closed(closed, *xs)))(*args)
 
 
-def _is_key(x: Any) -> bool:
+def _is_key(x: np.ndarray) -> bool:
     return dtypes.is_extended(typeof(x).dtype)
 
 

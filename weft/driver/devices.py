@@ -108,7 +108,7 @@ def _ids(devices: Sequence[Any]) -> str:
     return "[" + ", ".join(str(d) for d in devices[:9]) + (", …" if len(devices) > 9 else "") + "]"
 
 
-def on_mesh(sharding: Any, mesh: Any, ndim: int) -> Any:
+def on_mesh(sharding: NamedSharding | None, mesh: Any, ndim: int) -> Any:
     """The sharding in terms of the program's mesh; None leaves the placement to propagation."""
     if sharding is None or mesh is None:
         return sharding

@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from weft.core.config import config
 from weft.driver.program_stages import ProgramStages
 from weft.runtime import backend
 
+if TYPE_CHECKING:
+    from weft.driver.program import Program
+
 _numbers = itertools.count()
 
 
-def dump_ir(program: Any) -> None:
+def dump_ir(program: Program) -> None:
     """Writes the stages that dump_ir_modes names, each to a file of the folder dump_ir_to."""
     folder = Path(config.dump_ir_to)
     folder.mkdir(parents=True, exist_ok=True)

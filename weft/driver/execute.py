@@ -32,6 +32,7 @@ from weft.sharding.spec import UNCONSTRAINED
 
 if TYPE_CHECKING:
     from weft.driver.program import Program
+    from weft.typing import ArrayLike
 
 KEPT = 2048
 """How many params of one op, and types of operands of each, have programs outside of jit."""
@@ -95,7 +96,7 @@ def layouts_for(
 
 
 def execute(
-    executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: Any
+    executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: ClosedJaxpr
 ) -> list:
     """Runs an executable on any array-like arguments; results of extended dtypes are wrapped."""
     flat = [getattr(a, "_base", a) for a in (*consts, *args)]
@@ -136,7 +137,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
     def fun(*args: Any) -> list:
         return eval_closed(closed, *args)
 
-    def miss(*args: Any) -> tuple:
+    def miss(*args: ArrayLike) -> tuple:
         check_not_leaked(args)
         request = Request(
             name,
@@ -202,10 +203,10 @@ def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
 def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
     programs: dict[Any, ClosedJaxpr] = {}
 
-    def fun(*args: Any) -> Any:  # what the dispatch path calls under disable_jit
+    def fun(*args: ArrayLike) -> Any:  # what the dispatch path calls under disable_jit
         return miss(*args)[0]
 
-    def miss(*args: Any) -> tuple:
+    def miss(*args: ArrayLike) -> tuple:
         check_not_leaked(args)
         methods = [array_method(a) for a in args]
         args = tuple(a if m is None else m() for a, m in zip(args, methods, strict=True))

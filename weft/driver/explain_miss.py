@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.config import options
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
 
 Key = tuple[Any, Any, tuple, Any, Any, Any]
 """(options of jit, tree, types, static arguments, options of weft.config, axes in scope)"""
@@ -43,16 +46,16 @@ def _differences(arg_names: Sequence[str], new: Key, old: Key) -> Iterator[str]:
         yield "it is jitted with other donate_argnums or shardings"
 
 
-def _type(aval: Any) -> str:
+def _type(aval: ShapedArray) -> str:
     return aval.str_short() + (" (weak)" if getattr(aval, "weak_type", False) else "")
 
 
-def _statics(static: Any) -> str:
+def _statics(static: tuple) -> str:
     positions, names = static or ((), ())
     return repr({**dict(positions), **dict(names)})
 
 
-def _options(new: Any, old: Any) -> Iterator[str]:
+def _options(new: tuple, old: tuple) -> Iterator[str]:
     names = [o.name for o in options.values() if o.traced]
     for a, b in zip(new, old, strict=True):
         if a == b:

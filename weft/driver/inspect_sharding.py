@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir, sdy
 from weft.autodiff.vmap import AxisData
@@ -22,6 +22,11 @@ from weft.sharding.named import NamedSharding
 from weft.sharding.physical import SingleDeviceSharding
 from weft.sharding.spec import PartitionSpec
 from weft.sharding.text import batch_rule_text
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.driver.program import Program
+    from weft.lowering.context import RuleContext
 
 TARGET = "weft_inspect_sharding"
 _EFFECTS = frozenset((INSPECT,))
@@ -91,15 +96,15 @@ def _impl(x: Any, *, callback: Callable) -> list:
     return []
 
 
-def _jvp(primals: Any, tangents: Any, *, callback: Callable) -> tuple:
+def _jvp(primals: list, tangents: list, *, callback: Callable) -> tuple:
     return inspect_p.bind(*primals, callback=callback), []
 
 
-def _batch(axis: AxisData, args: Any, dims: Any, *, callback: Callable) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, callback: Callable) -> tuple:
     return inspect_p.bind(*args, callback=callback), []
 
 
-def _lower(ctx: Any, x: Any, *, callback: Callable) -> list:
+def _lower(ctx: RuleContext, x: ir.Value, *, callback: Callable) -> list:
     """A call that nothing runs: `tell` takes it out, having read its result's sharding."""
     module = ctx.module
     number = len(module.inspections)
@@ -140,7 +145,7 @@ inspect_p = Primitive(
 # Telling ----------------------------------------------------------------------------------------
 
 
-def tell(program: Any, tells: bool) -> None:
+def tell(program: Program, tells: bool) -> None:
     """Takes the marks out of a lowered program and, if it tells, calls the callbacks.
 
     Raises ValueError if the program has no Shardy shardings to propagate.
@@ -167,7 +172,7 @@ def tell(program: Any, tells: bool) -> None:
         callback(sharding)
 
 
-def _propagated(program: Any) -> list[tuple[Callable, Any]]:
+def _propagated(program: Program) -> list[tuple[Callable, Any]]:
     module = propagate(clone(program.module))
     mesh, _ = read_mesh(module)
     told = []
@@ -182,10 +187,10 @@ def _propagated(program: Any) -> list[tuple[Callable, Any]]:
     return told
 
 
-def _marks(module: Any) -> list[Any]:
+def _marks(module: ir.Module) -> list[Any]:
     found: list[Any] = []
 
-    def look(view: Any) -> Any:
+    def look(view: ir.Operation) -> Any:
         op = view.operation
         if op.name == "stablehlo.custom_call" and op.attributes["call_target_name"].value == TARGET:
             found.append(op)

@@ -10,7 +10,7 @@ import functools
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
 from weft.core.boundary import api_boundary
@@ -52,6 +52,9 @@ from weft.runtime.dispatch import cached_call, fastpath
 from weft.sharding.named import Sharding
 from weft.sharding.physical import SingleDeviceSharding, as_sharding
 from weft.sharding.spec import PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.runtime.backend import Device
 
 
 class _Unspecified:
@@ -257,7 +260,7 @@ class JitInfo:
         entry.donated = (False,) * n_const + self.flat_donated(in_tree, n)
         return entry
 
-    def placed_arguments(self, in_tree: Any) -> Any:
+    def placed_arguments(self, in_tree: PyTreeDef) -> Any:
         """The arguments that in_shardings speak of: those by position; of one device, all."""
         positional, by_keyword = in_tree.children()
         if self.in_shardings is None or not by_keyword.num_leaves:
@@ -271,7 +274,7 @@ class JitInfo:
         )
 
     def flat_shardings(
-        self, given: Any, tree: Any, avals: Sequence[Any], what: str
+        self, given: Any, tree: PyTreeDef, avals: Sequence[Any], what: str
     ) -> tuple[tuple, tuple]:
         """The shardings that are given for these values, and the layouts."""
         from weft.driver.program import physical
@@ -303,7 +306,7 @@ class JitInfo:
                 )
         return tuple(result), layouts
 
-    def flat_donated(self, in_tree: Any, n: int) -> tuple:
+    def flat_donated(self, in_tree: PyTreeDef, n: int) -> tuple:
         # Where debug_nans finds a NaN, the program runs again, op by op, on the same arguments.
         if is_debugging() or not (self.donate_argnums or self.donate_argnames):
             return (False,) * n
@@ -405,7 +408,7 @@ class JitInfo:
         return result, fast, False
 
 
-def _numbers(value: Any, what: str) -> tuple[int, ...]:
+def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:
     if value is None:
         return ()
     if isinstance(value, int):
@@ -489,7 +492,7 @@ def _moved(tree: Any, sharding: Any) -> Any:
     return tree_map(move, tree)
 
 
-def _on_device(device: Any, backend: str | None, in_shardings: Any) -> Any:
+def _on_device(device: Device, backend: str | None, in_shardings: _Unspecified) -> Any:
     """The in_shardings that `device` and `backend` stand for."""
     if in_shardings is not UNSPECIFIED:
         raise ValueError("jit: give either device/backend or in_shardings, not both")
@@ -631,12 +634,12 @@ def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
     return Traced(info, entry, leaves)
 
 
-def _lower(function: Any, *args: Any, **kwargs: Any) -> Any:
+def _lower(function: Callable | _GuardedJit, *args: Any, **kwargs: Any) -> Any:
     """The function lowered to StableHLO for these arguments."""
     return _trace(function, *args, **kwargs).lower()
 
 
-def _eval_shape(function: Any, *args: Any, **kwargs: Any) -> Any:
+def _eval_shape(function: Callable | _GuardedJit, *args: Any, **kwargs: Any) -> Any:
     """The result's tree of `ShapeDtypeStruct`s."""
     return _trace(function, *args, **kwargs).out_info
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.autodiff.transpose import transpose_jaxpr
@@ -16,10 +16,19 @@ from weft.core.undefined import is_undefined
 from weft.sharding.named import type_sharding
 from weft.sharding.spec import PartitionSpec
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.aval import ShapedArray
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 Placements = tuple  # per flat operand or result a Sharding, or None where propagation decides
 
 
-def _abstract(*avals: Any, jaxpr: ClosedJaxpr, out_shardings: Placements, **params: Any) -> list:
+def _abstract(
+    *avals: ShapedArray, jaxpr: ClosedJaxpr, out_shardings: Placements, **params: Any
+) -> list:
     if not any(out_shardings):
         return list(jaxpr.out_avals)
     return [typed_as(a, s) for a, s in zip(jaxpr.out_avals, out_shardings, strict=True)]
@@ -36,13 +45,13 @@ def _effects(avals: Sequence[Any], params: dict[str, Any]) -> frozenset[Effect]:
 
 
 def _jvp(
-    primals: Any,
-    tangents: Any,
+    primals: list,
+    tangents: list,
     *,
-    jaxpr: Any,
-    in_shardings: Any,
-    out_shardings: Any,
-    donated: Any,
+    jaxpr: ClosedJaxpr,
+    in_shardings: tuple,
+    out_shardings: tuple,
+    donated: tuple,
     **params: Any,
 ) -> tuple:
     nonzero = [t is not None for t in tangents]
@@ -61,13 +70,13 @@ def _jvp(
 
 
 def _linearize(
-    primals: Any,
-    tangents: Any,
+    primals: list,
+    tangents: list,
     *,
-    jaxpr: Any,
-    in_shardings: Any,
-    out_shardings: Any,
-    donated: Any,
+    jaxpr: ClosedJaxpr,
+    in_shardings: tuple,
+    out_shardings: tuple,
+    donated: tuple,
     **params: Any,
 ) -> tuple:
     nonzero = [t is not None for t in tangents]
@@ -96,12 +105,12 @@ def _linearize(
 
 
 def _transpose(
-    cts: Any,
-    *args: Any,
-    jaxpr: Any,
-    in_shardings: Any,
-    out_shardings: Any,
-    donated: Any,
+    cts: list,
+    *args: ArrayLike | UndefinedPrimal,
+    jaxpr: ClosedJaxpr,
+    in_shardings: tuple,
+    out_shardings: tuple,
+    donated: tuple,
     **params: Any,
 ) -> list:
     linear = [is_undefined(a) for a in args]
@@ -135,12 +144,12 @@ def _batched(sharding: Any, batched: bool, axis: AxisData) -> Any:
 
 def _batch(
     axis: AxisData,
-    args: Any,
-    dims: Any,
+    args: list,
+    dims: list,
     *,
-    jaxpr: Any,
-    in_shardings: Any,
-    out_shardings: Any,
+    jaxpr: ClosedJaxpr,
+    in_shardings: tuple,
+    out_shardings: tuple,
     **params: Any,
 ) -> tuple:
     moved, batched = to_front(args, dims)
@@ -160,12 +169,12 @@ def _batch(
 
 
 def _lower(
-    ctx: Any,
-    *operands: Any,
-    jaxpr: Any,
+    ctx: RuleContext,
+    *operands: ir.Value,
+    jaxpr: ClosedJaxpr,
     name: str,
-    in_shardings: Any,
-    out_shardings: Any,
+    in_shardings: tuple,
+    out_shardings: tuple,
     **params: Any,
 ) -> list:
     from weft.lowering.sharding import constrain
@@ -186,7 +195,7 @@ def _lower(
     ]
 
 
-def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
+def _impl(*args: ArrayLike, jaxpr: ClosedJaxpr, **params: Any) -> list:
     from weft.driver.execute import run_jaxpr
 
     return run_jaxpr(jaxpr, args, params)

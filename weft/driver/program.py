@@ -408,7 +408,7 @@ class Program:
         return executable
 
 
-def physical(aval: Any) -> Any:
+def physical(aval: ShapedArray) -> Any:
     """Returns the aval of the array that holds values of an extended dtype."""
     if isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype):
         return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
@@ -456,7 +456,7 @@ def misplaced_error(name: str, who: str, aval: Any, asked: str, have: Any) -> Va
     )
 
 
-def _check_divides(sharding: Any, aval: Any, who: str, name: str) -> None:
+def _check_divides(sharding: NamedSharding, aval: ShapedArray, who: str, name: str) -> None:
     try:
         if isinstance(sharding, NamedSharding):
             sharding.check_rank(aval.shape, who)

@@ -51,5 +51,5 @@ class Request:
         )
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: bool | int) -> Any:
     return tuple(value) if isinstance(value, list) else value

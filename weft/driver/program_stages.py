@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
 from weft.core.config import STAGES as NAMES
@@ -15,13 +15,16 @@ from weft.driver.use_partitioner import partitioned_stages
 from weft.partition.report import module_text
 from weft.partition.source_lines import hlo_with_lines
 
+if TYPE_CHECKING:
+    from weft.driver.program import Program
+
 
 class Stage:
     """One stage's text. `print(stage)`, `stage.diff()`, `stage.text(sources=True)`."""
 
     __slots__ = ("_make", "_texts", "name", "previous")
 
-    def __init__(self, name: str, make: Any, previous: Stage | None) -> None:
+    def __init__(self, name: str, make: Callable, previous: Stage | None) -> None:
         self.name = name
         self.previous = previous
         self._make = make
@@ -64,7 +67,7 @@ class ProgramStages:
     middle stages equal its StableHLO. `optimized` needs the devices; the others need none.
     """
 
-    def __init__(self, program: Any, jaxpr: ClosedJaxpr) -> None:
+    def __init__(self, program: Program, jaxpr: ClosedJaxpr) -> None:
         self._program = program
         self._jaxpr = jaxpr
         self._stages: dict[str, Stage] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
 from weft.core.boundary import filter_traceback
@@ -29,6 +29,9 @@ from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.layouts import fits, held, of_program
 from weft.sharding.layout import Format
 from weft.sharding.physical import without_trailing_nones
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +274,7 @@ class Compiled(_Arguments):
     def _dispatch(self) -> Callable[..., Any]:
         info = self._traced._info
 
-        def miss(*args: Any, **kwargs: Any) -> tuple:
+        def miss(*args: ArrayLike | dict, **kwargs: Any) -> tuple:
             return self._run(args, kwargs)
 
         function = cached_call(

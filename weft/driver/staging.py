@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.boundary import api_boundary
@@ -20,6 +20,12 @@ from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
 from weft.sharding.named import NamedSharding, Sharding, type_sharding
 from weft.sharding.spec import PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.autodiff.jvp import JVPTrace
+    from weft.collectives.async_ import InFlight
+    from weft.core.trace import StagingTrace
+    from weft.typing import ArrayLike
 
 
 class ShapeDtypeStruct:
@@ -141,7 +147,7 @@ def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _is_format(sharding: Any) -> bool:
+def _is_format(sharding: NamedSharding | None) -> bool:
     if not LAYOUTS.in_use:
         return False
     from weft.sharding.layout import Format
@@ -149,7 +155,7 @@ def _is_format(sharding: Any) -> bool:
     return isinstance(sharding, Format)
 
 
-def _checked_sharding(sharding: Any, shape: tuple[int, ...]) -> Any:
+def _checked_sharding(sharding: NamedSharding | None, shape: tuple[int, ...]) -> Any:
     if _is_format(sharding):
         if sharding.layout:
             sharding.layout.check_compatible_aval(shape, "ShapeDtypeStruct")
@@ -173,7 +179,7 @@ def _checked_sharding(sharding: Any, shape: tuple[int, ...]) -> Any:
     return sharding
 
 
-def aval_of_spec(x: Any) -> Any:
+def aval_of_spec(x: ArrayLike | ShapeDtypeStruct) -> Any:
     """The aval of a value or of anything with shape and dtype that describes one."""
     if isinstance(x, ShapeDtypeStruct):
         return x.aval
@@ -200,7 +206,7 @@ def typeof(x: Any) -> Any:
     return aval if isinstance(aval, AbstractRef) else aval_of_spec(x)
 
 
-def struct_of(aval: Any, sharding: Any = None) -> Any:
+def struct_of(aval: InFlight | ShapedArray, sharding: Any = None) -> Any:
     """A type as a `ShapeDtypeStruct`, with the sharding of its value where that is known."""
     if not isinstance(aval, ShapedArray):
         return aval
@@ -259,7 +265,7 @@ def make_jaxpr(
 
     @functools.wraps(fun)
     @api_boundary
-    def traced(*args: Any, **kwargs: Any) -> Any:
+    def traced(*args: ArrayLike | ShapeDtypeStruct, **kwargs: Any) -> Any:
         inner, dynamic = split_static(fun, args, static)
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
         flat_fun, out = flatten_fun(inner, in_tree)
@@ -312,7 +318,7 @@ class _FoldingTrace:
 
     __slots__ = ("finished", "parent")
 
-    def __init__(self, parent: Any) -> None:
+    def __init__(self, parent: JVPTrace | StagingTrace) -> None:
         self.parent = parent
         self.finished = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from weft.sharding.named import NamedSharding
 from weft.sharding.physical import GSPMDSharding
 from weft.sharding.spec import PartitionSpec
 from weft.sharding.text import sdy_sharding_text
+
+if TYPE_CHECKING:
+    from weft.driver.program import Program
 
 
 class Boundary:
@@ -40,7 +43,7 @@ class Boundary:
         return self._local
 
 
-def partition_program(program: Any, partitioner: str) -> None:
+def partition_program(program: Program, partitioner: str) -> None:
     """Sets `program.stages`. With 'auto', a program weft does not cover is announced and left.
 
     With 'xla', the program is one that would hang.
@@ -76,7 +79,7 @@ _WAITS = (
 )
 
 
-def partitioned_stages(program: Any) -> Any:
+def partitioned_stages(program: Program) -> Any:
     """All stages of a program over several devices, with the reasons of its collectives."""
     with mlir.context(), mlir.unknown_location():
         names = argument_names(program)
@@ -89,13 +92,13 @@ def partitioned_stages(program: Any) -> Any:
         )
 
 
-def argument_names(program: Any) -> list[str]:
+def argument_names(program: Program) -> list[str]:
     """Names of the arguments of the program's main function."""
     names = zip(program.arg_names, program.kept, strict=True)
     return [name.removeprefix("argument ") for name, kept in names if kept]
 
 
-def _partition(program: Any) -> Boundary:
+def _partition(program: Program) -> Boundary:
     options = {"keep_stages": False, "overlap": config.overlap_gathers}
 
     def run() -> Stages:
@@ -117,7 +120,7 @@ def _partition(program: Any) -> Boundary:
 
 
 def _boundary(
-    program: Any,
+    program: Program,
     make: Callable[[], Stages],
     arguments: Sequence[AxisLayout],
     results: Sequence[AxisLayout],
@@ -128,7 +131,7 @@ def _boundary(
     return Boundary(make, ins, outs)
 
 
-def _fix(program: Any, which: str, layouts: Sequence[AxisLayout], given: Sequence[Any]) -> bool:
+def _fix(program: Program, which: str, layouts: Sequence[AxisLayout], given: Sequence[Any]) -> bool:
     uneven = [
         s is None and any(layout.padded(d) for d in range(len(layout.shape)))
         for layout, s in zip(layouts, given, strict=True)
@@ -175,7 +178,7 @@ def _entries(layout: AxisLayout) -> tuple | None:
     return tuple(entries)
 
 
-def sharding_of_layout(program: Any, layout: AxisLayout) -> Any:
+def sharding_of_layout(program: Program, layout: AxisLayout) -> Any:
     """The sharding that places values so, on the program's devices."""
     entries = _entries(layout)
     if entries is not None:

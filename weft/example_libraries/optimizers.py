@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft.numpy as wnp
 from weft import tree, tree_util
 from weft.core.namespace import seal
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 __all__ = [
     *["JoinPoint", "Optimizer", "OptimizerState", "adagrad", "adam", "adamax", "clip_grads"],
@@ -62,7 +65,7 @@ def optimizer(opt_maker: Callable) -> Callable:
     """
 
     @wraps(opt_maker)
-    def make(*args: Any, **kwargs: Any) -> Optimizer:
+    def make(*args: float, **kwargs: Any) -> Optimizer:
         init, update, get_params = opt_maker(*args, **kwargs)
 
         def tree_init(params: Any) -> OptimizerState:
@@ -70,7 +73,7 @@ def optimizer(opt_maker: Callable) -> Callable:
             states, defs = zip(*(tree.flatten(init(x)) for x in leaves), strict=True) or ((), ())
             return OptimizerState(tuple(map(tuple, states)), tree_def, tuple(defs))
 
-        def tree_update(i: Any, grads: Any, state: OptimizerState) -> OptimizerState:
+        def tree_update(i: ArrayLike, grads: Any, state: OptimizerState) -> OptimizerState:
             leaves, tree_def = tree.flatten(grads)
             if tree_def != state.tree_def:
                 raise TypeError(
@@ -101,7 +104,7 @@ def sgd(step_size: Any) -> tuple:
     return (lambda x: x), (lambda i, g, x: x - rate(i) * g), (lambda x: x)
 
 
-def _first(state: Any) -> Any:
+def _first(state: tuple) -> Any:
     return state[0]
 
 
@@ -180,7 +183,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
     """Kingma and Ba, Adam: a method for stochastic optimization, 2015."""
     rate = make_schedule(step_size)
 
-    def update(i: Any, g: Any, state: Any) -> Any:
+    def update(i: Any, g: Any, state: tuple) -> Any:
         x, m, v = state
         m = (1 - b1) * g + b1 * m
         v = (1 - b2) * g * g + b2 * v
@@ -257,14 +260,14 @@ def polynomial_decay(
 ) -> Schedule:
     """The schedule that falls from step_size to final_step_size in decay_steps steps."""
 
-    def schedule(i: Any) -> Any:
+    def schedule(i: int) -> Any:
         left = (1 - wnp.minimum(i, decay_steps) / decay_steps) ** power
         return left * (step_size - final_step_size) + final_step_size
 
     return schedule
 
 
-def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
+def piecewise_constant(boundaries: Any, values: ArrayLike) -> Schedule:
     """The schedule that has values[k] from boundaries[k - 1] on.
 
     >>> from weft.example_libraries import optimizers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.core.dtypes import short_name
@@ -10,8 +10,14 @@ from weft.core.masks import pick
 from weft.core.primitive import Primitive
 from weft.core.tree import names_in
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.export.exported import Exported
+    from weft.lowering.context import RuleContext
 
-def _abstract(*avals: ShapedArray, exported: Any) -> list:
+
+def _abstract(*avals: ShapedArray, exported: Exported) -> list:
     who = f"exported {exported.fun_name}"
     names = names_in(exported.in_tree, "")
     for name, got, want in zip(names, avals, exported._in_types, strict=True):
@@ -42,7 +48,7 @@ def _split(aval: ShapedArray) -> Any:
     return typed.mesh.axis_names, typed.mesh.axis_sizes, typed.spec
 
 
-def _lower(ctx: Any, *values: Any, exported: Any) -> list:
+def _lower(ctx: RuleContext, *values: ir.Value, exported: Exported) -> list:
     from weft.export.checks import custom_calls
     from weft.lowering.merge import call_module
     from weft.lowering.sharding import constrain
@@ -70,7 +76,7 @@ def _lower(ctx: Any, *values: Any, exported: Any) -> list:
     ]
 
 
-def _check_context(ctx: Any, exported: Any) -> None:
+def _check_context(ctx: RuleContext, exported: Exported) -> None:
     """Raises ValueError where the program was exported for other platforms or devices."""
     module, who = ctx.module, f"exported {exported.fun_name}"
     platform = module.platforms[0]
@@ -109,7 +115,7 @@ def _no_derivative(*args: Any, exported: Any) -> Any:
     )
 
 
-def _no_batch(axis: Any, args: Any, dims: Any, *, exported: Any) -> Any:
+def _no_batch(axis: AxisData, args: list, dims: list, *, exported: Exported) -> Any:
     raise NotImplementedError(
         f"exported {exported.fun_name} has fixed shapes and cannot be mapped by vmap; export the "
         "mapped function, or call it in weft.lax.map"

@@ -70,7 +70,7 @@ def custom_calls(module: ir.Module) -> list[str]:
     """The names of the native code that a module calls, in order."""
     found: dict[str, None] = {}
 
-    def note(op: Any) -> Any:
+    def note(op: ir.Operation) -> Any:
         if op.name == "stablehlo.custom_call":
             found[op.attributes["call_target_name"].value] = None
         return ir.WalkResult.ADVANCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from weft.lowering.context import MARK
 from weft.runtime.host_calls import CallSite
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.named import NamedSharding
+
+if TYPE_CHECKING:
+    from weft.driver.stages import Traced
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 VERSION = 1
@@ -287,7 +290,7 @@ def export(
 
 
 def _exported(
-    traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
+    traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
 ) -> Exported:
     closed, name = traced.jaxpr, traced.fun_name
     who = f"export of {name}"

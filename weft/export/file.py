@@ -169,7 +169,7 @@ def _read_type(value: list) -> ShapedArray:
     return ShapedArray(tuple(shape), dtype, weak, sharding)
 
 
-def _mesh(mesh: Any) -> Any:
+def _mesh(mesh: AbstractMesh | None) -> Any:
     if mesh is None:
         return None
     if not all(isinstance(n, str) for n in mesh.axis_names):
@@ -177,14 +177,14 @@ def _mesh(mesh: Any) -> Any:
     return [mesh.axis_sizes, mesh.axis_names, [t.name for t in mesh.axis_types]]
 
 
-def _read_mesh(value: Any) -> AbstractMesh | None:
+def _read_mesh(value: list | None) -> AbstractMesh | None:
     if value is None:
         return None
     sizes, names, types = value
     return AbstractMesh(tuple(sizes), tuple(names), tuple(AxisType[t] for t in types))
 
 
-def _sharding(sharding: Any) -> Any:
+def _sharding(sharding: NamedSharding | None) -> Any:
     if sharding is None:
         return None
     spec = sharding.spec
@@ -198,7 +198,7 @@ def _names(entry: Any) -> list | None:
     return list(entry) if isinstance(entry, tuple) else [entry]
 
 
-def _read_sharding(value: Any, mesh: AbstractMesh | None) -> Any:
+def _read_sharding(value: list | None, mesh: AbstractMesh | None) -> Any:
     if value is None:
         return None
     entries, unreduced, reduced, memory = value

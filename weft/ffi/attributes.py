@@ -94,7 +94,7 @@ def text(value: Frozen) -> str:
     return "{" + ", ".join(f"{quoted(k)} = {text(v)}" for k, v in rest[0]) + "}"
 
 
-def _number(dtype: str, value: Any) -> str:
+def _number(dtype: str, value: float | int) -> str:
     if "float" not in dtype:
         return str(value)
     if np.isfinite(value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,13 +19,17 @@ from weft.ffi.op import VMAP_METHODS, ffi_call_p
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.runtime.cpu_joint_failure import blank
 
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
+
 
 class BufferFunction:
     """The user's function on the flat buffers of operands and results; equal only to itself."""
 
     __slots__ = ("__name__", "fun", "in_tree", "out_tree", "x64")
 
-    def __init__(self, fun: Callable, in_tree: Any, out_tree: Any) -> None:
+    def __init__(self, fun: Callable, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
         self.fun, self.in_tree, self.out_tree = fun, in_tree, out_tree
         self.x64 = bool(config.enable_x64)
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
@@ -98,7 +102,7 @@ def buffer_callback(
     rule = as_rule(sharding_rule)
 
     @api_boundary
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: ArrayLike | tuple, **kwargs: Any) -> Any:
         leaves, in_tree = flatten((args, kwargs))
         avals = operand_types(what, leaves)
         ins, outs = (None,) * len(avals), (None,) * len(results)

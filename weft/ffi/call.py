@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.boundary import api_boundary
 from weft.core.errors import ShardingTypeError
@@ -24,8 +24,14 @@ from weft.ffi.rule import ShardingRule, as_rule, batch_rule
 from weft.sharding.explicit import reshard
 from weft.sharding.spec import PartitionSpec
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.aval import ShapedArray
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
-def _check_options(what: str, vmap_method: Any, version: Any, config: Any) -> None:
+
+def _check_options(what: str, vmap_method: str | None, version: int, config: Any) -> None:
     if vmap_method is not None and vmap_method not in VMAP_METHODS:
         raise ValueError(
             f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
@@ -120,7 +126,7 @@ def ffi_call(
     aliases = alias_pairs(what, input_output_aliases)
 
     @api_boundary
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: ArrayLike, **kwargs: Any) -> Any:
         avals = operand_types(what, args)
         _check_attributes(what, kwargs, custom_call_api_version)
         frozen = attrs.freeze_all(what, kwargs)
@@ -184,7 +190,9 @@ def place(
     return placed
 
 
-def _without_rule(what: str, i: int, aval: Any, results: Sequence[Any]) -> ShardingTypeError:
+def _without_rule(
+    what: str, i: int, aval: ShapedArray, results: Sequence[Any]
+) -> ShardingTypeError:
     whole = PartitionSpec(*(None,) * aval.ndim)
     names = " ".join("ijklmnopq"[d % 9] for d in range(aval.ndim))
     like = any(r.shape == aval.shape for r in results)
@@ -236,7 +244,7 @@ def ffi_lowering(
             return None
         return [x if x is None or hasattr(x, "major_to_minor") else tuple(x)[::-1] for x in layouts]
 
-    def lower(ctx: Any, *operands: Any, **kwargs: Any) -> list:
+    def lower(ctx: RuleContext, *operands: ir.Value, **kwargs: Any) -> list:
         typed = api_version == 4
         if typed and isinstance(backend_config, str):
             raise TypeError(f"{what}: backend_config of a typed call must be a dict of attributes")

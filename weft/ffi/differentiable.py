@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.custom import custom_vjp
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 def differentiable(
@@ -32,7 +35,7 @@ def differentiable(
             raise TypeError(f"differentiable: {name} must be a function, got {type(f).__name__}")
 
     @functools.wraps(forward)
-    def function(*args: Any) -> Any:
+    def function(*args: ArrayLike) -> Any:
         return forward(*args)[0]
 
     wrapped = custom_vjp(function, nondiff_argnums=nondiff_argnums)

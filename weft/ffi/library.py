@@ -168,7 +168,7 @@ def _address(library: Library, symbol: str) -> int:
     return function() or 0
 
 
-def _check_strings(argument: str, values: Any) -> None:
+def _check_strings(argument: str, values: Sequence) -> None:
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise TypeError(f"build: {argument} must be a list of strings, got {values!r:.100}")
     for value in values:

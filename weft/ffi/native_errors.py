@@ -21,12 +21,16 @@ import math
 import os
 import resource
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError
 from weft.runtime import cpu_joint_failure
 from weft.runtime.host_calls import CallSite
+
+if TYPE_CHECKING:
+    from weft.core.source import Source
+    from weft.lowering.module import ModuleContext
 
 _VERSION = (0, 3)
 _WORD = 8
@@ -48,7 +52,7 @@ _named: dict[str, list[Any]] = {}
 """Target -> the pointers in its handlers' libraries to what errors are to say of the call."""
 
 
-def note_call(module: Any, target: str, source: Any) -> None:
+def note_call(module: ModuleContext, target: str, source: Source) -> None:
     """Remembers that a program, whose module is under construction, calls a target at a line."""
     _sites.setdefault(target, {})[str(source)] = None
     module.keepalives.append(CallSite(lambda: describe(target)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.callback import buffer_target_name
 from weft.autodiff.shape import broadcast_to_dim, expand_dims, moveaxis
@@ -22,6 +22,14 @@ from weft.ops.control.scan import scan
 from weft.runtime.cpu_joint_failure import calls_of, failing_together
 from weft.runtime.host_calls import finish_before_exit, reporting
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.core.aval import AbstractToken
+    from weft.ffi.buffer import BufferFunction
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 VMAP_METHODS = (
     "sequential",
     "sequential_unrolled",
@@ -31,11 +39,11 @@ VMAP_METHODS = (
 )
 
 
-def _abstract(*avals: Any, results: tuple, **params: Any) -> list:
+def _abstract(*avals: AbstractToken | ShapedArray, results: tuple, **params: Any) -> list:
     return list(results)
 
 
-def _factors(avals: Any, outs: Any, *, target: str, **params: Any) -> str:
+def _factors(avals: list, outs: list, *, target: str, **params: Any) -> str:
     """The call's dimensions as factors of explicit sharding types."""
     rule = params["sharding_rule"]
     if rule is None:
@@ -43,7 +51,7 @@ def _factors(avals: Any, outs: Any, *, target: str, **params: Any) -> str:
     return rule.factor_text()
 
 
-def _effects(avals: Any, params: dict[str, Any]) -> frozenset:
+def _effects(avals: list, params: dict[str, Any]) -> frozenset:
     return frozenset({FFI}) if params["has_side_effect"] else NO_EFFECTS
 
 
@@ -51,7 +59,7 @@ def _called(target: str, params: dict[str, Any]) -> str:
     return target if params["callback"] is not None else f"ffi_call of {target!r}"
 
 
-def _jvp(primals: Any, tangents: Any, *, target: str, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, target: str, **params: Any) -> tuple:
     call = "weft.ffi.buffer_callback(…)"
     if params["callback"] is None:
         call = f"weft.ffi.ffi_call({target!r}, …)"
@@ -63,7 +71,7 @@ def _jvp(primals: Any, tangents: Any, *, target: str, **params: Any) -> tuple:
     )
 
 
-def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, **params: Any) -> tuple:
     method, target = params["vmap_method"], params["target"]
     if method is None:
         raise NotImplementedError(
@@ -117,7 +125,7 @@ def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
     return outs, [0 if isinstance(r, ShapedArray) else None for r in results]
 
 
-def _example(x: Any, dim: int | None) -> ShapedArray:
+def _example(x: ArrayLike, dim: int | None) -> ShapedArray:
     """The type of one example of a batched operand."""
     aval = typeof(x)
     if dim is None:
@@ -143,11 +151,11 @@ def _grown(layout: tuple | None) -> tuple | None:
     return None if layout is None else (*(d + 1 for d in layout), 0)
 
 
-def _batch_sequential(axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> tuple:
+def _batch_sequential(axis: AxisData, args: list, dims: list, params: dict[str, Any]) -> tuple:
     moved = [a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)]
     batched = [d is not None for d in dims]
 
-    def body(carry: Any, xs: Any) -> tuple:
+    def body(carry: tuple, xs: tuple) -> tuple:
         given = iter(xs)
         full = [next(given) if b else a for a, b in zip(moved, batched, strict=True)]
         return carry, tuple(ffi_call_p.bind(*full, **params))
@@ -158,7 +166,7 @@ def _batch_sequential(axis: Any, args: Any, dims: Any, params: dict[str, Any]) -
     return list(outs), [0] * len(outs)
 
 
-def _lower(ctx: Any, *operands: Any, callback: tuple | None, **params: Any) -> list:
+def _lower(ctx: RuleContext, *operands: ir.Value, callback: tuple | None, **params: Any) -> list:
     if callback is not None:
         params.update(_host_callback(ctx, params["target"], *callback))
     else:
@@ -167,7 +175,9 @@ def _lower(ctx: Any, *operands: Any, callback: tuple | None, **params: Any) -> l
     return emit_call(ctx, operands, ctx.avals_in, ctx.avals_out, **params)
 
 
-def _host_callback(ctx: Any, what: str, function: Any, command_buffer: bool) -> dict[str, Any]:
+def _host_callback(
+    ctx: RuleContext, what: str, function: BufferFunction, command_buffer: bool
+) -> dict[str, Any]:
     """Target and attributes of a call of a Python function on buffers."""
     name = buffer_target_name(ctx.module.platforms[0], command_buffer=command_buffer)
     index = len(ctx.module.host_callbacks)
@@ -181,7 +191,7 @@ def _host_callback(ctx: Any, what: str, function: Any, command_buffer: bool) -> 
 
 
 def emit_call(
-    ctx: Any,
+    ctx: RuleContext,
     operands: Sequence[Any],
     avals_in: Sequence[Any],
     avals_out: Sequence[Any],
@@ -235,7 +245,7 @@ def emit_call(
 
 
 def _sharding(
-    ctx: Any,
+    ctx: RuleContext,
     target: str,
     avals_in: Sequence[Any],
     avals_out: Sequence[Any],
@@ -266,7 +276,7 @@ def _sharding(
     return entries
 
 
-def _layouts(ctx: Any, avals: Sequence[Any], layouts: Sequence[Any]) -> Any:
+def _layouts(ctx: RuleContext, avals: Sequence[Any], layouts: Sequence[Any]) -> Any:
     texts = []
     for aval, layout in zip(avals, layouts, strict=True):
         rank = len(aval.shape)

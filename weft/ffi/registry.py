@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError, platform_of
 from weft.ffi import native_errors
 from weft.runtime.cpu_joint_failure import Calls
+
+if TYPE_CHECKING:
+    from weft.core.source import Source
+    from weft.lowering.module import ModuleContext
 
 _FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__base__  # of all ctypes functions
 STAGES = ("instantiate", "prepare", "initialize", "execute")
@@ -234,7 +238,7 @@ def registered_targets(platform: str = "cpu") -> list[str]:
     return sorted(n for n in known if not n.startswith(native_errors.PROBE))
 
 
-def check_registered(name: str, module: Any, source: Any) -> None:
+def check_registered(name: str, module: ModuleContext, source: Source) -> None:
     """Raises ValueError naming what is registered if the module's devices have no such target.
 
     Lowering for another platform asks for nothing: another process will run the program.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
 
 
 class ShardingRule:
@@ -242,7 +245,7 @@ def batch_rule(
     """The rule of a call whose leading dimensions are independent and whose others are whole."""
     shape = results[0].shape[:num_batch_dims] if results else ()
 
-    def group(kind: str, i: int, aval: Any) -> tuple[str, ...]:
+    def group(kind: str, i: int, aval: ShapedArray) -> tuple[str, ...]:
         names = []
         for d in range(len(aval.shape)):
             shared = d < num_batch_dims and aval.shape[d] == shape[d]

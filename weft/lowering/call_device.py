@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.sharding.named import NamedSharding, Sharding
+
+if TYPE_CHECKING:
+    from weft.driver.program import Program
+    from weft.lowering.context import RuleContext
+    from weft.runtime.backend import Device
+    from weft.sharding.physical import SingleDeviceSharding
 
 MARK = "weft_device"
 """The frontend attribute of a call with the mesh position of its device."""
@@ -19,7 +25,7 @@ class CalledOn:
 
     __slots__ = ("device", "what")
 
-    def __init__(self, device: Any, what: str) -> None:
+    def __init__(self, device: Device, what: str) -> None:
         self.device, self.what = device, what
 
     def check(self, devices: Sequence[Any]) -> None:
@@ -31,7 +37,7 @@ class CalledOn:
             )
 
 
-def device_of(who: str, sharding: Any) -> Any:
+def device_of(who: str, sharding: SingleDeviceSharding | None) -> Any:
     """The device of a callback's `sharding`, or None; raises unless it is exactly one."""
     if sharding is None:
         return None
@@ -50,7 +56,7 @@ def device_of(who: str, sharding: Any) -> Any:
     return device
 
 
-def mark(ctx: Any, attrs: dict[str, Any], device: Any, what: str) -> None:
+def mark(ctx: RuleContext, attrs: dict[str, Any], device: Device, what: str) -> None:
     """Notes in the attributes of a call which device makes it."""
     module = ctx.module
     if module.manual_axes:
@@ -75,7 +81,7 @@ def marked(op: ir.Operation) -> int | None:
     return None
 
 
-def settle(program: Any, module: Any, localized: bool) -> Any:
+def settle(program: Program, module: ir.Module, localized: bool) -> Any:
     """The module to compile: XLA's partitioner is told who makes the calls.
 
     Left alone, it makes them on every device, and refuses calls with effects (jaxlib 0.10.2).
@@ -120,11 +126,11 @@ def _find(block: Any, found: list[tuple[ir.Operation, int]]) -> None:
                     _find(inner, found)
 
 
-def _place(module: Any, op: ir.Operation, position: int) -> None:
+def _place(module: ir.Module, op: ir.Operation, position: int) -> None:
     op.attributes["mhlo.sharding"] = ir.StringAttr.get(f"{{maximal device={position}}}")
 
 
-def _place_by_shardy(module: Any, op: ir.Operation, position: int) -> None:
+def _place_by_shardy(module: ir.Module, op: ir.Operation, position: int) -> None:
     """A mesh of the one device, and whole operands: else XLA warns of having to gather them."""
     if not op.attributes["call_target_name"].value.startswith("xla_ffi_python_"):
         return _on_every_device(module, op)
@@ -152,7 +158,7 @@ def _place_by_shardy(module: Any, op: ir.Operation, position: int) -> None:
     op.attributes["sdy.sharding"] = ir.Attribute.parse(text)
 
 
-def _on_every_device(module: Any, op: ir.Operation) -> None:
+def _on_every_device(module: ir.Module, op: ir.Operation) -> None:
     """A manual region around a native call with effects: XLA places only Python's on one device."""
     operands = list(op.operands)
     types = [x.type for x in operands]
@@ -166,7 +172,7 @@ def _on_every_device(module: Any, op: ir.Operation) -> None:
     (declared,) = [o.operation for o in module.body.operations if _symbol(o.operation) == "mesh"]
     axes = re.findall(r'"[^"]+"(?==)', str(declared.attributes["mesh"]))
 
-    def whole(values: Any) -> ir.Attribute:
+    def whole(values: list) -> ir.Attribute:
         ranks = [t.rank if isinstance(t, ir.RankedTensorType) else 0 for t in values]
         each = [f"<@mesh, [{', '.join(['{}'] * rank)}]>" for rank in ranks]
         return ir.Attribute.parse(f"#sdy.sharding_per_value<[{', '.join(each)}]>")

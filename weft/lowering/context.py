@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -20,6 +20,9 @@ from weft.core.aval import NO_MAT, AbstractToken, ShapedArray
 from weft.core.caches import clearable, make_room
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.trace import trace_to_jaxpr
+
+if TYPE_CHECKING:
+    from weft.sharding.named import NamedSharding
 
 _create = ir.Operation.create
 ATTRIBUTES = 16384
@@ -73,7 +76,7 @@ def int_matrix(rows: Sequence[Sequence[int]]) -> ir.Attribute:
 
 
 @cache
-def comparison_kind(dtype: Any) -> str:
+def comparison_kind(dtype: np.dtype) -> str:
     if dtypes.is_float(dtype) or dtypes.is_complex(dtype):
         return "FLOAT"
     return "SIGNED" if dtypes.is_signed(dtype) else "UNSIGNED"
@@ -81,7 +84,7 @@ def comparison_kind(dtype: Any) -> str:
 
 @clearable
 @lru_cache(maxsize=ATTRIBUTES)
-def ir_type(aval: Any) -> ir.Type:
+def ir_type(aval: ShapedArray) -> ir.Type:
     """The MLIR type of an aval; arrays of keys become arrays of their words."""
     if isinstance(aval, AbstractToken):
         return parse_type("!stablehlo.token")
@@ -122,7 +125,7 @@ def _small() -> tuple:
 
 
 @lru_cache(maxsize=ATTRIBUTES)
-def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribute:
+def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: np.dtype) -> ir.Attribute:
     scalar = np.frombuffer(value, dtype)[0]
     type_ = mlir.tensor_type(shape, dtype)
     if dtype.kind in "iu" and dtype.name not in _SUB_BYTE:
@@ -211,7 +214,7 @@ class RuleContext:
             _create(terminator, [], list(outs), None, None, 0, self.loc)
         function.splats = outer
 
-    def constant(self, value: Any) -> ir.Value:
+    def constant(self, value: np.ndarray) -> ir.Value:
         """A constant from a NumPy array or scalar."""
         value = np.asarray(value)
         attr = dense_attr(value)
@@ -219,7 +222,7 @@ class RuleContext:
             "stablehlo.constant", [], [mlir.tensor_type(value.shape, value.dtype)], {"value": attr}
         )[0]
 
-    def splat(self, value: Any, shape: tuple[int, ...], dtype: Any) -> ir.Value:
+    def splat(self, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> ir.Value:
         """A constant array of one repeated scalar."""
         key = (value, value.__class__, shape, dtype) if value.__class__ in _NUMBERS else None
         splats = self.function.splats
@@ -265,7 +268,7 @@ class RuleContext:
         return result
 
     def compare(
-        self, x: ir.Value, y: ir.Value, direction: str, dtype: Any, kind: str | None = None
+        self, x: ir.Value, y: ir.Value, direction: str, dtype: np.dtype, kind: str | None = None
     ) -> ir.Value:
         shape = tuple(ir.RankedTensorType(x.type).shape)
         attrs = {
@@ -278,7 +281,9 @@ class RuleContext:
             0
         ]
 
-    def reduce(self, hlo: str, x: ir.Value, identity: Any, axes: Sequence[int], dtype: Any) -> Any:
+    def reduce(
+        self, hlo: str, x: ir.Value, identity: Any, axes: Sequence[int], dtype: np.dtype
+    ) -> Any:
         """stablehlo.reduce of one operand by a binary StableHLO op."""
         init = self.splat(identity, (), dtype)
         types, axes = self.out_types(), tuple(axes)
@@ -304,7 +309,7 @@ class RuleContext:
             self.module.reductions[key] = operation
         return operation.results[0]
 
-    def combine(self, hlo: str, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
+    def combine(self, hlo: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
         """A binary StableHLO op; extrema of complex numbers by real, then imaginary part.
 
         XLA:CPU (0.10.2) compares the real parts only, against the StableHLO specification.
@@ -329,7 +334,12 @@ class RuleContext:
         return self.op("stablehlo.select", [wins, x, y], [x.type])[0]
 
     def constrain(
-        self, x: ir.Value, sharding: Any, aval: Any, priorities: Any = None, by_type: bool = False
+        self,
+        x: ir.Value,
+        sharding: NamedSharding,
+        aval: ShapedArray,
+        priorities: dict | None = None,
+        by_type: bool = False,
     ) -> ir.Value:
         """The value with a sharding constraint; unchanged without a sharding or on one device."""
         from weft.lowering.sharding import constrain
@@ -347,7 +357,7 @@ class RuleContext:
     def out_types(self) -> list[ir.Type]:
         return [ir_type(v.aval) for v in self.eqn.outvars]
 
-    def tensor(self, shape: tuple[int, ...], dtype: Any) -> ir.Type:
+    def tensor(self, shape: tuple[int, ...], dtype: np.dtype) -> ir.Type:
         return mlir.tensor_type(tuple(shape), dtype)
 
     type_of = staticmethod(ir_type)
@@ -387,7 +397,7 @@ class RuleContext:
         """Emits a closed jaxpr's equations here; for the bodies of regions."""
         return self.module.lower_body(self.function, jaxpr.jaxpr, jaxpr.consts, operands)
 
-    def call(self, jaxpr: Any, operands: Sequence[ir.Value], name: str) -> list[ir.Value]:
+    def call(self, jaxpr: ClosedJaxpr, operands: Sequence[ir.Value], name: str) -> list[ir.Value]:
         """Emits a call of a closed jaxpr as a function of its own, shared by equal calls."""
         return self.module.lower_call(self, jaxpr, operands, name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
 from weft.lowering.context import parse_attr, string_attr
@@ -12,6 +12,10 @@ from weft.sharding.mesh import AbstractMesh, AxisType
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
 from weft.sharding.text import mhlo_sharding_text, quoted, sdy_sharding_text
+
+if TYPE_CHECKING:
+    from weft.lowering.context import RuleContext
+    from weft.lowering.module import ModuleContext
 
 Boundary = tuple[PartitionSpec | Sequence[Any], Any]
 """How a value crosses the region's boundary: the mesh axes of each dimension, and its MLIR type."""
@@ -47,7 +51,7 @@ def sharding_of(ctx: Any, spec: Any, type_: Any, axes: Sequence[Any]) -> str:
 
 
 def manual_region(
-    ctx: Any,
+    ctx: RuleContext,
     axes: Sequence[Any],
     operands: Sequence[ir.Value],
     inputs: Sequence[Boundary],
@@ -77,7 +81,13 @@ def manual_region(
     return list(operation.results)
 
 
-def shard(ctx: Any, x: ir.Value, spec: Any, local: Any, axes: Sequence[Any]) -> ir.Value:
+def shard(
+    ctx: RuleContext,
+    x: ir.Value,
+    spec: PartitionSpec,
+    local: ir.RankedTensorType,
+    axes: Sequence[Any],
+) -> ir.Value:
     """GSPMD's way into a manual region: the operand's sharding, then its local shape."""
     sharding, dims = _gspmd_sharding(ctx, spec), _open_dims(ctx, x, axes)
     rank = ir.RankedTensorType(x.type).rank
@@ -86,7 +96,13 @@ def shard(ctx: Any, x: ir.Value, spec: Any, local: Any, axes: Sequence[Any]) -> 
     return _custom_call(ctx, "SPMDFullToShardShape", x, local, manual, dims)
 
 
-def unshard(ctx: Any, x: ir.Value, spec: Any, whole: Any, axes: Sequence[Any]) -> ir.Value:
+def unshard(
+    ctx: RuleContext,
+    x: ir.Value,
+    spec: PartitionSpec,
+    whole: ir.RankedTensorType,
+    axes: Sequence[Any],
+) -> ir.Value:
     """GSPMD's way out of a manual region."""
     rank = ir.RankedTensorType(x.type).rank
     dims = _open_dims(ctx, x, axes)
@@ -96,7 +112,7 @@ def unshard(ctx: Any, x: ir.Value, spec: Any, whole: Any, axes: Sequence[Any]) -
 
 
 @contextmanager
-def marked_sources(module: Any) -> Iterator[None]:
+def marked_sources(module: ModuleContext) -> Iterator[None]:
     """Says of ops without operands emitted in a manual region that they are manual too.
 
     GSPMD concludes so for the others from their operands; where it cannot, it ends the process
@@ -111,7 +127,7 @@ def marked_sources(module: Any) -> Iterator[None]:
     _mark(module, list(block.operations)[start:])
 
 
-def _mark(module: Any, operations: Iterable[Any]) -> None:
+def _mark(module: ModuleContext, operations: Iterable[Any]) -> None:
     for op in operations:
         operation = op.operation
         if operation.name in _CONTROL:
@@ -134,33 +150,35 @@ def manual_attr(ctx: Any, types: Sequence[Any]) -> ir.Attribute:
     return string_attr(texts[0] if len({*texts}) == 1 else "{" + ", ".join(texts) + "}")
 
 
-def _rank(type_: Any) -> int:
+def _rank(type_: ir.RankedTensorType) -> int:
     return type_.rank if isinstance(type_, ir.RankedTensorType) else 0
 
 
-def manual_mesh(module: Any, axes: Iterable[Any] = ()) -> AbstractMesh:
+def manual_mesh(module: ModuleContext, axes: Iterable[Any] = ()) -> AbstractMesh:
     """The module's mesh, with the axes of the enclosing regions and these marked as manual."""
     manual = dict.fromkeys((*module.manual_axes, *axes), AxisType.Manual)
     return module.mesh.abstract_mesh.update_axis_types(manual)
 
 
-def _subgroup_text(module: Any, rank: int, axes: Iterable[Any] = ()) -> str:
+def _subgroup_text(module: ModuleContext, rank: int, axes: Iterable[Any] = ()) -> str:
     """GSPMD's sharding of a value that each device has its own of, along all manual axes."""
     return mhlo_sharding_text(NamedSharding(manual_mesh(module, axes), PartitionSpec()), rank)
 
 
-def _open_dims(ctx: Any, x: ir.Value, axes: Sequence[Any]) -> str:
+def _open_dims(ctx: RuleContext, x: ir.Value, axes: Sequence[Any]) -> str:
     free = set(ctx.module.mesh.axis_names) - set(axes) - ctx.module.manual_axes
     rank = ir.RankedTensorType(x.type).rank
     return f"unspecified_dims=[{','.join(map(str, range(rank)))}]" if free and rank else ""
 
 
-def _gspmd_sharding(ctx: Any, spec: Any) -> NamedSharding:
+def _gspmd_sharding(ctx: RuleContext, spec: PartitionSpec) -> NamedSharding:
     """The spec over the module's mesh, with the enclosing regions' axes manual."""
     return NamedSharding(manual_mesh(ctx.module), PartitionSpec(*spec))
 
 
-def _custom_call(ctx: Any, target: str, x: Any, type_: Any, sharding: str, dims: str) -> ir.Value:
+def _custom_call(
+    ctx: RuleContext, target: str, x: ir.Value, type_: ir.RankedTensorType, sharding: str, dims: str
+) -> ir.Value:
     attrs = {
         "call_target_name": string_attr(target),
         "mhlo.sharding": string_attr(sharding),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
 from weft.lowering.context import RuleContext, parse_attr, string_attr
 from weft.lowering.module import ModuleContext
 
+if TYPE_CHECKING:
+    from weft.export.exported import Exported
+
 
 def call_module(
     ctx: RuleContext,
-    owner: Any,
+    owner: Exported,
     parse: Callable[[], ir.Module],
     operands: Sequence[ir.Value],
     types: Sequence[ir.Type],

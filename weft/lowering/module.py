@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,16 @@ from weft.lowering.manual import marked_sources
 from weft.lowering.sharding import annotate, parts_of_sums, physical_rank, sharding_text
 from weft.sharding.common_mesh import in_terms_of
 from weft.sharding.text import mesh_sdy_text, mhlo_sharding_text, sdy_sharding_text
+
+if TYPE_CHECKING:
+    from weft.collectives.async_ import InFlight
+    from weft.collectives.permute import Sent
+    from weft.core.aval import ShapedArray
+    from weft.core.jaxpr import Eqn
+    from weft.core.primitive import Primitive
+    from weft.runtime.backend import Device
+    from weft.sharding.mesh import AbstractMesh, Mesh
+    from weft.sharding.named import NamedSharding
 
 _create = ir.Operation.create
 
@@ -62,8 +72,8 @@ class ModuleContext:
         *,
         num_partitions: int = 1,
         platforms: Sequence[str] = ("cpu",),
-        mesh: Any = None,
-        device: Any = None,
+        mesh: AbstractMesh | Mesh | None = None,
+        device: Device | None = None,
         use_shardy: bool = True,
     ) -> None:
         self.module = ir.Module.create(loc=mlir.unknown_location())
@@ -98,7 +108,7 @@ class ModuleContext:
 
     # Names ------------------------------------------------------------------------------------
 
-    def declare_mesh(self, mesh: Any) -> None:
+    def declare_mesh(self, mesh: AbstractMesh | Mesh) -> None:
         attrs = {
             "sym_name": string_attr("mesh"),
             "mesh": parse_attr(f"#sdy.mesh{mesh_sdy_text(mesh)}"),
@@ -135,7 +145,7 @@ class ModuleContext:
             self._locations[key] = loc
         return loc
 
-    def localize_sharding(self, sharding: Any) -> Any:
+    def localize_sharding(self, sharding: NamedSharding) -> Any:
         """The sharding over the module's mesh, without axes that are manual here."""
         if self.mesh is not None and sharding.mesh is not self.mesh:
             sharding = in_terms_of(sharding, self.mesh)
@@ -198,10 +208,10 @@ class ModuleContext:
             for v in jaxpr.outvars
         ]
 
-    def _annotate(self, ctx: RuleContext, prim: Any, out: Any) -> Any:
+    def _annotate(self, ctx: RuleContext, prim: Primitive, out: list | ir.Value) -> Any:
         """The results of an equation with the explicit shardings of their types."""
 
-        def one(x: Any, aval: Any) -> Any:
+        def one(x: ir.Value, aval: InFlight | Sent | ShapedArray) -> Any:
             return x if getattr(aval, "sharding", None) is None else annotate(ctx, x, aval)
 
         if not prim.multiple_results:
@@ -337,7 +347,7 @@ class ModuleContext:
             _create("func.return", [], outs, None, None, 0, loc)
 
     @contextmanager
-    def decided_by(self, aval: Any) -> Iterator[None]:
+    def decided_by(self, aval: ShapedArray) -> Iterator[None]:
         """Emits what devices run or not, as each one's value of this type decides."""
         before = self.diverging
         if self.mesh is not None and self.manual_axes:
@@ -359,7 +369,7 @@ class ModuleContext:
         return marked_sources(self)
 
 
-def _is_plain(eqn: Any) -> bool:
+def _is_plain(eqn: Eqn) -> bool:
     """Whether an equation of a primitive with `hlo` is that op on its operands as they are."""
     invars = eqn.invars
     if len(invars) == 1:
@@ -389,7 +399,7 @@ def _symbol(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "fn"
 
 
-def ordered_effects(jaxpr: Any) -> list:
+def ordered_effects(jaxpr: ClosedJaxpr) -> list:
     """The ordered effects of a jaxpr, in a fixed order."""
     return sorted((e for e in jaxpr.effects if e.ordered), key=lambda e: e.name)
 
@@ -400,8 +410,8 @@ def lower_module(
     *,
     num_partitions: int = 1,
     platforms: Sequence[str] = ("cpu",),
-    mesh: Any = None,
-    device: Any = None,
+    mesh: AbstractMesh | Mesh | None = None,
+    device: Device | None = None,
     in_shardings: Sequence[Any] | None = None,
     out_shardings: Sequence[Any] | None = None,
     donated: Sequence[bool] | None = None,
@@ -431,7 +441,7 @@ def lower_module(
         )
         ctx.symbol("main")
 
-        def attrs_of(aval: Any, sharding: Any) -> dict:
+        def attrs_of(aval: ShapedArray, sharding: NamedSharding | None) -> dict:
             typed = getattr(aval, "sharding", None)
             if sharding is None and typed is not None and mesh is not None and use_shardy:
                 text = sharding_text(ctx, typed, physical_rank(aval))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
 from weft.core import dtypes
@@ -16,12 +16,17 @@ from weft.sharding.physical import spec_from_hlo
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
 
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.lowering.context import RuleContext
+    from weft.lowering.module import ModuleContext
+
 
 def constrain(
-    ctx: Any,
-    x: Any,
-    sharding: Any,
-    aval: Any,
+    ctx: RuleContext,
+    x: ir.Value,
+    sharding: NamedSharding | None,
+    aval: ShapedArray,
     priorities: Mapping[int, int] | None = None,
     by_type: bool = False,
 ) -> Any:
@@ -66,15 +71,15 @@ def _named(sharding: Any, mesh: Any, rank: int) -> NamedSharding:
     )
 
 
-def physical_rank(aval: Any) -> int:
+def physical_rank(aval: ShapedArray) -> int:
     """The rank of the array that holds values of the type."""
     extra = len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0
     return aval.ndim + extra
 
 
 def sharding_text(
-    module: Any,
-    sharding: Any,
+    module: ModuleContext,
+    sharding: NamedSharding,
     rank: int,
     priorities: Mapping[int, int] | None = None,
     by_type: bool = True,
@@ -135,7 +140,7 @@ def parts_of_sums(ctx: Any, operands: list) -> list:
     return result
 
 
-def _set_sharding(x: Any, text: str) -> bool:
+def _set_sharding(x: ir.Value, text: str) -> bool:
     """Gives the op that makes the value this sharding; False where it cannot be told so."""
     owner = x.owner.operation
     if len(owner.results) != 1 or len(owner.regions) or not owner.name.startswith("stablehlo."):
@@ -149,7 +154,7 @@ def _set_sharding(x: Any, text: str) -> bool:
     return True
 
 
-def in_memory(ctx: Any, x: Any, kind: str) -> Any:
+def in_memory(ctx: RuleContext, x: ir.Value, kind: str) -> Any:
     """The value in another memory of its devices."""
     attrs = {
         "call_target_name": string_attr("annotate_device_placement"),
@@ -163,7 +168,7 @@ def in_memory(ctx: Any, x: Any, kind: str) -> Any:
     return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
 
 
-def fixed_by_type(aval: Any) -> NamedSharding | None:
+def fixed_by_type(aval: ShapedArray) -> NamedSharding | None:
     """The whole placement that a type gives: its sharding, where no axis is Auto."""
     typed = getattr(aval, "sharding", None)
     return typed if typed is not None and not typed.mesh.auto_axes else None

@@ -18,7 +18,7 @@ Comparisons of such numbers are decided as the kernel is compiled.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -633,11 +633,11 @@ load_wide = store_wide = splat = sum_wide = _read_only
 c_sin = c_cos = c_exp = c_log = _read_only
 
 
-def reassociated(function: Any) -> Any:
+def reassociated(function: Callable) -> Any:
     """Marks a function whose sums of floats may be taken in another order."""
     return function
 
 
-def outlined(function: Any) -> Any:
+def outlined(function: Callable) -> Any:
     """Marks a function that is called rather than written into its callers."""
     return function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft.autodiff.op_families import FLOAT, REAL, canonical_axis, elementwise, scalar
@@ -18,11 +18,16 @@ from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 _FLOATS = dtypes.FLOATS
 _FORMULAS: dict[Primitive, Callable] = {}
 
 
-def _zeros(x: Any) -> Any:
+def _zeros(x: ArrayLike) -> Any:
     aval = typeof(x)
     return broadcast_in_dim(aval.dtype.type(0), aval.shape, ())
 
@@ -30,7 +35,7 @@ def _zeros(x: Any) -> Any:
 def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> Primitive:
     """An elementwise op of one operand: its formula, and slope(t, out, x), its derivative."""
 
-    def lower(ctx: Any, x: Any) -> Any:
+    def lower(ctx: Any, x: Array | ir.Value) -> Any:
         aval = ctx.avals_in[0]
         return ctx.lower_fun(formula, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
 
@@ -39,12 +44,12 @@ def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> 
     return prim
 
 
-def _bind(prim: Primitive, x: Any) -> Any:
+def _bind(prim: Primitive, x: Array) -> Any:
     """The op; for complex numbers its formula, with the derivative that has."""
     return _FORMULAS[prim](x) if typeof(x).dtype in dtypes.COMPLEX else prim.bind(x)
 
 
-def _float(x: Any) -> Any:
+def _float(x: Array) -> Any:
     """The operand as a float or complex array; integers become floats."""
     aval = typeof(x)
     if aval.dtype in _FLOATS:
@@ -52,7 +57,7 @@ def _float(x: Any) -> Any:
     return promote(x, 0.0)[0] if dtypes.is_bool(aval.dtype) else promote_inexact(x)[0]
 
 
-def _beside_float(x: Any) -> Any:
+def _beside_float(x: Array) -> Any:
     """The operand as it is beside a Python float: integers become weak floats."""
     aval = typeof(x)
     return x if aval.dtype in _FLOATS else promote(x, 0.0)[0]
@@ -68,7 +73,7 @@ relu_p = _op(
 )
 
 
-def _within(x: Any, low: float, high: float) -> Any:
+def _within(x: ArrayLike, low: float, high: float) -> Any:
     above, below = ew.gt_p.bind(x, scalar(low, x)), ew.lt_p.bind(x, scalar(high, x))
     return ew.and_p.bind(above, below)
 
@@ -80,7 +85,7 @@ relu6_p = _op(
 )
 
 
-def relu(x: Any) -> Any:
+def relu(x: ArrayLike) -> Any:
     """max(x, 0); the derivative at 0 is 0.
 
     >>> import weft
@@ -92,7 +97,7 @@ def relu(x: Any) -> Any:
     return _bind(relu_p, x)
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: ArrayLike) -> Any:
     """min(max(x, 0), 6); the derivative at 0 and 6 is 0.
 
     >>> from weft import nn, numpy as wnp
@@ -102,7 +107,7 @@ def relu6(x: Any) -> Any:
     return _bind(relu6_p, _beside_float(x))
 
 
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: Any = 0.01) -> Any:
     """x where x >= 0, else negative_slope * x.
 
     >>> import weft
@@ -113,7 +118,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
     return wnp.where(wnp.greater_equal(x, 0.0), x, wnp.multiply(x, negative_slope))
 
 
-def elu(x: Any, alpha: Any = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: Any = 1.0) -> Any:
     """x where x > 0, else alpha (exp(x) - 1).
 
     Source: Clevert et al., "Fast and accurate deep network learning by exponential linear units".
@@ -129,7 +134,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     return wnp.where(positive, x, wnp.multiply(below, alpha))
 
 
-def celu(x: Any, alpha: Any = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: Any = 1.0) -> Any:
     """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1).
 
     Source: Barron, "Continuously differentiable exponential linear units".
@@ -143,7 +148,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     return wnp.add(wnp.maximum(x, 0.0), wnp.multiply(below, alpha))
 
 
-def selu(x: Any) -> Any:
+def selu(x: ArrayLike) -> Any:
     """The scaled exponential linear unit that keeps mean 0 and variance 1.
 
     Source: Klambauer et al., "Self-normalizing neural networks".
@@ -155,7 +160,7 @@ def selu(x: Any) -> Any:
     return ew.mul(elu(x, 1.6732632423543772848), 1.0507009873554804934)
 
 
-def hard_tanh(x: Any) -> Any:
+def hard_tanh(x: ArrayLike) -> Any:
     """x clipped to [-1, 1]; the derivative at the ends is 1.
 
     >>> from weft import nn, numpy as wnp
@@ -168,7 +173,7 @@ def hard_tanh(x: Any) -> Any:
 # Sigmoids -------------------------------------------------------------------------------------
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: ArrayLike) -> Any:
     """1 / (1 + exp(-x)).
 
     >>> import weft
@@ -178,7 +183,7 @@ def sigmoid(x: Any) -> Any:
     return ew.logistic_p.bind(_float(x))
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: ArrayLike) -> Any:
     """log(sigmoid(x)), exact for large negative x.
 
     >>> from weft import nn, numpy as wnp
@@ -188,7 +193,7 @@ def log_sigmoid(x: Any) -> Any:
     return ew.neg_p.bind(softplus(ew.neg_p.bind(_float(x))))
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: ArrayLike) -> Any:
     """relu6(x + 3) / 6.
 
     >>> from weft import nn, numpy as wnp
@@ -198,7 +203,7 @@ def hard_sigmoid(x: Any) -> Any:
     return ew.div(_bind(relu6_p, ew.add(_beside_float(x), 3.0)), 6.0)
 
 
-def sparse_sigmoid(x: Any) -> Any:
+def sparse_sigmoid(x: ArrayLike) -> Any:
     """0 below -1, 1 above 1, (x + 1) / 2 between.
 
     >>> from weft import nn, numpy as wnp
@@ -210,7 +215,7 @@ def sparse_sigmoid(x: Any) -> Any:
     return wnp.multiply(wnp.minimum(wnp.maximum(wnp.add(x, 1.0), 0.0), 2.0), 0.5)
 
 
-def silu(x: Any) -> Any:
+def silu(x: ArrayLike) -> Any:
     """x sigmoid(x), also called swish.
 
     >>> import weft
@@ -224,7 +229,7 @@ def silu(x: Any) -> Any:
 swish = silu
 
 
-def hard_silu(x: Any) -> Any:
+def hard_silu(x: ArrayLike) -> Any:
     """x hard_sigmoid(x).
 
     >>> from weft import nn, numpy as wnp
@@ -243,7 +248,7 @@ hard_swish = hard_silu
 _ROOT = math.sqrt(2 / math.pi)
 
 
-def _softplus_formula(x: Any) -> Any:
+def _softplus_formula(x: ArrayLike) -> Any:
     if typeof(x).dtype in dtypes.COMPLEX:
         return wnp.logaddexp(x, 0.0)
     tail = ew.log1p(ew.exp(ew.neg(ew.abs(x))))
@@ -257,11 +262,11 @@ softplus_p = _op(
 )
 
 
-def _tanh_of_cubic(x: Any) -> Any:
+def _tanh_of_cubic(x: ArrayLike) -> Any:
     return ew.tanh(ew.mul(ew.add(x, ew.mul(ew.integer_pow(x, 3), 0.044715)), _ROOT))
 
 
-def _gelu_tanh_slope(t: Any, out: Any, x: Any) -> Any:
+def _gelu_tanh_slope(t: ArrayLike, out: Array, x: ArrayLike) -> Any:
     h = _tanh_of_cubic(x)
     half = ew.mul(ew.add(h, 1.0), 0.5)
     inner = ew.mul(ew.add(ew.mul(ew.mul(x, x), 3 * 0.044715), 1.0), 0.5 * _ROOT)
@@ -269,7 +274,7 @@ def _gelu_tanh_slope(t: Any, out: Any, x: Any) -> Any:
     return ew.mul_p.bind(t, ew.add(half, bend))
 
 
-def _gelu_erf_slope(t: Any, out: Any, x: Any) -> Any:
+def _gelu_erf_slope(t: ArrayLike, out: Array, x: Array) -> Any:
     cdf = ew.mul(ew.erfc(ew.mul(x, -math.sqrt(0.5))), 0.5)
     density = ew.mul(ew.exp(ew.mul(ew.mul(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
     return ew.mul_p.bind(t, ew.add(cdf, ew.mul(x, density)))
@@ -287,7 +292,7 @@ gelu_p = _op(
 )
 
 
-def gelu(x: Any, approximate: bool = True) -> Any:
+def gelu(x: ArrayLike, approximate: bool = True) -> Any:
     """x times the normal distribution function of x, or its approximation by tanh.
 
     Source: Hendrycks and Gimpel, "Gaussian error linear units".
@@ -299,7 +304,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     return _bind(gelu_tanh_p if approximate else gelu_p, strong(_float(x)))
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: ArrayLike) -> Any:
     """log(1 + exp(x)), exact for large x.
 
     >>> import weft
@@ -309,7 +314,7 @@ def softplus(x: Any) -> Any:
     return _bind(softplus_p, _float(x))
 
 
-def sparse_plus(x: Any) -> Any:
+def sparse_plus(x: ArrayLike) -> Any:
     """0 below -1, x above 1, (x + 1)**2 / 4 between.
 
     >>> from weft import nn, numpy as wnp
@@ -321,7 +326,7 @@ def sparse_plus(x: Any) -> Any:
     return wnp.where(wnp.less_equal(x, -1.0), 0.0, wnp.where(wnp.greater_equal(x, 1.0), x, between))
 
 
-def squareplus(x: Any, b: Any = 4) -> Any:
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     """(x + sqrt(x**2 + b)) / 2.
 
     Source: Barron, "Squareplus: a softplus-like algebraic rectifier".
@@ -334,7 +339,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
     return ew.mul(wnp.add(x, wnp.sqrt(wnp.add(ew.mul(x, x), b))), 0.5)
 
 
-def soft_sign(x: Any) -> Any:
+def soft_sign(x: ArrayLike) -> Any:
     """x / (|x| + 1).
 
     >>> from weft import nn, numpy as wnp
@@ -345,7 +350,7 @@ def soft_sign(x: Any) -> Any:
     return wnp.divide(x, wnp.add(ew.abs(x), 1.0))
 
 
-def mish(x: Any) -> Any:
+def mish(x: ArrayLike) -> Any:
     """x tanh(softplus(x)).
 
     Source: Misra, "Mish: a self regularized non-monotonic activation function".
@@ -358,7 +363,7 @@ def mish(x: Any) -> Any:
     return ew.mul_p.bind(x, ew.tanh_p.bind(_bind(softplus_p, x)))
 
 
-def _log1mexp_formula(x: Any) -> Any:
+def _log1mexp_formula(x: Array) -> Any:
     near = ew.log(ew.neg(ew.expm1(ew.neg(x))))
     far = ew.log1p(ew.neg(ew.exp(ew.neg(x))))
     return ew.select(wnp.less(x, scalar(math.log(2), x)), near, far)
@@ -371,7 +376,7 @@ log1mexp_p = _op(
 )
 
 
-def log1mexp(x: Any) -> Any:
+def log1mexp(x: ArrayLike) -> Any:
     """log(1 - exp(-x)) for x > 0, exact for small and large x.
 
     Source: Mächler, "Accurately computing log(1 - exp(-|a|))".
@@ -383,7 +388,7 @@ def log1mexp(x: Any) -> Any:
     return _bind(log1mexp_p, _float(x))
 
 
-def glu(x: Any, axis: int = -1) -> Any:
+def glu(x: ArrayLike, axis: int = -1) -> Any:
     """The first half of x along an axis times the sigmoid of the second half.
 
     Source: Dauphin et al., "Language modeling with gated convolutional networks".
@@ -403,7 +408,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     return ew.mul_p.bind(first, ew.logistic_p.bind(second))
 
 
-def identity(x: Any) -> Any:
+def identity(x: ArrayLike) -> Any:
     """x, as an array.
 
     >>> from weft import nn, numpy as wnp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from weft.core.trace import typeof
 from weft.nn.softmax import logsumexp, softmax_p
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 def dot_product_attention(
@@ -110,7 +113,7 @@ def _named(query: Any, key: Any, value: Any) -> tuple:
     return ("query", query), ("key", key), ("value", value)
 
 
-def _with_batch(name: str, x: Any) -> Any:
+def _with_batch(name: str, x: ArrayLike) -> Any:
     ndim = typeof(x).ndim
     if ndim not in (3, 4):
         raise ValueError(
@@ -120,7 +123,7 @@ def _with_batch(name: str, x: Any) -> Any:
     return x if ndim == 4 else expand_dims(x, (0,))
 
 
-def _four_dims(name: str, x: Any) -> Any:
+def _four_dims(name: str, x: np.ndarray) -> Any:
     ndim = typeof(x).ndim
     if ndim > 4:
         raise ValueError(
@@ -130,7 +133,7 @@ def _four_dims(name: str, x: Any) -> Any:
     return expand_dims(x, tuple(range(4 - ndim)))
 
 
-def _check(query: Any, key: Any, value: Any) -> int:
+def _check(query: ArrayLike, key: ArrayLike, value: ArrayLike) -> int:
     """Raises for operands that do not fit; returns how many query heads share a key head."""
     q, k, v = typeof(query), typeof(key), typeof(value)
     if k.shape != v.shape or k.dtype != v.dtype:
@@ -152,7 +155,13 @@ def _check(query: Any, key: Any, value: Any) -> int:
     return group
 
 
-def _visible(mask: Any, is_causal: bool, limits: tuple, window: Any, shape: tuple) -> Any:
+def _visible(
+    mask: np.ndarray | None,
+    is_causal: bool,
+    limits: tuple,
+    window: int | tuple | None,
+    shape: tuple,
+) -> Any:
     """Which keys each query sees, `[B or 1, N or 1, T, S]`; None for all."""
     batch, _, t, s = shape
     parts = []

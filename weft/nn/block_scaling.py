@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from weft.core.caches import clearable
 from weft.core.trace import typeof
 from weft.nn.functions import scaled_matmul
 from weft.ops import elementwise_api as ew
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,7 @@ def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockS
     )
 
 
-def _power_of_two_above(x: Any) -> Any:
+def _power_of_two_above(x: Array) -> Any:
     """The least power of two not below x, as a float32: what an e8m0 scale can hold."""
     bits = ew.bitcast_convert_type_p.bind(x, new_dtype=dtypes.uint32)
     exponent = ew.shift_right_logical(bits, np.uint32(23))
@@ -75,7 +79,7 @@ def _power_of_two_above(x: Any) -> Any:
     )
 
 
-def quantize(x: Any, config: BlockScaleConfig) -> tuple[Any, Any]:
+def quantize(x: ArrayLike, config: BlockScaleConfig) -> tuple[Any, Any]:
     """Values and scales `[..., K / block_size]` of an operand, in blocks along its last dimension.
 
     The values come in `config.data_type`; the scales are float32 numbers of `config.scale_type`.
@@ -102,7 +106,7 @@ def quantize(x: Any, config: BlockScaleConfig) -> tuple[Any, Any]:
     return wnp.reshape(values.astype(config.data_type), shape), scales
 
 
-def _product(lhs: Any, rhs: Any, configs: Sequence[Any], dtype: Any) -> Any:
+def _product(lhs: Array, rhs: Array, configs: Sequence[Any], dtype: np.dtype) -> Any:
     """`[B, M, K]` times `[B, N, K]` over K, each rounded as its configuration says."""
     (x, sx), (y, sy) = (quantize(v, c) for v, c in zip((lhs, rhs), configs, strict=True))
     out = scaled_matmul(x, y, sx, sy, preferred_element_type=np.float32)
@@ -121,24 +125,24 @@ def _exact(lhs: Any, rhs: Any, dtype: Any) -> Any:
 
 @clearable
 @lru_cache(maxsize=256)
-def _differentiable(configs: tuple, dtype: Any) -> Any:
+def _differentiable(configs: tuple, dtype: np.dtype) -> Any:
     """The product with its backward products, rounded by the third configuration (mxfp8)."""
     from weft import custom_vjp
 
-    def rounded(lhs: Any, rhs: Any, other: BlockScaleConfig, out_dtype: Any) -> Any:
+    def rounded(lhs: Array, rhs: Array, other: BlockScaleConfig, out_dtype: np.dtype) -> Any:
         fits = typeof(lhs).shape[-1] % configs[2].block_size == 0
         if configs[2].mode == "mxfp8" and fits:
             return _product(lhs, rhs, (configs[2], other), out_dtype)
         return _exact(lhs, rhs, out_dtype)
 
     @custom_vjp
-    def product(lhs: Any, rhs: Any) -> Any:
+    def product(lhs: Array, rhs: Array) -> Any:
         return _product(lhs, rhs, configs[:2], dtype)
 
-    def forward(lhs: Any, rhs: Any) -> tuple:
+    def forward(lhs: Array, rhs: Array) -> tuple:
         return product(lhs, rhs), (lhs, rhs)
 
-    def backward(saved: tuple, ct: Any) -> tuple:
+    def backward(saved: tuple, ct: Array) -> tuple:
         lhs, rhs = saved
         ct_lhs = rounded(ct, wnp.swapaxes(rhs, 1, 2), configs[1], typeof(lhs).dtype)
         ct_rhs = rounded(
@@ -151,10 +155,10 @@ def _differentiable(configs: tuple, dtype: Any) -> Any:
 
 
 def scaled_dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: Any,
-    preferred_element_type: Any = np.float32,
+    preferred_element_type: DTypeLike | None = np.float32,
     configs: Sequence[BlockScaleConfig] | None = None,
     implementation: str | None = None,
 ) -> Any:

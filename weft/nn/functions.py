@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,14 +16,17 @@ from weft.core.trace import typeof
 from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
 from weft.ops import elementwise_api as ew
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 
 def standardize(
-    x: Any,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = -1,
     mean: Any = None,
     variance: Any = None,
     epsilon: Any = 1e-5,
-    where: Any = None,
+    where: ArrayLike | None = None,
     *,
     algorithm: str = "fast",
 ) -> Any:
@@ -50,7 +53,13 @@ def standardize(
     return wnp.multiply(centred, ew.rsqrt(wnp.add(variance, epsilon)))
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> Any:
+def one_hot(
+    x: ArrayLike,
+    num_classes: int,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int | Sequence[int] | None = -1,
+) -> Any:
     """Ones where the position along a new axis equals x, else zeros (also for x out of range).
 
     num_classes: the new axis's size. axis: where it goes in the result; or the name of a mapped
@@ -80,7 +89,11 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
 
 
 def scaled_matmul(
-    lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any, preferred_element_type: Any = np.float32
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    lhs_scales: Any,
+    rhs_scales: Any,
+    preferred_element_type: DTypeLike | None = np.float32,
 ) -> Any:
     """Batched matrix product of block-scaled operands, contracted over their last dimensions.
 
@@ -124,7 +137,7 @@ def scaled_matmul(
     return dot_general(x, y, dims, preferred_element_type=dtype)
 
 
-def _apply_scales(values: Any, scales: Any, dtype: Any) -> Any:
+def _apply_scales(values: ArrayLike, scales: ArrayLike, dtype: np.dtype) -> Any:
     """Low-precision values times the factors of their blocks, in a wider dtype."""
     shape = typeof(values).shape
     blocks = typeof(scales).shape[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.namespace import seal, with_example
 from weft.runtime.device_put import device_put
+
+if TYPE_CHECKING:
+    from weft.typing import DTypeLike
 
 Axes = int | Sequence[int]
 
@@ -32,7 +35,9 @@ def _dtype(dtype: Any) -> Any:
     return dtypes.canonicalize_dtype(float if dtype is None else dtype)
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+def zeros(
+    key: Any, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: Any = None
+) -> Any:
     """Zeros; the key is not used.
 
     >>> import weft
@@ -42,7 +47,9 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
     return wnp.zeros(shape, _dtype(dtype), out_sharding=out_sharding)
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+def ones(
+    key: Any, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: Any = None
+) -> Any:
     """Ones; the key is not used.
 
     >>> import weft
@@ -52,7 +59,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
     return wnp.ones(shape, _dtype(dtype), out_sharding=out_sharding)
 
 
-def constant(value: Any, dtype: Any = None) -> Callable:
+def constant(value: Any, dtype: DTypeLike | None = None) -> Callable:
     """An initializer that gives `value`, which broadcasts to the shape.
 
     >>> import weft
@@ -67,7 +74,7 @@ def constant(value: Any, dtype: Any = None) -> Callable:
     return init
 
 
-def uniform(scale: Any = 1e-2, dtype: Any = None) -> Callable:
+def uniform(scale: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """Uniform numbers in [0, scale).
 
     >>> import weft
@@ -84,7 +91,7 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Callable:
     return init
 
 
-def normal(stddev: Any = 1e-2, dtype: Any = None) -> Callable:
+def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """Normal numbers of mean 0 and the given standard deviation.
 
     >>> import weft
@@ -102,7 +109,7 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Callable:
 
 
 def truncated_normal(
-    stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
+    stddev: Any = 1e-2, dtype: DTypeLike | None = None, lower: Any = -2.0, upper: Any = 2.0
 ) -> Callable:
     """Standard normal numbers conditioned on (lower, upper), times stddev.
 
@@ -156,7 +163,7 @@ def variance_scaling(
     in_axis: Axes = -2,
     out_axis: Axes = -1,
     batch_axis: Axes = (),
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Callable:
     """Numbers of variance scale / fan, where the fan is the number of inputs, outputs, or both.
 
@@ -292,7 +299,7 @@ he_normal = kaiming_normal = _preset(
 # Orthogonal -----------------------------------------------------------------------------------
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Callable:
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Callable:
     """Matrices with orthonormal columns (or rows, if they are fewer), times scale.
 
     column_axis: the dimension of columns; the others together are the rows.
@@ -327,7 +334,9 @@ def _place(x: Any, sharding: Any) -> Any:
     return device_put(x, sharding)
 
 
-def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Callable:
+def delta_orthogonal(
+    scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Callable:
     """Convolution kernels that are an orthogonal matrix at the centre and zero elsewhere.
 
     The shape is `(*window, inputs, outputs)` with a window of 1 to 3 dimensions, and at least as

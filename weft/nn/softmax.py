@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,13 @@ from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
 from weft.ops.reduce import reduce_max_p, reduce_sum_p
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 Axes = tuple[int, ...]
 
 
@@ -29,48 +36,48 @@ def _spread(x: Any, like: Any, axes: Axes) -> Any:
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=kept)
 
 
-def _sum(x: Any, axes: Axes) -> Any:
+def _sum(x: Array, axes: Axes) -> Any:
     return _spread(reduce_sum_p.bind(x, axes=axes), x, axes)
 
 
-def _shifted(x: Any, axes: Axes) -> Any:
+def _shifted(x: Array, axes: Axes) -> Any:
     return ew.sub_p.bind(x, _spread(reduce_max_p.bind(x, axes=axes), x, axes))
 
 
-def _softmax_formula(x: Any, axes: Axes) -> Any:
+def _softmax_formula(x: Array, axes: Axes) -> Any:
     e = ew.exp_p.bind(_shifted(x, axes))
     return ew.div_p.bind(e, _sum(e, axes))
 
 
-def _log_softmax_formula(x: Any, axes: Axes) -> Any:
+def _log_softmax_formula(x: Array, axes: Axes) -> Any:
     x = _shifted(x, axes)
     total = reduce_sum_p.bind(ew.exp_p.bind(x), axes=axes)
     return ew.sub_p.bind(x, _spread(ew.log_p.bind(total), x, axes))
 
 
-def _softmax_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
+def _softmax_jvp(primals: list, tangents: list, *, axes: Axes) -> tuple:
     y = softmax_p.bind(*primals, axes=axes)
     weighted = ew.mul_p.bind(y, tangents[0])
     return y, ew.sub_p.bind(weighted, ew.mul_p.bind(y, _sum(weighted, axes)))
 
 
-def _log_softmax_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
+def _log_softmax_jvp(primals: list, tangents: list, *, axes: Axes) -> tuple:
     y = log_softmax_p.bind(*primals, axes=axes)
     weighted = ew.mul_p.bind(ew.exp_p.bind(y), tangents[0])
     return y, ew.sub_p.bind(tangents[0], _sum(weighted, axes))
 
 
-def _op(name: str, formula: Any, jvp: Any) -> Primitive:
+def _op(name: str, formula: Callable, jvp: Callable) -> Primitive:
     def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
         if not dtypes.is_inexact(x.dtype):
             raise TypeError(f"{name} takes a float operand, got {x.str_short()}")
         return x.strip_weak_type()
 
-    def batch(axis: Any, args: Any, dims: Any, *, axes: Axes) -> tuple:
+    def batch(axis: AxisData, args: list, dims: list, *, axes: Axes) -> tuple:
         (d,) = dims
         return prim.bind(*args, axes=tuple(a + (a >= d) for a in axes)), d
 
-    def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes) -> Any:
         aval = ctx.avals_in[0]
         avals = [ShapedArray(aval.shape, aval.dtype)]
         return ctx.lower_fun(lambda v: formula(v, axes), x, avals=avals)[0]
@@ -103,7 +110,7 @@ def _prepare(name: str, x: Any, axis: Any) -> tuple[Any, Axes]:
     return x, canonical_axes(axis, aval.ndim, f"{name}: axis")
 
 
-def _masked(prim: Primitive, x: Any, axes: Axes, where: Any, fill: float) -> Any:
+def _masked(prim: Primitive, x: Array, axes: Axes, where: ArrayLike, fill: float) -> Any:
     """The op over the elements where the mask holds, `fill` at the others."""
     _check_mask(prim.name, where)
     where = wnp.broadcast_to(where, typeof(x).shape)
@@ -113,7 +120,7 @@ def _masked(prim: Primitive, x: Any, axes: Axes, where: Any, fill: float) -> Any
     return wnp.where(where, prim.bind(x, axes=axes), fill)
 
 
-def _check_mask(name: str, where: Any) -> None:
+def _check_mask(name: str, where: ArrayLike) -> None:
     aval = typeof(where)
     if not dtypes.is_bool(aval.dtype):
         raise TypeError(
@@ -122,7 +129,9 @@ def _check_mask(name: str, where: Any) -> None:
         )
 
 
-def softmax(x: Any, axis: int | Sequence[int] | None = -1, where: Any = None) -> Any:
+def softmax(
+    x: ArrayLike, axis: int | Sequence[int] | None = -1, where: ArrayLike | None = None
+) -> Any:
     """exp(x) / sum(exp(x)) along `axis` (or axes), computed after subtracting the maximum.
 
     where: elements to include; the others give 0.
@@ -137,7 +146,9 @@ def softmax(x: Any, axis: int | Sequence[int] | None = -1, where: Any = None) ->
     return softmax_p.bind(x, axes=axes)
 
 
-def log_softmax(x: Any, axis: int | Sequence[int] | None = -1, where: Any = None) -> Any:
+def log_softmax(
+    x: ArrayLike, axis: int | Sequence[int] | None = -1, where: ArrayLike | None = None
+) -> Any:
     """log(softmax(x)), exact also where softmax underflows; -inf where the mask is False.
 
     >>> import weft, numpy as np
@@ -151,12 +162,12 @@ def log_softmax(x: Any, axis: int | Sequence[int] | None = -1, where: Any = None
 
 
 def logsumexp(
-    a: Any,
+    a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    b: Any = None,
+    b: ArrayLike = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """log(sum(b exp(a))) along axes, without overflow.
 
@@ -208,14 +219,14 @@ def logsumexp(
     return (out, sign) if return_sign else out
 
 
-def scalar_of(x: Any, value: float) -> Any:
+def scalar_of(x: ArrayLike, value: float) -> Any:
     return typeof(x).dtype.type(value)
 
 
 def logmeanexp(
-    x: Any,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    where: Any = None,
+    where: ArrayLike | None = None,
     keepdims: bool = False,
 ) -> Any:
     """log(mean(exp(x))) along axes, without overflow.

@@ -7,7 +7,7 @@ the compiler does in place; at traced or array indices it is a scatter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +41,11 @@ from weft.ops.promote import broadcast_to
 from weft.ops.scatter_apply import scatter_apply
 from weft.ops.slicing import slice_p
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.sharding.spec import PartitionSpec
+    from weft.typing import ArrayLike
+
 Shape = tuple[int, ...]
 
 # name -> (the op on a window, the scatter). A window's set has no op: the update replaces it.
@@ -55,7 +60,7 @@ _SCALARS = frozenset((bool, int, float, complex))
 _REALS = frozenset((bool, int, float))
 
 
-def _operands(x: Any, y: Any, name: str) -> tuple[Any, Any]:
+def _operands(x: Array, y: Array, name: str) -> tuple[Any, Any]:
     """Array and update in the dtype in which they are combined."""
     dtype, weak = x.aval.dtype, x.aval.weak_type
     if dtypes.is_extended(dtype):
@@ -105,7 +110,7 @@ def _spread(y: Any, final: Shape, target: Shape, name: str) -> Any:
 # Updates at static ints and slices ----------------------------------------------------------------
 
 
-def _update_window(plan: Plan, x: Any, starts: list | None, combine: Callable) -> Any:
+def _update_window(plan: Plan, x: Array, starts: list | None, combine: Callable) -> Any:
     """Replaces the plan's static window w by combine(w); starts: its place, if not the plan's.
 
     With steps, the window's hull is rewritten: the new elements are spread out by padding between
@@ -148,7 +153,7 @@ def _update_window(plan: Plan, x: Any, starts: list | None, combine: Callable) -
     return dynamic_update_slice_p.bind(x, new, *starts)
 
 
-def _filler(x: Any) -> Any:
+def _filler(x: Array) -> Any:
     """Any scalar of x's dtype: zero, or for keys, which have none, one of x's elements."""
     aval = typeof(x)
     if not dtypes.is_extended(aval.dtype):
@@ -159,9 +164,9 @@ def _filler(x: Any) -> Any:
 
 
 def _static_update(
-    plan: Plan, x: Any, y: Any, starts: list | None, op: Callable | None, name: str
+    plan: Plan, x: Array, y: ArrayLike, starts: list | None, op: Callable | None, name: str
 ) -> Any:
-    def combine(window: Any) -> Any:
+    def combine(window: Array) -> Any:
         if op is not None and not typeof(y).shape:
             return op(window, y)
         values = _spread(y, plan.final, plan.strided_shape, name)
@@ -173,7 +178,7 @@ def _static_update(
 # Updates in general -------------------------------------------------------------------------------
 
 
-def _drops(plan: Plan, x: Any, options: Options) -> bool:
+def _drops(plan: Plan, x: Array, options: Options) -> bool:
     """Whether the update does nothing: a static int is out of bounds, or no element is meant."""
     outside = plan.oob and plan.kind == "static" and options.mode is not CLIP
     return outside or 0 in plan.final or 0 in x.aval.shape
@@ -241,14 +246,14 @@ def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) 
     if plan.kind == "static":
         from weft.api.vmap_api import vmap
 
-        def combine(window: Any) -> Any:
+        def combine(window: Array) -> Any:
             flat = reshape(window, (window.aval.size,))
             out = ops.convert(vmap(func)(flat), x.aval.dtype)
             return reshape(out, window.aval.shape)
 
         return _update_window(plan, x, None, combine)
 
-    def scatter(part: Any, grid: Any, params: dict) -> Any:
+    def scatter(part: Array, grid: np.ndarray, params: dict) -> Any:
         return scatter_apply(part, grid, func, update_shape=plan.gathered, **params)
 
     return _scattered(plan, x, arrays, options, scatter)
@@ -257,7 +262,7 @@ def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) 
 _updaters: dict[Any, Callable] = table()
 
 
-def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
+def _run(x: Array, index: Any, y: Array, options: Options, name: str) -> Any:
     if name != "apply" and y.__class__ not in _SCALARS:
         y = _check_values(y, name)
     try:
@@ -280,7 +285,7 @@ def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
     return squeeze(out, dims) if dims else out
 
 
-def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> Any:
+def _eager_static(plan: Plan, x: Array, y: ArrayLike, options: Options, name: str) -> Any:
     """Runs an update of a static window; plain windows of one size share a program."""
     key = (name, options.mode is CLIP)
     entry = plan.compiled.get(key)
@@ -292,7 +297,7 @@ def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> An
             function = _updaters.get(shared)
             if function is None:
 
-                def run(v: Any, y: Any, *moving: Any) -> Any:
+                def run(v: Array, y: Array, *moving: Array) -> Any:
                     at: list[Any] = [np.int32(0)] * len(shape)
                     for d, i in zip(dims, moving, strict=True):
                         at[d] = ops.convert(i, dtypes.int32)
@@ -307,7 +312,7 @@ def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> An
     return function(x, y, *starts)
 
 
-def _check_values(y: Any, name: str) -> Any:
+def _check_values(y: Array, name: str) -> Any:
     if isinstance(y, list | tuple):
         from weft.numpy.creation import asarray
 
@@ -350,7 +355,7 @@ class AtIndex:
     min: Callable[..., Any]
     max: Callable[..., Any]
 
-    def __init__(self, array: Any, index: Any) -> None:
+    def __init__(self, array: Array, index: Any) -> None:
         self.array = array
         self.index = index
 
@@ -362,9 +367,9 @@ class AtIndex:
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-        mode: Any = None,
-        fill_value: Any = None,
-        out_sharding: Any = None,
+        mode: str | None = None,
+        fill_value: float | int | None = None,
+        out_sharding: PartitionSpec | None = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
         """x[index], with a choice of what is read out of bounds: `fill_value` in mode 'fill'.
@@ -405,7 +410,9 @@ def _options(mode: Any, is_sorted: bool, unique: bool, wrap: bool) -> Options:
     return Options(mode, None, is_sorted, unique, wrap)
 
 
-def _updated(x: Any, index: Any, values: Any, given: Options, name: str, out_sharding: Any) -> Any:
+def _updated(
+    x: Array, index: Any, values: Array, given: Options, name: str, out_sharding: Any
+) -> Any:
     if out_sharding is None:
         return _run(x, index, values, given, name)
     from weft.sharding.explicit import placed
@@ -416,7 +423,7 @@ def _updated(x: Any, index: Any, values: Any, given: Options, name: str, out_sha
 def _by_factors(name: str) -> Callable:
     """x combined with ones that hold the values at the index."""
 
-    def update(x: Any, index: Any, values: Any, given: Options, _: str, out_sharding: Any) -> Any:
+    def update(x: Array, index: Any, values: Any, given: Options, _: str, out_sharding: Any) -> Any:
         import weft.numpy
         from weft.numpy.creation import ones_like
 
@@ -426,7 +433,7 @@ def _by_factors(name: str) -> Callable:
     return update
 
 
-def _subtracted(x: Any, index: Any, values: Any, given: Options, name: str, place: Any) -> Any:
+def _subtracted(x: Array, index: Any, values: Any, given: Options, name: str, place: Any) -> Any:
     if values.__class__ not in _SCALARS:
         values = _check_values(values, name)
     if typeof(values).dtype == dtypes.bool_:
@@ -437,7 +444,7 @@ def _subtracted(x: Any, index: Any, values: Any, given: Options, name: str, plac
 def _method(name: str, update: Callable, doc: str) -> Callable:
     def method(
         self: AtIndex,
-        values: Any,
+        values: Array,
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
@@ -482,7 +489,7 @@ class At:
 
     __slots__ = ("array",)
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Array) -> None:
         self.array = array
 
     def __getitem__(self, index: Any) -> AtIndex:
@@ -500,5 +507,5 @@ class AtProperty:
     Array([7, 1, 2], dtype=int32)
     """
 
-    def __get__(self, array: Any, owner: Any = None) -> Any:
+    def __get__(self, array: Array, owner: Any = None) -> Any:
         return self if array is None else At(array)

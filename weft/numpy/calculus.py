@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,8 +32,12 @@ from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+
+def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along an axis, n times over. Source: numpy.diff.
 
     >>> import weft
@@ -74,7 +78,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return x
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: ArrayLike, to_end: Any = None, to_begin: Any = None) -> Any:
     """The differences of neighbours of the flat array, with values put before and after.
 
     >>> import weft.numpy as wnp
@@ -92,7 +96,12 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return joining.concatenate(parts, 0) if len(parts) > 1 else out
 
 
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+def gradient(
+    f: Any,
+    *varargs: Any,
+    axis: int | Sequence[int] | None = None,
+    edge_order: int | None = None,
+) -> Any:
     """Central differences inside, one-sided ones at the ends, along each axis.
 
     varargs: the spacing: one number, one for each axis, or coordinates along each axis.
@@ -123,7 +132,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     return parts[0] if len(parts) == 1 else parts
 
 
-def _gradient(f: Any, h: Any, axis: int, order: int) -> Any:
+def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
     n = typeof(f).shape[axis]
     if n < order + 1:
         raise ValueError(
@@ -196,7 +205,7 @@ def _three_points(x: Any, y: Any, z: Any, h1: Any, h2: Any, at_end: bool) -> Any
     return u.add(u.add(u.multiply(a, x), u.multiply(b, y)), u.multiply(c, z))
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid.
 
     >>> import weft.numpy as wnp
@@ -226,7 +235,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+    x: ArrayLike, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """Piecewise linear interpolation through the points (xp, fp), xp rising.
 
@@ -277,7 +286,7 @@ def interp(
     return out
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
+def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
     """Angles with jumps of more than half a period taken out. Source: numpy.unwrap.
 
     >>> import weft.numpy as wnp
@@ -309,7 +318,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
 
 
 def _convolve(
-    name: str, a: Any, v: Any, mode: str, flip: bool, precision: Any, preferred: Any
+    name: str, a: ArrayLike, v: ArrayLike, mode: str, flip: bool, precision: Any, preferred: Any
 ) -> Any:
     x, y = aval_of(name, a), aval_of(name, v)
     if x.ndim != 1 or y.ndim != 1:
@@ -353,12 +362,12 @@ def _convolve(
 
 
 def convolve(
-    a: Any,
-    v: Any,
+    a: ArrayLike,
+    v: ArrayLike,
     mode: str = "full",
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The convolution of two vectors.
 
@@ -373,12 +382,12 @@ def convolve(
 
 
 def correlate(
-    a: Any,
-    v: Any,
+    a: ArrayLike,
+    v: ArrayLike,
     mode: str = "valid",
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`.
 
@@ -393,14 +402,14 @@ def correlate(
 
 
 def cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: ArrayLike = None,
     rowvar: builtins.bool = True,
     bias: builtins.bool = False,
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """The covariance matrix of variables in rows (columns with rowvar=False). Source: numpy.cov.
 
@@ -472,7 +481,9 @@ def cov(
     return squeeze(out) if 1 in typeof(out).shape else out
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: builtins.bool = True, dtype: Any = None) -> Any:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike = None, rowvar: builtins.bool = True, dtype: DTypeLike | None = None
+) -> Any:
     """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef.
 
     >>> import weft.numpy as wnp
@@ -500,7 +511,7 @@ def _bit_weights(bitorder: str, name: str) -> np.ndarray:
     return shifts[::-1] if bitorder == "big" else shifts
 
 
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Any:
     """Eight booleans or integers to a byte, along an axis or of the flat array.
 
     >>> import weft.numpy as wnp
@@ -531,7 +542,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
 
 
 def unpackbits(
-    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Any:
     """The bits of bytes as zeros and ones, along an axis or of the flat array.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from weft.ops.elementwise_api import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
 from weft.runtime.device_put import device_put, put_host
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 INEXACT = dtypes.FLOATS | dtypes.COMPLEX
 INTEGERS = dtypes.SIGNED | dtypes.UNSIGNED
 _PYTHON = frozenset((bool, int, float, complex))
 SCALARS = (bool, int, float, complex, np.generic)
 
 
-def canonical(dtype: Any, name: str = "array") -> Any:
+def canonical(dtype: DTypeLike | None, name: str = "array") -> Any:
     """The dtype weft computes in, for a dtype a user asked for; warns where it is narrower."""
     if dtype is None:
         return None
@@ -59,7 +62,7 @@ def aval_of(name: str, x: Any) -> ShapedArray:
         return typeof(x)
 
 
-def refuse_complex(name: str, x: Any) -> None:
+def refuse_complex(name: str, x: ArrayLike) -> None:
     """Raises for an operand of complex numbers."""
     aval = typeof(x)
     if dtypes.is_complex(aval.dtype):
@@ -93,7 +96,7 @@ def concrete(x: Any, what: str) -> np.ndarray:
     return np.asarray(value)
 
 
-def static_int(x: Any, what: str) -> int:
+def static_int(x: ArrayLike, what: str) -> int:
     """The Python integer of an argument that shapes depend on; floats are refused."""
     value = concrete(x, what)
     if value.ndim or value.dtype.kind not in "iub":
@@ -106,7 +109,7 @@ def is_concrete(x: Any) -> bool:
     return not isinstance(x, Tracer) or x.concrete() is not None
 
 
-def is_free(x: Any) -> bool:
+def is_free(x: ArrayLike) -> bool:
     """Whether the host may compute with the value.
 
     It is known, bound to no devices, and has no derivative, which would be lost.
@@ -121,14 +124,14 @@ def constant(value: np.ndarray, weak_type: bool = False) -> Any:
     return put_host(value, weak_type=weak_type)
 
 
-def scalar_array(x: Any) -> Any:
+def scalar_array(x: ArrayLike) -> Any:
     """A Python or NumPy scalar as an array: put on the device, or staged as a literal."""
     if state.trace is EVAL:
         return as_array(x)
     return broadcast_in_dim_p.bind(x, shape=(), broadcast_dimensions=())
 
 
-def to_array(x: Any) -> Any:
+def to_array(x: ArrayLike) -> Any:
     """An operand as an array with array methods; arrays and tracers unchanged."""
     if isinstance(x, SCALARS):
         return scalar_array(x)
@@ -147,7 +150,7 @@ def inexact(x: Any) -> Any:
     return promote_inexact(x)[0]
 
 
-def strong(x: Any) -> Any:
+def strong(x: ArrayLike) -> Any:
     """The value without weak type."""
     aval = typeof(x)
     return convert(x, aval.dtype) if aval.weak_type else x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.trace import typeof
@@ -11,8 +11,13 @@ from weft.numpy.common import INEXACT, aval_of, fill
 from weft.numpy.creation import asarray
 from weft.ops.promote import promote
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
     """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal themselves.
 
     Source: numpy.isclose.
@@ -37,7 +42,9 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     return out
 
 
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
     """Whether all elements are close; see `isclose`.
 
     >>> import weft.numpy as wnp
@@ -70,7 +77,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return all(same)
 
 
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
     """Whether the arrays broadcast to one shape with equal elements.
 
     >>> import weft.numpy as wnp

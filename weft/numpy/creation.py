@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,11 @@ from weft.ops.elementwise_api import add_p, mul_p
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
+
+if TYPE_CHECKING:
+    from weft.runtime.backend import Device
+    from weft.sharding.named import NamedSharding
+    from weft.typing import ArrayLike, DTypeLike
 
 set_printoptions = np.set_printoptions
 get_printoptions = np.get_printoptions
@@ -82,7 +87,7 @@ _PLAIN = frozenset(map(np.dtype, ("f4", "i4", "u4", "i2", "u2", "i1", "u1", "?")
 
 def array(
     object: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     copy: builtins.bool = True,
     order: str | None = "K",
     ndmin: int = 0,
@@ -155,7 +160,7 @@ def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
     return np.array(value, dtype, order="C") if value.dtype == dtype else value.astype(dtype)
 
 
-def _check_range(values: np.ndarray, dtype: Any) -> None:
+def _check_range(values: np.ndarray, dtype: np.dtype) -> None:
     if values.size and values.dtype != dtype:
         info = dtypes.iinfo(dtype)
         if values.dtype.kind == "O" or values.min() < info.min or values.max() > info.max:
@@ -175,7 +180,7 @@ def _leaves(x: Any, out: list) -> list:
     return out
 
 
-def _from_other(x: Any, dtype: Any) -> Any:
+def _from_other(x: list, dtype: Any) -> Any:
     method = array_method(x)
     if method is not None:
         x = method()
@@ -222,13 +227,13 @@ def _leaf_type(v: Any) -> tuple[Any, builtins.bool]:
     return aval.dtype, aval.weak_type
 
 
-def _host_nested(x: Any, dtype: Any) -> np.ndarray:
+def _host_nested(x: ArrayLike | list, dtype: np.dtype) -> np.ndarray:
     if isinstance(x, list | tuple):
         return np.stack([_host_nested(v, dtype) for v in x]) if x else np.zeros((0,), dtype)
     return np.asarray(x).astype(dtype)
 
 
-def _from_numbers(x: Any, dtype: Any) -> Any:
+def _from_numbers(x: list, dtype: Any) -> Any:
     values = np.array(x)
     if values.dtype.kind == "O":
         _check_range(values, dtype or dtypes.int64)
@@ -242,7 +247,7 @@ def _from_numbers(x: Any, dtype: Any) -> Any:
     return constant(values if values.dtype == target else values.astype(target))
 
 
-def copy(a: Any, order: str | None = None) -> Any:
+def copy(a: ArrayLike, order: str | None = None) -> Any:
     """A copy of the array in memory of its own.
 
     >>> import weft
@@ -253,7 +258,9 @@ def copy(a: Any, order: str | None = None) -> Any:
     return array(a, copy=True, order=order)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = False, device: Any = None) -> Any:
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: builtins.bool = False, device: Any = None
+) -> Any:
     """The array in another dtype: floats truncate to integers, complex lose their imaginary part.
 
     >>> import weft
@@ -274,7 +281,7 @@ def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = False, device: Any = 
     return place(y, device)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = None) -> Any:
+def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: builtins.bool | None = None) -> Any:
     """The array of another library, sharing its memory where possible (DLPack protocol)."""
     from weft.runtime.dlpack import from_dlpack as take
 
@@ -288,14 +295,14 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return array(np.frombuffer(buffer, dtype=np.dtype(dtype), count=count, offset=offset))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+def fromstring(string: str, dtype: DTypeLike | None = float, count: int = -1, *, sep: str) -> Any:
     """An array from numbers in a text. Source: numpy.fromstring."""
     return array(
         np.fromstring(string, dtype=dtypes.canonicalize_dtype(dtype), count=count, sep=sep)
     )
 
 
-def fromiter(iterable: Any, dtype: Any, count: int = -1) -> Any:
+def fromiter(iterable: Any, dtype: DTypeLike | None, count: int = -1) -> Any:
     """A vector from an iterable of numbers. Source: numpy.fromiter."""
     return array(np.fromiter(iterable, dtypes.canonicalize_dtype(dtype), count))
 
@@ -315,7 +322,13 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     return out
 
 
-def fromfunction(function: Callable, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+def fromfunction(
+    function: Callable,
+    shape: int | Sequence[int],
+    *,
+    dtype: DTypeLike | None = float,
+    **kwargs: Any,
+) -> Any:
     """The function's values at the indices of an array of the shape.
 
     function takes one index per dimension and is mapped over all of them.
@@ -363,7 +376,13 @@ def _x64() -> builtins.bool:
     return dtypes.config.enable_x64
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def zeros(
+    shape: int | Sequence[int],
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
     """Zeros of a shape, float by default.
 
     >>> import weft
@@ -373,7 +392,13 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _filled(shape, 0, dtype, "zeros", device, out_sharding)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def ones(
+    shape: int | Sequence[int],
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
     """Ones of a shape, float by default.
 
     >>> import weft
@@ -383,14 +408,20 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     return _filled(shape, 1, dtype, "ones", device, out_sharding)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+def empty(
+    shape: int | Sequence[int],
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
     """Zeros of a shape: arrays without defined content do not exist."""
     return _filled(shape, 0, dtype, "empty", device, out_sharding)
 
 
 def full(
-    shape: Any,
-    fill_value: Any,
+    shape: int | Sequence[int],
+    fill_value: ArrayLike,
     dtype: Any = None,
     *,
     device: Any = None,
@@ -430,7 +461,13 @@ def _check_fits(old: tuple, new: tuple, name: str) -> None:
 
 
 def _like(
-    a: Any, value: Any, dtype: Any, shape: Any, name: str, device: Any, out_sharding: Any = None
+    a: ArrayLike,
+    value: ArrayLike,
+    dtype: Any,
+    shape: Any,
+    name: str,
+    device: Device | NamedSharding | None,
+    out_sharding: Any = None,
 ) -> Any:
     if hasattr(a, "dtype") and hasattr(a, "shape") and not isinstance(a, np.generic):
         adtype, ashape = dtypes.canonicalize_dtype(a.dtype), a.shape
@@ -473,7 +510,12 @@ def _python(value: Any, dtype: Any) -> Any:
 
 
 def zeros_like(
-    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: int | Sequence[int] = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Zeros of an array's shape and dtype, placed as it is.
 
@@ -485,22 +527,33 @@ def zeros_like(
 
 
 def ones_like(
-    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: int | Sequence[int] = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Ones of an array's shape and dtype, placed as it is."""
     return _like(a, 1, dtype, shape, "ones_like", device, out_sharding)
 
 
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def empty_like(
+    prototype: Any,
+    dtype: DTypeLike | None = None,
+    shape: int | Sequence[int] = None,
+    *,
+    device: Any = None,
+) -> Any:
     """Zeros of an array's shape and dtype, placed as it is."""
     return _like(prototype, 0, dtype, shape, "empty_like", device)
 
 
 def full_like(
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
-    shape: Any = None,
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: int | Sequence[int] = None,
     *,
     device: Any = None,
     out_sharding: Any = None,
@@ -519,10 +572,10 @@ def full_like(
 
 
 def arange(
-    start: Any,
-    stop: Any = None,
-    step: Any = None,
-    dtype: Any = None,
+    start: ArrayLike,
+    stop: ArrayLike = None,
+    step: ArrayLike = None,
+    dtype: DTypeLike | None = None,
     *,
     device: Any = None,
     out_sharding: Any = None,

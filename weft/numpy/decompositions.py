@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.autodiff import shape as ops
 from weft.core.trace import typeof
@@ -15,6 +15,9 @@ from weft.numpy.selection import take_along_axis, where
 from weft.numpy.shaping import matrix_transpose
 from weft.numpy.sorting import argsort
 from weft.ops.promote import broadcast_to, promote_inexact
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 class EigResult(NamedTuple):
@@ -38,7 +41,7 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def as_matrices(name: str, a: Any, square: builtins.bool = False) -> Any:
+def as_matrices(name: str, a: ArrayLike, square: builtins.bool = False) -> Any:
     """The operand as float or complex matrices, of a dtype that LAPACK knows."""
     aval = aval_of(f"linalg.{name}", a)
     if aval.ndim < 2 or (square and aval.shape[-1] != aval.shape[-2]):
@@ -51,12 +54,12 @@ def lax_linalg() -> Any:
     return linalg
 
 
-def adjoint(a: Any) -> Any:
+def adjoint(a: ArrayLike) -> Any:
     return u.conjugate(matrix_transpose(a))
 
 
 def cholesky(
-    a: Any, *, upper: builtins.bool = False, symmetrize_input: builtins.bool = True
+    a: ArrayLike, *, upper: builtins.bool = False, symmetrize_input: builtins.bool = True
 ) -> Any:
     """The lower triangular L with a = L L^H, or the upper triangular R with a = R^H R.
 
@@ -74,7 +77,7 @@ def cholesky(
     return adjoint(low) if upper else low
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """Orthonormal Q and upper triangular R with a = Q R.
 
     mode: 'reduced', 'complete' (square Q), 'r' (R alone), 'raw' (Householder form).
@@ -93,7 +96,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 def svd(
-    a: Any,
+    a: ArrayLike,
     full_matrices: builtins.bool = True,
     compute_uv: builtins.bool = True,
     hermitian: builtins.bool = False,
@@ -125,7 +128,7 @@ def svd(
     return SVDResult(*out)
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Any:
     """Singular values, descending (array API standard)."""
     return svd(x, compute_uv=False)
 
@@ -136,7 +139,9 @@ def _triangle(name: str, UPLO: str | None) -> builtins.bool:
     return UPLO != "U"
 
 
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: builtins.bool = True) -> EighResult:
+def eigh(
+    a: ArrayLike, UPLO: str | None = None, symmetrize_input: builtins.bool = True
+) -> EighResult:
     """Ascending eigenvalues and orthonormal eigenvectors (columns) of Hermitian matrices.
 
     UPLO: the triangle that is read, 'L' or 'U'. Source: numpy.linalg.eigh.
@@ -147,25 +152,27 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: builtins.bool = True
     return EighResult(w, v)
 
 
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: builtins.bool = True) -> Any:
+def eigvalsh(
+    a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: builtins.bool = True
+) -> Any:
     """Ascending eigenvalues of Hermitian matrices."""
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the CPU only."""
     a = as_matrices("eig", a, True)
     w, v = lax_linalg().eig(a, compute_left_eigenvectors=False)
     return EigResult(w, v)
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Any:
     """Eigenvalues of square matrices, complex. Runs on the CPU only."""
     a = as_matrices("eigvals", a, True)
     return lax_linalg().eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: Any) -> Any:
     """x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve.
 
     >>> import weft
@@ -192,7 +199,7 @@ def solve(a: Any, b: Any) -> Any:
     return out[..., 0] if vector else out
 
 
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Any:
     """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv."""
     a = as_matrices("inv", a, True)
 

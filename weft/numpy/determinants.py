@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,16 @@ from weft.numpy.reductions import prod, sum
 from weft.numpy.scans import trace
 from weft.numpy.selection import diagonal, where
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 
 class SlogdetResult(NamedTuple):
     sign: Any
     logabsdet: Any
 
 
-def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign and the logarithm of the magnitude of the determinant.
 
     method: 'lu' or 'qr'. Source: numpy.linalg.slogdet.
@@ -46,7 +49,7 @@ def _slogdet_by_qr() -> Callable:
     """slogdet through reflections, which have no derivative: the one of log det stands for them."""
 
     @custom_jvp
-    def run(a: Any) -> tuple:
+    def run(a: ArrayLike) -> tuple:
         return _slogdet_of(a, *_qr_determinant(a))
 
     @run.defjvp
@@ -82,7 +85,7 @@ def _lu_diagonal(a: Any) -> tuple[Any, Any]:
     return parity, diagonal(factors, 0, -2, -1)
 
 
-def _qr_determinant(a: Any) -> tuple[Any, Any]:
+def _qr_determinant(a: ArrayLike) -> tuple[Any, Any]:
     """Each Householder reflection turns the sign, or its phase for complex matrices."""
     packed, taus = lax_linalg().geqrf(a)
     n = typeof(a).shape[-1]

@@ -7,7 +7,7 @@ beside arrays are put on the device once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.driver.jit import jit
 from weft.runtime.device_put import put_host
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 _MOST = 256
 """How many programs of one method, or numbers of one kind, are kept."""
@@ -29,7 +33,7 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
     """
     programs: dict[tuple, Callable] = clearable({})
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
         if state.trace is not EVAL:
             return function()(self, *args, **kwargs)
         key = (*args, *kwargs.items()) if args or kwargs else ()
@@ -40,7 +44,7 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
         if program is None:
             target = function()
 
-            def run(array: Any) -> Any:
+            def run(array: Array) -> Any:
                 return target(array, *args, **kwargs)
 
             run.__name__ = name
@@ -62,7 +66,7 @@ _floats: dict[float, Any] = {}
 _ints: dict[int, Any] = {}
 
 
-def number_beside(value: Any, array: Any) -> Any:
+def number_beside(value: Any, array: ArrayLike) -> Any:
     """The float or int as an array on the array's device, or as it is."""
     known = _floats if value.__class__ is float else _ints
     kept = known.get(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import string
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from weft.ops import reduce as reductions
 from weft.ops.dot import dot_general, sharding_in_parts
 from weft.ops.promote import promote
 from weft.sharding.explicit import in_parts, placed, reshard
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
 
 Labels = tuple[str, ...]
 
@@ -110,7 +113,7 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
     return labels, out
 
 
-def _contraction_order(labels: list, shapes: Sequence, out: list, optimize: Any) -> list:
+def _contraction_order(labels: list, shapes: Sequence, out: list, optimize: str) -> list:
     """Pairs of positions to contract, by numpy's planner."""
     if len(labels) <= 2:
         return [tuple(range(len(labels)))]
@@ -196,7 +199,7 @@ def _free(labels: list, others: list) -> list:
     return [c for c in labels if c not in others]
 
 
-def _ordered(i: int, j: int, left: list, right: list, needed: set, out: Any) -> tuple:
+def _ordered(i: int, j: int, left: list, right: list, needed: set, out: list | None) -> tuple:
     """Puts the operands in the order in which the product's dimensions come out as wanted."""
     if out is not None:
         batch = [c for c in left if c in right and c in needed]
@@ -216,7 +219,7 @@ def _contract(i: int, j: int, left: list, right: list, needed: set) -> Pair:
     return Pair(i, j, numbers, (*batch, *_free(left, right), *_free(right, left)))
 
 
-def _run_single(step: Single, x: Any) -> Any:
+def _run_single(step: Single, x: ArrayLike) -> Any:
     labels = list(step.labels)
     if step.dropped:
         x = ops.squeeze(x, step.dropped)
@@ -247,7 +250,7 @@ def einsum(
     out: Any = None,
     optimize: Any = "auto",
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = dot_general,
     out_sharding: Any = None,
 ) -> Any:

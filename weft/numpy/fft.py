@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,10 +32,16 @@ from weft.ops import fft as fft_ops
 from weft.ops import joining
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
+
 _FORWARD = ("FFT", "RFFT")
 
 
-def _lengths(name: str, s: Any, axes: Any, rank: int) -> tuple[Any, tuple[int, ...]]:
+def _lengths(
+    name: str, s: tuple | None, axes: tuple | None, rank: int
+) -> tuple[Any, tuple[int, ...]]:
     """Sizes (or None) and axes in the form of the multi-dimensional functions."""
     if s is not None:
         s = tuple(operator.index(n) for n in s)
@@ -50,7 +56,7 @@ def _lengths(name: str, s: Any, axes: Any, rank: int) -> tuple[Any, tuple[int, .
     return s, canonical_axes(axes, rank, "axes")
 
 
-def _resized(x: Any, axis: int, n: int) -> Any:
+def _resized(x: Array, axis: int, n: int) -> Any:
     """Cut or filled with zeros at the end to size n."""
     have = typeof(x).shape[axis]
     if have == n:
@@ -61,7 +67,9 @@ def _resized(x: Any, axis: int, n: int) -> Any:
     return joining.pad_p.bind(x, typeof(x).dtype.type(0), padding_config=config)
 
 
-def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
+def _transform(
+    name: str, kind: str, a: ArrayLike, s: tuple | None, axes: tuple | None, norm: str | None
+) -> Any:
     aval = aval_of(f"fft.{name}", a)
     x = strong(inexact(to_array(a)))
     if norm not in (None, "backward", "ortho", "forward"):
@@ -108,14 +116,14 @@ def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> An
     return x if factor == 1.0 else ew.mul_p.bind(x, typeof(x).dtype.type(factor))
 
 
-def _staged(x: Any, kind: str, s: Sequence[int]) -> Any:
+def _staged(x: Array, kind: str, s: Sequence[int]) -> Any:
     """More than three dimensions are transformed in steps, the half spectrum with the last ones."""
     s = tuple(s)
     if len(s) <= 3:
         return fft_ops.fft(x, kind, s)
     complex_kind = "FFT" if kind in _FORWARD else "IFFT"
 
-    def leading(x: Any) -> Any:
+    def leading(x: Array) -> Any:
         rank = typeof(x).ndim
         first = rank - len(s)
         done = len(s) - 3
@@ -129,7 +137,9 @@ def _staged(x: Any, kind: str, s: Sequence[int]) -> Any:
 
 
 def _one(name: str, kind: str, doc: str) -> Callable:
-    def function(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    def function(
+        a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None
+    ) -> Any:
         axis = operator.index(axis)
         return _transform(name, kind, a, None if n is None else (n,), (axis,), norm)
 
@@ -148,8 +158,13 @@ rfft = _one("rfft", "RFFT", "The first n // 2 + 1 frequencies of a real signal a
 irfft = _one("irfft", "IRFFT", "The real signal whose `rfft` is given; n is its size.")
 
 
-def _several(name: str, kind: str, doc: str, default: Any) -> Callable:
-    def function(a: Any, s: Any = None, axes: Any = default, norm: str | None = None) -> Any:
+def _several(name: str, kind: str, doc: str, default: tuple | None) -> Callable:
+    def function(
+        a: ArrayLike,
+        s: Any = None,
+        axes: Any = default,
+        norm: str | None = None,
+    ) -> Any:
         if default is not None and axes is not None and len(axes) != 2:
             raise ValueError(f"weft.numpy.fft.{name}: takes two axes, got {axes}")
         return _transform(name, kind, a, s, axes, norm)
@@ -173,7 +188,7 @@ def _opposite(norm: str | None) -> str | None:
     return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
 
 
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The real spectrum of a signal with Hermitian symmetry. Source: numpy.fft.hfft.
 
     >>> import weft.numpy as wnp
@@ -186,7 +201,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     )
 
 
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `hfft`. Source: numpy.fft.ihfft.
 
     >>> import weft.numpy as wnp
@@ -197,7 +212,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     return ew.conj(_transform("ihfft", "RFFT", a, s, (axis,), _opposite(norm)))
 
 
-def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool) -> Any:
+def _frequencies(name: str, n: int, d: ArrayLike, dtype: Any, device: Any, half: bool) -> Any:
     n = operator.index(n)
     if n < half:
         least = "positive" if half else "0 or more"
@@ -215,7 +230,7 @@ def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool)
     return place(ew.convert(true_divide(steps.astype(dtype), d), dtype), device)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
     """The frequencies of `fft` for n samples d apart.
 
     >>> import weft
@@ -225,7 +240,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     return _frequencies("fftfreq", n, d, dtype, device, False)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
     """The frequencies of `rfft` for n samples d apart.
 
     >>> import weft.numpy as wnp
@@ -235,7 +250,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     return _frequencies("rfftfreq", n, d, dtype, device, True)
 
 
-def _shifted(name: str, x: Any, axes: Any, direction: int) -> Any:
+def _shifted(name: str, x: ArrayLike, axes: Any, direction: int) -> Any:
     aval = aval_of(f"fft.{name}", x)
     if axes is None:
         axes = range(aval.ndim)
@@ -249,7 +264,7 @@ def _shifted(name: str, x: Any, axes: Any, direction: int) -> Any:
     return roll(x, shifts, dims)
 
 
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Any:
     """Frequency 0 moved to the middle.
 
     >>> import weft.numpy as wnp
@@ -259,7 +274,7 @@ def fftshift(x: Any, axes: Any = None) -> Any:
     return _shifted("fftshift", x, axes, 1)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Any:
     """The inverse of `fftshift`.
 
     >>> import weft.numpy as wnp

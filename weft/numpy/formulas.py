@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,10 +54,13 @@ from weft.numpy.ufuncs import (
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_args, promote
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 # Division -------------------------------------------------------------------------------------
 
 
-def _integer_operands(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+def _integer_operands(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
     """Promoted operands; booleans divide as integers."""
     x1, x2 = both(name, x1, x2)
     if typeof(x1).dtype == _bool:
@@ -66,7 +69,7 @@ def _integer_operands(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     return x1, x2
 
 
-def floor_divide(x1: Any, x2: Any, /) -> Any:
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The largest integer not above x1 / x2. Source: numpy.floor_divide.
 
     >>> import weft
@@ -94,7 +97,7 @@ def _other_sign(rest: Any, divisor: Any) -> Any:
     )
 
 
-def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
+def _float_divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
     mod = ew.rem_p.bind(x1, x2)
     quotient = ew.div_p.bind(ew.sub_p.bind(x1, mod), x2)
     adjust = _other_sign(mod, x2)
@@ -105,7 +108,7 @@ def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     return ew.select(by_zero, ew.div_p.bind(x1, x2), whole), mod
 
 
-def _divisor(x: Any) -> Any:
+def _divisor(x: ArrayLike) -> Any:
     """Integers by which remainders are 0 where they are 0, as NumPy has it."""
     aval = typeof(x)
     if aval.dtype not in INTEGERS or (isinstance(x, np.generic) and x != 0):
@@ -113,7 +116,7 @@ def _divisor(x: Any) -> Any:
     return ew.select(ew.eq_p.bind(x, const_like(x, 0)), filled_like(x, 1), x)
 
 
-def remainder(x1: Any, x2: Any, /) -> Any:
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The remainder of floor division, with the sign of x2. Source: numpy.remainder.
 
     >>> import weft.numpy as wnp
@@ -131,7 +134,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
 mod = remainder
 
 
-def fmod(x1: Any, x2: Any, /) -> Any:
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The remainder of truncating division, with the sign of x1. Source: numpy.fmod.
 
     >>> import weft.numpy as wnp
@@ -142,7 +145,7 @@ def fmod(x1: Any, x2: Any, /) -> Any:
     return ew.rem_p.bind(x1, _divisor(x2))
 
 
-def divmod(x1: Any, x2: Any, /) -> Any:
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """Floor division and its remainder. Source: numpy.divmod.
 
     >>> import weft.numpy as wnp
@@ -155,7 +158,7 @@ def divmod(x1: Any, x2: Any, /) -> Any:
     return _float_divmod(x1, x2)
 
 
-def modf(x: Any, /, out: Any = None) -> Any:
+def modf(x: ArrayLike, /, out: Any = None) -> Any:
     """The fractional and the whole part, both with the sign of x. Source: numpy.modf.
 
     >>> import weft.numpy as wnp
@@ -172,7 +175,7 @@ def modf(x: Any, /, out: Any = None) -> Any:
 # Powers ---------------------------------------------------------------------------------------
 
 
-def power(x1: Any, x2: Any, /) -> Any:
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 to the power x2; a Python int exponent is computed by multiplication.
 
     Raises TypeError for an integer to a negative Python int. Source: numpy.power.
@@ -212,7 +215,7 @@ def power(x1: Any, x2: Any, /) -> Any:
 pow = power
 
 
-def _inexact_power(x: Any, y: Any) -> Any:
+def _inexact_power(x: ArrayLike, y: ArrayLike) -> Any:
     """Floats or complex numbers of one dtype."""
     if typeof(x).dtype not in dtypes.COMPLEX:
         return ew.pow_p.bind(x, y)
@@ -253,7 +256,7 @@ def _integer_power(x: Any, n: Any, dtype: Any) -> Any:
     return acc
 
 
-def float_power(x: Any, y: Any, /) -> Any:
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Any:
     """x to the power y, computed in floats. Source: numpy.float_power.
 
     >>> import weft.numpy as wnp
@@ -266,7 +269,7 @@ def float_power(x: Any, y: Any, /) -> Any:
 # Formulas -------------------------------------------------------------------------------------
 
 
-def hypot(x1: Any, x2: Any, /) -> Any:
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """sqrt(x1**2 + x2**2), without overflow. Source: numpy.hypot.
 
     >>> import weft.numpy as wnp
@@ -287,7 +290,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     return ew.select(degenerate, big, ew.mul_p.bind(unit, ew.sqrt_p.bind(total)))
 
 
-def heaviside(x1: Any, x2: Any, /) -> Any:
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """0 for negative x1, x2 at 0, 1 for positive x1. Source: numpy.heaviside.
 
     >>> import weft.numpy as wnp
@@ -305,7 +308,7 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     return ew.select(isnan(x1), x1, step)
 
 
-def copysign(x1: Any, x2: Any, /) -> Any:
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """|x1| with the sign of x2. Source: numpy.copysign.
 
     >>> import weft.numpy as wnp
@@ -317,7 +320,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
     return ew.select(signbit(x2), ew.neg_p.bind(size), size)
 
 
-def sinc(x: Any, /) -> Any:
+def sinc(x: ArrayLike, /) -> Any:
     """sin(pi x) / (pi x), 1 at 0, with all derivatives there. Source: numpy.sinc.
 
     >>> import weft.numpy as wnp
@@ -335,7 +338,7 @@ def sinc(x: Any, /) -> Any:
     return ew.select(near, series, ew.div_p.bind(ew.sin_p.bind(safe), safe))
 
 
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Any:
     """The modified Bessel function of order 0. Source: numpy.i0.
 
     >>> import weft.numpy as wnp
@@ -349,14 +352,14 @@ def i0(x: Any) -> Any:
 
 
 def clip(
-    arr: Any = None,
+    arr: ArrayLike = None,
     /,
     min: Any = None,
     max: Any = None,
     *,
-    a: Any = None,
-    a_min: Any = None,
-    a_max: Any = None,
+    a: ArrayLike = None,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
 ) -> Any:
     """x limited to [min, max]; a bound that is None does not limit.
 
@@ -381,7 +384,7 @@ def clip(
 
 
 def nan_to_num(
-    x: Any,
+    x: ArrayLike,
     copy: builtins.bool = True,
     nan: Any = 0.0,
     posinf: Any = None,
@@ -407,7 +410,7 @@ def nan_to_num(
     return where(isneginf(x), cast(info.min if neginf is None else neginf, aval.dtype), x)
 
 
-def _parts(x: Any) -> tuple[Any, Any, Any]:
+def _parts(x: ArrayLike) -> tuple[Any, Any, Any]:
     """A float32 or float64 array, its bits as integers, and (mantissa bits, exponent bias)."""
     dtype = typeof(x).dtype
     if dtype not in (dtypes.float32, dtypes.float64):
@@ -453,7 +456,7 @@ def frexp(x: Any, /) -> Any:
     return cast(m, dtype), cast(exponent, dtypes.int32)
 
 
-def ldexp(x1: Any, x2: Any, /) -> Any:
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 * 2**x2, exact unless it leaves the range. Source: numpy.ldexp.
 
     >>> import weft.numpy as wnp
@@ -480,7 +483,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     return convert(x, dtype, False)
 
 
-def spacing(x: Any, /) -> Any:
+def spacing(x: ArrayLike, /) -> Any:
     """The distance to the next float away from zero, with the sign of x. Source: numpy.spacing.
 
     >>> import weft.numpy as wnp
@@ -494,14 +497,14 @@ def spacing(x: Any, /) -> Any:
     return ew.sub_p.bind(ew.nextafter_p.bind(x, away), x)
 
 
-def _common_integers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+def _common_integers(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
     x1, x2 = formula_operands(*both(name, x1, x2))
     if typeof(x1).dtype not in INTEGERS:
         raise ValueError(f"weft.numpy.{name}: takes integers, got {typeof(x1).str_short()}")
     return absolute(to_array(x1)), absolute(to_array(x2))
 
 
-def gcd(x1: Any, x2: Any) -> Any:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Any:
     """The greatest common divisor. Source: numpy.gcd.
 
     >>> import weft.numpy as wnp
@@ -520,7 +523,7 @@ def gcd(x1: Any, x2: Any) -> Any:
     return absolute(out)  # the least integer is negative even as a magnitude
 
 
-def lcm(x1: Any, x2: Any) -> Any:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Any:
     """The least common multiple. Source: numpy.lcm.
 
     >>> import weft.numpy as wnp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,10 +35,14 @@ from weft.numpy.spaced_ranges import linspace
 from weft.numpy.ufuncs import maximum
 from weft.ops import joining
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 
 def bincount(
-    x: Any,
-    weights: Any = None,
+    x: ArrayLike,
+    weights: ArrayLike | None = None,
     minlength: int = 0,
     *,
     length: int | None = None,
@@ -80,7 +84,9 @@ def bincount(
     return place(out, None, out_sharding)
 
 
-def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | None = None) -> Any:
+def digitize(
+    x: ArrayLike, bins: Any, right: builtins.bool = False, *, method: str | None = None
+) -> Any:
     """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize.
 
     >>> import weft.numpy as wnp
@@ -102,7 +108,7 @@ def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | N
     return where(u.greater_equal(bins[-1], bins[0]), up, cast(down, typeof(up).dtype))
 
 
-def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
+def _limits(a: Array, range_: tuple | np.ndarray | None) -> tuple[Any, Any]:
     """The lowest and highest edge; of one value, half a unit to both sides."""
     if range_ is None:
         if typeof(a).size == 0:
@@ -125,7 +131,9 @@ def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
     return where(flat, u.subtract(lo, 0.5), lo), where(flat, u.add(hi, 0.5), hi)
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+def histogram_bin_edges(
+    a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None
+) -> Any:
     """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges.
 
     >>> import weft.numpy as wnp
@@ -158,7 +166,11 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 
 
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+    a: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: Any = None,
 ) -> tuple[Any, Any]:
     """The number of elements in each bin, and the edges of the bins.
 
@@ -195,16 +207,21 @@ def histogram(
     return counts, edges
 
 
-def _zeros(shape: tuple, dtype: Any) -> Any:
+def _zeros(shape: tuple, dtype: np.dtype) -> Any:
     return zeros(shape, dtype)
 
 
-def _ones(shape: tuple, dtype: Any) -> Any:
+def _ones(shape: tuple, dtype: np.dtype) -> Any:
     return ones(shape, dtype)
 
 
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: Any = None,
 ) -> tuple[Any, Any, Any]:
     """Counts of pairs in a grid of bins, and the edges in both directions.
 
@@ -228,7 +245,11 @@ def histogram2d(
 
 
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+    sample: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: Any = None,
 ) -> tuple[Any, list]:
     """Counts of points in a grid of bins of any dimension, and the list of edges.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from weft.driver.jit import jit
 from weft.numpy.traced_windows import WindowInIndex
 from weft.ops.joining import rev_p
 from weft.ops.slicing import slice_p
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 
@@ -201,7 +204,9 @@ class _Dimensions:
         """The number-th of the scalars and arrays of indices."""
         self._add(0, size, 1, size, ("dyn", number), 1)
 
-    def _add(self, start: int, limit: int, stride: int, size: int, entry: Any, window: int) -> None:
+    def _add(
+        self, start: int, limit: int, stride: int, size: int, entry: tuple | None, window: int
+    ) -> None:
         self.starts.append(start)
         self.limits.append(limit)
         self.strides.append(stride)
@@ -401,7 +406,7 @@ def _unwrapped(shape: Shape, index: tuple) -> tuple:
     return tuple(lower(position, i) for position, i in enumerate(index))
 
 
-def _bad_dtype(dtype: Any) -> TypeError:
+def _bad_dtype(dtype: np.dtype) -> TypeError:
     name = dtypes.short_name(dtype)
     return TypeError(
         f"an index must be of integer or boolean type, got {name}; convert it with "
@@ -428,7 +433,7 @@ def _bound(b: Any) -> int | None:
         ) from None
 
 
-def _as_index_array(i: Any) -> Any:
+def _as_index_array(i: ArrayLike) -> Any:
     """An element of an index that should be an array."""
     if isinstance(i, Tracer | np.ndarray) or hasattr(i, "aval"):
         return i

@@ -32,7 +32,7 @@ class _Grid:
     def __init__(self, sparse: bool) -> None:
         self.sparse = sparse
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: slice | tuple) -> Any:
         if isinstance(key, slice):
             return _range(key)
         axes = promote(*(_range(k) for k in key))
@@ -53,7 +53,7 @@ class _Concatenator:
         self.name = name
         self.directives = (axis, ndmin, trans1d)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: tuple) -> Any:
         items = key if isinstance(key, tuple) else (key,)
         axis, ndmin, trans1d = self.directives
         if items and isinstance(items[0], str):

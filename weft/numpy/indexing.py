@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from weft.ops.joining import concatenate_p
 from weft.ops.promote import broadcast_to
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.typing import ArrayLike
+
 Shape = tuple[int, ...]
 CLIP = GatherScatterMode.CLIP
 FILL = GatherScatterMode.FILL_OR_DROP
@@ -38,7 +42,7 @@ def _reshaped(x: Any, shape: Shape) -> Any:
     return x if x.aval.shape == shape else reshape_p.bind(x, new_sizes=shape)
 
 
-def take_static(plan: Plan, x: Any) -> Any:
+def take_static(plan: Plan, x: ArrayLike) -> Any:
     """The result of a plan of static ints and slices."""
     return _reshaped(plan.strided.take(x), plan.final)
 
@@ -88,7 +92,7 @@ def index_grid(plan: Plan, arrays: Sequence[Any], wrap: bool) -> tuple[Any, Shap
     return out, tuple(mapped)
 
 
-def _index_column(i: Any, size: int, dtype: Any, wrap: bool) -> Any:
+def _index_column(i: ArrayLike, size: int, dtype: np.dtype, wrap: bool) -> Any:
     """An index array in the common dtype, with negative indices counted from the end."""
     aval = typeof(i)
     wrap = wrap and aval.dtype.kind == "i"
@@ -270,7 +274,7 @@ def getitem(x: Any, index: Any) -> Any:
         raise
 
 
-def _row_function(aval: Any, index: int) -> Callable:
+def _row_function(aval: ShapedArray, index: int) -> Callable:
     """The function behind x[i] with a static int."""
     shape = aval.shape
     make_plan(shape, (index,))  # raises for arrays without dimensions or rows
@@ -278,7 +282,7 @@ def _row_function(aval: Any, index: int) -> Callable:
     return function
 
 
-def get(x: Any, index: Any, options: Options, out_sharding: Any = None) -> Any:
+def get(x: ArrayLike, index: Any, options: Options, out_sharding: Any = None) -> Any:
     """x.at[index].get(...)."""
     try:
         x, plan, arrays, _ = plan_of(x, index, options.wrap)

@@ -6,7 +6,7 @@ import builtins
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from weft.ops import joining
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 def _arrays(name: str, arrays: Any, dtype: Any) -> list:
@@ -246,7 +249,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 def repeat(
-    a: Any,
+    a: ArrayLike,
     repeats: Any,
     axis: int | None = None,
     *,
@@ -318,7 +321,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple:
     )
 
 
-def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list:
+def _split(name: str, ary: ArrayLike, indices_or_sections: ArrayLike | list, axis: int) -> list:
     aval = aval_of(name, ary)
     axis = canonical_axis(axis, aval.ndim)
     n = aval.shape[axis]
@@ -348,7 +351,7 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list:
     ]
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list:
     """Parts along an axis: a number of equal ones, or cut at indices. Source: numpy.split.
 
     >>> import weft.numpy as wnp
@@ -358,7 +361,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
     return _split("split", ary, indices_or_sections, axis)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list:
     """As `split`, with parts that may differ in size by one.
 
     >>> import weft.numpy as wnp
@@ -368,7 +371,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
     return _split("array_split", ary, indices_or_sections, axis)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list:
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
     """Parts along the first axis.
 
     >>> import weft.numpy as wnp
@@ -378,7 +381,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list:
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list:
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
     """Parts along the second axis, or the first of a vector.
 
     >>> import weft.numpy as wnp
@@ -388,7 +391,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list:
     return _split("hsplit", ary, indices_or_sections, 0 if aval_of("hsplit", ary).ndim == 1 else 1)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list:
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
     """Parts along the third axis.
 
     >>> import weft.numpy as wnp
@@ -398,7 +401,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list:
     return _split("dsplit", ary, indices_or_sections, 2)
 
 
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: Any) -> Any:
     """The elements, repeated or cut to fill a new shape. Source: numpy.resize.
 
     >>> import weft.numpy as wnp
@@ -434,7 +437,11 @@ def _position(name: str, i: Any, n: int, end: int) -> int:
 
 
 def delete(
-    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: builtins.bool = False
+    arr: ArrayLike,
+    obj: Any,
+    axis: int | None = None,
+    *,
+    assume_unique_indices: builtins.bool = False,
 ) -> Any:
     """The array without the slices at the positions; None flattens it first.
 
@@ -481,7 +488,7 @@ def _delete_traced(x: Any, obj: Any, axis: int, n: int, unique: builtins.bool) -
     return take(x, u.add(slots, skipped), axis)
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Any:
     """Values inserted before positions of an axis; None flattens the array first.
 
     Source: numpy.insert.
@@ -536,7 +543,7 @@ def _insert_traced(x: Any, obj: Any, vals: Any, axis: int, n: int, count: int) -
     return take(joining.concatenate([x, vals], axis), argsort(keys), axis)
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:
     """The array without leading ('f') and trailing ('b') zeros; its values must be known.
 
     >>> import weft.numpy as wnp

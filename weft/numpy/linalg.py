@@ -6,7 +6,7 @@ import builtins
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,9 +51,16 @@ from weft.numpy.shaping import (
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 
 def lstsq(
-    a: Any, b: Any, rcond: Any = None, *, numpy_resid: builtins.bool = False
+    a: ArrayLike,
+    b: ArrayLike,
+    rcond: Any = None,
+    *,
+    numpy_resid: builtins.bool = False,
 ) -> tuple[Any, Any, Any, Any]:
     """x that minimizes |a x - b|, residuals, rank of a, singular values of a.
 
@@ -88,7 +95,7 @@ def lstsq(
     return (out[:, 0] if y.ndim == 1 else out), residuals, rank, s
 
 
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | None = None) -> Any:
     """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve."""
     a, b = to_array(a), to_array(b)
     if axes is not None:
@@ -104,7 +111,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return ops.reshape(solve(ops.reshape(a, (n, n)), ops.reshape(b, (n,))), shape)
 
 
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     """The inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv."""
     ind = operator.index(ind)
     a = to_array(a)
@@ -120,7 +127,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return ops.reshape(inv(ops.reshape(a, (rows, columns))), shape[ind:] + shape[:ind])
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> Any:
     """The n-th power of square matrices; negative n powers the inverse."""
     a = as_matrices("matrix_power", a, True) if n < 0 else to_array(a)
     aval = typeof(a)
@@ -144,7 +151,11 @@ def matrix_power(a: Any, n: int) -> Any:
 
 
 def matrix_rank(
-    M: Any, rtol: Any = None, *, hermitian: builtins.bool = False, tol: Any = None
+    M: Any,
+    rtol: Any = None,
+    *,
+    hermitian: builtins.bool = False,
+    tol: Any = None,
 ) -> Any:
     """The number of singular values above rtol times the largest (or above tol)."""
     a = inexact(to_array(M))
@@ -193,7 +204,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     )
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     """The cross product of vectors of three components (array API standard)."""
     for x in (x1, x2):
         aval = aval_of("linalg.cross", x)
@@ -204,21 +215,21 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return linear.cross(x1, x2, axis=axis)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
     """The diagonals of matrices in the last two dimensions (array API standard)."""
     from weft.numpy.selection import diagonal
 
     return diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
     """The sums of diagonals of matrices in the last two dimensions (array API standard)."""
     from weft.numpy.scans import trace
 
     return trace(x, offset, -2, -1, dtype)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The products of all pairs of elements of two vectors (array API standard)."""
     for x in (x1, x2):
         if aval_of("linalg.outer", x).ndim != 1:
@@ -227,20 +238,25 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 
 def matmul(
-    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The matrix product; see `weft.numpy.matmul`."""
     return linear.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def tensordot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
-    axes: Any = 2,
+    axes: int | Sequence[int] | None = 2,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """The sum over pairs of axes; see `weft.numpy.tensordot`."""
@@ -255,13 +271,13 @@ def tensordot(
 
 
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of vectors along an axis; see `weft.numpy.vecdot`."""
     return linear.vecdot(

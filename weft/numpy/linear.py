@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from weft.ops.dot import dot_general
 from weft.ops.elementwise_api import mul_p
 from weft.ops.promote import promote
 from weft.sharding.explicit import in_parts, placed
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.typing import ArrayLike, DTypeLike
 
 __all__ = [
     "cross",
@@ -57,7 +61,7 @@ def _operands(name: str, a: Any, b: Any, preferred: Any) -> tuple[Any, Any, Any]
     return *promote(a, b), preferred
 
 
-def _no_scalar(name: str, a: Any, b: Any) -> tuple[Any, Any]:
+def _no_scalar(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Any, Any]:
     x, y = typeof(a), typeof(b)
     if not x.shape or not y.shape:
         raise ValueError(
@@ -67,7 +71,7 @@ def _no_scalar(name: str, a: Any, b: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def _mismatch(name: str, x: Any, y: Any, i: int, j: int) -> ShapeError:
+def _mismatch(name: str, x: ShapedArray, y: ShapedArray, i: int, j: int) -> ShapeError:
     return ShapeError(
         f"weft.numpy.{name}: the summed dimensions differ: dimension {i} of the first operand has "
         f"size {x.shape[i]}, dimension {j} of the second has size {y.shape[j]}; transpose or "
@@ -77,11 +81,11 @@ def _mismatch(name: str, x: Any, y: Any, i: int, j: int) -> ShapeError:
 
 
 def dot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """The sum over the last axis of a and the last but one of b; a product for scalars.
@@ -105,11 +109,11 @@ def dot(
 
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """The matrix product; leading dimensions are batches and broadcast. Vectors gain a dimension.
@@ -182,7 +186,7 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
     return ops._place(out, out_sharding)
 
 
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """Matrices times vectors, batched over leading dimensions. Source: numpy.matvec.
 
     >>> import weft.numpy as wnp
@@ -197,7 +201,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
     return einsum("...mn,...n->...m", x1, x2)
 
 
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """Conjugated vectors times matrices, batched over leading dimensions. Source: numpy.vecmat.
 
     >>> import weft.numpy as wnp
@@ -212,7 +216,13 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
     return einsum("...n,...nm->...m", conjugate(x1), x2)
 
 
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vdot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Any:
     """The product of the flattened arrays, a conjugated. Source: numpy.vdot.
 
     >>> import weft.numpy as wnp
@@ -229,13 +239,13 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of conjugated vectors along an axis, batched over the others.
 
@@ -257,7 +267,13 @@ def vecdot(
     )
 
 
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def inner(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Any:
     """The sum over the last axes of both; a product for scalars. Source: numpy.inner.
 
     >>> import weft.numpy as wnp
@@ -292,12 +308,12 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def tensordot(
-    a: Any,
-    b: Any,
-    axes: Any = 2,
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: int | Sequence[int] | None = 2,
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """The sum over pairs of axes: the last of a with the first of b, or those named.
@@ -340,7 +356,7 @@ def tensordot(
     return dot_general(a, b, numbers, precision, preferred, out_sharding=out_sharding)
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Any:
     """The Kronecker product: every element of a times the whole of b. Source: numpy.kron.
 
     >>> import weft.numpy as wnp

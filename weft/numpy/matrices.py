@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,10 +41,15 @@ from weft.ops.elementwise_api import add_p, eq_p, ge_p, select
 from weft.ops.joining import pad
 from weft.ops.promote import broadcast_to as _broadcast_to
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 # Diagonals and triangles ----------------------------------------------------------------------
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: Any = None
+) -> Any:
     """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere.
 
     >>> import weft
@@ -73,7 +78,7 @@ def _grid(n: int, m: int, k: Any) -> tuple[Any, Any]:
     return rows, iota_p.bind(dtype=dtypes.int32, shape=(n, m), dimension=1)
 
 
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: int, dtype: DTypeLike | None = None) -> Any:
     """The n by n identity matrix.
 
     >>> import weft
@@ -84,13 +89,13 @@ def identity(n: int, dtype: Any = None) -> Any:
     return eye(n, dtype=dtype)
 
 
-def _lower_mask(n: int, m: int, k: Any) -> Any:
+def _lower_mask(n: int, m: int, k: ArrayLike) -> Any:
     """Where column <= row + k."""
     rows, cols = _grid(n, m, k)
     return ge_p.bind(rows, cols)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Any:
     """Ones at and below the k-th diagonal of an N by M matrix.
 
     >>> import weft
@@ -122,7 +127,7 @@ def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
     return select(mask, m, zeros) if lower else select(mask, zeros, m)
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Any:
     """The matrix with what is above the k-th diagonal set to zero; batches of them too.
 
     >>> import weft
@@ -133,7 +138,7 @@ def tril(m: Any, k: int = 0) -> Any:
     return _triangle("tril", m, k, True)
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Any:
     """The matrix with what is below the k-th diagonal set to zero; batches of them too.
 
     >>> import weft
@@ -144,7 +149,7 @@ def triu(m: Any, k: int = 0) -> Any:
     return _triangle("triu", m, k, False)
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Any:
     """A matrix with the vector on its k-th diagonal, or the k-th diagonal of a matrix.
 
     >>> import weft
@@ -166,7 +171,7 @@ def diag(v: Any, k: int = 0) -> Any:
     return select(eq_p.bind(rows, cols), spread, filled_like(spread, 0))
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Any:
     """A matrix with all elements of v on its k-th diagonal.
 
     >>> import weft
@@ -177,7 +182,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
     return diag(ravel(v), k)
 
 
-def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> Any:
+def vander(x: ArrayLike, N: int | None = None, increasing: builtins.bool = False) -> Any:
     """Powers of a vector as columns (a Vandermonde matrix), highest first unless increasing.
 
     >>> import weft
@@ -235,7 +240,9 @@ def meshgrid(
     return grids
 
 
-def indices(dimensions: Sequence[int], dtype: Any = None, sparse: builtins.bool = False) -> Any:
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: builtins.bool = False
+) -> Any:
     """The indices of a grid, one array for each dimension (stacked unless sparse).
 
     >>> import weft
@@ -314,7 +321,7 @@ def _matrix_shape(arr: Any, name: str) -> ShapedArray:
     return aval
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple:
     """Row and column indices of the lower triangle of a matrix.
 
     >>> import weft.numpy as wnp
@@ -325,7 +332,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple:
     return tril_indices(shape[0], k, shape[1])
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple:
     """Row and column indices of the upper triangle of a matrix.
 
     >>> import weft.numpy as wnp
@@ -361,7 +368,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple:
     return (arange(n),) * ndim
 
 
-def diag_indices_from(arr: Any) -> tuple:
+def diag_indices_from(arr: ArrayLike) -> tuple:
     """Indices of the main diagonal of an array whose dimensions are equal.
 
     >>> import weft.numpy as wnp

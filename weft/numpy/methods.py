@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,12 @@ from weft.ops.promote import promote_numpy
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import device_put
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.runtime.backend import Device
+    from weft.sharding.named import NamedSharding
+    from weft.typing import ArrayLike, DTypeLike
+
 _numpy: Any = None
 
 
@@ -44,7 +50,7 @@ _OPERANDS = {bool, int, float, complex, np.ndarray, ArrayImpl}
 """Types that are known to be operands; others are looked at once and then remembered here."""
 
 
-def _refuses(other: Any) -> bool:
+def _refuses(other: ArrayLike) -> bool:
     kind = other.__class__
     if kind in _OPERANDS:
         return False
@@ -63,7 +69,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
     """x op y and y op x, for ops that promote operands and do nothing else."""
     compiled: Any = None
 
-    def run(x: Any, y: Any) -> Any:
+    def run(x: ArrayLike, y: ArrayLike) -> Any:
         nonlocal compiled
         trace = state.trace
         if trace is not EVAL:
@@ -89,7 +95,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
             show_user_frames(error)
             raise
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Array, other: Any) -> Any:
         try:
             kind = other.__class__
             if kind is float or kind is int:
@@ -124,7 +130,7 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
     """x op y and y op x, for operators that a function of weft.numpy defines."""
     target: Any = None
 
-    def forward(self: Any, other: Any) -> Any:
+    def forward(self: Array, other: ArrayLike) -> Any:
         nonlocal target
         if _refuses(other):
             return NotImplemented
@@ -136,7 +142,7 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
             show_user_frames(error)
             raise
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Array, other: Any) -> Any:
         nonlocal target
         if _refuses(other):
             return NotImplemented
@@ -156,7 +162,7 @@ def _matmul() -> tuple[Callable, Callable]:
     forward, reflected = _forwarded("matmul")
     compiled: Any = None
 
-    def matmul(self: Any, other: Any) -> Any:
+    def matmul(self: Array, other: ArrayLike) -> Any:
         nonlocal compiled
         try:
             if other.__class__ is not ArrayImpl or state.trace is not EVAL:
@@ -178,7 +184,7 @@ def _divide() -> tuple[Callable, Callable]:
     div = _operator(ops.div_p, "true_divide")
     whole = _forwarded("true_divide")
 
-    def forward(self: Any, other: Any) -> Any:
+    def forward(self: Array, other: ArrayLike) -> Any:
         try:
             fast = self.aval.dtype in _FLOATS
             return div[0](self, other) if fast else whole[0](self, other)
@@ -186,7 +192,7 @@ def _divide() -> tuple[Callable, Callable]:
             show_user_frames(error)
             raise
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Array, other: Any) -> Any:
         try:
             fast = self.aval.dtype in _FLOATS
             return div[1](self, other) if fast else whole[1](self, other)
@@ -200,7 +206,7 @@ def _divide() -> tuple[Callable, Callable]:
 def _power() -> tuple[Callable, Callable]:
     forward, reflected = _forwarded("power")
 
-    def power(self: Any, other: Any, modulo: Any = None) -> Any:
+    def power(self: Array, other: int, modulo: Any = None) -> Any:
         if modulo is not None:
             raise TypeError("pow() of arrays takes no modulus; use weft.numpy.mod(x ** y, m)")
         try:
@@ -241,7 +247,7 @@ def _binary_operators() -> Iterator[tuple[str, Callable]]:
 def _unary(prim: Primitive) -> Callable:
     compiled: Any = None
 
-    def apply(self: Any) -> Any:
+    def apply(self: Array) -> Any:
         nonlocal compiled
         if state.trace is not EVAL:
             return state.trace.process(prim, (self,), {})
@@ -257,14 +263,14 @@ def _unary(prim: Primitive) -> Callable:
 
 
 @api_boundary
-def _setitem(self: Any, index: Any, value: Any) -> None:
+def _setitem(self: Array, index: int, value: float | int) -> None:
     raise TypeError(
         "arrays are immutable, so x[index] = value cannot work; use x = x.at[index].set(value) "
         "(or .add, .multiply, … for x[index] += value)"
     )
 
 
-def _iter(self: Any) -> Iterator:
+def _iter(self: Array) -> Iterator:
     if not self.aval.shape:
         raise TypeError(
             f"iteration over an array without dimensions, {self.aval.str_short()}; x.item() is its "
@@ -278,11 +284,11 @@ def _iter(self: Any) -> Iterator:
     return iter([getitem(rows, i) for i in range(self.aval.shape[0])])
 
 
-def _contains(self: Any, value: Any) -> bool:
+def _contains(self: Array, value: float) -> bool:
     return bool(_function("any")(self == value))
 
 
-def _round(self: Any, ndigits: int | None = None) -> Any:
+def _round(self: Array, ndigits: int | None = None) -> Any:
     rounded = _function("round")(self, ndigits or 0)
     if ndigits is None and dtypes.is_float(self.aval.dtype):
         return rounded.astype(int)  # round(x) of a Python float is an int, too
@@ -296,7 +302,7 @@ def _forward(name: str, function: str | None = None) -> Callable:
     """A method that is a function of weft.numpy with the array as first argument."""
     target: Any = None
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
         nonlocal target
         if target is None:
             target = _function(function or name)
@@ -317,7 +323,11 @@ def _sequence(args: tuple) -> Any:
 
 
 def _reshape(
-    self: Any, *args: Any, order: str = "C", copy: Any = None, out_sharding: Any = None
+    self: Array,
+    *args: ArrayLike | tuple,
+    order: str = "C",
+    copy: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """The elements in another shape; one size may be -1. See weft.numpy.reshape."""
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
@@ -330,7 +340,7 @@ def _reshape(
         raise
 
 
-def _transpose(self: Any, *args: Any) -> Any:
+def _transpose(self: Array, *args: int | tuple) -> Any:
     """Dimensions permuted, by default reversed. See weft.numpy.transpose."""
     if not args or args == (None,):
         return _function("transpose")(self)
@@ -338,7 +348,7 @@ def _transpose(self: Any, *args: Any) -> Any:
     return _function("transpose")(self, axes if isinstance(axes, tuple | list) else (axes,))
 
 
-def _view(self: Any, dtype: Any = None, type: Any = None) -> Any:
+def _view(self: Array, dtype: DTypeLike = None, type: Any = None) -> Any:
     """The same bits as another dtype; the last dimension grows or shrinks with the item size."""
     if type is not None:
         raise TypeError("view: the argument type is NumPy's own; give a dtype")
@@ -373,7 +383,7 @@ def _view(self: Any, dtype: Any = None, type: Any = None) -> Any:
     return ops.bitcast_convert_type(reshape(self, (*shape[:-1], shape[-1] // ratio, ratio)), new)
 
 
-def _view_complex(self: Any, old: Any, new: Any) -> Any:
+def _view_complex(self: Array, old: np.dtype, new: np.dtype) -> Any:
     """Complex numbers are pairs of floats, real part first."""
     if dtypes.is_complex(old):
         parts = _function("stack")([ops.real(self), ops.imag(self)], axis=-1)
@@ -385,7 +395,7 @@ def _view_complex(self: Any, old: Any, new: Any) -> Any:
     return ops.complex(getitem(parts, (..., even)), getitem(parts, (..., odd)))
 
 
-def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+def _astype(self: Array, dtype: DTypeLike, copy: bool = False, device: Any = None) -> Any:
     """The elements converted to another dtype. See weft.numpy.astype."""
     try:
         return _function("astype")(self, dtype, copy=copy, device=device)
@@ -395,13 +405,13 @@ def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> An
 
 
 def _compress(
-    self: Any,
-    condition: Any,
+    self: Array,
+    condition: np.ndarray,
     axis: int | None = None,
     out: None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
+    fill_value: int = 0,
 ) -> Any:
     """The slices along an axis where a condition holds. See weft.numpy.compress."""
     try:
@@ -413,26 +423,26 @@ def _compress(
         raise
 
 
-def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
+def _to_device(self: Array, device: Device | NamedSharding, *, stream: Any = None) -> Any:
     """The array on another device. See weft.device_put."""
     return device_put(self, device)
 
 
-def _real(self: Any) -> Any:
+def _real(self: Array) -> Any:
     return ops.real(self) if dtypes.is_complex(self.aval.dtype) else self
 
 
-def _imag(self: Any) -> Any:
+def _imag(self: Array) -> Any:
     return _function("imag")(self)
 
 
-def _matrix_transpose(self: Any) -> Any:
+def _matrix_transpose(self: Array) -> Any:
     if self.aval.ndim < 2:
         raise ValueError(f"x.mT needs at least 2 dimensions, got {self.aval.str_short()}")
     return _function("matrix_transpose")(self)
 
 
-def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
+def _flatten(self: Array, order: str = "C", *, out_sharding: Any = None) -> Any:
     """All elements in one dimension. See weft.numpy.ravel."""
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
     return _function("ravel")(self, order=order, **options)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
 
-def without_nan(a: Any, value: Any) -> Any:
+
+def without_nan(a: ArrayLike, value: ArrayLike) -> Any:
     aval = typeof(a)
     if aval.dtype not in INEXACT:
         return a
@@ -30,13 +33,13 @@ def _not_nan(a: Any, where: Any) -> Any:
 
 
 def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """The sum of the elements that are not NaN.
 
@@ -49,13 +52,13 @@ def nansum(
 
 
 def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """The product of the elements that are not NaN.
 
@@ -69,7 +72,7 @@ def nanprod(
 
 def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> Callable:
     def function(
-        a: Any,
+        a: ArrayLike,
         axis: Any = None,
         out: Any = None,
         keepdims: builtins.bool = False,
@@ -95,12 +98,12 @@ nanmin = _nan_extremum("nanmin", min, ops.highest, "The least element that is no
 
 
 def nanmean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """The mean of the elements that are not NaN.
 
@@ -115,13 +118,13 @@ def nanmean(
 
 
 def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
-    ddof: Any = 0,
+    ddof: float = 0,
     keepdims: builtins.bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
     mean: Any = None,
 ) -> Any:
     """The variance of the elements that are not NaN.
@@ -144,13 +147,13 @@ def nanvar(
 
 
 def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
-    ddof: Any = 0,
+    ddof: float = 0,
     keepdims: builtins.bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
     mean: Any = None,
 ) -> Any:
     """The standard deviation of the elements that are not NaN.

@@ -6,7 +6,7 @@ import builtins
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,10 +31,13 @@ from weft.numpy.scans import cumsum
 from weft.numpy.selection import index_array, where
 from weft.numpy.shaping import atleast_1d, ravel
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 _bool = dtypes.bool_
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple:
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = None) -> tuple:
     """For each dimension the indices of the nonzero elements.
 
     size: a static number of indices, which makes the function traceable; missing ones are
@@ -91,7 +94,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     return tuple(out)
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
     """The indices of nonzero elements in the flat array.
 
     >>> import weft.numpy as wnp
@@ -101,7 +104,7 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
     """The indices of nonzero elements, a row for each.
 
     >>> import weft.numpy as wnp
@@ -116,7 +119,7 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     return stack(list(found), axis=1)
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple:
+def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple:
     """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index.
 
     >>> import weft.numpy as wnp
@@ -147,7 +150,7 @@ def ravel_multi_index(
     mode: Any = "raise",
     order: str = "C",
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Indices of each dimension as indices into the flat array. Source: numpy.ravel_multi_index.
 

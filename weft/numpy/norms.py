@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,13 +20,22 @@ from weft.numpy.reductions import sum
 from weft.numpy.selection import where
 from weft.numpy.shaping import expand_dims, moveaxis
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
-def _magnitudes(x: Any) -> Any:
+
+def _magnitudes(x: ArrayLike) -> Any:
     """Squares of absolute values."""
     return u.real(u.multiply(x, u.conjugate(x)))
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: builtins.bool = False) -> Any:
+def norm(
+    x: ArrayLike,
+    ord: Any = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool = False,
+) -> Any:
     """The norm of a vector or matrix: over one axis, two, or all.
 
     ord: for vectors any number, inf, -inf; for matrices 'fro', 'nuc', 1, -1, 2, -2, inf, -inf;
@@ -52,13 +61,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: builtins.bool = Fa
     )
 
 
-def _largest(x: Any, axis: Any, keepdims: builtins.bool = False) -> Any:
+def _largest(x: Array, axis: Any, keepdims: builtins.bool = False) -> Any:
     """The greatest of numbers that are not negative; of none it is 0."""
     empty = typeof(x).size == 0
     return max_(x, axis=axis, keepdims=keepdims, initial=0 if empty else None)
 
 
-def _vector_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
+def _vector_norm(x: ArrayLike, ord: Array | None, axes: tuple, keepdims: builtins.bool) -> Any:
     if ord is None or ord == 2:
         return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
     if isinstance(ord, str):
@@ -75,7 +84,7 @@ def _vector_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
     return formulas.power(sum(formulas.power(size, ord), axis=axes, keepdims=keepdims), 1 / ord)
 
 
-def _matrix_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
+def _matrix_norm(x: ArrayLike, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
     rows, columns = axes
     if ord is None or ord == "fro":
         return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
@@ -94,13 +103,18 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
     )
 
 
-def matrix_norm(x: Any, /, *, keepdims: builtins.bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: builtins.bool = False, ord: Any = "fro") -> Any:
     """The norm of matrices in the last two dimensions (array API standard)."""
     return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
 
 
 def vector_norm(
-    x: Any, /, *, axis: Any = None, keepdims: builtins.bool = False, ord: Any = 2
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool = False,
+    ord: Any = 2,
 ) -> Any:
     """The norm of vectors along axes, of all elements by default (array API standard)."""
     check_array("linalg.vector_norm", x)
@@ -109,7 +123,7 @@ def vector_norm(
     return _vector_norm(x, ord, axes, keepdims)
 
 
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: ArrayLike = None) -> Any:
     """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
     a = as_matrices("cond", x)
     if 0 in typeof(a).shape[-2:]:

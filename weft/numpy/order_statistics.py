@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +37,10 @@ from weft.ops import sort as sorts
 from weft.ops.promote import broadcast_to, promote_inexact
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 _METHODS = (
     "linear",
     "lower",
@@ -64,15 +69,15 @@ _PLOTTING = {
 
 
 def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     overwrite_input: builtins.bool = False,
     method: str = "linear",
     keepdims: builtins.bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Any:
     """The q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1].
 
@@ -87,15 +92,15 @@ def quantile(
 
 
 def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     overwrite_input: builtins.bool = False,
     method: str = "linear",
     keepdims: builtins.bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Any:
     """As `quantile`, of the elements that are not NaN."""
     return _quantile(
@@ -162,7 +167,7 @@ def _quantile(
     return result
 
 
-def _plain(x: Any, q: Any, exact: np.ndarray | None, method: str, skip_nan: builtins.bool) -> Any:
+def _plain(x: Any, q: Array, exact: np.ndarray | None, method: str, skip_nan: builtins.bool) -> Any:
     """Quantiles along the last dimension; those of q come first. exact: q, known on the host."""
     from weft.numpy.reductions import any, sum
 
@@ -184,7 +189,7 @@ def _plain(x: Any, q: Any, exact: np.ndarray | None, method: str, skip_nan: buil
     shape = ops.broadcast_shapes(typeof(low).shape, typeof(q).shape + lead)
     low, high, weight = (_spread(v, shape) for v in (low, high, weight))
 
-    def at(position: Any) -> Any:
+    def at(position: Array) -> Any:
         index = cast(position, dtypes.canonicalize_dtype(np.int32))
         extra = len(shape) - len(lead)
         index = ops.reshape(index, shape) if extra == 0 else index
@@ -212,7 +217,7 @@ def _plain(x: Any, q: Any, exact: np.ndarray | None, method: str, skip_nan: buil
     return where(invalid, cast(np.nan, typeof(x).dtype), out)
 
 
-def _known(ordered: Any, nan: Any, q: np.ndarray, method: str) -> Any:
+def _known(ordered: Array, nan: Array, q: np.ndarray, method: str) -> Any:
     """Quantiles of sorted numbers for q known on the host, where positions are then, too."""
     shape, dtype = typeof(ordered).shape, typeof(ordered).dtype
     if q.size == 0:
@@ -245,7 +250,7 @@ def _spread(x: Any, shape: tuple) -> Any:
     return broadcast_to(to_array(x), shape)
 
 
-def _bracket(q: Any, n: Any, method: str, u: Any, where: Any) -> tuple[Any, Any, Any]:
+def _bracket(q: ArrayLike, n: ArrayLike, method: str, u: Any, where: Any) -> tuple[Any, Any, Any]:
     """The positions below and above the quantile, and the weight of the upper one.
 
     u, where: the functions of weft.numpy, or NumPy's where q and n are known on the host.
@@ -331,15 +336,15 @@ def _weighted(
 
 
 def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     overwrite_input: builtins.bool = False,
     method: str = "linear",
     keepdims: builtins.bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """As `quantile`, with q within [0, 100]."""
@@ -351,15 +356,15 @@ def percentile(
 
 
 def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     overwrite_input: builtins.bool = False,
     method: str = "linear",
     keepdims: builtins.bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Any:
     """As `percentile`, of the elements that are not NaN.
 
@@ -382,7 +387,7 @@ def nanpercentile(
     )
 
 
-def _hundredth(q: Any) -> Any:
+def _hundredth(q: ArrayLike) -> Any:
     if isinstance(q, int | float) or (isinstance(q, np.ndarray) and q.dtype.kind == "f"):
         return q / 100
     if dtypes.is_integer(aval_of("percentile", q).dtype):
@@ -391,8 +396,8 @@ def _hundredth(q: Any) -> Any:
 
 
 def median(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     overwrite_input: builtins.bool = False,
     keepdims: builtins.bool = False,
@@ -409,8 +414,8 @@ def median(
 
 
 def nanmedian(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     overwrite_input: builtins.bool = False,
     keepdims: builtins.bool = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from weft.ops import joining
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 _OPTIONS = {
     "constant": ("constant_values",),
     "edge": (),
@@ -39,7 +43,7 @@ _OPTIONS = {
 }
 
 
-def _pairs(value: Any, rank: int, name: str) -> list[tuple[int, int]]:
+def _pairs(value: ArrayLike | Sequence, rank: int, name: str) -> list[tuple[int, int]]:
     """(before, after) for every dimension from NumPy's short forms."""
     if isinstance(value, dict):
         pairs = [(0, 0)] * rank
@@ -81,7 +85,12 @@ def _values(value: Any, rank: int, dtype: Any) -> list[tuple[Any, Any]]:
     return [(cast(a, dtype), cast(b, dtype)) for a, b in rows]
 
 
-def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs: Any) -> Any:
+def pad(
+    array: ArrayLike,
+    pad_width: Any,
+    mode: str | Callable = "constant",
+    **kwargs: Any,
+) -> Any:
     """The array with elements added before and after each dimension.
 
     pad_width: an int, (before, after), one pair for each dimension, or a dict from axis to pair.
@@ -136,7 +145,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
     return x
 
 
-def _constant(x: Any, widths: list, value: Any) -> Any:
+def _constant(x: Array, widths: list, value: float | int | tuple) -> Any:
     dtype = typeof(x).dtype
     rank = len(widths)
     if not isinstance(value, list | tuple) and typeof(value).ndim == 0:
@@ -158,21 +167,21 @@ def _host(value: Any, dtype: Any) -> Any:
     return value
 
 
-def _take(x: Any, axis: int, index: np.ndarray) -> Any:
+def _take(x: Array, axis: int, index: np.ndarray) -> Any:
     return take(x, index.astype(np.int32), axis, mode="clip")
 
 
-def _slice(x: Any, axis: int, start: int, stop: int) -> Any:
+def _slice(x: Array, axis: int, start: int, stop: int) -> Any:
     return slice_in_dim(x, start, stop, axis=axis)
 
 
-def _repeat(edge: Any, axis: int, n: int) -> Any:
+def _repeat(edge: Array, axis: int, n: int) -> Any:
     """A slice of size 1 repeated along its axis."""
     shape = typeof(edge).shape
     return _broadcast_to(edge, (*shape[:axis], n, *shape[axis + 1 :]))
 
 
-def _edge(x: Any, axis: int, before: int, after: int) -> Any:
+def _edge(x: Array, axis: int, before: int, after: int) -> Any:
     n = typeof(x).shape[axis]
     parts = [x]
     if before:
@@ -182,7 +191,7 @@ def _edge(x: Any, axis: int, before: int, after: int) -> Any:
     return joining.concatenate(parts, axis)
 
 
-def _mirror(x: Any, axis: int, before: int, after: int, mode: str, kind: str) -> Any:
+def _mirror(x: Array, axis: int, before: int, after: int, mode: str, kind: str) -> Any:
     if kind not in ("even", "odd"):
         raise ValueError(f"weft.numpy.pad: reflect_type must be 'even' or 'odd', got {kind!r}")
     n = typeof(x).shape[axis]
@@ -215,12 +224,12 @@ def _mirror(x: Any, axis: int, before: int, after: int, mode: str, kind: str) ->
     return x
 
 
-def _ramp(x: Any, axis: int, before: int, after: int, ends: tuple) -> Any:
+def _ramp(x: Array, axis: int, before: int, after: int, ends: tuple) -> Any:
     aval = typeof(x)
     shape = (*aval.shape[:axis], *aval.shape[axis + 1 :])
     parts = [x]
 
-    def ramp(end: Any, edge: Any, n: int) -> Any:
+    def ramp(end: Array, edge: Array, n: int) -> Any:
         edge = ops.squeeze(edge, (axis,))
         whole = aval.dtype if aval.dtype.kind in "iu" else None  # of which linspace takes the floor
         end = _broadcast_to(end, shape)
@@ -236,7 +245,7 @@ def _ramp(x: Any, axis: int, before: int, after: int, ends: tuple) -> Any:
 
 
 def _statistic(
-    x: Any, axis: int, before: int, after: int, mode: str, lengths: Any, rank: int
+    x: Array, axis: int, before: int, after: int, mode: str, lengths: Any, rank: int
 ) -> Any:
     aval = typeof(x)
     n = aval.shape[axis]
@@ -251,7 +260,7 @@ def _statistic(
     }
     function = functions[mode]
 
-    def value(part: Any, count: int) -> Any:
+    def value(part: Array, count: int) -> Any:
         v = function(part, axis=axis, keepdims=True)
         if mode in ("mean", "median") and aval.dtype.kind in "iu":
             v = round_(v)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,8 +29,12 @@ from weft.numpy.ufuncs import multiply, negative, true_divide
 from weft.ops import joining
 from weft.ops.promote import promote, promote_inexact
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
-def _vector(name: str, p: Any) -> Any:
+
+def _vector(name: str, p: ArrayLike) -> Any:
     check_array(name, p)
     p = atleast_1d(p)
     if typeof(p).ndim != 1:
@@ -40,7 +44,7 @@ def _vector(name: str, p: Any) -> Any:
     return p
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+def polyval(p: Any, x: ArrayLike, *, unroll: int = 16) -> Any:
     """The polynomial's value at x, by Horner's rule. Source: numpy.polyval.
 
     >>> import weft
@@ -65,12 +69,12 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     return scan(lambda y, c: (u.add(u.multiply(y, x), c), None), y, p, unroll=unroll)[0]
 
 
-def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+def _aligned(name: str, a1: Array, a2: ArrayLike) -> tuple[Any, Any]:
     """Coefficients padded in front to one length."""
     a1, a2 = promote(_vector(name, a1), _vector(name, a2))
     n, m = typeof(a1).shape[0], typeof(a2).shape[0]
 
-    def front(p: Any, missing: int) -> Any:
+    def front(p: Array, missing: int) -> Any:
         if missing <= 0:
             return p
         return joining.pad_p.bind(p, typeof(p).dtype.type(0), padding_config=((missing, 0, 0),))
@@ -78,7 +82,7 @@ def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     return front(a1, m - n), front(a2, n - m)
 
 
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
     """The sum of polynomials.
 
     >>> import weft.numpy as wnp
@@ -88,7 +92,7 @@ def polyadd(a1: Any, a2: Any) -> Any:
     return u.add(*_aligned("polyadd", a1, a2))
 
 
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     """The difference of polynomials.
 
     >>> import weft.numpy as wnp
@@ -104,7 +108,7 @@ def _without_leading_zeros(p: Any, name: str) -> Any:
     return p[int(nonzero[0]) if nonzero.size else known.size - 1 :]
 
 
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: builtins.bool = False) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: builtins.bool = False) -> Any:
     """The product of polynomials.
 
     >>> import weft.numpy as wnp
@@ -122,11 +126,11 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: builtins.bool = False) -> A
     return convolve(a1, a2)
 
 
-def _zero(dtype: Any) -> Any:
+def _zero(dtype: np.dtype) -> Any:
     return zeros(1, dtype)
 
 
-def polydiv(u: Any, v: Any, *, trim_leading_zeros: builtins.bool = False) -> tuple[Any, Any]:
+def polydiv(u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False) -> tuple[Any, Any]:
     """Quotient and remainder of polynomials. Source: numpy.polydiv.
 
     >>> import weft.numpy as wnp
@@ -170,7 +174,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     return u.multiply(p[: n - m], factors.astype(typeof(p).dtype))
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
     """The m-th antiderivative of a polynomial, with constants of integration k.
 
     >>> import weft.numpy as wnp
@@ -259,7 +263,7 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     return concatenate([found, zeros((trailing,), out_dtype)]) if trailing else found
 
 
-def _companion(p: Any) -> Any:
+def _companion(p: Array) -> Any:
     """The matrix whose characteristic polynomial has the coefficients p, of which p[0] is not 0."""
     aval = typeof(p)
     n = aval.shape[0] - 1
@@ -267,7 +271,7 @@ def _companion(p: Any) -> Any:
     return below.at[0, :].set(u.negative(u.true_divide(p[1:], p[0])))
 
 
-def _roots_of_padded(p: Any, out_dtype: Any) -> Any:
+def _roots_of_padded(p: Array, out_dtype: np.dtype) -> Any:
     """The roots of a polynomial that may have leading zeros, as many NaNs at the end."""
     n = typeof(p).shape[0] - 1
     if n < 1:
@@ -283,8 +287,8 @@ def _roots_of_padded(p: Any, out_dtype: Any) -> Any:
 
 
 def polyfit(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     deg: int,
     rcond: Any = None,
     full: builtins.bool = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft import custom_jvp
 from weft.core import dtypes
@@ -17,8 +17,18 @@ from weft.numpy.linear import matmul
 from weft.numpy.selection import where
 from weft.ops import elementwise_api as ew
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
-def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: Any = None) -> Any:
+
+def pinv(
+    a: ArrayLike,
+    rtol: Any = None,
+    hermitian: builtins.bool = False,
+    *,
+    rcond: Any = None,
+) -> Any:
     """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
     Its derivative is that of Golub and Pereyra, "The differentiation of pseudo-inverses and
@@ -38,7 +48,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: A
 
 @cache
 def _inverse(hermitian: builtins.bool) -> Any:
-    def times(x: Any, y: Any, z: Any = None) -> Any:
+    def times(x: ArrayLike, y: ArrayLike, z: Array | None = None) -> Any:
         """The product, in the order whose part between is smaller: never long side by long side."""
         if z is None:
             return matmul(x, y, precision="highest")
@@ -48,7 +58,7 @@ def _inverse(hermitian: builtins.bool) -> Any:
         return times(x, times(y, z))
 
     @custom_jvp
-    def inverse(a: Any, rtol: Any) -> Any:
+    def inverse(a: ArrayLike, rtol: Array) -> Any:
         left, s, right = svd(a, full_matrices=False, hermitian=hermitian)
         kept = u.greater(s, u.multiply(rtol[..., None], s[..., :1]))
         scale = where(kept, u.true_divide(1, where(kept, s, 1)), cast(0, typeof(s).dtype))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from weft.ops import reduce as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote_inexact
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 _bool = dtypes.bool_
 
 
@@ -39,7 +42,7 @@ def _keep(x: Any, shape: tuple, axes: tuple) -> Any:
     return reshape(x, tuple(1 if i in axes else d for i, d in enumerate(shape)))
 
 
-def masked(name: str, a: Any, where: Any, value: Any) -> Any:
+def masked(name: str, a: ArrayLike, where: ArrayLike | None, value: ArrayLike) -> Any:
     """a with the elements outside `where` replaced by a scalar."""
     mask = aval_of(name, where)
     if mask.dtype != _bool:
@@ -109,18 +112,18 @@ _OF_BOOLEANS = {
 }
 
 
-def _nonzero(name: str, x: Any) -> Any:
+def _nonzero(name: str, x: ArrayLike) -> Any:
     return ew.ne_p.bind(x, aval_of(name, x).dtype.type(0))
 
 
 def sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: builtins.bool = True,
 ) -> Any:
     """The sum over an axis, a tuple of axes, or all.
@@ -140,13 +143,13 @@ def sum(
 
 
 def prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: builtins.bool = True,
 ) -> Any:
     """The product over an axis, a tuple of axes, or all. Arguments as for `sum`.
@@ -224,12 +227,12 @@ def _reduced(aval: ShapedArray, axes: tuple) -> tuple:
 
 
 def max(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """The greatest element over an axis, a tuple of axes, or all; NaN if one is.
 
@@ -245,12 +248,12 @@ def max(
 
 
 def min(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """The least element over an axis, a tuple of axes, or all; NaN if one is.
 
@@ -264,12 +267,12 @@ def min(
 
 
 def minmax(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> tuple[Any, Any]:
     """The minimum and the maximum.
 
@@ -289,7 +292,7 @@ amax, amin = max, min
 
 def _logical(name: str, prim: Any, neutral: builtins.bool) -> Callable:
     def function(
-        a: Any,
+        a: ArrayLike,
         axis: Any = None,
         out: Any = None,
         keepdims: builtins.bool = False,
@@ -317,7 +320,9 @@ all = _logical("all", ops.reduce_and_p, True)
 any = _logical("any", ops.reduce_or_p, False)
 
 
-def count_nonzero(a: Any, axis: Any = None, keepdims: builtins.bool = False) -> Any:
+def count_nonzero(
+    a: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False
+) -> Any:
     """The number of nonzero elements over an axis, a tuple of axes, or all.
 
     >>> import weft.numpy as wnp
@@ -353,13 +358,13 @@ def _count(name: str, aval: ShapedArray, axes: tuple, where: Any, keepdims: buil
 
 
 def mean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     keepdims: builtins.bool = False,
     *,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """The arithmetic mean over an axis, a tuple of axes, or all; a float for integers.
 
@@ -390,9 +395,9 @@ def mean(
 
 
 def average(
-    a: Any,
-    axis: Any = None,
-    weights: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    weights: ArrayLike | None = None,
     returned: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
@@ -435,14 +440,14 @@ def average(
 
 
 def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
-    ddof: Any = 0,
+    ddof: float = 0,
     keepdims: builtins.bool = False,
     *,
-    where: Any = None,
+    where: ArrayLike | None = None,
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
@@ -494,14 +499,14 @@ def var(
 
 
 def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
-    ddof: Any = 0,
+    ddof: float = 0,
     keepdims: builtins.bool = False,
     *,
-    where: Any = None,
+    where: ArrayLike | None = None,
     mean: Any = None,
     correction: Any = None,
 ) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.trace import typeof
@@ -28,11 +28,14 @@ from weft.numpy.ufuncs import (
 )
 from weft.ops import elementwise_api as ew
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 
 def _rounding(name: str, op: Callable, doc: str) -> Callable:
     """Integers and booleans are whole already."""
 
-    def function(x: Any) -> Any:
+    def function(x: ArrayLike) -> Any:
         dtype = aval_of(name, x).dtype
         if dtype in INEXACT:
             return op(x)
@@ -52,7 +55,7 @@ trunc = _rounding(
 )
 
 
-def rint(x: Any, /) -> Any:
+def rint(x: ArrayLike, /) -> Any:
     """The nearest integer as a float, halves to even. Source: numpy.rint."""
     if aval_of("rint", x).dtype not in INEXACT:
         return convert(x, dtypes.canonicalize_dtype(float))
@@ -61,7 +64,7 @@ def rint(x: Any, /) -> Any:
     return ew.round_p.bind(x, rounding_method=1)
 
 
-def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to a number of decimals, halves to even; a negative number rounds tens, hundreds, …
 
     >>> import weft

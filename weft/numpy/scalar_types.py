@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from weft.core.trace import Tracer, typeof
 from weft.driver.staging import ShapeDtypeStruct
 from weft.numpy.creation import asarray
 from weft.runtime.array import Array as ndarray
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
 
 generic, number, inexact, floating = np.generic, np.number, np.inexact, np.floating
 complexfloating, integer = np.complexfloating, np.integer
@@ -45,7 +48,7 @@ class ScalarType(type):
         return f"weft.numpy.{cls.__name__}"
 
 
-def _scalar_type(name: str, dtype: Any) -> ScalarType:
+def _scalar_type(name: str, dtype: np.dtype) -> ScalarType:
     return ScalarType(
         name, (), {"dtype": dtype, "__doc__": f"The dtype {name}; called, an array of it."}
     )
@@ -77,7 +80,7 @@ complex_ = cdouble = globals()["complex128"]
 single, csingle = globals()["float32"], globals()["complex64"]
 
 
-def finfo(dtype: Any) -> Any:
+def finfo(dtype: DTypeLike | None) -> Any:
     """Limits of a float dtype: eps, max, tiny, bits, …
 
     >>> import weft
@@ -106,7 +109,7 @@ def _dtype_of(x: Any) -> np.dtype:
     return np.dtype(getattr(x, "dtype", x))
 
 
-def pair_of(x: Any) -> tuple[Any, Any]:
+def pair_of(x: ArrayLike) -> tuple[Any, Any]:
     """(dtype, weak_type) of a value, a dtype, or a Python scalar type."""
     if isinstance(x, ScalarType):
         return dtypes.canonicalize_dtype(x.dtype), False
@@ -175,7 +178,7 @@ _KINDS = {
 }
 
 
-def isdtype(dtype: Any, kind: Any) -> Any:
+def isdtype(dtype: DTypeLike | None, kind: Any) -> Any:
     """Whether a dtype is of a kind: a name of the array API standard, a dtype, or a tuple of them.
 
     >>> import weft
@@ -210,7 +213,7 @@ def isscalar(element: Any) -> Any:
     return np.isscalar(element)
 
 
-def iscomplexobj(x: Any) -> Any:
+def iscomplexobj(x: ArrayLike) -> Any:
     """Whether the dtype is complex.
 
     >>> import weft
@@ -224,7 +227,7 @@ def iscomplexobj(x: Any) -> Any:
     return dtypes.is_complex(pair_of(x)[0])
 
 
-def isrealobj(x: Any) -> Any:
+def isrealobj(x: ArrayLike) -> Any:
     """Whether the dtype is not complex.
 
     >>> import weft

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.shape import reshape
 from weft.core import dtypes
@@ -19,10 +19,13 @@ from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
 from weft.ops.joining import concatenate
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 # Positions of extrema -------------------------------------------------------------------------
 
 
-def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+def _position(name: str, a: ArrayLike, axis: Any, out: Any, keepdims: Any) -> Any:
     refuse_out(name, out)
     aval = aval_of(name, a)
     shape = aval.shape
@@ -46,7 +49,9 @@ def _with_one(shape: tuple, axis: int) -> tuple:
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
-def argmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> Any:
+def argmax(
+    a: ArrayLike, axis: int | Sequence[int] | None = None, out: Any = None, keepdims: bool = None
+) -> Any:
     """The first position of the greatest element, along an axis or in the flat array.
 
     >>> import weft
@@ -56,7 +61,9 @@ def argmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> A
     return _position("argmax", a, axis, out, keepdims)
 
 
-def argmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> Any:
+def argmin(
+    a: ArrayLike, axis: int | Sequence[int] | None = None, out: Any = None, keepdims: bool = None
+) -> Any:
     """The first position of the least element, along an axis or in the flat array.
 
     >>> import weft.numpy as wnp
@@ -92,7 +99,7 @@ nanargmin = _nan_position(
 
 
 def _running(
-    name: str, op: str, a: Any, axis: Any, dtype: Any, out: Any, skip_nan: Any = None
+    name: str, op: str, a: ArrayLike, axis: Any, dtype: Any, out: Any, skip_nan: int | None = None
 ) -> Any:
     refuse_out(name, out)
     aval = aval_of(name, a)
@@ -113,7 +120,12 @@ def _running(
     return getattr(cumulative, op)(a, axis)
 
 
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
+    out: Any = None,
+) -> Any:
     """Running sums along an axis, or of the flat array.
 
     >>> import weft
@@ -123,7 +135,12 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _running("cumsum", "cumsum", a, axis, dtype, out)
 
 
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
+    out: Any = None,
+) -> Any:
     """Running products along an axis, or of the flat array.
 
     >>> import weft.numpy as wnp
@@ -133,7 +150,12 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     return _running("cumprod", "cumprod", a, axis, dtype, out)
 
 
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumsum(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
+    out: Any = None,
+) -> Any:
     """Running sums, NaN counted as 0.
 
     >>> import weft.numpy as wnp
@@ -143,7 +165,12 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> A
     return _running("nancumsum", "cumsum", a, axis, dtype, out, 0)
 
 
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumprod(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
+    out: Any = None,
+) -> Any:
     """Running products, NaN counted as 1.
 
     >>> import weft.numpy as wnp
@@ -173,11 +200,11 @@ def _cumulative(
 
 
 def cumulative_sum(
-    x: Any,
+    x: ArrayLike,
     /,
     *,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     include_initial: builtins.bool = False,
 ) -> Any:
     """Running sums along an axis, with a leading 0 if include_initial (array API standard).
@@ -190,11 +217,11 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Any,
+    x: ArrayLike,
     /,
     *,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
     include_initial: builtins.bool = False,
 ) -> Any:
     """Running products along an axis, with a leading 1 if include_initial (array API standard).
@@ -207,7 +234,12 @@ def cumulative_prod(
 
 
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: Any = None,
 ) -> Any:
     """The sum of a diagonal of two axes. Source: numpy.trace.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_numpy
 from weft.runtime.array import ArrayImpl
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 _bool = dtypes.bool_
 _PLAIN = frozenset((ArrayImpl, bool, int, float))
@@ -70,7 +73,7 @@ def _select_program() -> Any:
     return jit(_where)
 
 
-def _where(condition: Any, x: Any, y: Any) -> Any:
+def _where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
     mask = aval_of("where", condition)
     if mask.dtype is not _bool and mask.dtype != _bool:
         condition = ew.ne_p.bind(condition, mask.dtype.type(0))
@@ -157,7 +160,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 # Taking and putting ---------------------------------------------------------------------------
 
 
-def index_array(name: str, indices: Any) -> Any:
+def index_array(name: str, indices: ArrayLike) -> Any:
     indices = to_array(indices)
     if not dtypes.is_integer(typeof(indices).dtype):
         raise TypeError(
@@ -208,7 +211,7 @@ def take(
     return get(a, (slice(None),) * axis + (indices,), options)
 
 
-def _along(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
+def _along(name: str, arr: ArrayLike, indices: ArrayLike, axis: int | None) -> tuple[Any, Any, int]:
     """Operands of take_along_axis and put_along_axis, of equal rank."""
     x, i = to_array(arr), index_array(name, indices)
     if axis is None:
@@ -246,11 +249,11 @@ def _mesh(shape: tuple, indices: Any, axis: int) -> tuple:
 
 
 def take_along_axis(
-    arr: Any,
-    indices: Any,
+    arr: ArrayLike,
+    indices: ArrayLike,
     axis: int | None = -1,
     mode: Any = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike = None,
     *,
     wrap_negative_indices: builtins.bool | None = None,
 ) -> Any:
@@ -315,9 +318,9 @@ def take_along_axis(
 
 
 def put_along_axis(
-    arr: Any,
-    indices: Any,
-    values: Any,
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
     axis: int | None,
     inplace: builtins.bool = True,
     *,
@@ -347,7 +350,14 @@ def _refuse_inplace(name: str, inplace: builtins.bool) -> None:
         )
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: builtins.bool = True) -> Any:
+def put(
+    a: ArrayLike,
+    ind: Any,
+    v: ArrayLike,
+    mode: str | None = None,
+    *,
+    inplace: builtins.bool = True,
+) -> Any:
     """a with values set at indices of the flat array, repeated if too few. Source: numpy.put.
 
     >>> import weft.numpy as wnp
@@ -401,12 +411,12 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> A
 
 
 def compress(
-    condition: Any,
-    a: Any,
+    condition: ArrayLike,
+    a: ArrayLike,
     axis: int | None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
+    fill_value: ArrayLike = 0,
     out: Any = None,
 ) -> Any:
     """The slices of an axis for which the condition holds; size makes it traceable.
@@ -431,7 +441,9 @@ def compress(
     return take(x, index, axis, mode="fill", fill_value=fill_value)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Any:
     """The elements of the flat array for which the condition holds.
 
     >>> import weft.numpy as wnp
@@ -441,7 +453,7 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     return compress(ravel(condition), arr, size=size, fill_value=fill_value)
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of two axes, as a last dimension. Source: numpy.diagonal.
 
     >>> import weft.numpy as wnp
@@ -463,7 +475,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def fill_diagonal(
-    a: Any, val: Any, wrap: builtins.bool = False, *, inplace: builtins.bool = True
+    a: ArrayLike, val: Any, wrap: builtins.bool = False, *, inplace: builtins.bool = True
 ) -> Any:
     """a with its main diagonal set to val, repeated if too short; needs inplace=False.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from weft.numpy.sorting import argsort, lexsort, searchsorted, sort
 from weft.ops import joining
 from weft.ops.promote import promote
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 
 class _UniqueAll(NamedTuple):
     values: Any
@@ -60,7 +63,7 @@ def unique(
     *,
     equal_nan: builtins.bool = True,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike = None,
     sorted: builtins.bool = True,
 ) -> Any:
     """The distinct elements, sorted, or the distinct slices along an axis.
@@ -173,7 +176,7 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
     return values, where(present, first, first[0]), inverse, counts
 
 
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
     """Distinct values, first indices, inverse and counts (array API standard).
 
     >>> import weft.numpy as wnp
@@ -185,7 +188,7 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
     )
 
 
-def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
     """Distinct values and their counts (array API standard).
 
     >>> import weft.numpy as wnp
@@ -198,7 +201,9 @@ def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None)
     )
 
 
-def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike = None
+) -> Any:
     """Distinct values and the positions that rebuild x (array API standard).
 
     >>> import weft.numpy as wnp
@@ -210,7 +215,7 @@ def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
     )
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
     """Distinct values (array API standard).
 
     >>> import weft.numpy as wnp
@@ -220,12 +225,14 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
-def _flat(name: str, *xs: Any) -> list:
+def _flat(name: str, *xs: ArrayLike) -> list:
     check_array(name, *xs)
     return [ops.reshape(to_array(x), (typeof(x).size,)) for x in promote(*xs)]
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = None
+) -> Any:
     """The sorted distinct elements of both.
 
     >>> import weft.numpy as wnp
@@ -296,12 +303,12 @@ def _filtered(values: Any, keep: Any, size: int | None, fill_value: Any) -> Any:
 
 
 def setdiff1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: builtins.bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike = None,
 ) -> Any:
     """The distinct elements of the first that are not in the second.
 
@@ -333,12 +340,12 @@ def _distinct_sorted(a: Any) -> tuple[Any, Any]:
 
 
 def setxor1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: builtins.bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike = None,
 ) -> Any:
     """The sorted distinct elements that are in exactly one of both.
 
@@ -359,13 +366,13 @@ def setxor1d(
 
 
 def intersect1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: builtins.bool = False,
     return_indices: builtins.bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike = None,
 ) -> Any:
     """The sorted distinct elements of both; with return_indices, also where they first stand.
 

@@ -6,7 +6,7 @@ import builtins
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,11 @@ from weft.ops.dynamic_slicing import dynamic_slice_in_dim
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
-def iterable(y: Any) -> builtins.bool:
+
+def iterable(y: ArrayLike) -> builtins.bool:
     """Whether iter(y) works.
 
     >>> import weft.numpy as wnp
@@ -33,7 +36,7 @@ def iterable(y: Any) -> builtins.bool:
     return np.iterable(y)
 
 
-def ndim(a: Any) -> int:
+def ndim(a: ArrayLike) -> int:
     """The number of dimensions.
 
     >>> import weft.numpy as wnp
@@ -43,7 +46,7 @@ def ndim(a: Any) -> int:
     return len(shape(a))
 
 
-def shape(a: Any) -> tuple[int, ...]:
+def shape(a: ArrayLike) -> tuple[int, ...]:
     """The shape, a tuple of int.
 
     >>> import weft.numpy as wnp
@@ -55,7 +58,7 @@ def shape(a: Any) -> tuple[int, ...]:
     return aval_of("shape", a).shape
 
 
-def size(a: Any, axis: Any = None) -> int:
+def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     """The number of elements, in all or along axes.
 
     >>> import weft.numpy as wnp
@@ -104,7 +107,7 @@ def reshape(
     return to_array(out) if out is a else out
 
 
-def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The elements as a vector.
 
     >>> import weft.numpy as wnp
@@ -119,7 +122,7 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     return reshape(a, (aval_of("ravel", a).size,), order, out_sharding=out_sharding)
 
 
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: ArrayLike, axes: Any = None) -> Any:
     """The dimensions reversed, or in the order given. Source: numpy.transpose.
 
     >>> import weft
@@ -141,7 +144,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return ops.transpose_p.bind(a, permutation=order)
 
 
-def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Any:
     """The dimensions in the order given (array API standard).
 
     >>> import weft.numpy as wnp
@@ -151,7 +154,7 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     return transpose(a, axes)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Any:
     """The last two dimensions exchanged.
 
     >>> import weft.numpy as wnp
@@ -168,7 +171,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return ops.transpose_p.bind(x, permutation=(*range(n - 2), n - 1, n - 2))
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
     """Two dimensions exchanged.
 
     >>> import weft.numpy as wnp
@@ -182,7 +185,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return to_array(a) if i == j else ops.transpose_p.bind(a, permutation=tuple(order))
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Any:
     """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis.
 
     >>> import weft.numpy as wnp
@@ -210,7 +213,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return ops.transpose_p.bind(a, permutation=tuple(order))
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
     """A dimension moved before position `start`. Source: numpy.rollaxis.
 
     >>> import weft.numpy as wnp
@@ -228,7 +231,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
 
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int] | None) -> Any:
     """Dimensions of size 1 added at these positions of the result.
 
     >>> import weft
@@ -245,7 +248,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     )
 
 
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
     """Dimensions of size 1 dropped: those named, or all. Source: numpy.squeeze.
 
     >>> import weft.numpy as wnp
@@ -270,7 +273,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return ops.broadcast_shapes(*(check_shape(s, "shapes") for s in shapes))
 
 
-def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
+def broadcast_to(array: ArrayLike, shape: int | Sequence[int], *, out_sharding: Any = None) -> Any:
     """The array repeated along dimensions to fill a shape. Source: numpy.broadcast_to.
 
     >>> import weft
@@ -351,7 +354,7 @@ def atleast_3d(*arys: Any) -> Any:
     return _at_least(3, arys)
 
 
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
     """The order of elements reversed along axes, or along all.
 
     >>> import weft.numpy as wnp
@@ -363,7 +366,7 @@ def flip(m: Any, axis: Any = None) -> Any:
     return joining.rev(to_array(m), axes_of(axis, aval.ndim))
 
 
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Any:
     """Rows in reverse order.
 
     >>> import weft.numpy as wnp
@@ -374,7 +377,7 @@ def flipud(m: Any) -> Any:
     return flip(m, 0)
 
 
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Any:
     """Columns in reverse order.
 
     >>> import weft.numpy as wnp
@@ -385,7 +388,7 @@ def fliplr(m: Any) -> Any:
     return flip(m, 1)
 
 
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """Rotated by k quarter turns in the plane of two axes. Source: numpy.rot90.
 
     >>> import weft.numpy as wnp
@@ -403,7 +406,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return flip(swapaxes(m, i, j), i) if k == 1 else swapaxes(flip(m, i), i, j)
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     """Elements moved along axes, those past the end coming back at the start.
 
     shift: an int, a traced integer, or one for each axis. Source: numpy.roll.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,8 +35,11 @@ from weft.ops.control.scan import scan
 from weft.ops.promote import promote
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
 
-def _axis(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
+
+def _axis(name: str, a: ArrayLike, axis: int | None) -> tuple[Any, int]:
     aval = aval_of(name, a)
     x = to_array(a)
     if axis is None:
@@ -44,7 +47,7 @@ def _axis(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
     return x, canonical_axis(axis, aval.ndim)
 
 
-def _check_kind(name: str, kind: Any, order: Any, stable: Any) -> bool:
+def _check_kind(name: str, kind: Any, order: Any, stable: bool) -> bool:
     """Whether the sort must be stable; `kind` is NumPy's older way to say it."""
     if order is not None:
         raise ValueError(f"weft.numpy.{name}: order= is for structured dtypes, which do not exist")
@@ -79,14 +82,14 @@ def sort(
 
 
 def argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: Any = None,
     order: Any = None,
     stable: builtins.bool = True,
     descending: builtins.bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """The indices that sort along an axis; equal elements keep their order if stable.
 
@@ -141,7 +144,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return sorts.sort((*keys[::-1], _positions(shape, axis)), axis, True, len(keys))[-1]
 
 
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: ArrayLike) -> Any:
     """Sorted along the last axis, as complex numbers.
 
     >>> import weft.numpy as wnp
@@ -163,7 +166,7 @@ def _kth(kth: Any, n: int, name: str) -> int:
     return kth + n if kth < 0 else kth
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Any:
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
     """The array with its kth smallest element in place, smaller ones before, others after it.
 
     >>> import weft.numpy as wnp
@@ -175,7 +178,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
     return sorts.sort(x, axis, False)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
     """The indices by which `partition` orders the array.
 
     >>> import weft.numpy as wnp
@@ -189,7 +192,7 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
 
 
 def top_k(
-    a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: builtins.bool = True
+    a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: builtins.bool = True
 ) -> tuple[Any, Any]:
     """The k largest elements along an axis, best first, and their indices.
 
@@ -259,7 +262,7 @@ def searchsorted(
     low = np.full(vval.shape, -1, index)
     a, v = stop_gradient(a), stop_gradient(v)
 
-    def halve(low: Any, size: Any) -> tuple:
+    def halve(low: ArrayLike, size: ArrayLike) -> tuple:
         at = u.add(low, size)
         inside = u.less(at, n)
         value = take(a, at, mode="clip")

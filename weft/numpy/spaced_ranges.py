@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,14 +29,17 @@ from weft.ops.promote import broadcast_args, promote_inexact
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: builtins.bool = True,
     retstep: builtins.bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
     device: Any = None,
@@ -72,7 +75,7 @@ def linspace(
     return (out, step) if retstep else out
 
 
-def _count(num: Any, name: str) -> int:
+def _count(num: float | int, name: str) -> int:
     num = static_int(num, f"{name}: num")
     if num < 0:
         raise ValueError(f"weft.numpy.{name}: num must not be negative, got {num}")
@@ -98,12 +101,12 @@ def _traced_linspace(start: Any, stop: Any, num: int, endpoint: Any, dtype: Any)
 
 
 def logspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: builtins.bool = True,
     base: Any = 10.0,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any:
     """base to the power of evenly spaced exponents. Source: numpy.logspace.
@@ -118,11 +121,11 @@ def logspace(
 
 
 def geomspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: builtins.bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any:
     """Values from start to stop with a constant ratio. Source: numpy.geomspace.

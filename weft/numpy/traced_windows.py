@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
 from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
+
+if TYPE_CHECKING:
+    from weft.refs.indexing import Slice
+    from weft.typing import ArrayLike
 
 
 class WindowInIndex(Exception):
@@ -22,7 +26,7 @@ def take(x: Any, index: Any, getitem: Callable[[Any, Any], Any]) -> Any:
     return getitem(dynamic_slice(x, starts, sizes), rest)
 
 
-def update(x: Any, index: Any, change: Callable[[Any, Any], Any], clamps: bool) -> Any:
+def update(x: ArrayLike, index: Any, change: Callable[[Any, Any], Any], clamps: bool) -> Any:
     """A copy of x in which the windows are change(part, rest of the index).
 
     clamps: whether windows that reach out of bounds are moved into them; else nothing changes.
@@ -39,7 +43,7 @@ def update(x: Any, index: Any, change: Callable[[Any, Any], Any], clamps: bool) 
     return where(inside, out, x)
 
 
-def _split(x: Any, index: Any) -> tuple[list, list[int], tuple, Any]:
+def _split(x: Any, index: tuple | Slice) -> tuple[list, list[int], tuple, Any]:
     """(starts, sizes, index, inside): the hull of all windows, and what is left of the index.
 
     inside: whether all windows are in bounds; a bool where the starts are known.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from weft.driver.staging import eval_shape
 from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, to_array
 from weft.numpy.refusals import refuse
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    pass
 
 
 class ufunc(functools.partial):
@@ -185,7 +188,12 @@ class ufunc(functools.partial):
 
     @api_boundary
     def reduceat(
-        self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
+        self,
+        a: Any,
+        indices: Any,
+        axis: int = 0,
+        dtype: Any = None,
+        out: Any = None,
     ) -> Any:
         """Folds slices indices[i]:indices[i+1] of an axis; indices are known on the host."""
         from weft.numpy.joining import stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,13 +35,16 @@ from weft.ops.promote import adapt, broadcast_args, promote_inexact, promote_num
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 _bool = dtypes.bool_
 
 
 # Operands -------------------------------------------------------------------------------------
 
 
-def both(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+def both(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     """Both operands in their common dtype, broadcast."""
     try:
         return promote_numpy(name, x, y)
@@ -63,19 +66,19 @@ def both_inexact(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     return broadcast_args(*promote_inexact(x, y))
 
 
-def same_rank(x: Any, y: Any) -> tuple[Any, Any]:
+def same_rank(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     """Operands of formulas with selects, which take no scalars among arrays."""
     shape = typeof(x).shape or typeof(y).shape
     return _broadcast_to(x, shape), _broadcast_to(y, shape)
 
 
-def formula_operands(x: Any, y: Any) -> tuple[Any, Any]:
+def formula_operands(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     """As `same_rank`, of formulas that have weakly typed results for scalars only."""
     x, y = same_rank(x, y)
     return (strong(x), strong(y)) if typeof(x).shape else (x, y)
 
 
-def dtype_of(x: Any) -> Any:
+def dtype_of(x: ArrayLike) -> Any:
     return typeof(x).dtype
 
 
@@ -83,13 +86,13 @@ def is_complex(x: Any) -> builtins.bool:
     return typeof(x).dtype in dtypes.COMPLEX
 
 
-def const_like(x: Any, value: Any) -> Any:
+def const_like(x: ArrayLike, value: Any) -> Any:
     """A scalar of x's dtype, weak if x is."""
     aval = typeof(x)
     return adapt(value, aval) if aval.weak_type else aval.dtype.type(value)
 
 
-def filled_like(x: Any, value: Any) -> Any:
+def filled_like(x: ArrayLike, value: Any) -> Any:
     """An array of x's shape and dtype filled with a number."""
     aval = typeof(x)
     filled = fill(aval.shape, value, aval.dtype)
@@ -118,7 +121,7 @@ def _float_unary(name: str, prim: Primitive, doc: str) -> Callable:
 
     compiled: Any = None
 
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Any:
         nonlocal compiled
         if x.__class__ is not ArrayImpl or state.trace is not EVAL:
             return traced(x)
@@ -198,7 +201,7 @@ invert = bitwise_invert = bitwise_not
 negative = ufunc(_any_unary("negative", ew.neg_p, "-x."), 1, 1)
 
 
-def absolute(x: Any, /) -> Any:
+def absolute(x: ArrayLike, /) -> Any:
     """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
     dtype = aval_of("absolute", x).dtype
     return to_array(x) if dtype == _bool or dtype in dtypes.UNSIGNED else ew.abs_p.bind(x)
@@ -207,27 +210,27 @@ def absolute(x: Any, /) -> Any:
 abs = absolute
 
 
-def fabs(x: Any, /) -> Any:
+def fabs(x: ArrayLike, /) -> Any:
     """The absolute value as a float. Source: numpy.fabs."""
     x = inexact(x)
     refuse_complex("fabs", x)
     return ew.abs_p.bind(x)
 
 
-def positive(x: Any, /) -> Any:
+def positive(x: ArrayLike, /) -> Any:
     """+x, a copy. Source: numpy.positive."""
     check_array("positive", x)
     return to_array(x)
 
 
-def square(x: Any, /) -> Any:
+def square(x: ArrayLike, /) -> Any:
     """x * x. Source: numpy.square."""
     if aval_of("square", x).dtype == _bool:
         x = convert(x, dtypes.canonicalize_dtype(np.int32))
     return ew.integer_pow_p.bind(x, y=2)
 
 
-def reciprocal(x: Any, /) -> Any:
+def reciprocal(x: ArrayLike, /) -> Any:
     """1 / x, as a float. Source: numpy.reciprocal."""
     return ew.integer_pow_p.bind(inexact(x), y=-1)
 
@@ -246,7 +249,7 @@ def imag(val: Any, /) -> Any:
     return convert(zeros, aval.dtype, True) if aval.weak_type else zeros
 
 
-def conjugate(x: Any, /) -> Any:
+def conjugate(x: ArrayLike, /) -> Any:
     """The complex conjugate. Source: numpy.conjugate."""
     return ew.conj_p.bind(x) if aval_of("conj", x).dtype in dtypes.COMPLEX else to_array(x)
 
@@ -266,12 +269,12 @@ def angle(z: Any, deg: builtins.bool = False) -> Any:
     return degrees(out) if deg else out
 
 
-def degrees(x: Any, /) -> Any:
+def degrees(x: ArrayLike, /) -> Any:
     """Radians as degrees. Source: numpy.degrees."""
     return multiply(inexact(x), 180 / math.pi)
 
 
-def radians(x: Any, /) -> Any:
+def radians(x: ArrayLike, /) -> Any:
     """Degrees as radians. Source: numpy.radians."""
     return multiply(inexact(x), math.pi / 180)
 
@@ -279,7 +282,7 @@ def radians(x: Any, /) -> Any:
 rad2deg, deg2rad = degrees, radians
 
 
-def bitwise_count(x: Any, /) -> Any:
+def bitwise_count(x: ArrayLike, /) -> Any:
     """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count."""
     if aval_of("bitwise_count", x).dtype == _bool:
         return convert(x, dtypes.uint8)
@@ -294,7 +297,7 @@ def _lazy(name: str) -> Callable | None:
     if not name:
         return None
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: ArrayLike, **kwargs: Any) -> Any:
         import weft.numpy
 
         return getattr(weft.numpy, name)(*args, **kwargs)
@@ -307,7 +310,7 @@ def _ufunc(
     *,
     reduce: str = "",
     accumulate: str = "",
-    identity: Any = None,
+    identity: bool | float | int | None = None,
     associative: builtins.bool = False,
 ) -> ufunc:
     """Of two operands; the names of what it reduces and accumulates by, where that is faster."""
@@ -320,14 +323,14 @@ def _ufunc(
 def _binary(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
     bind = prim.bind
 
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: ArrayLike, x2: Any, /) -> Any:
         return bind(*both(name, x1, x2))
 
     return _ufunc(named(function, name, doc), **methods)
 
 
 def _float_binary(name: str, prim: Primitive, doc: str) -> Callable:
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         return prim.bind(*both_inexact(name, x1, x2))
 
     return named(function, name, doc)
@@ -348,7 +351,7 @@ nextafter = _float_binary("nextafter", ew.nextafter_p, "The next float after x1 
 def _ordered_complex(strict: Primitive, loose: Primitive) -> Callable:
     """Comparison of complex numbers by the real part, then the imaginary part."""
 
-    def compare(x: Any, y: Any) -> Any:
+    def compare(x: ArrayLike, y: ArrayLike) -> Any:
         x, y = same_rank(x, y)
         rx, ry = ew.real_p.bind(x), ew.real_p.bind(y)
         ix, iy = ew.imag_p.bind(x), ew.imag_p.bind(y)
@@ -363,7 +366,7 @@ def _comparison(name: str, prim: Primitive, strict: Primitive | None, doc: str) 
     bind = prim.bind
     by_parts = None if strict is None else _ordered_complex(strict, prim)
 
-    def function(x: Any, y: Any, /) -> Any:
+    def function(x: ArrayLike, y: ArrayLike, /) -> Any:
         x, y = both(name, x, y)
         if by_parts is not None and typeof(x).dtype in dtypes.COMPLEX:
             return by_parts(x, y)
@@ -380,7 +383,7 @@ greater = _comparison("greater", ew.gt_p, ew.gt_p, "x > y.")
 greater_equal = _comparison("greater_equal", ew.ge_p, ew.gt_p, "x >= y.")
 
 
-def _between(x: Any, y: Any) -> Any:
+def _between(x: ArrayLike, y: ArrayLike) -> Any:
     """The mean of equal complex numbers, so that both have half of the derivative."""
     half = const_like(ew.real_p.bind(x), 0.5)
     parts = []
@@ -393,7 +396,7 @@ def _between(x: Any, y: Any) -> Any:
 def _extremum(name: str, prim: Primitive, wins: Callable, reduce: str, doc: str) -> ufunc:
     bind = prim.bind
 
-    def function(x: Any, y: Any, /) -> Any:
+    def function(x: ArrayLike, y: ArrayLike, /) -> Any:
         x, y = both(name, x, y)
         if typeof(x).dtype in dtypes.COMPLEX:
             x, y = same_rank(x, y)
@@ -413,7 +416,7 @@ minimum = _extremum(
 
 
 def _extremum_beside_nan(name: str, wins: Callable, doc: str) -> Callable:
-    def function(x1: Any, x2: Any) -> Any:
+    def function(x1: ArrayLike, x2: ArrayLike) -> Any:
         x1, x2 = same_rank(*both(name, x1, x2))
         return ew.select(logical_or(wins(x1, x2), isnan(x2)), x1, x2)
 
@@ -451,7 +454,7 @@ def _shift_operands(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def left_shift(x: Any, y: Any, /) -> Any:
+def left_shift(x: ArrayLike, y: ArrayLike, /) -> Any:
     """x shifted left by y bits. Source: numpy.left_shift."""
     return ew.shift_left_p.bind(*_shift_operands("left_shift", x, y))
 
@@ -459,7 +462,7 @@ def left_shift(x: Any, y: Any, /) -> Any:
 bitwise_left_shift = left_shift
 
 
-def right_shift(x1: Any, x2: Any, /) -> Any:
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 shifted right by x2 bits; the sign of signed integers stays. Source: numpy.right_shift."""
     x1, x2 = _shift_operands("right_shift", x1, x2)
     unsigned = typeof(x1).dtype in dtypes.UNSIGNED
@@ -470,7 +473,7 @@ def right_shift(x1: Any, x2: Any, /) -> Any:
 bitwise_right_shift = right_shift
 
 
-def as_bool(name: str, x: Any) -> Any:
+def as_bool(name: str, x: ArrayLike) -> Any:
     aval = aval_of(name, x)
     return x if aval.dtype is _bool or aval.dtype == _bool else ew.ne_p.bind(x, aval.dtype.type(0))
 
@@ -491,7 +494,7 @@ logical_or = _logical(
 logical_xor = _logical("logical_xor", ew.xor_p, "Whether exactly one is nonzero.", identity=False)
 
 
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: ArrayLike, /) -> Any:
     """Whether x is zero. Source: numpy.logical_not."""
     aval = aval_of("logical_not", x)
     if aval.dtype == _bool:
@@ -502,7 +505,7 @@ def logical_not(x: Any, /) -> Any:
 def _log_sum(
     name: str, prim: Primitive, exp_: Callable, log_: Callable, turn: float, doc: str
 ) -> ufunc:
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         x1, x2 = both_inexact(name, x1, x2)
         if typeof(x1).dtype in dtypes.COMPLEX:
             x1, x2 = same_rank(x1, x2)
@@ -524,7 +527,7 @@ logaddexp2 = _log_sum(
 # Tests ----------------------------------------------------------------------------------------
 
 
-def isnan(x: Any, /) -> Any:
+def isnan(x: ArrayLike, /) -> Any:
     """Whether x is NaN. Source: numpy.isnan."""
     aval = aval_of("isnan", x)
     if aval.dtype not in INEXACT:
@@ -532,7 +535,7 @@ def isnan(x: Any, /) -> Any:
     return ew.ne_p.bind(x, x)
 
 
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: ArrayLike, /) -> Any:
     """Whether x is neither infinite nor NaN. Source: numpy.isfinite."""
     aval = aval_of("isfinite", x)
     if aval.dtype in dtypes.COMPLEX:
@@ -542,7 +545,7 @@ def isfinite(x: Any, /) -> Any:
     return ew.is_finite_p.bind(x)
 
 
-def isinf(x: Any, /) -> Any:
+def isinf(x: ArrayLike, /) -> Any:
     """Whether x is infinite. Source: numpy.isinf."""
     aval = aval_of("isinf", x)
     if aval.dtype in dtypes.COMPLEX:
@@ -561,29 +564,29 @@ def _is_signed_inf(name: str, x: Any, out: Any, value: float) -> Any:
     return ew.eq_p.bind(x, aval.dtype.type(value))
 
 
-def isposinf(x: Any, /, out: Any = None) -> Any:
+def isposinf(x: ArrayLike, /, out: Any = None) -> Any:
     """Whether x is positive infinity. Source: numpy.isposinf."""
     return _is_signed_inf("isposinf", x, out, np.inf)
 
 
-def isneginf(x: Any, /, out: Any = None) -> Any:
+def isneginf(x: ArrayLike, /, out: Any = None) -> Any:
     """Whether x is negative infinity. Source: numpy.isneginf."""
     return _is_signed_inf("isneginf", x, out, -np.inf)
 
 
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Any:
     """Whether the imaginary part is nonzero. Source: numpy.iscomplex."""
     part = imag(x)
     return not_equal(part, const_like(part, 0))
 
 
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Any:
     """Whether the imaginary part is zero. Source: numpy.isreal."""
     part = imag(x)
     return equal(part, const_like(part, 0))
 
 
-def signbit(x: Any, /) -> Any:
+def signbit(x: ArrayLike, /) -> Any:
     """Whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
     aval = aval_of("signbit", x)
     if aval.dtype in dtypes.FLOATS:

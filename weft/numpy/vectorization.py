@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.api.vmap_api import vmap
 from weft.autodiff import shape as ops
@@ -17,6 +17,9 @@ from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, cast, to_array
 from weft.numpy.creation import asarray, zeros
 from weft.ops.promote import broadcast_to as _broadcast_to
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 Core = tuple[str, ...]
 
@@ -89,7 +92,7 @@ def _operand(x: Any) -> Any:
     return to_array(x)
 
 
-def _map(call: Callable, operands: list, cores: Any, signature: str | None) -> Any:
+def _map(call: Callable, operands: list, cores: tuple | None, signature: str | None) -> Any:
     if cores is not None:
         inputs, outputs = cores
         if len(inputs) != len(operands):
@@ -164,7 +167,7 @@ def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -
     return function
 
 
-def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(func1d: Callable, axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:
     """func1d applied to every vector along an axis. Source: numpy.apply_along_axis.
 
     >>> import weft
@@ -182,7 +185,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
     return function(arr)
 
 
-def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
+def apply_over_axes(func: Callable, a: ArrayLike, axes: int | Sequence[int] | None) -> Any:
     """func(a, axis) applied over one axis after the other; reduced dimensions stay with size 1.
 
     >>> import weft.numpy as wnp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from weft.numpy.common import constant, static_int, to_array
 from weft.numpy.formulas import i0
 from weft.numpy.ufuncs import multiply, true_divide
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 
 def _made(values: np.ndarray) -> Any:
     return constant(values.astype(dtypes.canonicalize_dtype(float)))
 
 
-def _size(M: Any, name: str) -> int:
+def _size(M: ArrayLike, name: str) -> int:
     return static_int(M, f"{name}: M")
 
 

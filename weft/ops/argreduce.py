@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.autodiff.jvp import jvp_flat
 from weft.autodiff.op_families import REAL, canonical_axes, canonical_axis, check_kind
@@ -31,11 +33,17 @@ from weft.ops.reduce import (
 )
 from weft.sharding.explicit import drop_type, reshard
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 # argmax, argmin --------------------------------------------------------------------------------
 
 
 def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) -> Primitive:
-    def abstract(x: ShapedArray, *, axes: Axes, index_dtype: Any) -> ShapedArray:
+    def abstract(x: ShapedArray, *, axes: Axes, index_dtype: np.dtype) -> ShapedArray:
         if not dtypes.is_bool(x.dtype):
             check_kind(name, x.dtype, REAL)
         if len(axes) != 1 or not 0 <= axes[0] < x.ndim:
@@ -50,12 +58,14 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
         shape = tuple(s for i, s in enumerate(x.shape) if i not in axes)
         return ShapedArray(shape, index_dtype)
 
-    def batch(axis: Any, args: Any, dims: Any, *, axes: Axes, index_dtype: Any) -> tuple:
+    def batch(
+        axis: AxisData, args: list, dims: list, *, axes: Axes, index_dtype: np.dtype
+    ) -> tuple:
         dim = dims[0]
         out = prim.bind(args[0], axes=(axes[0] + (axes[0] >= dim),), index_dtype=index_dtype)
         return out, dim - (axes[0] < dim)
 
-    def lower(ctx: Any, x: Any, *, axes: Axes, index_dtype: Any) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes, index_dtype: np.dtype) -> Any:
         aval = ctx.avals_in[0]
         dtype = aval.dtype
         iota = ctx.op(
@@ -75,7 +85,7 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
         scalars = [ctx.tensor((), dtype), ctx.tensor((), index_dtype)]
         bit = ctx.tensor((), dtypes.bool_)
 
-        def body(x: Any, i: Any, y: Any, j: Any) -> list:
+        def body(x: ir.Value, i: ir.Value, y: ir.Value, j: ir.Value) -> list:
             """(x, i) if x wins, or is NaN, or equals y at a lower index."""
             wins = ctx.compare(x, y, direction, dtype)
             if dtypes.is_float(dtype):
@@ -108,7 +118,7 @@ argmax_p = _arg_reduction("argmax", "GT", lowest)
 argmin_p = _arg_reduction("argmin", "LT", highest)
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Any:
     """The index of the greatest element along `axis`: the first, or that of the first NaN.
 
     >>> import weft
@@ -119,7 +129,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     return argmax_p.bind(operand, axes=(axis,), index_dtype=dtypes.canonicalize_dtype(index_dtype))
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Any:
     """The index of the least element along `axis`: the first, or that of the first NaN.
 
     >>> import weft
@@ -162,11 +172,13 @@ def _folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list
     return fold(jaxpr, rows, 0)
 
 
-def _jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
+def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
     return jvp_flat(lambda *xs: _folded(xs, jaxpr, dimensions), primals, tangents)
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
+def _batch(
+    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, dimensions: Axes
+) -> tuple:
     operand_dims, init_dims = _split(dims)
     if any(d is not None for d in init_dims):
         return batch_flat(lambda *xs: _folded(xs, jaxpr, dimensions), axis, args, dims)

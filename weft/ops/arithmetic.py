@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import (
     ANY,
@@ -28,10 +28,16 @@ from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
 from weft.ops.dtype_casts import complex_dtype, convert, real_dtype
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 # Short forms used in derivative rules ----------------------------------------------------------
 
 
-def _times(x: Any, c: Any) -> Any:
+def _times(x: ArrayLike, c: Any) -> Any:
     return mul_p.bind(x, scalar(c, x))
 
 
@@ -51,11 +57,11 @@ def _mul(x: Any, y: Any) -> Any:
     return mul_p.bind(x, y)
 
 
-def _div(x: Any, y: Any) -> Any:
+def _div(x: ArrayLike, y: ArrayLike) -> Any:
     return div_p.bind(x, y)
 
 
-def _like(c: Any, x: Any) -> Any:
+def _like(c: Any, x: ArrayLike) -> Any:
     return broadcast_in_dim(c, typeof(x).shape, ())
 
 
@@ -70,7 +76,7 @@ neg_p = elementwise(
 )
 
 
-def _add_lower(ctx: Any, x: Any, y: Any) -> Any:
+def _add_lower(ctx: RuleContext, x: ir.Value, y: ir.Value | None) -> Any:
     """The sum; that of booleans is their disjunction.
 
     XLA takes an add of booleans for one too, but folds it among constants to the exclusive or
@@ -120,7 +126,7 @@ def _quotient_lower(hlo: str) -> Callable:
     divides by zero: that ends the process (jaxlib 0.10.2). A barrier hides a known divisor from it.
     """
 
-    def lower(ctx: Any, x: Any, y: Any) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value | None, y: ir.Value | None) -> Any:
         x, y = ctx.spread([x, y])
         if dtypes.is_integer(ctx.avals_out[0].dtype) and _is_known(x) and _is_known(y):
             (y,) = ctx.op("stablehlo.optimization_barrier", [y], [y.type])
@@ -129,7 +135,7 @@ def _quotient_lower(hlo: str) -> Callable:
     return lower
 
 
-def _is_known(value: Any) -> bool:
+def _is_known(value: ir.Value) -> bool:
     """Whether the value is computed of constants alone."""
     waiting, seen = [value], set()
     while waiting:
@@ -212,7 +218,7 @@ complex_p = elementwise(
 complex_p.abstract = _complex_abstract
 
 
-def _zeros(x: Any) -> Any:
+def _zeros(x: ArrayLike) -> Any:
     return _like(scalar(0, x), x)
 
 
@@ -250,7 +256,7 @@ def _select_transpose(ct: Any, which: Any, *cases: Any) -> list:
     return [None, *cts]
 
 
-def _select_batch(axis: Any, args: Any, dims: Any) -> tuple:
+def _select_batch(axis: AxisData, args: list, dims: list) -> tuple:
     if dims[0] is None and typeof(args[0]).ndim == 0:
         return select_n_p.bind(args[0], *in_front(axis, args[1:], dims[1:])), 0
     which, *cases = in_front(axis, args, dims)
@@ -260,7 +266,7 @@ def _select_batch(axis: Any, args: Any, dims: Any) -> tuple:
     return select_n_p.bind(which, *cases), 0
 
 
-def _select_lower(ctx: Any, which: Any, *cases: Any) -> Any:
+def _select_lower(ctx: RuleContext, which: ir.Value, *cases: ir.Value) -> Any:
     aval = ctx.avals_in[0]
     if dtypes.is_bool(aval.dtype):
         if len(cases) == 1:
@@ -305,7 +311,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     return select_n_p.bind(which, *cases)
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Any:
     """on_true where pred holds, else on_false; equal shapes and dtypes.
 
     >>> import weft
@@ -319,7 +325,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def _comparison(name: str, direction: str, accepts: str, compare_type: str | None = None) -> Any:
-    def lower(ctx: Any, x: Any, y: Any) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
         x, y = ctx.spread((x, y))
         return ctx.compare(x, y, direction, ctx.avals_in[0].dtype, compare_type)
 
@@ -365,7 +371,7 @@ def _share(mine: str) -> Any:
 
 
 def _lower_extremum(hlo: str) -> Any:
-    def lower(ctx: Any, x: Any, y: Any) -> Any:
+    def lower(ctx: Any, x: ir.Value, y: ir.Value) -> Any:
         return ctx.combine(hlo, *ctx.spread((x, y)), ctx.avals_in[0].dtype)
 
     return lower
@@ -409,7 +415,7 @@ ceil_p = elementwise("ceil", "stablehlo.ceil", accepts=FLOAT)
 is_finite_p = elementwise("is_finite", "stablehlo.is_finite", accepts=FLOAT, result=dtypes.bool_)
 
 
-def _sign_lower(ctx: Any, x: Any) -> Any:
+def _sign_lower(ctx: RuleContext, x: ir.Value) -> Any:
     aval = ctx.avals_in[0]
     if dtypes.is_unsigned(aval.dtype):
         zero, one = ctx.splat(0, aval.shape, aval.dtype), ctx.splat(1, aval.shape, aval.dtype)
@@ -433,7 +439,7 @@ def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
 sign_p = elementwise("sign", _sign_lower, accepts=NUMBER, jvps=[_sign_jvp])
 
 
-def _abs_lower(ctx: Any, x: Any) -> Any:
+def _abs_lower(ctx: RuleContext, x: ir.Value) -> Any:
     if dtypes.is_unsigned(ctx.avals_in[0].dtype):
         return x
     return ctx.op("stablehlo.abs", [x], ctx.out_types())[0]
@@ -465,7 +471,7 @@ conj_p = elementwise(
 )
 
 
-def _conj_lower(ctx: Any, x: Any) -> Any:
+def _conj_lower(ctx: RuleContext, x: ir.Value) -> Any:
     part = ctx.tensor(ctx.avals_in[0].shape, real_dtype(ctx.avals_in[0].dtype))
     re = ctx.op("stablehlo.real", [x], [part])[0]
     im = ctx.op("stablehlo.imag", [x], [part])[0]
@@ -488,7 +494,7 @@ reduce_precision_p = elementwise(
 )
 
 
-def conj(x: Any) -> Any:
+def conj(x: ArrayLike) -> Any:
     """The complex conjugate; float32 and float64 numbers become complex.
 
     Raises TypeError for other dtypes. weft.numpy.conj gives real numbers as they are.

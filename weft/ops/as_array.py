@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, array_method, aval_of, typeof
 from weft.runtime.device_put import put_host
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
-def as_array(x: Any) -> Any:
+
+def as_array(x: ArrayLike) -> Any:
     """The value as an Array (eagerly) or unchanged where it is traced already.
 
     Python and NumPy scalars and NumPy arrays are put on the default device.

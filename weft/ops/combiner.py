@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from weft.core.tree import flatten
 from weft.ops.joining import concatenate
 from weft.ops.reduce import highest, lowest
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 def trace_combiner(
@@ -85,7 +88,7 @@ def monoid_of(jaxpr: ClosedJaxpr) -> str | None:
     return name if name in IDENTITIES else None
 
 
-def _all_ones(dtype: Any) -> Any:
+def _all_ones(dtype: np.dtype) -> Any:
     return dtype.type(True) if dtypes.is_bool(dtype) else ~dtype.type(0)
 
 
@@ -116,7 +119,7 @@ def combine_start(jaxpr: ClosedJaxpr, init: Any, result: Any) -> Any:
     ]
 
 
-def is_identity(value: Any, identity: Any) -> bool:
+def is_identity(value: ArrayLike, identity: Any) -> bool:
     """Whether a known value is the identity of a monoid."""
     if isinstance(value, Tracer):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import FLOAT, elementwise
 from weft.core import dtypes
@@ -44,11 +44,16 @@ from weft.ops.elementwise_api import (
     sub_p,
 )
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 
 def _composite(name: str, formula: Callable, jvps: list) -> Primitive:
     """An elementwise op lowered by a formula of other ops."""
 
-    def lower(ctx: Any, *operands: Any) -> Any:
+    def lower(ctx: RuleContext, *operands: ir.Value) -> Any:
         shape = ctx.avals_out[0].shape
         avals = [ShapedArray(shape, a.dtype) for a in ctx.avals_in]
         spread = ctx.spread(operands)
@@ -74,7 +79,7 @@ def _within_turn(phase: Any, turn: float) -> Any:
     return select(gt_p.bind(abs_p.bind(phase), scalar(turn, phase)), inside, phase)
 
 
-def complex_log_sum(x: Any, y: Any, exp: Callable, log: Callable, turn: float) -> Any:
+def complex_log_sum(x: ArrayLike, y: ArrayLike, exp: Callable, log: Callable, turn: float) -> Any:
     """log(exp(x) + exp(y)) of complex numbers without overflow; turn: the period of the phase.
 
     The result's phase lies between -turn / 2 and turn / 2.
@@ -133,7 +138,7 @@ log10_p = _composite(
 )
 
 
-def log2(x: Any, *, accuracy: Any = None) -> Any:
+def log2(x: ArrayLike, *, accuracy: Any = None) -> Any:
     """The logarithm to base 2 of a float or complex array.
 
     accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`, of the natural logarithm.
@@ -165,7 +170,7 @@ one_minus_square_p = elementwise(
 )
 
 
-def one_minus_square(x: Any) -> Any:
+def one_minus_square(x: ArrayLike) -> Any:
     """1 - x**2 as (1 + x) (1 - x): accurate near 1, as its derivative -2 x is near 0.
 
     >>> import weft

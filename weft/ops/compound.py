@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,14 @@ from weft.runtime.device_put import device_put
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
 from weft.sharding.named import type_sharding
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.core.jaxpr import ClosedJaxpr
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike, DTypeLike
+
 # split -----------------------------------------------------------------------------------------
 
 
@@ -51,12 +59,16 @@ def _split_abstract(x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> lis
     ]
 
 
-def _split_transpose(cts: Sequence[Any], x: Any, *, sizes: tuple[int, ...], axis: int) -> list:
+def _split_transpose(
+    cts: Sequence[Any], x: UndefinedPrimal, *, sizes: tuple[int, ...], axis: int
+) -> list:
     avals = _split_abstract(x.aval, sizes=sizes, axis=axis)
     return [concatenate(filled_cotangents([a.update(mat=x.aval.mat) for a in avals], cts), axis)]
 
 
-def _split_batch(data: Any, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int) -> tuple:
+def _split_batch(
+    data: AxisData, args: list, dims: list, *, sizes: tuple[int, ...], axis: int
+) -> tuple:
     dim = dims[0]
     outs = split_p.bind(args[0], sizes=sizes, axis=axis + (axis >= dim))
     return outs, [dim] * len(outs)
@@ -89,7 +101,7 @@ split_p = Primitive(
 )
 
 
-def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list:
     """Consecutive parts of the given sizes along a dimension.
 
     >>> import weft
@@ -116,7 +128,7 @@ def unstack(x: Any, axis: int = 0) -> list:
     return [squeeze(part, (axis,)) for part in split(x, (1,) * aval.shape[axis], axis)]
 
 
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Any:
     """The operand repeated reps[i] times along dimension i.
 
     >>> import weft
@@ -135,7 +147,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     return reshape(out, tuple(r * s for r, s in zip(reps, aval.shape, strict=True)))
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Any:
     """Dimensions [start, stop) made one.
 
     >>> import weft
@@ -152,7 +164,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))
 
 
-def broadcast_like(arr: Any, like_arr: Any) -> Any:
+def broadcast_like(arr: ArrayLike, like_arr: Any) -> Any:
     """arr broadcast by NumPy's rules to the shape, and placed as, like_arr."""
     return _place(broadcast_to(arr, typeof(like_arr).shape), _placement_of(like_arr))
 
@@ -188,7 +200,11 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
 
 
 def full_like(
-    x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
+    x: Any,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: int | Sequence[int] = None,
+    sharding: Any = None,
 ) -> Any:
     """`full` with x's shape, dtype and placement where none is given.
 
@@ -241,7 +257,7 @@ def _placement_of(x: Any) -> Any:
     )
 
 
-def vary_like(x: Any, aval: Any) -> Any:
+def vary_like(x: ArrayLike, aval: ShapedArray) -> Any:
     """The value cast to vary, inside shard_map, over the axes that a type varies over."""
     axes = aval.mat.varying
     if not axes:
@@ -251,7 +267,7 @@ def vary_like(x: Any, aval: Any) -> Any:
     return cast_to(x, Mat(axes))
 
 
-def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
+def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: Any = None) -> Any:
     """An array whose elements nobody should read; zeros."""
     return _place(full(shape, 0, dtype), out_sharding)
 
@@ -309,7 +325,7 @@ def _mulhi_halves(x: Any, y: Any) -> Any:
 mulhi_p = elementwise("mulhi", _mulhi_lower, accepts=INTEGER)
 
 
-def mulhi(x: Any, y: Any, /) -> Any:
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Any:
     """The high half of the bits of the product of two integers.
 
     >>> import weft, numpy as np
@@ -320,7 +336,7 @@ def mulhi(x: Any, y: Any, /) -> Any:
     return mulhi_p.bind(x, y)
 
 
-def stage(x: Any, /) -> Any:
+def stage(x: ArrayLike, /) -> Any:
     """The value in the current trace: traced where one is active, else an array."""
     return copy_p.bind(x)
 
@@ -370,22 +386,29 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
 # composite -------------------------------------------------------------------------------------
 
 
-def _composite_abstract(*avals: Any, jaxpr: Any, **_: Any) -> list:
+def _composite_abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **_: Any) -> list:
     return list(jaxpr.out_avals)
 
 
 def _composite_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Any, **_: Any
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: ClosedJaxpr, **_: Any
 ) -> tuple:
     return jvp_flat(lambda *xs: eval_closed(jaxpr, *xs), primals, tangents)
 
 
-def _composite_batch(axis: Any, args: Any, dims: Any, *, jaxpr: Any, **_: Any) -> tuple:
+def _composite_batch(
+    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **_: Any
+) -> tuple:
     return batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
 
 
 def _composite_lower(
-    ctx: Any, *args: Any, jaxpr: Any, name: str, version: int, attributes: tuple
+    ctx: RuleContext,
+    *args: ir.Value,
+    jaxpr: ClosedJaxpr,
+    name: str,
+    version: int,
+    attributes: tuple,
 ) -> list:
     if ctx.module.num_partitions > 1:
         # The name is for the backend of one device; the partitioner sees the decomposition.
@@ -402,7 +425,7 @@ def _composite_lower(
     return list(ctx.op("stablehlo.composite", list(args), ctx.out_types(), attrs))
 
 
-def _attribute_text(value: Any) -> str:
+def _attribute_text(value: float) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
@@ -468,7 +491,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     return called
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: float) -> Any:
     if isinstance(value, np.ndarray):
         return tuple(value.tolist())
     return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value

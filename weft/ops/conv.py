@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from weft.ops.dot import dot_general
 from weft.ops.joining import rev
 from weft.ops.precision import canonical_precision
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
+
 
 def _ints(name: str, values: Sequence[int] | None, count: int) -> Dims:
     if values is None:
@@ -38,8 +41,8 @@ def _ints(name: str, values: Sequence[int] | None, count: int) -> Dims:
 
 
 def conv_general_dilated(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None = None,
@@ -48,7 +51,7 @@ def conv_general_dilated(
     feature_group_count: int = 1,
     batch_group_count: int = 1,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """Convolution (without flipping the kernel) over any number of spatial dimensions.
@@ -121,12 +124,12 @@ def conv_general_dilated(
 
 
 def conv(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """Convolution of NCHW with OIHW, n spatial dimensions."""
     return conv_general_dilated(
@@ -140,14 +143,14 @@ def conv(
 
 
 def conv_with_general_padding(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None,
     rhs_dilation: Sequence[int] | None,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """Convolution of NCHW with OIHW, with padding and dilations."""
     return conv_general_dilated(
@@ -163,15 +166,15 @@ def conv_with_general_padding(
 
 
 def conv_transpose(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     transpose_kernel: bool = False,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
     """The shape of a strided convolution's gradient: lhs spread by `strides`, then convolved.
@@ -227,7 +230,7 @@ def conv_transpose(
 
 
 def conv_general_dilated_patches(
-    lhs: Any,
+    lhs: ArrayLike,
     filter_shape: Sequence[int],
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
@@ -235,7 +238,7 @@ def conv_general_dilated_patches(
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The windows a convolution would see, as features of the result.
 
@@ -268,8 +271,8 @@ def conv_general_dilated_patches(
 
 
 def conv_general_dilated_local(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     filter_shape: Sequence[int],

@@ -7,7 +7,7 @@ that float64 sums without rounding (windows of up to 2**21 products), and what o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,11 +25,14 @@ from weft.ops.elementwise_api import (
 )
 from weft.ops.elementwise_api import complex as make_complex
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 Convolve = Callable[[Any, Any], Any]
 _BITS = 16
 
 
-def of_complex(convolve: Convolve, x: Any, y: Any) -> Any:
+def of_complex(convolve: Convolve, x: Array, y: Array) -> Any:
     """The convolution of complex x and y by four of their parts."""
     (a, b), (c, d) = ((real(v), imag(v)) for v in (x, y))
     return make_complex(
@@ -38,7 +41,7 @@ def of_complex(convolve: Convolve, x: Any, y: Any) -> Any:
     )
 
 
-def of_integers(convolve: Convolve, x: Any, y: Any, dtype: Any) -> Any:
+def of_integers(convolve: Convolve, x: Array, y: Array, dtype: np.dtype) -> Any:
     """The convolution of integers x and y, in `dtype`, by some of float64."""
     xs, ys = (_digits(v, dtype) for v in (x, y))
     digits = dtype.itemsize * 8 // _BITS or 1
@@ -59,7 +62,7 @@ def _wide(n: int) -> Any:
     return convert(np.int32(n), dtypes.int64)
 
 
-def _digits(x: Any, dtype: Any) -> list:
+def _digits(x: Array, dtype: np.dtype) -> list:
     """The number in float64: whole where it is small, else its digits to the base 2**16."""
     if typeof(x).dtype.itemsize * 8 <= _BITS:
         return [convert(x, dtypes.float64)]

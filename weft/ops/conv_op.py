@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,12 @@ from weft.ops.dot import in_bytes
 from weft.ops.dtype_casts import convert
 from weft.ops.joining import rev
 from weft.ops.precision import precision_attrs, product_dtype, swapped
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 
 def _abstract(
@@ -78,20 +84,20 @@ def _abstract(
 # Moving a factor of one dimension to another, for groups and batches ---------------------------
 
 
-def _merge(x: Any, source: int, target: int) -> Any:
+def _merge(x: ArrayLike, source: int, target: int) -> Any:
     """Makes dimension `source` the slow factor of dimension `target` (numbered without it)."""
     x = moveaxis(x, source, target)
     shape = typeof(x).shape
     return reshape(x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2 :]))
 
 
-def _split(x: Any, dim: int, size: int) -> Any:
+def _split(x: Array, dim: int, size: int) -> Any:
     """Makes the slow factor of dimension `dim`, of that size, a dimension in front of it."""
     shape = typeof(x).shape
     return reshape(x, (*shape[:dim], size, shape[dim] // size, *shape[dim + 1 :]))
 
 
-def _move_factor(x: Any, source: int, target: int, size: int) -> Any:
+def _move_factor(x: Array, source: int, target: int, size: int) -> Any:
     """Moves the slow factor of dimension `source` to be the slow factor of `target`."""
     x = _split(x, source, size)  # the factor stands at `source`, the rest one further
     return _merge(x, source, target)
@@ -100,7 +106,7 @@ def _move_factor(x: Any, source: int, target: int, size: int) -> Any:
 # Cotangents: convolutions with the roles of batch, features and window exchanged ---------------
 
 
-def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, params: dict) -> Any:
+def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Array, params: dict) -> Any:
     ls, rs, os = params["dimension_numbers"]
     features, batches = params["feature_group_count"], params["batch_group_count"]
     strides, lhs_dilation = params["window_strides"], params["lhs_dilation"]
@@ -133,7 +139,7 @@ def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, params: dict) -> Any:
     return _move_factor(out, ls[1], ls[0], batches) if batches > 1 else out
 
 
-def _rhs_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, params: dict) -> Any:
+def _rhs_cotangent(ct: Any, lhs: Array, rhs: ShapedArray, params: dict) -> Any:
     ls, rs, os = params["dimension_numbers"]
     features, batches = params["feature_group_count"], params["batch_group_count"]
     strides, lhs_dilation = params["window_strides"], params["lhs_dilation"]
@@ -165,7 +171,7 @@ def _rhs_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, params: dict) -> Any:
     )
 
 
-def _transpose(ct: Any, x: Any, y: Any, **params: Any) -> list:
+def _transpose(ct: Array, x: Any, y: Any, **params: Any) -> list:
     from weft.ops.elementwise_api import convert
 
     if is_undefined(x):
@@ -173,7 +179,7 @@ def _transpose(ct: Any, x: Any, y: Any, **params: Any) -> list:
     return [None, convert(_rhs_cotangent(ct, x, y.aval, params), y.aval.dtype)]
 
 
-def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+def _batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
     (x, y), (xd, yd) = args, dims
     ls, rs, os = params["dimension_numbers"]
     features, batches = params["feature_group_count"], params["batch_group_count"]
@@ -220,8 +226,8 @@ def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -
 
 def _lower(
     ctx: Any,
-    x: Any,
-    y: Any,
+    x: ir.Value,
+    y: ir.Value,
     *,
     window_strides: Dims,
     padding: Pads,
@@ -307,7 +313,7 @@ def _spec_text(spec: Dims, letters: str) -> str:
 
 def _sharding(
     avals: Sequence[ShapedArray],
-    outs: Any,
+    outs: list,
     *,
     dimension_numbers: ConvDimensionNumbers,
     feature_group_count: int,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from weft.ops.joining import concatenate, pad, rev
 from weft.ops.reduce import highest, lowest
 from weft.ops.slicing import slice_in_dim
 from weft.ops.window import cumulative_window, emit_window
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
 
 
 def prefix(combine: Callable, x: Any, axis: int) -> Any:
@@ -76,11 +81,11 @@ def _cumulative(
     def transpose(ct: Any, x: Any, *, axis: int, reverse: bool) -> list:
         return [prim.bind(ct, axis=axis, reverse=not reverse)]
 
-    def batch(axis_data: Any, args: Any, dims: Any, *, axis: int, reverse: bool) -> tuple:
+    def batch(axis_data: AxisData, args: list, dims: list, *, axis: int, reverse: bool) -> tuple:
         dim = dims[0]
         return prim.bind(args[0], axis=axis + (axis >= dim), reverse=reverse), dim
 
-    def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, *, axis: int, reverse: bool) -> Any:
         """A window as long as the dimension; XLA (0.10.2) rewrites it to a blocked scan."""
         aval = ctx.avals_in[0]
         if aval.size == 0 or aval.shape[axis] == 1:
@@ -89,7 +94,7 @@ def _cumulative(
         init = ctx.splat(identity(aval.dtype), (), aval.dtype)
         window = cumulative_window(aval.shape[axis], axis, aval.ndim, reverse)
 
-        def body(a: Any, b: Any) -> list:
+        def body(a: ir.Value, b: ir.Value) -> list:
             return ctx.lower_fun(combine, a, b, avals=[scalar, scalar])
 
         (out,) = emit_window(ctx, [x], [init], body, window)

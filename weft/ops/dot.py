@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft.autodiff.op_families import bilinear_jvp, canonical_axes
 from weft.autodiff.shape import transpose_p
 from weft.core import dtypes
@@ -29,7 +31,11 @@ from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
     from weft.sharding.named import NamedSharding
+    from weft.typing import ArrayLike, DTypeLike
 
 Dims = tuple[int, ...]
 DotDimensionNumbers = tuple[
@@ -49,7 +55,7 @@ def _abstract(
     *,
     dimension_numbers: Numbers,
     precision: CanonicalPrecision,
-    preferred_element_type: Any,
+    preferred_element_type: np.dtype | None,
     out_sharding: Any,
 ) -> ShapedArray:
     (lc, rc), (lb, rb) = dimension_numbers
@@ -110,13 +116,13 @@ def _cotangent_plan(
 
 
 def _transpose(
-    ct: Any,
+    ct: ArrayLike,
     x: Any,
     y: Any,
     *,
     dimension_numbers: Numbers,
     precision: CanonicalPrecision,
-    preferred_element_type: Any,
+    preferred_element_type: np.dtype | None,
     out_sharding: Any,
 ) -> list:
     (lc, rc), (lb, rb) = dimension_numbers
@@ -153,7 +159,7 @@ def _shift(dims: Dims, dim: int) -> Dims:
 
 
 def _batch(
-    axis: Any,
+    axis: AxisData,
     args: Sequence[Any],
     dims: Sequence[Any],
     *,
@@ -182,13 +188,13 @@ def _batch(
 
 
 def _lower(
-    ctx: Any,
-    x: Any,
-    y: Any,
+    ctx: RuleContext,
+    x: ir.Value,
+    y: ir.Value,
     *,
     dimension_numbers: Numbers,
     precision: CanonicalPrecision,
-    preferred_element_type: Any,
+    preferred_element_type: np.dtype | None,
     out_sharding: Any,
 ) -> Any:
     (lc, rc), (lb, rb) = dimension_numbers
@@ -230,7 +236,7 @@ def _numbers_text(lc: Dims, rc: Dims, lb: Dims, rb: Dims) -> str:
     )
 
 
-def _converted(ctx: Any, x: Any, aval: ShapedArray, dtype: Any) -> Any:
+def _converted(ctx: RuleContext, x: ir.Value, aval: ShapedArray, dtype: np.dtype) -> Any:
     if aval.dtype == dtype:
         return x
     return ctx.op("stablehlo.convert", [x], [ctx.tensor(aval.shape, dtype)])[0]
@@ -239,7 +245,7 @@ def _converted(ctx: Any, x: Any, aval: ShapedArray, dtype: Any) -> Any:
 _TWO_BITS = frozenset(d for d in dtypes.int4_types if d.name.endswith("int2"))
 
 
-def in_bytes(ctx: Any, result: Any, *operands: Any) -> list:
+def in_bytes(ctx: RuleContext, result: np.dtype, *operands: ir.Value) -> list:
     """The operands of a product; those of two and four bits as bytes where the result is wider.
 
     XLA:CPU (jaxlib 0.10.2) compiles no product of such operands with a wider result, and no
@@ -254,7 +260,7 @@ def in_bytes(ctx: Any, result: Any, *operands: Any) -> list:
     ]
 
 
-def _byte(dtype: Any) -> Any:
+def _byte(dtype: np.dtype) -> Any:
     return dtypes.int8 if dtypes.is_signed(dtype) else dtypes.uint8
 
 
@@ -286,7 +292,7 @@ def sharding_in_parts(
 def product_in_parts(
     lhs: Any,
     rhs: Any,
-    numbers: Any,
+    numbers: tuple,
     precision: Any,
     preferred_element_type: Any,
     out_sharding: NamedSharding,
@@ -315,10 +321,10 @@ def product_in_parts(
 
 def _sharding(
     avals: Sequence[ShapedArray],
-    outs: Any,
+    outs: list,
     *,
     dimension_numbers: Numbers,
-    out_sharding: Any,
+    out_sharding: NamedSharding | None,
     **_: Any,
 ) -> Any:
     if out_sharding is not None:
@@ -362,11 +368,11 @@ def _numbers(numbers: Any, lhs_ndim: int, rhs_ndim: int) -> Numbers:
 
 
 def dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: DotDimensionNumbers,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Any:
@@ -444,12 +450,12 @@ def _given(lhs: Any, rhs: Any, preferred: Any) -> Any:
 
 
 def dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *args: Any,
     dimension_numbers: DotDimensionNumbers | None = None,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, dot_general.

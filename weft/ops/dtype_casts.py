@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,27 +12,33 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike, DTypeLike
 
-def real_dtype(dtype: Any) -> Any:
+
+def real_dtype(dtype: np.dtype) -> Any:
     return {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}.get(dtype, dtype)
 
 
-def complex_dtype(dtype: Any) -> Any:
+def complex_dtype(dtype: np.dtype) -> Any:
     return {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}[dtype]
 
 
-def _convert_abstract(x: ShapedArray, *, new_dtype: Any, weak_type: bool) -> ShapedArray:
+def _convert_abstract(x: ShapedArray, *, new_dtype: np.dtype, weak_type: bool) -> ShapedArray:
     return ShapedArray(x.shape, new_dtype, weak_type)
 
 
-def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Any, weak_type: bool) -> tuple:
+def _convert_jvp(primals: list, tangents: list, *, new_dtype: np.dtype, weak_type: bool) -> tuple:
     out = convert_element_type_p.bind(primals[0], new_dtype=new_dtype, weak_type=weak_type)
     if not dtypes.is_inexact(new_dtype):
         return out, None
     return out, convert_element_type_p.bind(tangents[0], new_dtype=new_dtype, weak_type=False)
 
 
-def _convert_lower(ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
+def _convert_lower(ctx: RuleContext, x: ir.Value, *, new_dtype: np.dtype, weak_type: bool) -> Any:
     old = ctx.avals_in[0].dtype
     if dtypes.is_complex(old) and not dtypes.is_complex(new_dtype):
         real = ctx.tensor(ctx.avals_in[0].shape, real_dtype(old))
@@ -44,7 +50,7 @@ def _convert_lower(ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
     return ctx.op("stablehlo.convert", [x], ctx.out_types())[0]
 
 
-def _kept_by_conversion(avals: Any, params: Any) -> tuple:
+def _kept_by_conversion(avals: list, params: dict) -> tuple:
     """Linear except from floats to integers or booleans, which rounds."""
     new = params["new_dtype"]
     rounds = dtypes.is_inexact(avals[0].dtype) and not dtypes.is_inexact(new)
@@ -68,7 +74,7 @@ convert_element_type_p = Primitive(
 )
 
 
-def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Any:
     """The operand in another dtype; float → int truncates, complex → real drops the imaginary part.
 
     Integers that the new dtype does not hold wrap around.
@@ -121,7 +127,7 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
     return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak_type)
 
 
-def _bitcast_abstract(x: ShapedArray, *, new_dtype: Any) -> ShapedArray:
+def _bitcast_abstract(x: ShapedArray, *, new_dtype: np.dtype) -> ShapedArray:
     if dtypes.is_extended(x.dtype) or dtypes.is_extended(new_dtype):
         raise TypeError(
             f"bitcast_convert_type: {x.str_short()} to {dtypes.short_name(new_dtype)}: random keys "
@@ -150,13 +156,13 @@ def _bitcast_abstract(x: ShapedArray, *, new_dtype: Any) -> ShapedArray:
     return ShapedArray(shape, new_dtype)
 
 
-def bit_width(dtype: Any) -> int:
+def bit_width(dtype: np.dtype) -> int:
     if dtype.name in ("int4", "uint4", "float4_e2m1fn"):
         return 4
     return 2 if dtype.name in ("int2", "uint2") else dtype.itemsize * 8
 
 
-def _bitcast_batch(axis: Any, args: Any, dims: Any, *, new_dtype: Any) -> tuple:
+def _bitcast_batch(axis: AxisData, args: list, dims: list, *, new_dtype: np.dtype) -> tuple:
     return bitcast_convert_type_p.bind(moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), 0
 
 
@@ -173,7 +179,7 @@ bitcast_convert_type_p = Primitive(
 )
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Any:
     """The operand's bits read as another dtype; a narrower one adds a last dimension.
 
     >>> import weft

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,12 @@ from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.joining import concatenate
 from weft.ops.scatter import ScatterDimensionNumbers, scatter
 from weft.ops.slicing import index_in_dim, slice_p, static_ints
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 
@@ -44,7 +50,7 @@ def tracing_only() -> bool:
 
 
 def start_operands(
-    name: str, shape: Shape, sizes: Shape, starts: Any, wrap: bool | Sequence[bool]
+    name: str, shape: Shape, sizes: Shape, starts: Sequence, wrap: bool | Sequence[bool]
 ) -> tuple[list[Any], bool]:
     """Start indices as scalars of one integer dtype, and whether all are static.
 
@@ -101,7 +107,7 @@ def _convert(x: Any, dtype: Any) -> Any:
     return x if typeof(x).dtype == dtype else convert(x, dtype)
 
 
-def _wrap_negative(i: Any, size: int) -> Any:
+def _wrap_negative(i: ArrayLike, size: int) -> Any:
     kind = typeof(i).dtype.type
     return select_n_p.bind(lt_p.bind(i, kind(0)), i, add_p.bind(i, kind(size)))
 
@@ -137,7 +143,7 @@ def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Shape) 
     return [dynamic_update_slice_p.bind(zeros, ct, *starts), *[None] * len(starts)]
 
 
-def _dynamic_slice_batch(axis: Any, args: Any, dims: Any, *, slice_sizes: Shape) -> tuple:
+def _dynamic_slice_batch(axis: AxisData, args: list, dims: list, *, slice_sizes: Shape) -> tuple:
     (x, *starts), (dim, *start_dims) = args, dims
     if all(d is None for d in start_dims):
         zero = typeof(starts[0]).dtype.type(0) if starts else np.int32(0)
@@ -159,7 +165,7 @@ def _dynamic_slice_batch(axis: Any, args: Any, dims: Any, *, slice_sizes: Shape)
 
 
 def stack_starts(
-    axis: Any, starts: Any, dims: Any, sizes: Shape, shape: Shape, dim: int | None
+    axis: AxisData, starts: list, dims: list, sizes: Shape, shape: Shape, dim: int | None
 ) -> tuple[Shape, Any]:
     """Batched start indices as one (batch, k) array, for the k dimensions in which windows move."""
     example = shape if dim is None else shape[:dim] + shape[dim + 1 :]
@@ -173,7 +179,9 @@ def stack_starts(
     return moved, concatenate(columns, 1)
 
 
-def _dynamic_slice_lower(ctx: Any, x: Any, *starts: Any, slice_sizes: Shape) -> Any:
+def _dynamic_slice_lower(
+    ctx: RuleContext, x: ir.Value, *starts: ir.Value, slice_sizes: Shape
+) -> Any:
     # XLA clamps starts, but joins nested slices by adding up theirs as they are (jaxlib 0.10.2).
     bounds = zip(ctx.avals_in[0].shape, slice_sizes, strict=True)
     within = [
@@ -184,7 +192,7 @@ def _dynamic_slice_lower(ctx: Any, x: Any, *starts: Any, slice_sizes: Shape) -> 
     return ctx.op("stablehlo.dynamic_slice", [x, *within], ctx.out_types(), attrs)[0]
 
 
-def _clamped(ctx: Any, start: Any, dtype: Any, last: int) -> Any:
+def _clamped(ctx: RuleContext, start: ir.Value, dtype: np.dtype, last: int) -> Any:
     """A start between 0 and the last one for which the slice lies in the array."""
     if last == 0:
         return ctx.constant(np.zeros((), dtype))
@@ -209,7 +217,7 @@ dynamic_slice_p = Primitive(
 
 
 def dynamic_slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     slice_sizes: Sequence[int],
     *,
@@ -257,8 +265,8 @@ def _at_axis(rank: int, axis: int, index: Any) -> list:
 
 
 def dynamic_slice_in_dim(
-    operand: Any,
-    start_index: Any,
+    operand: ArrayLike,
+    start_index: ArrayLike,
     slice_size: int,
     axis: int = 0,
     *,
@@ -283,7 +291,7 @@ def dynamic_slice_in_dim(
 
 
 def dynamic_index_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     index: Any,
     axis: int = 0,
     keepdims: bool = True,
@@ -327,7 +335,7 @@ def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:
     return [ct_x, ct_update, *[None] * len(starts)]
 
 
-def _update_batch(axis: Any, args: Any, dims: Any) -> tuple:
+def _update_batch(axis: AxisData, args: list, dims: list) -> tuple:
     (x, update, *starts), (xd, ud, *start_dims) = args, dims
     x = move_dim(x, xd, 0, axis)
     update = move_dim(update, ud, 0, axis)
@@ -355,7 +363,7 @@ def _update_batch(axis: Any, args: Any, dims: Any) -> tuple:
     return out, 0
 
 
-def _update_lower(ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
+def _update_lower(ctx: RuleContext, x: ir.Value, update: ir.Value, *starts: ir.Value) -> Any:
     return ctx.op("stablehlo.dynamic_update_slice", [x, update, *starts], ctx.out_types())[0]
 
 
@@ -373,8 +381,8 @@ dynamic_update_slice_p = Primitive(
 
 
 def dynamic_update_slice(
-    operand: Any,
-    update: Any,
+    operand: ArrayLike,
+    update: ArrayLike,
     start_indices: Any,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
@@ -411,9 +419,9 @@ _SCALARS = frozenset((bool, int, float, complex))
 
 
 def dynamic_update_slice_in_dim(
-    operand: Any,
-    update: Any,
-    start_index: Any,
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
     axis: int,
     *,
     allow_negative_indices: bool = True,
@@ -436,8 +444,8 @@ def dynamic_update_slice_in_dim(
 
 
 def dynamic_update_index_in_dim(
-    operand: Any,
-    update: Any,
+    operand: ArrayLike,
+    update: ArrayLike,
     index: Any,
     axis: int,
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import PYTHON_NUMBERS, scalar, scalar_for
 from weft.core import dtypes
@@ -106,6 +106,9 @@ from weft.ops.transcendental import (
     tanh_p,
 )
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 # The public functions: operands are arrays of equal shape, or scalars --------------------------
 
 
@@ -137,7 +140,7 @@ def _accurate(prim: Primitive, doc: str) -> Any:
 def _public2(prim: Primitive, doc: str) -> Any:
     name = prim.name
 
-    def binary(x: Any, y: Any) -> Any:
+    def binary(x: ArrayLike, y: ArrayLike) -> Any:
         x, y = promote_lax(x, y)
         return prim.bind(x, y)
 
@@ -229,12 +232,12 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     return mul_p.bind(x, y)
 
 
-def nextafter(x1: Any, x2: Any) -> Any:
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
     """The next float after x1 toward x2."""
     return nextafter_p.bind(*promote_lax(x1, x2))
 
 
-def polygamma(m: Any, x: Any) -> Any:
+def polygamma(m: ArrayLike, x: ArrayLike) -> Any:
     """The m-th derivative of digamma at x."""
     return polygamma_p.bind(*promote_lax(m, x))
 
@@ -244,7 +247,7 @@ def abs(x: Any) -> Any:
     return abs_p.bind(x)
 
 
-def round(x: Any, rounding_method: int = 0) -> Any:
+def round(x: ArrayLike, rounding_method: int = 0) -> Any:
     """The nearest integer as a float; halves away from zero (0) or to even (1)."""
     if rounding_method not in (0, 1):
         raise ValueError(
@@ -261,17 +264,17 @@ class RoundingMethod:
     TO_NEAREST_EVEN = 1
 
 
-def square(x: Any) -> Any:
+def square(x: ArrayLike) -> Any:
     """x * x."""
     return integer_pow_p.bind(x, y=2)
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: ArrayLike) -> Any:
     """1 / x."""
     return integer_pow(x, -1)
 
 
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: ArrayLike, y: int) -> Any:
     """x to a fixed integer power, by repeated squaring.
 
     >>> import weft
@@ -286,7 +289,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return x if y == 1 else integer_pow_p.bind(x, y=int(y))
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Any:
     """x to the power y; a Python int exponent is computed by multiplication."""
     if isinstance(y, int) and not isinstance(y, bool):
         return integer_pow(x, y)
@@ -295,7 +298,7 @@ def pow(x: Any, y: Any) -> Any:
     return pow_p.bind(x, y)
 
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: Any, x: ArrayLike, max: Any) -> Any:
     """x limited to [min, max]; the bounds are scalars or of x's shape.
 
     >>> import weft
@@ -316,7 +319,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     return clamp_p.bind(bounds[0], x, bounds[1])
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Any:
     """Rounds to a float format of the given numbers of bits; the dtype stays."""
     exponent_bits, mantissa_bits = operator.index(exponent_bits), operator.index(mantissa_bits)
     if exponent_bits < 1 or mantissa_bits < 0:

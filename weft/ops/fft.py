@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from weft.core.trace import typeof
 from weft.ops.elementwise_api import complex_dtype, conjugated, convert, mul, real, real_dtype
 from weft.ops.joining import pad
 from weft.sharding.explicit import reshard
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.sharding.spec import PartitionSpec
+    from weft.typing import ArrayLike
 
 
 class FftType(enum.Enum):
@@ -85,7 +91,7 @@ def _batch(axis: Any, x: Any, dim: int, **params: Any) -> tuple:
     return fft_p.bind(moveaxis(x, dim, 0), **params), 0
 
 
-def _lower(ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
+def _lower(ctx: RuleContext, x: ir.Value, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
     out = ctx.avals_out[0]
     if out.size == 0 or ctx.avals_in[0].size == 0:
         return ctx.splat(0, out.shape, out.dtype)
@@ -106,7 +112,7 @@ fft_p: Primitive = linear_unary(
 )
 
 
-def fft(x: Any, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> Any:
+def fft(x: ArrayLike, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> Any:
     """Discrete Fourier transform of the last len(fft_lengths) dimensions.
 
     Args:
@@ -156,7 +162,7 @@ def _of_split(x: Any, kind: FftType, lengths: Lengths) -> Any:
     return reshard(out, aval.sharding.with_spec(spec))
 
 
-def _divides(spec: Any, aval: ShapedArray, options: dict[str, Any]) -> bool:
+def _divides(spec: PartitionSpec, aval: ShapedArray, options: dict[str, Any]) -> bool:
     """Whether the result can be split as its operand is."""
     mesh = aval.sharding.mesh
     parts = [math.prod(mesh.shape[a] for a in axes) for axes in spec.axes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise_api import and_p, convert, ge_p, le_p, select
+
+if TYPE_CHECKING:
+    from weft.autodiff.vmap import AxisData
+    from weft.core.undefined import UndefinedPrimal
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 
@@ -179,7 +184,7 @@ def _gather_abstract(
     return ShapedArray(shape, operand.dtype, operand.weak_type)
 
 
-def _gather_jvp(primals: Any, tangents: Any, *, fill_value: Any, **params: Any) -> tuple:
+def _gather_jvp(primals: list, tangents: list, *, fill_value: int | None, **params: Any) -> tuple:
     operand, indices = primals
     out = gather_p.bind(operand, indices, fill_value=fill_value, **params)
     if tangents[0] is None:
@@ -188,16 +193,16 @@ def _gather_jvp(primals: Any, tangents: Any, *, fill_value: Any, **params: Any) 
 
 
 def _gather_transpose(
-    ct: Any,
-    operand: Any,
-    indices: Any,
+    ct: ArrayLike,
+    operand: UndefinedPrimal,
+    indices: ArrayLike,
     *,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Shape,
     unique_indices: bool,
     indices_are_sorted: bool,
     mode: GatherScatterMode,
-    fill_value: Any,
+    fill_value: int | None,
 ) -> list:
     from weft.ops.scatter import scatter_add, scatter_dimensions
 
@@ -219,9 +224,9 @@ def _shift(dims: Shape) -> Shape:
 
 
 def _gather_batch(
-    axis: Any,
-    args: Any,
-    dims: Any,
+    axis: AxisData,
+    args: list,
+    dims: list,
     *,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Shape,
@@ -268,7 +273,7 @@ def _gather_batch(
     return out, 0
 
 
-def default_fill(dtype: Any) -> Any:
+def default_fill(dtype: np.dtype) -> Any:
     """Return a gather's default value out of bounds: NaN, the least int, the greatest unsigned."""
     if dtypes.is_inexact(dtype):
         return float("nan")
@@ -375,7 +380,7 @@ gather_p = Primitive(
 
 
 def gather(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[int],
@@ -383,7 +388,7 @@ def gather(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike = None,
 ) -> Any:
     """Windows of the operand at an array of start indices.
 

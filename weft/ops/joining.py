@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,12 @@ from weft.core.undefined import is_undefined
 from weft.ops.elementwise_api import select, sub
 from weft.ops.slicing import slice as slice_op
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 
@@ -142,7 +148,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig
     return [inner if is_undefined(x) else None, ct_value]
 
 
-def _pad_batch(axis: Any, args: Any, dims: Any, *, padding_config: PaddingConfig) -> tuple:
+def _pad_batch(axis: AxisData, args: list, dims: list, *, padding_config: PaddingConfig) -> tuple:
     (x, value), (xd, vd) = args, dims
     (x,) = in_front(axis, [x], [xd])
     config = ((0, 0, 0), *padding_config)
@@ -155,7 +161,9 @@ def _pad_batch(axis: Any, args: Any, dims: Any, *, padding_config: PaddingConfig
     return select(mask, out, broadcast_in_dim(value, typeof(out).shape, (0,))), 0
 
 
-def _pad_lower(ctx: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> Any:
+def _pad_lower(
+    ctx: RuleContext, x: ir.Value, value: ir.Value, *, padding_config: PaddingConfig
+) -> Any:
     lo, hi, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
     attrs = {
         "edge_padding_low": ctx.i64s(lo),
@@ -179,7 +187,9 @@ pad_p = Primitive(
 )
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(
+    operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
+) -> Any:
     """Pads low, high and between elements; negative edge padding removes elements.
 
     Source: StableHLO specification, `pad`.
@@ -211,7 +221,7 @@ rev_p = linear_unary(
 )
 
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Any:
     """Reverses the order of elements along dimensions.
 
     >>> import weft

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import linear_unary
 from weft.core.trace import typeof
@@ -12,13 +12,18 @@ from weft.runtime.layouts import relaid
 from weft.sharding.layout import Layout
 from weft.sharding.text import batch_rule_text
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 
 def _batch(axis: Any, x: Any, dim: int, *, layout: Layout) -> tuple:
     order = (dim, *(d + (d >= dim) for d in layout.major_to_minor))
     return layout_constraint_p.bind(x, layout=Layout(order)), dim
 
 
-def _lower(ctx: Any, x: Any, *, layout: Layout) -> Any:
+def _lower(ctx: RuleContext, x: ir.Value, *, layout: Layout) -> Any:
     shape = ctx.avals_in[0].shape
     if not shape:
         return x
@@ -46,14 +51,14 @@ layout_constraint_p = linear_unary(
 )
 
 
-def _place_now(x: Any, *, layout: Layout) -> Any:
+def _place_now(x: ArrayLike, *, layout: Layout) -> Any:
     return relaid(device_put(x), layout)
 
 
 layout_constraint_p.impl = _place_now
 
 
-def with_layout_constraint(x: Any, layouts: Any) -> Any:
+def with_layout_constraint(x: ArrayLike, layouts: Any) -> Any:
     """The arrays, which XLA lays out so where they stand in the program.
 
     x: a pytree of arrays. layouts: a `Layout`, or a pytree of them that is a prefix of x. A result

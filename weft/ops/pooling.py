@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from weft.ops.reduce import highest, lowest
 from weft.ops.slicing import slice as slice_op
 from weft.ops.window import window_attrs, window_offsets, window_shape, window_views, with_dimension
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
 
-def _bound(select: str, dtype: Any) -> Any:
+
+def _bound(select: str, dtype: np.dtype) -> Any:
     return lowest(dtype) if select == "ge" else highest(dtype)
 
 
@@ -83,7 +87,9 @@ def _unview(part: Any, offset: Dims, shape: Dims, window: dict) -> Any:
     return slice_op(spread, (0,) * len(size), size, window["base_dilation"])
 
 
-def _gather_lower(ctx: Any, t: Any, operand: Any, *, select: str, **window: Any) -> Any:
+def _gather_lower(
+    ctx: RuleContext, t: ir.Value, operand: ir.Value, *, select: str, **window: Any
+) -> Any:
     tangent, x = ctx.avals_in
     types = [ctx.tensor(ctx.avals_out[0].shape, a.dtype) for a in (x, tangent)]
     inits = [
@@ -99,7 +105,7 @@ def _gather_lower(ctx: Any, t: Any, operand: Any, *, select: str, **window: Any)
     )
     scalars = [ctx.tensor((), a.dtype) for a in (x, tangent)]
 
-    def body(kx: Any, kt: Any, vx: Any, vt: Any) -> list:
+    def body(kx: ir.Value, kt: ir.Value, vx: ir.Value, vt: ir.Value) -> list:
         keep = ctx.compare(kx, vx, select.upper(), x.dtype)
         return [
             ctx.op("stablehlo.select", [keep, a, b], [kind])[0]
@@ -136,9 +142,9 @@ def _scatter_transpose(ct: Any, source: Any, operand: Any, **params: Any) -> lis
 
 
 def _scatter_lower(
-    ctx: Any,
-    source: Any,
-    operand: Any,
+    ctx: RuleContext,
+    source: ir.Value,
+    operand: ir.Value,
     *,
     select: str,
     window_dimensions: Dims,

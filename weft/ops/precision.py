@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from weft.core import dtypes
 from weft.core.config import config
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 class Precision(enum.Enum):
@@ -60,7 +67,7 @@ class DotAlgorithm(NamedTuple):
         return dtypes.canonicalize_dtype(self.accumulation_type)
 
 
-def _ir_name(dtype: Any) -> str:
+def _ir_name(dtype: np.dtype) -> str:
     if dtype == dtypes.bfloat16:
         return "bf16"
     if dtype.itemsize > 1:
@@ -175,7 +182,7 @@ def _accuracy_text(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int = 
     )
 
 
-def canonical_accuracy(name: str, accuracy: Any) -> AccuracyMode | Tolerance | None:
+def canonical_accuracy(name: str, accuracy: ArrayLike) -> AccuracyMode | Tolerance | None:
     """The accuracy that was asked for; None for the default."""
     if accuracy is AccuracyMode.DEFAULT:
         return None
@@ -230,7 +237,7 @@ def swapped(precision: CanonicalPrecision) -> CanonicalPrecision:
     return precision[::-1] if isinstance(precision, tuple) else precision
 
 
-def precision_attrs(ctx: Any, precision: CanonicalPrecision) -> dict:
+def precision_attrs(ctx: RuleContext, precision: CanonicalPrecision) -> dict:
     """The attribute precision_config of dot_general and convolution."""
     if not isinstance(precision, tuple) or isinstance(precision, DotAlgorithm):
         return {}
@@ -238,7 +245,7 @@ def precision_attrs(ctx: Any, precision: CanonicalPrecision) -> dict:
     return {"precision_config": ctx.attr(f"[{names}]")}
 
 
-def product_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
+def product_dtype(name: str, lhs: ShapedArray, rhs: ShapedArray, preferred: np.dtype | None) -> Any:
     """The result dtype of a product: `preferred`, or the wider of the operands' dtypes."""
     a, b = lhs.dtype, rhs.dtype
     if dtypes.is_extended(a) or dtypes.is_extended(b):
@@ -260,7 +267,7 @@ def product_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
     return preferred
 
 
-def _wider(a: Any, b: Any) -> Any:
+def _wider(a: np.dtype, b: np.dtype) -> Any:
     """The dtype of products of two: floats of 8 bits, which nothing promotes, give way to longer
     ones and to those that reach further."""
     if a != b and dtypes.is_float(a) and dtypes.is_float(b) and 1 in (a.itemsize, b.itemsize):
@@ -268,7 +275,7 @@ def _wider(a: Any, b: Any) -> Any:
     return a if a == b else dtypes.join_types([(a, False), (b, False)])[0]
 
 
-def _bits(dtype: Any) -> int:
+def _bits(dtype: np.dtype) -> int:
     if dtypes.is_bool(dtype):
         return 1
     return dtypes.iinfo(dtype).bits if dtypes.is_integer(dtype) else 8 * dtype.itemsize

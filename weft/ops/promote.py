@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from weft.core.aval import Mat
 from weft.core.config import config
 from weft.core.source import warn
 from weft.core.trace import typeof
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 _SCALARS = frozenset((bool, int, float, complex))
 _FITS = {
@@ -44,7 +47,7 @@ def adapt(value: Any, aval: Any) -> Any:
     return host_scalar(value, dtype)
 
 
-def host_scalar(value: Any, dtype: Any) -> np.generic:
+def host_scalar(value: complex | float | int, dtype: np.dtype) -> np.generic:
     """A Python scalar of a dtype; an int that only the default integers hold wraps around."""
     try:
         return dtype.type(value)
@@ -53,7 +56,7 @@ def host_scalar(value: Any, dtype: Any) -> np.generic:
         return dtype.type(np.asarray(within).astype(dtype)[()])
 
 
-def promote_lax(x: Any, y: Any) -> tuple[Any, Any]:
+def promote_lax(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     """Lets a Python scalar take the other operand's dtype, and stretches dimensions of size 1."""
     if x.__class__ in _SCALARS:
         if y.__class__ not in _SCALARS:
@@ -71,7 +74,7 @@ def promote_lax(x: Any, y: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def stretch(*xs: Any) -> tuple:
+def stretch(*xs: ArrayLike) -> tuple:
     """Operands of equal rank, whose dimensions of size 1 are repeated to the others' sizes.
 
     Rank-0 operands stay scalars. What does not fit stays as it is: the op names it.
@@ -85,7 +88,7 @@ def stretch(*xs: Any) -> tuple:
     return broadcast_args(*xs)
 
 
-def promote(*xs: Any) -> tuple:
+def promote(*xs: ArrayLike) -> tuple:
     """Operands converted to their common dtype."""
     from weft.ops.elementwise_api import convert
 
@@ -110,7 +113,7 @@ def _convert_scalar(x: Any, dtype: Any, weak: bool) -> Any:
     return _PYTHON_TYPE[dtype.kind](x) if weak else host_scalar(x, dtype)
 
 
-def promote_inexact(*xs: Any) -> tuple:
+def promote_inexact(*xs: ArrayLike) -> tuple:
     """As `promote`, with integers and booleans made floats."""
     from weft.ops.elementwise_api import convert
 
@@ -124,7 +127,7 @@ def promote_inexact(*xs: Any) -> tuple:
     )
 
 
-def broadcast_args(*xs: Any) -> tuple:
+def broadcast_args(*xs: ArrayLike) -> tuple:
     """Operands broadcast to one shape by NumPy's rules; rank-0 operands stay scalars."""
     shapes = [typeof(x).shape for x in xs]
     ranked = [s for s in shapes if s]
@@ -176,7 +179,7 @@ def _check_ranks(shapes: list) -> None:
     warn(text)
 
 
-def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+def broadcast_to(x: ArrayLike, shape: tuple[int, ...]) -> Any:
     """One operand broadcast by NumPy's rules."""
     old = typeof(x).shape
     if old == shape:

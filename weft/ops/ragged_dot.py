@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota, moveaxis, reshape, transpose
@@ -15,6 +17,9 @@ from weft.ops.dot import DotDimensionNumbers, dot_general
 from weft.ops.dynamic_slicing import dynamic_slice_in_dim
 from weft.ops.elementwise_api import bitwise_and, convert, ge, lt, mul, select, sub
 from weft.sharding.explicit import placed
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,11 @@ ROWS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
 def ragged_dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     group_sizes: Any,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     group_offset: Any = None,
     out_sharding: Any = None,
 ) -> Any:
@@ -68,12 +73,12 @@ def ragged_dot(
 
 
 def ragged_dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     group_sizes: Any,
     ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     group_offset: Any = None,
     out_sharding: Any = None,
 ) -> Any:
@@ -113,7 +118,7 @@ def ragged_dot_general(
     return dot_general(masked, rhs, (((0, *lc), (group, *rc)), (lb, rb)), **options)
 
 
-def _numbers(numbers: RaggedDotDimensionNumbers, lhs: Any, rhs: Any) -> tuple:
+def _numbers(numbers: RaggedDotDimensionNumbers, lhs: ArrayLike, rhs: ArrayLike) -> tuple:
     """The dimension numbers, the ragged dimension, and the group dimension (None without one)."""
     (contract, batch), ragged, group = (
         numbers.dot_dimension_numbers,
@@ -149,7 +154,12 @@ def _numbers(numbers: RaggedDotDimensionNumbers, lhs: Any, rhs: Any) -> tuple:
 
 
 def _mask(
-    lhs: Any, group_sizes: Any, ragged: int, outer: list, count: int | None, offset: Any
+    lhs: ArrayLike,
+    group_sizes: ArrayLike,
+    ragged: int,
+    outer: list,
+    count: int | None,
+    offset: np.ndarray | None,
 ) -> Any:
     """Where an element of lhs belongs to a group: `[groups, *lhs.shape]`."""
     aval, sizes = typeof(lhs), typeof(group_sizes)
@@ -183,13 +193,13 @@ def _mask(
 
 
 def scaled_dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
     lhs_scale: Any = None,
     rhs_scale: Any = None,
     dimension_numbers: DotDimensionNumbers | None = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """`dot_general` of lhs * lhs_scale and rhs * rhs_scale, whose scales hold for blocks.
 
@@ -220,7 +230,7 @@ def scaled_dot(
     return dot_general(x, y, dimension_numbers, preferred_element_type=dtype)
 
 
-def _scaled(name: str, x: Any, scale: Any, dtype: Any) -> Any:
+def _scaled(name: str, x: ArrayLike, scale: np.ndarray | None, dtype: np.dtype) -> Any:
     x = convert(x, dtype)
     if scale is None:
         return x

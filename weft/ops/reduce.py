@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,13 @@ from weft.core.trace import typeof
 from weft.ops.elementwise_api import convert, div, eq, mul
 from weft.ops.joining import concatenate
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 Axes = tuple[int, ...]
 
@@ -48,12 +55,12 @@ def reduction(
             raise ValueError(f"{name}: axes {axes} are not distinct dimensions of {x.str_short()}")
         return ShapedArray(_reduced(x, axes), x.dtype, x.weak_type)
 
-    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, axes: Axes) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], *, axes: Axes) -> tuple:
         dim = dims[0]
         out = prim.bind(args[0], axes=tuple(a + (a >= dim) for a in axes))
         return out, dim - sum(a < dim for a in axes)
 
-    def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes) -> Any:
         dtype = ctx.avals_in[0].dtype
         return ctx.reduce(hlo, x, identity(dtype), axes, dtype)
 
@@ -70,7 +77,7 @@ def reduction(
     return prim
 
 
-def _sum_transpose(ct: Any, x: Any, *, axes: Axes) -> list:
+def _sum_transpose(ct: ArrayLike, x: UndefinedPrimal, *, axes: Axes) -> list:
     kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
     shape = x.aval.shape
     placement = x.aval.sharding  # of the operand: it may split dimensions that ct lacks
@@ -86,7 +93,7 @@ reduce_sum_p = reduction(
 )
 
 
-def _extremum_jvp(primals: Any, tangents: Any, *, axes: Axes, prim: Primitive) -> tuple:
+def _extremum_jvp(primals: list, tangents: list, *, axes: Axes, prim: Primitive) -> tuple:
     """The tangent is the mean of those at the places that attain the extremum."""
     (x,), (t,) = primals, tangents
     out = prim.bind(x, axes=axes)
@@ -100,7 +107,7 @@ def _spread_back(reduced: Any, like: Any, axes: Axes) -> Any:
     return broadcast_in_dim(reduced, like.shape, kept)
 
 
-def lowest(dtype: Any) -> Any:
+def lowest(dtype: np.dtype) -> Any:
     """The neutral element of max."""
     if dtypes.is_bool(dtype):
         return np.bool_(False)
@@ -112,7 +119,7 @@ def lowest(dtype: Any) -> Any:
     return dtype.type(-np.inf) if _has_inf(dtype) else dtype.type(info.min)
 
 
-def highest(dtype: Any) -> Any:
+def highest(dtype: np.dtype) -> Any:
     """The neutral element of min."""
     if dtypes.is_bool(dtype):
         return np.bool_(True)
@@ -124,7 +131,7 @@ def highest(dtype: Any) -> Any:
     return dtype.type(np.inf) if _has_inf(dtype) else dtype.type(info.max)
 
 
-def _has_inf(dtype: Any) -> bool:
+def _has_inf(dtype: np.dtype) -> bool:
     return bool(np.isinf(np.asarray(np.inf).astype(dtype).astype(np.float32)))
 
 
@@ -144,7 +151,7 @@ reduce_min_p = reduction(
 )
 
 
-def _prod_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
+def _prod_jvp(primals: list, tangents: list, *, axes: Axes) -> tuple:
     """Each element's factor is the product of the others: products before times after it."""
     from weft.ops.cumulative import cumprod
 
@@ -181,7 +188,7 @@ reduce_xor_p = reduction("reduce_xor", "stablehlo.xor", lambda d: d.type(0), acc
 
 
 def _public(prim: Primitive, what: str) -> Callable:
-    def reduce(operand: Any, axes: Sequence[int]) -> Any:
+    def reduce(operand: ArrayLike, axes: Sequence[int]) -> Any:
         axes = canonical_axes(axes, typeof(operand).ndim)
         return prim.bind(operand, axes=axes) if axes else operand
 
@@ -190,7 +197,7 @@ def _public(prim: Primitive, what: str) -> Callable:
     return reduce
 
 
-def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
+def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
     """The sum over the dimensions `axes`. out_sharding: of the result.
 
     >>> import weft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from weft.ops.joining import concatenate
 from weft.ops.promote import promote
 from weft.ops.slicing import index_in_dim
 from weft.sharding.explicit import placed
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 class RandomAlgorithm(enum.IntEnum):
@@ -38,7 +43,9 @@ _ALGORITHMS = {
 }
 
 
-def _abstract(key: ShapedArray, *, shape: tuple, dtype: Any, algorithm: str) -> list[ShapedArray]:
+def _abstract(
+    key: ShapedArray, *, shape: tuple, dtype: np.dtype, algorithm: str
+) -> list[ShapedArray]:
     words = {dtypes.uint32: (4,), dtypes.uint64: (2,)}.get(key.dtype)
     if key.shape != words:
         raise TypeError(
@@ -47,7 +54,9 @@ def _abstract(key: ShapedArray, *, shape: tuple, dtype: Any, algorithm: str) -> 
     return [ShapedArray(key.shape, key.dtype), ShapedArray(shape, dtype)]
 
 
-def _lower(ctx: Any, key: Any, *, shape: tuple, dtype: Any, algorithm: str) -> list:
+def _lower(
+    ctx: RuleContext, key: ir.Value, *, shape: tuple, dtype: np.dtype, algorithm: str
+) -> list:
     # XLA takes two 64-bit words. Bits of 8 and 16 wide types are taken as they come.
     wide = ctx.tensor((2,), dtypes.uint64)
     narrow = ctx.avals_in[0].dtype == dtypes.uint32
@@ -149,7 +158,7 @@ def _map_uniform(axis: Any, args: Any, dims: Any, shape: tuple) -> tuple:
     return concatenate(draws, 0), 0
 
 
-def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
+def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Any:
     """Uniform numbers in [a, b) from the platform's stateful generator: not reproducible.
 
     a, b: scalars of one float or integer dtype. `weft.random.uniform` is the reproducible one.

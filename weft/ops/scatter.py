@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,13 @@ from weft.ops.gather import (
     check_index_types,
     gather_p,
 )
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 
@@ -161,7 +168,14 @@ def batched_dimensions(
 
 
 def _batch(prim_of: Callable[[], Primitive]) -> Callable:
-    def batch(axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> tuple:
+    def batch(
+        axis: AxisData,
+        args: list,
+        dims: list,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        **params: Any,
+    ) -> tuple:
         (operand, indices, updates), (od, idim, ud) = args, dims
         operand = move_dim(operand, od, 0, axis)
         updates = move_dim(updates, ud, 0, axis)
@@ -174,7 +188,11 @@ def _batch(prim_of: Callable[[], Primitive]) -> Callable:
 
 
 def _clamped(
-    ctx: Any, indices: Any, aval: ShapedArray, window: Shape, d: ScatterDimensionNumbers
+    ctx: RuleContext,
+    indices: ir.Value,
+    aval: ShapedArray,
+    window: Shape,
+    d: ScatterDimensionNumbers,
 ) -> Any:
     """Indices moved inside, so that every window fits."""
     dtype, shape = aval.dtype, ctx.avals_in[0].shape
@@ -186,7 +204,13 @@ def _clamped(
 
 
 def emit(
-    ctx: Any, operands: list, indices: Any, updates: list, window: Shape, params: dict, body: Any
+    ctx: RuleContext,
+    operands: list,
+    indices: ir.Value,
+    updates: list,
+    window: Shape,
+    params: dict,
+    body: Callable,
 ) -> list:
     d = params["dimension_numbers"]
     index_aval = ctx.avals_in[len(operands)]
@@ -208,13 +232,15 @@ def emit(
 def _lower(hlo: str | None) -> Callable:
     """hlo: the op that combines old and new elements, or None: the new replaces the old."""
 
-    def lower(ctx: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
+    def lower(
+        ctx: RuleContext, operand: ir.Value, indices: ir.Value, updates: ir.Value, **params: Any
+    ) -> Any:
         if not ctx.avals_in[2].size:
             return operand
         d = params["dimension_numbers"]
         window = window_sizes(ctx.avals_in[0].shape, ctx.avals_in[2].shape, d)
 
-        def body(old: Any, new: Any) -> list:
+        def body(old: ir.Value, new: ir.Value) -> list:
             return [new if hlo is None else ctx.combine(hlo, old, new, ctx.avals_in[0].dtype)]
 
         return emit(ctx, [operand], indices, [updates], window, params, body)[0]
@@ -244,7 +270,7 @@ def _prim(name: str, hlo: str | None, jvp: Callable, transpose: Callable | None)
 # scatter_add ------------------------------------------------------------------------------------
 
 
-def _add_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+def _add_jvp(primals: list, tangents: list, **params: Any) -> tuple:
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
     out = scatter_add_p.bind(operand, indices, updates, **params)
@@ -271,7 +297,7 @@ scatter_add_p = _prim("scatter_add", "stablehlo.add", _add_jvp, _add_transpose)
 # scatter ----------------------------------------------------------------------------------------
 
 
-def _set_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+def _set_jvp(primals: list, tangents: list, **params: Any) -> tuple:
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
     if t_updates is not None and not params["unique_indices"]:
@@ -321,7 +347,7 @@ scatter_p = _prim("scatter", None, _set_jvp, _set_transpose)
 # scatter_mul ------------------------------------------------------------------------------------
 
 
-def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> Any:
+def _other_factors(indices: ArrayLike, updates: ArrayLike, operand: ArrayLike, params: dict) -> Any:
     """For each update, the product of the other updates of the same element.
 
     Exact where factors are zero: an element's zeros are counted apart from its other factors.
@@ -342,7 +368,7 @@ def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> An
     return select(eq(others, np.int32(0)), rest, _zeros(rest))
 
 
-def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+def _mul_jvp(primals: list, tangents: list, **params: Any) -> tuple:
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
     out = scatter_mul_p.bind(operand, indices, updates, **params)
@@ -358,7 +384,9 @@ def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
     return out, total
 
 
-def _mul_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list:
+def _mul_transpose(
+    ct: ArrayLike, operand: UndefinedPrimal, indices: ArrayLike, updates: Any, **params: Any
+) -> list:
     if is_undefined(operand):
         return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]
     return [None, None, gather_updates(mul(ct, operand), indices, updates.aval.shape, params)]
@@ -371,7 +399,7 @@ scatter_mul_p = _prim("scatter_mul", "stablehlo.multiply", _mul_jvp, _mul_transp
 
 
 def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
-    def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    def jvp(primals: list, tangents: list, **params: Any) -> tuple:
         """All that reach the extremum share the tangent equally."""
         operand, indices, updates = primals
         t_operand, _, t_updates = tangents
@@ -409,8 +437,8 @@ scatter_max_p = _prim(
 def _public(prim: Primitive, what: str, example: str) -> Callable:
     def function(
         operand: Any,
-        scatter_indices: Any,
-        updates: Any,
+        scatter_indices: ArrayLike,
+        updates: ArrayLike,
         dimension_numbers: ScatterDimensionNumbers,
         *,
         indices_are_sorted: bool = False,
@@ -480,9 +508,9 @@ scatter_max = _public(
 
 
 def scatter_sub(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     *,
     indices_are_sorted: bool = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.jvp import has_tangent, jvp_flat, tangent_aval
 from weft.autodiff.shape import broadcast_in_dim, moveaxis
@@ -23,6 +23,13 @@ from weft.ops.scatter import (
     window_sizes,
 )
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 Shape = tuple[int, ...]
 
 
@@ -34,7 +41,7 @@ def _apply_abstract(
     return [a.strip_weak_type() for a in operands]
 
 
-def _apply_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+def _apply_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
     """Carries the Jacobian of the scalars along: element by element, out tangent = J in tangent."""
     *operands, indices = primals
     n = len(operands)
@@ -64,7 +71,7 @@ def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> C
     """(scalars, columns of a matrix J) -> (f(scalars), the columns of f'(scalars) J)."""
     n = len(jaxpr.in_avals)
 
-    def flat(*args: Any) -> list:
+    def flat(*args: Array) -> list:
         xs, columns = args[:n], iter(args[n:])
         outs: list = []
         result: list = []
@@ -85,9 +92,9 @@ def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> C
 
 
 def _apply_batch(
-    axis: Any,
-    args: Any,
-    dims: Any,
+    axis: AxisData,
+    args: list,
+    dims: list,
     *,
     dimension_numbers: ScatterDimensionNumbers,
     update_shape: Shape,
@@ -108,7 +115,7 @@ def _apply_batch(
 
 
 def _apply_lower(
-    ctx: Any, *args: Any, jaxpr: ClosedJaxpr, update_shape: Shape, **params: Any
+    ctx: RuleContext, *args: ir.Value, jaxpr: ClosedJaxpr, update_shape: Shape, **params: Any
 ) -> Any:
     *operands, indices = args
     if 0 in update_shape:
@@ -134,8 +141,8 @@ scatter_apply_p = Primitive(
 
 
 def scatter_apply(
-    operand: Any,
-    scatter_indices: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
     func: Callable[[Any], Any],
     dimension_numbers: ScatterDimensionNumbers,
     *,
@@ -164,7 +171,7 @@ def scatter_apply(
     aval = typeof(operand)
     element = ShapedArray((), aval.dtype)
 
-    def scalar_fun(x: Any) -> list:
+    def scalar_fun(x: Array) -> list:
         out = func(x)
         if typeof(out).shape != ():
             raise TypeError(

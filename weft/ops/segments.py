@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from weft.ops.scatter import (
 )
 from weft.sharding.explicit import placed
 
+if TYPE_CHECKING:
+    from weft.sharding.spec import PartitionSpec
+    from weft.typing import ArrayLike
+
 # name → (scatter, reduction of buckets, identity of a dtype)
 _KINDS: dict[str, tuple[Callable, Callable, Callable[[Any], Any]]] = {
     "segment_sum": (scatter_add, reduce_sum, lambda dtype: 0),
@@ -37,14 +41,14 @@ def _segments(name: str) -> Callable:
     scatter, reduce, identity = _KINDS[name]
 
     def function(
-        data: Any,
-        segment_ids: Any,
+        data: ArrayLike,
+        segment_ids: ArrayLike,
         num_segments: int | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         bucket_size: int | None = None,
         mode: Any = None,
-        out_sharding: Any = None,
+        out_sharding: PartitionSpec | None = None,
     ) -> Any:
         ids = segment_ids
         if typeof(ids).ndim == typeof(data).ndim == 0:  # one element
@@ -56,7 +60,7 @@ def _segments(name: str) -> Callable:
                 raise ValueError(f"{name}: bucket_size must be positive, got {bucket_size}")
             parts = max(1, -(-typeof(data).shape[0] // bucket_size))
 
-        def reduced(data: Any, ids: Any) -> Any:
+        def reduced(data: ArrayLike, ids: ArrayLike) -> Any:
             shape, dtype = typeof(data).shape, typeof(data).dtype
             n = shape[0]
             places = reshape(ids, (n, 1))
@@ -89,7 +93,7 @@ def _segments(name: str) -> Callable:
     return function
 
 
-def _count(name: str, data: Any, ids: Any, num_segments: int | None) -> int:
+def _count(name: str, data: ArrayLike, ids: ArrayLike, num_segments: int | None) -> int:
     kind, shape = typeof(ids), typeof(data).shape
     if not dtypes.is_integer(kind.dtype):
         raise TypeError(f"{name}: segment_ids must be integers, got {kind.str_short()}")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import canonical_axis, linear_unary
 from weft.autodiff.shape import squeeze
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 
@@ -50,8 +56,8 @@ def _slice_transpose(
 
 
 def _slice_batch(
-    axis: Any,
-    x: Any,
+    axis: AxisData,
+    x: ArrayLike,
     dim: int,
     *,
     start_indices: Shape,
@@ -71,7 +77,12 @@ def _slice_batch(
 
 
 def _slice_lower(
-    ctx: Any, x: Any, *, start_indices: Shape, limit_indices: Shape, strides: Shape | None
+    ctx: RuleContext,
+    x: ir.Value,
+    *,
+    start_indices: Shape,
+    limit_indices: Shape,
+    strides: Shape | None,
 ) -> Any:
     attrs = {
         "start_indices": ctx.i64s(start_indices),
@@ -93,7 +104,7 @@ slice_p = linear_unary(
 
 
 def slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Sequence[int],
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
@@ -127,7 +138,11 @@ def static_ints(name: str, what: str, values: Sequence[Any]) -> Shape:
 
 
 def slice_in_dim(
-    operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+    operand: ArrayLike,
+    start_index: int | None,
+    limit_index: int | None,
+    stride: int = 1,
+    axis: int = 0,
 ) -> Any:
     """`slice` along one dimension; None and negative bounds mean what they do in Python.
 

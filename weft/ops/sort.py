@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,12 @@ from weft.core.trace import typeof
 from weft.core.tree import flatten
 from weft.ops.elementwise_api import neg
 from weft.ops.gather import GatherDimensionNumbers, gather
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 def take_along(x: Any, indices: Any, axis: int) -> Any:
@@ -50,7 +56,9 @@ def _sort_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) ->
     return outs, moved
 
 
-def _less(ctx: Any, x: Any, y: Any, dtype: Any) -> list[tuple[Any, Any, Any]]:
+def _less(
+    ctx: RuleContext, x: ir.Value, y: ir.Value, dtype: np.dtype
+) -> list[tuple[Any, Any, Any]]:
     """The comparisons (x, y, dtype) that order two scalars: floats by value, then NaN last."""
     if dtypes.is_complex(dtype):
         part = dtypes.float32 if dtype == dtypes.complex64 else dtypes.float64
@@ -65,7 +73,7 @@ def _less(ctx: Any, x: Any, y: Any, dtype: Any) -> list[tuple[Any, Any, Any]]:
     return [(x, y, dtype)]
 
 
-def _ordered(ctx: Any, x: Any, dtype: Any) -> Any:
+def _ordered(ctx: RuleContext, x: ir.Value, dtype: np.dtype) -> Any:
     """One zero and one NaN, so that the total order of bits orders values."""
     type_ = ctx.tensor((), dtype)
     zero = ctx.splat(0, (), dtype)
@@ -74,7 +82,9 @@ def _ordered(ctx: Any, x: Any, dtype: Any) -> Any:
     return ctx.op("stablehlo.select", [ctx.compare(x, x, "NE", dtype), nan, x], [type_])[0]
 
 
-def _sort_lower(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list:
+def _sort_lower(
+    ctx: RuleContext, *operands: ir.Value, dimension: int, is_stable: bool, num_keys: int
+) -> list:
     """XLA:CPU's sort of integers of less than 8 bits corrupts memory: they are sorted as bytes."""
     held = [_held(a.dtype) for a in ctx.avals_in]
     wide = [ctx.tensor(a.shape, dtype) for a, dtype in zip(ctx.avals_in, held, strict=True)]
@@ -95,7 +105,7 @@ def _sort_lower(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_k
     )
     bool_type = ctx.tensor((), dtypes.bool_)
 
-    def comparator(*scalars: Any) -> list:
+    def comparator(*scalars: ir.Value) -> list:
         """x < y by the first key in which they differ."""
         pairs = []
         for k in range(num_keys):
@@ -118,7 +128,7 @@ def _sort_lower(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_k
     return convert(operation.results, ctx.out_types())
 
 
-def _held(dtype: Any) -> Any:
+def _held(dtype: np.dtype) -> Any:
     if dtype.name not in dtypes.int4_names:
         return dtype
     return dtypes.int8 if dtypes.is_signed(dtype) else dtypes.uint8
@@ -168,7 +178,9 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     return tuple(outs) if many else outs[0]
 
 
-def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple:
+def sort_key_val(
+    keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple:
     """Sorts keys, and values along with them.
 
     >>> import weft
@@ -198,7 +210,7 @@ def _top_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, k: int, axis: i
     return [values, indices], [take_along(tangents[0], indices, axis), None]
 
 
-def _top_batch(axis_data: Any, args: Any, dims: Any, *, k: int, axis: int) -> tuple:
+def _top_batch(axis_data: AxisData, args: list, dims: list, *, k: int, axis: int) -> tuple:
     dim = dims[0]
     return top_k_p.bind(args[0], k=k, axis=axis + (axis >= dim)), [dim, dim]
 
@@ -206,7 +218,7 @@ def _top_batch(axis_data: Any, args: Any, dims: Any, *, k: int, axis: int) -> tu
 def _top_lower(ctx: Any, x: Any, *, k: int, axis: int) -> list:
     rank = ctx.avals_in[0].ndim
 
-    def moved(value: Any, shape: tuple[int, ...], order: list[int]) -> Any:
+    def moved(value: ir.Value, shape: tuple[int, ...], order: list[int]) -> Any:
         if order == list(range(rank)):
             return value
         type_ = ctx.tensor(tuple(shape[i] for i in order), dtype)
@@ -237,7 +249,7 @@ top_k_p = Primitive(
 )
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> list:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list:
     """The k greatest elements along a dimension, descending, and their indices (int32).
 
     Of equal elements the one with the lower index comes first.
@@ -253,7 +265,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list:
 
 
 def approx_max_k(
-    operand: Any,
+    operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
@@ -271,7 +283,7 @@ def approx_max_k(
 
 
 def approx_min_k(
-    operand: Any,
+    operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,13 +52,19 @@ from weft.ops.elementwise_api import (
 from weft.ops.promote import promote_lax, stretch
 from weft.ops.reduce import reduce_or
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 MAX_STEPS = 2000
 
 
 def _unknown(op: str, operand: str) -> Callable:
     """The derivative rule of an operand for which there is none."""
 
-    def rule(t: Any, out: Any, *primals: Any) -> Any:
+    def rule(t: Array, out: Array, *primals: ArrayLike) -> Any:
         return no_derivative(op, operand)
 
     return rule
@@ -67,11 +73,11 @@ def _unknown(op: str, operand: str) -> Callable:
 def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
     """An elementwise op computed by a function of arrays, in float32 at least."""
 
-    def lower(ctx: Any, *operands: Any) -> Any:
+    def lower(ctx: RuleContext, *operands: ir.Value) -> Any:
         shape, dtype = ctx.avals_out[0].shape, ctx.avals_out[0].dtype
         avals = [ShapedArray(shape, dtype) for _ in operands]
 
-        def run(*xs: Any) -> Any:
+        def run(*xs: Array) -> Any:
             wide = dtypes.float32 if dtype.itemsize < 4 else dtype
             return convert(formula(*(convert(x, wide) for x in xs)), dtype)
 
@@ -80,11 +86,11 @@ def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
     return elementwise(name, lower, accepts=FLOAT, jvps=jvps)
 
 
-def _full(x: Any, value: float) -> Any:
+def _full(x: Array, value: float) -> Any:
     return _like(scalar(value, typeof(x).dtype), x)
 
 
-def _choose(*pairs: Any) -> Any:
+def _choose(*pairs: Array) -> Any:
     """The value of the first condition that holds; the last argument is the default."""
     *conditions, value = pairs
     for condition, other in reversed(list(zip(conditions[::2], conditions[1::2], strict=True))):
@@ -92,19 +98,19 @@ def _choose(*pairs: Any) -> Any:
     return value
 
 
-def _eps(x: Any) -> float:
+def _eps(x: Array) -> float:
     return float(dtypes.finfo(typeof(x).dtype).eps)
 
 
-def _iterate(step: Callable, state: tuple, converged: Callable, active: Any) -> tuple:
+def _iterate(step: Callable, state: tuple, converged: Callable, active: Array) -> tuple:
     """Applies step where active until every element has converged; state: a tuple of arrays."""
     dims = tuple(range(typeof(active).ndim))
 
-    def go_on(carry: Any) -> Any:
+    def go_on(carry: tuple) -> Any:
         n, running, _ = carry
         return and_p.bind(reduce_or(running, dims) if dims else running, lt(n, MAX_STEPS))
 
-    def body(carry: Any) -> Any:
+    def body(carry: tuple) -> Any:
         n, running, old = carry
         new = step(*old)
         done = converged(old, new)
@@ -114,7 +120,7 @@ def _iterate(step: Callable, state: tuple, converged: Callable, active: Any) -> 
     return while_loop(go_on, body, (np.int32(0), active, state))[2]
 
 
-def _not(x: Any) -> Any:
+def _not(x: Array) -> Any:
     return not_p.bind(x)
 
 
@@ -127,7 +133,7 @@ def _jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tupl
 def _with_tangents(step: Callable, count: int) -> Callable:
     """The step on (values, tangents): the derivative of the iteration along with it."""
 
-    def dual(*state: Any) -> tuple:
+    def dual(*state: Array) -> tuple:
         values, tangents = _jvp(step, state[:count], state[count:])
         return (*values, *tangents)
 
@@ -137,17 +143,17 @@ def _with_tangents(step: Callable, count: int) -> Callable:
 # Incomplete gamma ------------------------------------------------------------------------------
 
 
-def _series(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
+def _series(a: Array, x: Array, active: Array, derivative: bool) -> tuple:
     """sum over n of x^n / ((a+1)…(a+n)), and its derivative in a: Cephes' igam."""
     one, zero = _full(a, 1), _full(a, 0)
     eps = _eps(a)
 
-    def step(r: Any, c: Any, total: Any) -> tuple:
+    def step(r: Array, c: Array, total: Array) -> tuple:
         r = add(r, scalar(1, typeof(r).dtype))
         c = mul(c, div(x, r))
         return r, c, add(total, c)
 
-    def done(old: Any, new: Any) -> Any:
+    def done(old: tuple, new: tuple) -> Any:
         small = le(new[1], _times(new[2], eps))
         if derivative:
             small = and_p.bind(small, le(abs(new[4]), _times(abs(new[5]), eps)))
@@ -160,14 +166,16 @@ def _series(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
     return end[2], end[5]
 
 
-def _fraction(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
+def _fraction(a: Array, x: Array, active: Array, derivative: bool) -> tuple:
     """The continued fraction of the upper function, and its derivative in a: Cephes' igamc."""
     zero, one = _full(a, 0), _full(a, 1)
     eps = _eps(a)
     y = sub(one, a)
     z = add(add(x, y), one)
 
-    def step(c: Any, y: Any, z: Any, p2: Any, q2: Any, p1: Any, q1: Any, total: Any) -> tuple:
+    def step(
+        c: Array, y: Array, z: Array, p2: Array, q2: Array, p1: Array, q1: Array, total: Array
+    ) -> tuple:
         unit = scalar(1, typeof(c).dtype)
         c, y, z = add(c, unit), add(y, unit), add(z, scalar(2, typeof(c).dtype))
         yc = mul(y, c)
@@ -178,10 +186,10 @@ def _fraction(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
         shrink = select(gt(abs(p), _full(p, 1 / eps)), _full(p, eps), one)
         return c, y, z, mul(p1, shrink), mul(q1, shrink), mul(p, shrink), mul(q, shrink), ratio
 
-    def close(new: Any, old: Any) -> Any:
+    def close(new: Array, old: Array) -> Any:
         return le(abs(sub(new, old)), _times(abs(new), eps))
 
-    def done(old: Any, new: Any) -> Any:
+    def done(old: tuple, new: tuple) -> Any:
         small = close(new[7], old[7])
         return and_p.bind(small, close(new[15], old[15])) if derivative else small
 
@@ -190,7 +198,7 @@ def _fraction(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
     if not derivative:
         return _iterate(step, start, done, active)[7], None
 
-    def initial(a: Any) -> tuple:
+    def initial(a: Array) -> tuple:
         y = sub(one, a)
         z = add(add(x, y), one)
         top, bottom = add(x, one), mul(z, x)
@@ -236,7 +244,7 @@ def _gamma(a: Any, x: Any, upper: bool, derivative: bool = False) -> Any:
     return _choose(bad, nan, *ends, value)
 
 
-def _gamma_density(a: Any, x: Any) -> Any:
+def _gamma_density(a: Array, x: Array) -> Any:
     """dP/dx = x^(a-1) e^-x / gamma(a)."""
     one = _full(a, 1)
     return exp(sub(sub(mul(sub(a, one), log(x)), x), lgamma(a)))
@@ -279,22 +287,22 @@ def _spread(a: Any, x: Any) -> tuple[Any, Any]:
     )
 
 
-def igamma(a: Any, x: Any) -> Any:
+def igamma(a: ArrayLike, x: ArrayLike) -> Any:
     """The regularized lower incomplete gamma function P(a, x)."""
     return igamma_p.bind(*promote_lax(a, x))
 
 
-def igammac(a: Any, x: Any) -> Any:
+def igammac(a: ArrayLike, x: ArrayLike) -> Any:
     """The regularized upper incomplete gamma function 1 - P(a, x)."""
     return igammac_p.bind(*promote_lax(a, x))
 
 
-def igamma_grad_a(a: Any, x: Any) -> Any:
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Any:
     """The derivative of igamma(a, x) in a."""
     return igamma_grad_a_p.bind(*promote_lax(a, x))
 
 
-def random_gamma_grad(a: Any, sample: Any) -> Any:
+def random_gamma_grad(a: ArrayLike, sample: Any) -> Any:
     """The derivative in a of a sample of the gamma distribution of shape a."""
     return random_gamma_grad_p.bind(*promote_lax(a, sample))
 
@@ -302,7 +310,7 @@ def random_gamma_grad(a: Any, sample: Any) -> Any:
 # Incomplete beta -------------------------------------------------------------------------------
 
 
-def _beta_fraction(a: Any, b: Any, x: Any, active: Any, derivative: str | None) -> tuple:
+def _beta_fraction(a: Array, b: Array, x: Array, active: Array, derivative: str | None) -> tuple:
     """The continued fraction of the incomplete beta function by Lentz's method, and its
     derivative in "a" or "b".
 
@@ -312,14 +320,14 @@ def _beta_fraction(a: Any, b: Any, x: Any, active: Any, derivative: str | None) 
     tiny = _full(a, float(dtypes.finfo(typeof(a).dtype).tiny) * 1e10)
     eps = _eps(a)
 
-    def guard(v: Any) -> Any:
+    def guard(v: Array) -> Any:
         return select(lt(abs(v), tiny), tiny, v)
 
-    def initial(a: Any, b: Any) -> tuple:
+    def initial(a: Array, b: Array) -> tuple:
         d = div(one, guard(sub(one, div(mul(add(a, b), x), add(a, one)))))
         return one, d, d, a, b, one
 
-    def step(c: Any, d: Any, h: Any, a: Any, b: Any, m: Any) -> tuple:
+    def step(c: Array, d: Array, h: Array, a: Array, b: Array, m: Array) -> tuple:
         m2 = add(m, m)
         even = div(mul(mul(m, sub(b, m)), x), mul(add(sub(a, one), m2), add(a, m2)))
         d = div(one, guard(add(one, mul(even, d))))
@@ -331,10 +339,10 @@ def _beta_fraction(a: Any, b: Any, x: Any, active: Any, derivative: str | None) 
         c = guard(add(one, div(odd, c)))
         return c, d, mul(h, mul(d, c)), a, b, add(m, one)
 
-    def close(new: Any, old: Any) -> Any:
+    def close(new: Array, old: Array) -> Any:
         return le(abs(sub(new, old)), _times(abs(new), 2 * eps))
 
-    def done(old: Any, new: Any) -> Any:
+    def done(old: tuple, new: tuple) -> Any:
         small = close(new[2], old[2])
         return and_p.bind(small, close(new[8], old[8])) if derivative else small
 
@@ -347,11 +355,11 @@ def _beta_fraction(a: Any, b: Any, x: Any, active: Any, derivative: str | None) 
     return end[2], end[8]
 
 
-def _log_beta(a: Any, b: Any) -> Any:
+def _log_beta(a: Array, b: Array) -> Any:
     return sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
 
 
-def _beta(a: Any, b: Any, x: Any) -> Any:
+def _beta(a: Array, b: Array, x: Array) -> Any:
     """I_x(a, b)."""
     one, zero, nan = (_full(a, v) for v in (1, 0, np.nan))
     good = and_p.bind(gt(a, zero), gt(b, zero))
@@ -371,7 +379,7 @@ def _beta(a: Any, b: Any, x: Any) -> Any:
     return _choose(_not(good), nan, eq(x, zero), zero, eq(x, one), one, value)
 
 
-def _beta_da(a: Any, b: Any, x: Any) -> Any:
+def _beta_da(a: Array, b: Array, x: Array) -> Any:
     """The derivative of I_x(a, b) in a, by the fraction for I_x itself or for 1 - I_(1-x)(b, a)."""
     one, zero, nan = (_full(a, v) for v in (1, 0, np.nan))
     good = and_p.bind(gt(a, zero), gt(b, zero))
@@ -410,13 +418,13 @@ betainc_grad_a_p = _formula(
 )
 
 
-def _beta_density(a: Any, b: Any, x: Any) -> Any:
+def _beta_density(a: Array, b: Array, x: Array) -> Any:
     one = scalar(1, x)
     powers = add(mul(sub(a, one), log(x)), mul(sub(b, one), log1p(neg(x))))
     return exp(sub(powers, _log_beta(a, b)))
 
 
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
     """The regularized incomplete beta function I_x(a, b).
 
     >>> import weft
@@ -454,7 +462,7 @@ def _bessel_coefficients(n: int) -> tuple[np.ndarray, np.ndarray]:
     return fit(near, 36), fit(lambda t: _scaled_bessel(n, 16 / np.maximum(t + 1, 1e-12)), 24)
 
 
-def _clenshaw(t: Any, coefficients: np.ndarray) -> Any:
+def _clenshaw(t: Array, coefficients: np.ndarray) -> Any:
     twice = add(t, t)
     b1, b2 = _full(t, 0), _full(t, 0)
     for c in coefficients[:0:-1]:
@@ -462,7 +470,7 @@ def _clenshaw(t: Any, coefficients: np.ndarray) -> Any:
     return add(sub(mul(t, b1), b2), _full(t, coefficients[0]))
 
 
-def _bessel(n: int, x: Any) -> Any:
+def _bessel(n: int, x: Array) -> Any:
     """e^-|x| In(x) for n of 0 and 1."""
     size = abs(x)
     one, eight = _full(x, 1), _full(x, 8)
@@ -475,7 +483,7 @@ def _bessel(n: int, x: Any) -> Any:
     return select(le(size, eight), low, select(ne(x, x), x, high))
 
 
-def _i1e_derivative(t: Any, out: Any, x: Any) -> Any:
+def _i1e_derivative(t: ArrayLike, out: Array, x: ArrayLike) -> Any:
     """i0e - i1e (sign(x) + 1/x), which is 1/2 at 0."""
     zero = eq(x, scalar(0, x))
     safe = select(zero, _full(x, 1), x)
@@ -500,16 +508,16 @@ zeta_p = elementwise(
 )
 
 
-def bessel_i0e(x: Any) -> Any:
+def bessel_i0e(x: ArrayLike) -> Any:
     """The modified Bessel function I0(x) times exp(-|x|)."""
     return bessel_i0e_p.bind(x)
 
 
-def bessel_i1e(x: Any) -> Any:
+def bessel_i1e(x: ArrayLike) -> Any:
     """The modified Bessel function I1(x) times exp(-|x|)."""
     return bessel_i1e_p.bind(x)
 
 
-def zeta(x: Any, q: Any) -> Any:
+def zeta(x: ArrayLike, q: ArrayLike) -> Any:
     """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""
     return zeta_p.bind(*promote_lax(x, q))

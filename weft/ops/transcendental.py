@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,8 +40,14 @@ from weft.ops.arithmetic import (
 from weft.ops.complex_trig import complex_cos, complex_sin
 from weft.ops.dtype_casts import convert
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.ops.precision import AccuracyMode
+    from weft.typing import ArrayLike
 
-def _unary(name: str, hlo: str, derivative: Any, accepts: str = INEXACT) -> Any:
+
+def _unary(name: str, hlo: str, derivative: Callable, accepts: str = INEXACT) -> Any:
     """derivative(x, out) -> factor of the tangent."""
     return elementwise(
         name, hlo, accepts=accepts, jvps=[lambda t, out, x: _mul(t, derivative(x, out))]
@@ -51,13 +58,15 @@ _WAVES = ("stablehlo.sine", "stablehlo.cosine")
 """Those with a native kernel; the position is its name there."""
 
 
-def _accurate(name: str, hlo: str, jvp: Any, accepts: str = INEXACT, of_complex: Any = None) -> Any:
+def _accurate(
+    name: str, hlo: str, jvp: Callable, accepts: str = INEXACT, of_complex: Callable | None = None
+) -> Any:
     """An op that may be asked for an accuracy: a parameter that is there only if it was given.
 
     of_complex: a formula for complex numbers, where XLA's is not good enough.
     """
 
-    def lower(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, *, accuracy: Any = None) -> Any:
         aval = ctx.avals_in[0]
         if of_complex is not None and dtypes.is_complex(aval.dtype):
             return ctx.lower_fun(of_complex, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
@@ -81,7 +90,7 @@ def _complex_exp2(x: Any) -> Any:
     return exp_p.bind(complex_p.bind(*parts))
 
 
-def _exp2_lower(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+def _exp2_lower(ctx: RuleContext, x: ir.Value, *, accuracy: AccuracyMode | None = None) -> Any:
     aval = ctx.avals_in[0]
     if dtypes.is_complex(aval.dtype):  # a product of complex numbers would make inf * 0
         return ctx.lower_fun(_complex_exp2, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
@@ -196,11 +205,11 @@ polygamma_p = elementwise(
 )
 
 
-def _power(x: Any, n: int) -> Any:
+def _power(x: ArrayLike, n: int) -> Any:
     return integer_pow_p.bind(x, y=n)
 
 
-def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
+def _integer_pow_lower(ctx: RuleContext, x: ir.Value, *, y: int) -> Any:
     types = ctx.out_types()
     if y == 0:
         return ctx.splat(1, ctx.avals_in[0].shape, ctx.avals_in[0].dtype)
@@ -237,7 +246,7 @@ def _pow_abstract(x: ShapedArray, y: ShapedArray) -> ShapedArray:
     return ShapedArray(common_shape("pow", (x, y)), x.dtype, x.weak_type and y.weak_type)
 
 
-def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
+def _pow_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     x, y = ctx.spread((x, y))
     if ctx.avals_in[1].dtype != ctx.avals_in[0].dtype:
         y = ctx.op("stablehlo.convert", [y], ctx.out_types())[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,13 @@ from weft.ops.elementwise_api import and_p, select
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
 from weft.ops.slicing import slice as slice_op
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 def _check_window(name: str, shape: Sequence[int], **given: Sequence[Any]) -> None:
@@ -111,7 +118,7 @@ _WINDOW = frozenset(
 
 
 def window_attrs(
-    ctx: Any,
+    ctx: RuleContext,
     window_dimensions: Dims,
     window_strides: Dims,
     padding: Pads,
@@ -128,7 +135,7 @@ def window_attrs(
 
 
 def emit_window(
-    ctx: Any, operands: Sequence[Any], inits: Sequence[Any], body: Callable, window: dict
+    ctx: RuleContext, operands: Sequence[Any], inits: Sequence[Any], body: Callable, window: dict
 ) -> list:
     """stablehlo.reduce_window; body(*scalars) emits the combiner."""
     if not ctx.avals_in[0].ndim:
@@ -146,17 +153,19 @@ def emit_window(
     return list(operation.results)
 
 
-def _windowed(name: str, hlo: str, identity: Callable, jvp: Any, transpose: Any) -> Primitive:
+def _windowed(
+    name: str, hlo: str, identity: Callable, jvp: Any, transpose: Callable | None
+) -> Primitive:
     """A reduction over windows by one StableHLO op, whose identity fills the padding."""
 
     def abstract(x: ShapedArray, **window: Any) -> ShapedArray:
         check_kind(name, x.dtype, NUMBER if hlo == "stablehlo.add" else "any")
         return ShapedArray(window_shape(name, x.shape, **window), x.dtype, x.weak_type)
 
-    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **window: Any) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **window: Any) -> tuple:
         return prim.bind(args[0], **with_dimension(window, dims[0])), dims[0]
 
-    def lower(ctx: Any, x: Any, **window: Any) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, **window: Any) -> Any:
         dtype = ctx.avals_in[0].dtype
         init = ctx.splat(identity(dtype), (), dtype)
         return emit_window(ctx, [x], [init], lambda a, b: [ctx.combine(hlo, a, b, dtype)], window)[
@@ -176,7 +185,7 @@ def _windowed(name: str, hlo: str, identity: Callable, jvp: Any, transpose: Any)
     return prim
 
 
-def _sum_transpose(ct: Any, x: Any, **window: Any) -> list:
+def _sum_transpose(ct: Any, x: UndefinedPrimal, **window: Any) -> list:
     """Each cotangent goes to the elements of its window: a sum over the mirrored windows."""
     strides, base = window["window_strides"], window["base_dilation"]
     config = []
@@ -299,11 +308,13 @@ def _covered(offset: Dims, in_shape: Dims, shape: Dims, window: dict) -> Any:
     return mask
 
 
-def _generic_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
+def _generic_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
     return jvp_flat(lambda *xs: _fold_windows(xs, jaxpr, window), primals, tangents)
 
 
-def _generic_batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
+def _generic_batch(
+    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **window: Any
+) -> tuple:
     operand_dims, init_dims = _split(dims)
     if any(d is not None for d in init_dims):
         return batch_flat(lambda *xs: _fold_windows(xs, jaxpr, window), axis, args, dims)
@@ -313,7 +324,7 @@ def _generic_batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **win
     return outs, [0] * len(outs)
 
 
-def _generic_lower(ctx: Any, *values: Any, jaxpr: ClosedJaxpr, **window: Any) -> list:
+def _generic_lower(ctx: RuleContext, *values: ir.Value, jaxpr: ClosedJaxpr, **window: Any) -> list:
     operands, inits = _split(values)
     return emit_window(ctx, operands, inits, lambda *xs: ctx.inline(jaxpr, *xs), window)
 
@@ -337,7 +348,7 @@ _MONOIDS = {
 
 
 def reduce_window(
-    operand: Any,
+    operand: ArrayLike,
     init_value: Any,
     computation: Callable,
     window_dimensions: Sequence[int],
@@ -400,7 +411,7 @@ def cumulative_window(size: int, axis: int, ndim: int, reverse: bool) -> dict:
     """The windows that hold, for each element along an axis, it and all before (or after) it."""
     axis = canonical_axis(axis, ndim)
 
-    def at(value: Any, other: Any) -> tuple:
+    def at(value: int | tuple, other: int | tuple) -> tuple:
         return tuple(value if i == axis else other for i in range(ndim))
 
     return {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.core.effects import DEBUG
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -182,7 +185,7 @@ OUTSIDE = frozenset(
 """Ops that XLA computes by libraries, which kernels cannot call."""
 
 
-def unsupported(platform: str, call: KernelCall, eqn: Any, why: str = "") -> UnsupportedKernelError:
+def unsupported(platform: str, call: KernelCall, eqn: Eqn, why: str = "") -> UnsupportedKernelError:
     """The error that a backend raises for an equation it cannot compile."""
     if not why and eqn.primitive.name in OUTSIDE:
         why = "decompositions and Fourier transforms are library calls; make them outside"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from weft.ops.promote import broadcast_to
 from weft.pallas import scalar_formulas, windows
 from weft.pallas.formulas import ANY
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
+
+if TYPE_CHECKING:
+    from weft.core.ref import AbstractRef
 
 CALLS = frozenset(
     (
@@ -95,11 +98,11 @@ class _Rewriting:
             return new
         return ClosedJaxpr(new, self.consts)
 
-    def aval(self, aval: Any) -> Any:
+    def aval(self, aval: ShapedArray | AbstractRef) -> Any:
         """The type in which the target holds values of a type."""
         return aval if self.target.has_keys else _words(aval)
 
-    def constant(self, value: Any, aval: Any) -> Atom:
+    def constant(self, value: np.ndarray, aval: ShapedArray) -> Atom:
         if not aval.shape and not dtypes.is_extended(aval.dtype):
             return Literal(np.asarray(value).astype(aval.dtype)[()], aval)
         self.constvars.append(Var(aval))
@@ -259,11 +262,11 @@ def lowering_formula(eqn: Eqn) -> ClosedJaxpr | None:
         return None
 
 
-def _is_key(aval: Any) -> bool:
+def _is_key(aval: ShapedArray | AbstractRef) -> bool:
     return isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype)
 
 
-def _words(aval: Any) -> Any:
+def _words(aval: ShapedArray | AbstractRef) -> Any:
     if not _is_key(aval):
         return aval
     return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)

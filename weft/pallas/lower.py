@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from weft.pallas.ir import Backend, KernelCall, backends
 from weft.pallas.op import pallas_call_p
 from weft.pallas.split import let_split
 from weft.runtime.device_put import device_put
+
+if TYPE_CHECKING:
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 _HOMES = {"cpu": "weft.pallas.cpu", "cuda": "weft.pallas.gpu", "gpu": "weft.pallas.gpu"}
 
@@ -46,7 +50,7 @@ class Interpreted:
         return run_call(self.call, [np.asarray(x) for x in operands], self.params)
 
 
-def lower_kernel(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
+def lower_kernel(ctx: RuleContext, call: KernelCall, operands: Sequence[Any]) -> list:
     """Emits a kernel call."""
     for i, aval in enumerate(ctx.avals_in):
         if isinstance(aval, AbstractRef):
@@ -59,7 +63,7 @@ def lower_kernel(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
     return outs
 
 
-def _emit(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
+def _emit(ctx: RuleContext, call: KernelCall, operands: Sequence[Any]) -> list:
     """The call of a backend's code or of the interpreter."""
     params = as_params(call.interpret)
     platform = ctx.module.platforms[0]
@@ -76,7 +80,9 @@ def _emit(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
     return _interpreted(ctx, call, operands, params)
 
 
-def _interpreted(ctx: Any, call: KernelCall, operands: Sequence[Any], params: Any) -> list:
+def _interpreted(
+    ctx: RuleContext, call: KernelCall, operands: Sequence[Any], params: InterpretParams
+) -> list:
     host: Any = Interpreted(call, params)
     return _lower(
         ctx,
@@ -89,7 +95,7 @@ def _interpreted(ctx: Any, call: KernelCall, operands: Sequence[Any], params: An
     )
 
 
-def _is_spread(x: Any) -> bool:
+def _is_spread(x: ArrayLike) -> bool:
     """Whether an array lies on several devices."""
     sharding = getattr(x, "sharding", None)
     return sharding is not None and len(sharding.device_set) > 1

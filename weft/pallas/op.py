@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,10 +22,16 @@ from weft.ops.control.scan import scan
 from weft.pallas.constants import inline_constants
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 # Types -----------------------------------------------------------------------------------------
 
 
-def _abstract(*avals: Any, call: KernelCall) -> list:
+def _abstract(*avals: ShapedArray, call: KernelCall) -> list:
     return list(call.outputs)
 
 
@@ -34,7 +40,7 @@ def rule_of(call: KernelCall, avals: Sequence[Any], outs: Sequence[Any]) -> Shar
     return call.sharding_rule or batch_rule(avals, outs, call.num_batch_dims)
 
 
-def _factors(avals: Any, outs: Any, *, call: KernelCall) -> str:
+def _factors(avals: list, outs: list, *, call: KernelCall) -> str:
     """The call's dimensions as factors of explicit sharding types."""
     return rule_of(call, avals, outs).factor_text()
 
@@ -59,7 +65,7 @@ def _differentiated(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     return _memo(call, ("jvp", tuple(nonzero)), lambda: _differentiate(call, nonzero))
 
 
-def _memo(call: KernelCall, key: Any, make: Any) -> Any:
+def _memo(call: KernelCall, key: tuple, make: Callable) -> Any:
     if key not in call.cache:
         call.cache[key] = make()
     return call.cache[key]
@@ -109,7 +115,7 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     )
 
 
-def _differentiated_rule(call: KernelCall, inputs: Any, outputs: Any) -> ShardingRule | None:
+def _differentiated_rule(call: KernelCall, inputs: dict, outputs: dict) -> ShardingRule | None:
     rule = call.sharding_rule
     if rule is None:
         return None
@@ -136,7 +142,7 @@ def _is_semaphore(ref: AbstractRef) -> bool:
     return bool(getattr(ref.memory_space, "holds_semaphores", False))
 
 
-def _push(primals: Any, tangents: Any, call: KernelCall) -> tuple[list, KernelCall, list[bool]]:
+def _push(primals: list, tangents: list, call: KernelCall) -> tuple[list, KernelCall, list[bool]]:
     """Operands and kernel of the derivative, and which outputs have tangents."""
     if call.is_mpmd:
         raise TypeError(
@@ -154,7 +160,7 @@ def _push(primals: Any, tangents: Any, call: KernelCall) -> tuple[list, KernelCa
     return [*primals, *given], pushed, [has_tangent(o) for o in call.outputs]
 
 
-def _jvp(primals: Any, tangents: Any, *, call: KernelCall) -> tuple:
+def _jvp(primals: list, tangents: list, *, call: KernelCall) -> tuple:
     operands, pushed, out_nz = _push(primals, tangents, call)
     outs = pallas_call_p.bind(*operands, call=pushed)
     n = len(call.outputs)
@@ -162,7 +168,7 @@ def _jvp(primals: Any, tangents: Any, *, call: KernelCall) -> tuple:
     return outs[:n], [next(rest) if nz else None for nz in out_nz]
 
 
-def _linearize(primals: Any, tangents: Any, *, call: KernelCall) -> tuple:
+def _linearize(primals: list, tangents: list, *, call: KernelCall) -> tuple:
     """The linear program runs the kernel of primals and tangents again."""
     outs = pallas_call_p.bind(*primals, call=call)
     operands, pushed, out_nz = _push(primals, tangents, call)
@@ -170,7 +176,7 @@ def _linearize(primals: Any, tangents: Any, *, call: KernelCall) -> tuple:
     return outs, [next(rest) if nz else None for nz in out_nz]
 
 
-def _transpose(cts: Any, *args: Any, call: KernelCall) -> list:
+def _transpose(cts: list, *args: np.ndarray | UndefinedPrimal, call: KernelCall) -> list:
     raise TypeError(
         f"kernel {call.name}: reverse-mode differentiation does not reach through a kernel, which "
         "works in place; write a kernel for the backward pass and join the two with "
@@ -181,7 +187,7 @@ def _transpose(cts: Any, *args: Any, call: KernelCall) -> list:
 # Batching --------------------------------------------------------------------------------------
 
 
-def _batch(axis: AxisData, args: Any, dims: Any, *, call: KernelCall) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, call: KernelCall) -> tuple:
     """One more grid dimension in front; a loop where that cannot say it."""
     refs = any(isinstance(typeof(a), AbstractRef) for a in args)
     if call.is_mpmd or any(d is not None for d in dims[: call.num_scalars]) and not refs:
@@ -254,7 +260,7 @@ def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
     )
 
 
-def _batch_by_loop(axis: AxisData, args: Any, dims: Any, call: KernelCall) -> tuple:
+def _batch_by_loop(axis: AxisData, args: list, dims: list, call: KernelCall) -> tuple:
     moved = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
     batched = [d is not None for d in dims]
 
@@ -271,7 +277,7 @@ def _batch_by_loop(axis: AxisData, args: Any, dims: Any, call: KernelCall) -> tu
 # Refs from outside -----------------------------------------------------------------------------
 
 
-def _discharge(args: Any, *, call: KernelCall) -> list:
+def _discharge(args: tuple, *, call: KernelCall) -> list:
     """Refs among the operands become arrays whose final values are results, too.
 
     The kernel then works on the output's ref, which starts with the operand's contents.
@@ -315,13 +321,13 @@ def _without_refs(call: KernelCall, written: Sequence[int]) -> KernelCall:
 # The op ----------------------------------------------------------------------------------------
 
 
-def _lower(ctx: Any, *operands: Any, call: KernelCall) -> list:
+def _lower(ctx: RuleContext, *operands: ir.Value, call: KernelCall) -> list:
     from weft.pallas.lower import lower_kernel
 
     return lower_kernel(ctx, call, operands)
 
 
-def _impl(*args: Any, call: KernelCall) -> list:
+def _impl(*args: ArrayLike, call: KernelCall) -> list:
     from weft.pallas.lower import run_eagerly
 
     return run_eagerly(args, call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,12 @@ from weft.core.jaxpr import Literal, open_jaxpr
 from weft.core.ref import At
 from weft.pallas.api.params import semantics as given
 
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Jaxpr, Var
+    from weft.pallas.ir import BlockMapping, KernelCall
 
-def parallel_dims(call: Any) -> list[int]:
+
+def parallel_dims(call: KernelCall) -> list[int]:
     """Grid dimensions whose programs are independent: each of the others runs in order.
 
     Those that `dimension_semantics` names "parallel" and those that vmap added; otherwise those
@@ -30,7 +34,7 @@ def parallel_dims(call: Any) -> list[int]:
     return free
 
 
-def _is_injective(call: Any, d: int) -> bool:
+def _is_injective(call: KernelCall, d: int) -> bool:
     """Whether different indices along d write different blocks of every output."""
     jaxpr = open_jaxpr(call.jaxpr)
     first = call.num_scalars + call.num_inputs
@@ -53,7 +57,7 @@ def _is_injective(call: Any, d: int) -> bool:
     return True
 
 
-def _direct(block: Any) -> dict[int, int]:
+def _direct(block: BlockMapping) -> dict[int, int]:
     """Grid dimension → dimension of the array whose block number is that grid index."""
     if block.whole:
         return {}
@@ -67,7 +71,7 @@ def _direct(block: Any) -> dict[int, int]:
     return found
 
 
-def _is_still(block: Any, d: int) -> bool:
+def _is_still(block: BlockMapping, d: int) -> bool:
     """Whether the block is the same one all along dimension d."""
     if block.whole:
         return True
@@ -76,7 +80,7 @@ def _is_still(block: Any, d: int) -> bool:
     return not used[d]
 
 
-def _is_apart(call: Any, jaxpr: Any, ref: Any, d: int) -> bool:
+def _is_apart(call: KernelCall, jaxpr: Jaxpr, ref: Var, d: int) -> bool:
     """Whether programs with different indices along d access different places of a ref, or only
     add up integers in it."""
     definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
@@ -117,7 +121,7 @@ _ACCESSES = {"get": 1, "set": 2, "swap": 2, "addupdate": 2}
 """Where the operands of an access's index begin."""
 
 
-def _multiple_of_program(index: Any, definitions: dict) -> tuple[int | None, int]:
+def _multiple_of_program(index: Var, definitions: dict) -> tuple[int | None, int]:
     """(axis, c) if an index is c times the program's index along the axis."""
     step = 1
     while index.__class__ is not Literal:
@@ -142,7 +146,7 @@ def _multiple_of_program(index: Any, definitions: dict) -> tuple[int | None, int
     return None, 0
 
 
-def _scratch_is_fresh(call: Any, free: set[int]) -> bool:
+def _scratch_is_fresh(call: KernelCall, free: set[int]) -> bool:
     """Whether every program, or the first one along the dimensions in order, writes all scratch
     before it reads any."""
     jaxpr = open_jaxpr(call.jaxpr)
@@ -151,7 +155,7 @@ def _scratch_is_fresh(call: Any, free: set[int]) -> bool:
     return all(_written_first(call, jaxpr, v, first) for v in scratch)
 
 
-def _written_first(call: Any, jaxpr: Any, ref: Any, ordered: list[int]) -> bool:
+def _written_first(call: KernelCall, jaxpr: Jaxpr, ref: Var, ordered: list[int]) -> bool:
     if getattr(ref.aval.memory_space, "holds_semaphores", False):
         return True
     definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
@@ -173,7 +177,7 @@ def _written_first(call: Any, jaxpr: Any, ref: Any, ordered: list[int]) -> bool:
     return True
 
 
-def _used(jaxpr: Any) -> set:
+def _used(jaxpr: Jaxpr) -> set:
     used = {v for eqn in jaxpr.eqns for v in eqn.invars if v.__class__ is not Literal}
     return used | {v for v in jaxpr.outvars if v.__class__ is not Literal}
 

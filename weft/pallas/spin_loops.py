@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.jaxpr import open_jaxpr, walk_eqns
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
 
 _LOOKS = frozenset(("semaphore_read", "atomic_cas"))
 _CHANGES = frozenset(
@@ -25,17 +28,17 @@ def _looks(jaxprs: Sequence[Any]) -> bool:
     return any(_is_look(e) for e in found) and not any(_is_change(e) for e in found)
 
 
-def _is_look(eqn: Any) -> bool:
+def _is_look(eqn: Eqn) -> bool:
     name = eqn.primitive.name
     return name in _LOOKS or name == "get" or (name == "atomic_rmw" and not _is_change(eqn))
 
 
-def _is_change(eqn: Any) -> bool:
+def _is_change(eqn: Eqn) -> bool:
     name = eqn.primitive.name
     return name in _CHANGES or (name == "atomic_rmw" and eqn.params["op"] != "xchg")
 
 
-def polls(eqn: Any) -> bool:
+def polls(eqn: Eqn) -> bool:
     """Whether a while equation is such a loop."""
     cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
 
@@ -45,7 +48,7 @@ def polls(eqn: Any) -> bool:
     return open_jaxpr(body).memo("polls", find)
 
 
-def counts(eqn: Any) -> bool:
+def counts(eqn: Eqn) -> bool:
     """Whether the condition of a while equation compares a number that every turn adds to."""
     cond, body = (open_jaxpr(eqn.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
     consts = eqn.params["body_nconsts"]

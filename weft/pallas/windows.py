@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.api.vmap_api import vmap
 from weft.autodiff.shape import moveaxis, transpose
 from weft.autodiff.zeros import full
@@ -31,7 +33,7 @@ UNROLLED = 16
 they are one loop. Products of matrices are not joined, and their code takes long to compile."""
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: np.dtype) -> Any:
     """Return the dtype in which elements of a dtype are accumulated."""
     return dtypes.float32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
 
@@ -140,7 +142,7 @@ def _reduced(eqn: Eqn, xs: Sequence[Any], fills: Sequence[Any], combine: Callabl
     spans = [(n - 1) * s + 1 for n, s in zip(shape, strides, strict=True)]
     every = tuple(slice(None, None, s) for s in strides)
 
-    def add(k: Any, totals: list) -> list:
+    def add(k: int, totals: list) -> list:
         first = [i * d for i, d in zip(_place(k, window), p["window_dilation"], strict=True)]
         return combine(totals, [dynamic_slice(x, first, spans)[every] for x in xs])
 

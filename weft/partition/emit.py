@@ -7,7 +7,7 @@ collectives carry no channel, groups name replicas, and the device's number is `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,12 +103,12 @@ class Emitter:
     ) -> ir.Value:
         return self.op(name, operands, [result], attrs).results[0]
 
-    def const(self, value: Any, element: ir.Type | None = None) -> ir.Value:
+    def const(self, value: int, element: ir.Type | None = None) -> ir.Value:
         """A rank-0 constant; the element type is i32 unless told."""
         element = element or self.i32
         return self.splat(value, (), element)
 
-    def splat(self, value: Any, shape: Sequence[int], element: ir.Type) -> ir.Value:
+    def splat(self, value: int, shape: Sequence[int], element: ir.Type) -> ir.Value:
         return self.constant_text(_literal(value, element), self.type(shape, element))
 
     def constant_text(self, text: str, type: ir.Type) -> ir.Value:
@@ -299,7 +299,7 @@ class Emitter:
 
     # -- the device's place ----------------------------------------------------------------------
 
-    def _at_entry(self, key: Any, build: Any) -> ir.Value:
+    def _at_entry(self, key: str | tuple, build: Callable) -> ir.Value:
         found = self._entry_values.get(key)
         if found is None:
             here, self.ip = self.ip, self.entry_ip

@@ -13,7 +13,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from weft._xla import passes, sdy
 from weft._xla.mlir import ir
@@ -357,7 +357,7 @@ class Localizer:
         """Notes shared values before their users are rewritten."""
         self.shared.update(v for v in values if len(list(itertools.islice(v.uses, 2))) > 1)
 
-    def _pass_partial(self, op: ir.Operation, apply: Any) -> list[LocalValue] | None:
+    def _pass_partial(self, op: ir.Operation, apply: Callable) -> list[LocalValue] | None:
         """The rule's results, as partial sums where a linear op's operand and result are ones."""
         partial = self._passing(op)
         if partial is None:

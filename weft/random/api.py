@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,12 @@ from weft.random.primitives import (
 )
 from weft.runtime.device_put import put_host
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
 
-def resolve(impl: Any = None, dtype: Any = None) -> Generator:
+
+def resolve(impl: Any = None, dtype: DTypeLike | None = None) -> Generator:
     """The generator that `impl` (a name, a key dtype) or `dtype` names; the default for neither."""
     if dtype is not None:
         if impl is not None:
@@ -44,7 +48,7 @@ def resolve(impl: Any = None, dtype: Any = None) -> Generator:
     raise TypeError(f"impl must be the name of a generator or the dtype of keys, got {impl!r}")
 
 
-def check_key(name: str, key: Any, *, single: bool = True) -> tuple[Any, bool]:
+def check_key(name: str, key: Array, *, single: bool = True) -> tuple[Any, bool]:
     """The typed key of an argument, and whether it came as raw uint32 words."""
     try:
         aval = typeof(key)
@@ -82,7 +86,7 @@ def _discourage(name: str) -> None:
     warn(text, UserWarning)
 
 
-def _seeded(name: str, seed: Any, generator: Generator) -> Any:
+def _seeded(name: str, seed: ArrayLike, generator: Generator) -> Any:
     if config.random_seed_offset:
         seed = seed + config.random_seed_offset
     if isinstance(seed, int) and not isinstance(seed, bool):
@@ -116,7 +120,7 @@ def _narrow(seed: int) -> int:
     return seed & 0xFFFFFFFF
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def key(seed: Any, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
     """A random key made of an integer seed.
 
     seed: an integer or integer scalar array; without 64-bit types only its low 32 bits count.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,10 +29,16 @@ from weft.random.sampling import (
 )
 from weft.random.threefry import UINT
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
+
 _SCALARS = (bool, int, float, np.generic)
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def bits(
+    key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *, out_sharding: Any = None
+) -> Any:
     """Uniform random bits as unsigned integers.
 
     >>> import weft
@@ -51,8 +58,8 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
 
 def uniform(
     key: Any,
-    shape: Any = (),
-    dtype: Any = None,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
     minval: Any = 0.0,
     maxval: Any = 1.0,
     *,
@@ -75,7 +82,7 @@ def uniform(
     return run(uniform_in, key, minval, maxval, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def unit_uniform(key: Any, *, shape: tuple, dtype: Any) -> Any:
+def unit_uniform(key: Array, *, shape: tuple, dtype: Any) -> Any:
     """Uniform floats in [0, 1)."""
     info = dtypes.finfo(dtype)
     width = info.bits
@@ -90,7 +97,9 @@ def unit_uniform(key: Any, *, shape: tuple, dtype: Any) -> Any:
     return ew.sub_p.bind(x, dtype.type(1))
 
 
-def uniform_in(key: Any, minval: Any, maxval: Any, *, shape: tuple, dtype: Any) -> Any:
+def uniform_in(
+    key: Array, minval: ArrayLike, maxval: ArrayLike, *, shape: tuple, dtype: Any
+) -> Any:
     """Uniform floats between bounds that broadcast to the shape."""
     sample_shape("uniform", shape, minval, maxval)
     x = unit_uniform(key, shape=shape, dtype=dtype)
@@ -104,7 +113,13 @@ def uniform_in(key: Any, minval: Any, maxval: Any, *, shape: tuple, dtype: Any) 
     return ew.max_p.bind(low, ew.add_p.bind(x, low))
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def normal(
+    key: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
     """Standard normal floats; for complex dtypes the whole number has variance 1.
 
     The inverse error function of uniform numbers in (-1, 1).
@@ -119,7 +134,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     return run(_normal, key, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def _normal(key: Any, *, shape: tuple, dtype: Any) -> Any:
+def _normal(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     if dtypes.is_complex(dtype):
         real = np.zeros((), dtype).real.dtype
         re, im = (ew.convert(real_normal(k, shape, real), dtype) for k in split_key(key))
@@ -128,7 +143,7 @@ def _normal(key: Any, *, shape: tuple, dtype: Any) -> Any:
     return real_normal(key, shape, dtype)
 
 
-def real_normal(key: Any, shape: tuple, dtype: Any) -> Any:
+def real_normal(key: Array, shape: tuple, dtype: Any) -> Any:
     """Standard normal numbers of a real dtype."""
     one = dtype.type(1)
     low = np.nextafter(-one, dtype.type(0), dtype=dtype)
@@ -140,8 +155,8 @@ def truncated_normal(
     key: Any,
     lower: Any,
     upper: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Any:
@@ -160,7 +175,9 @@ def truncated_normal(
     )
 
 
-def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: tuple, dtype: Any) -> Any:
+def _truncated_normal(
+    key: Array, lower: Array, upper: Array, *, shape: tuple, dtype: np.dtype
+) -> Any:
     root2 = dtype.type(np.sqrt(2))
     low, high = ew.convert(lower, dtype), ew.convert(upper, dtype)
     a, b = (ew.erf_p.bind(ew.div_p.bind(x, root2)) for x in (low, high))
@@ -174,7 +191,13 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: tuple, dtype: 
 
 
 def randint(
-    key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    shape: int | Sequence[int],
+    minval: Any,
+    maxval: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Uniform integers in [minval, maxval); the bounds broadcast to the shape.
 
@@ -207,25 +230,33 @@ def randint(
     )
 
 
-def _clip(x: Any, bounds: tuple) -> Any:
+def _clip(x: Array, bounds: tuple) -> Any:
     dtype = typeof(x).dtype
     return ew.min_p.bind(ew.max_p.bind(x, dtype.type(bounds[0])), dtype.type(bounds[1]))
 
 
-def _clip_into(x: Any, dtype: Any) -> Any:
+def _clip_into(x: Array, dtype: np.dtype) -> Any:
     """An integer clipped to the range of another integer dtype, and converted."""
     old, new = dtypes.iinfo(typeof(x).dtype), dtypes.iinfo(dtype)
     bounds = max(int(old.min), int(new.min)), min(int(old.max), int(new.max))
     return ew.convert(_clip(x, bounds), dtype)
 
 
-def _integer(x: Any) -> Any:
+def _integer(x: Array) -> Any:
     dtype = typeof(x).dtype
     return x if dtypes.is_integer(dtype) else ew.convert(x, dtypes.canonicalize_dtype(int))
 
 
 def _randint(
-    key: Any, minval: Any, maxval: Any, *, shape: tuple, dtype: Any, low: Any, high: Any, out: Any
+    key: Array,
+    minval: Array,
+    maxval: Array,
+    *,
+    shape: tuple,
+    dtype: np.dtype,
+    low: tuple | None,
+    high: tuple | None,
+    out: np.dtype,
 ) -> Any:
     if low is not None:
         minval = _clip(ew.convert(minval, dtypes.int32), low)
@@ -261,11 +292,11 @@ def _randint(
     return ew.convert(ew.add_p.bind(minval, ew.convert(offset, dtype)), out)
 
 
-def _strong(x: Any) -> Any:
+def _strong(x: Array) -> Any:
     return ew.convert(x, typeof(x).dtype)
 
 
-def _where(condition: Any, x: Any, y: Any) -> Any:
+def _where(condition: Array, x: ArrayLike, y: Array) -> Any:
     """x where the condition holds, else y, broadcast to the largest of the three shapes."""
     shape = max((typeof(v).shape for v in (condition, x, y)), key=len)
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
@@ -275,7 +306,12 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def bernoulli(
-    key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None
+    key: Any,
+    p: ArrayLike = 0.5,
+    shape: int | Sequence[int] = None,
+    mode: str = "low",
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Booleans, True with probability p, which broadcasts to the shape.
 
@@ -297,7 +333,7 @@ def bernoulli(
     return run(_bernoulli, key, p, shape=shape, mode=mode, out_sharding=out_sharding)
 
 
-def _bernoulli(key: Any, p: Any, *, shape: tuple, mode: str) -> Any:
+def _bernoulli(key: Array, p: ArrayLike, *, shape: tuple, mode: str) -> Any:
     dtype = typeof(p).dtype
     p = param(p, shape, dtype)
     if mode == "low":
@@ -308,7 +344,13 @@ def _bernoulli(key: Any, p: Any, *, shape: tuple, mode: str) -> Any:
     return ew.lt_p.bind(fine, ew.sub_p.bind(p, coarse))
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def rademacher(
+    key: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
     """-1 or 1 with equal probability.
 
     >>> import weft
@@ -321,7 +363,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
     return run(signs, key, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def signs(key: Any, *, shape: tuple, dtype: Any) -> Any:
+def signs(key: Array, *, shape: tuple, dtype: Any) -> Any:
     """Random signs of any number dtype."""
     heads = ew.convert(_bernoulli(key, 0.5, shape=shape, mode="low"), dtype)
     return ew.sub_p.bind(ew.mul_p.bind(dtype.type(2), heads), dtype.type(1))

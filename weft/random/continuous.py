@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +18,18 @@ from weft.random.basic import real_normal, signs, uniform_in, unit_uniform
 from weft.random.gamma import gamma_samples
 from weft.random.sampling import as_shape, draw, float_dtype, param, run, sample_shape, split_key
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
 
-def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+
+def exponential(
+    key: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
     """Exponential floats of rate 1: density exp(-x) for x >= 0.
 
     >>> import weft
@@ -28,11 +39,17 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
     return draw("exponential", standard_exponential, key, (), shape, dtype, out_sharding)
 
 
-def standard_exponential(key: Any, *, shape: tuple, dtype: Any) -> Any:
+def standard_exponential(key: Array, *, shape: tuple, dtype: DTypeLike | None) -> Any:
     return ew.neg(ew.log1p(ew.neg(unit_uniform(key, shape=shape, dtype=dtype))))
 
 
-def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def cauchy(
+    key: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
     """Cauchy floats: density 1 / (pi (1 + x**2)).
 
     >>> import weft
@@ -42,13 +59,19 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     return draw("cauchy", _cauchy, key, (), shape, dtype, out_sharding)
 
 
-def _cauchy(key: Any, *, shape: tuple, dtype: Any) -> Any:
+def _cauchy(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     eps = dtype.type(dtypes.finfo(dtype).eps)
     u = uniform_in(key, eps, dtype.type(1), shape=shape, dtype=dtype)
     return ew.tan(ew.mul(dtype.type(np.pi), ew.sub(u, dtype.type(0.5))))
 
 
-def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def laplace(
+    key: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
     """Laplace floats: density exp(-|x|) / 2.
 
     >>> import weft
@@ -58,13 +81,19 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     return draw("laplace", _laplace, key, (), shape, dtype, out_sharding)
 
 
-def _laplace(key: Any, *, shape: tuple, dtype: Any) -> Any:
+def _laplace(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     low = dtype.type(-1.0 + float(dtypes.finfo(dtype).epsneg))
     u = uniform_in(key, low, dtype.type(1), shape=shape, dtype=dtype)
     return ew.mul(ew.sign(u), ew.log1p(ew.neg(ew.abs(u))))
 
 
-def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def logistic(
+    key: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
     """Logistic floats: density exp(-x) / (1 + exp(-x))**2.
 
     >>> import weft
@@ -74,7 +103,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     return draw("logistic", _logistic, key, (), shape, dtype, out_sharding)
 
 
-def _logistic(key: Any, *, shape: tuple, dtype: Any) -> Any:
+def _logistic(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     tiny = dtype.type(dtypes.finfo(dtype).tiny)
     u = uniform_in(key, tiny, dtype.type(1), shape=shape, dtype=dtype)
     return ew.sub(ew.log(u), ew.log1p(ew.neg(u)))
@@ -82,8 +111,8 @@ def _logistic(key: Any, *, shape: tuple, dtype: Any) -> Any:
 
 def gumbel(
     key: Any,
-    shape: Any = (),
-    dtype: Any = None,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
     mode: str | None = None,
     *,
     out_sharding: Any = None,
@@ -106,7 +135,7 @@ def gumbel_mode(mode: str | None) -> str:
     return mode or "low"
 
 
-def gumbels(key: Any, *, shape: tuple, dtype: Any, mode: str) -> Any:
+def gumbels(key: Array, *, shape: tuple, dtype: Any, mode: str) -> Any:
     """Gumbel numbers by inversion, -log(-log(u))."""
     info = dtypes.finfo(dtype)
     if mode == "low":
@@ -121,7 +150,7 @@ def gumbels(key: Any, *, shape: tuple, dtype: Any, mode: str) -> Any:
     return ew.neg(ew.log(ew.neg(ew.log1p(ew.neg(u)))))
 
 
-def _gumbels_of_64_bits(key: Any, shape: tuple) -> Any:
+def _gumbels_of_64_bits(key: Array, shape: tuple) -> Any:
     """Gumbel numbers of a 64-bit integer's worth of uniform bits, exact in both tails."""
     from weft.random.sampling import random_bits
 
@@ -139,7 +168,7 @@ def _gumbels_of_64_bits(key: Any, shape: tuple) -> Any:
     return wnp.where(lower, below, above)
 
 
-def _fraction(high: Any, low: Any) -> Any:
+def _fraction(high: Array, low: Array) -> Any:
     """(high * 2**32 + low) / 2**64 as float32, truncated."""
     u32 = np.uint32
     lead_high, lead_low = ew.clz(high), ew.clz(low)
@@ -159,7 +188,12 @@ def _fraction(high: Any, low: Any) -> Any:
 
 
 def pareto(
-    key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    b: ArrayLike,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Pareto floats of shape parameter b: density b / x**(b+1) for x >= 1.
 
@@ -170,13 +204,18 @@ def pareto(
     return draw("pareto", _pareto, key, (b,), shape, dtype, out_sharding)
 
 
-def _pareto(key: Any, b: Any, *, shape: tuple, dtype: Any) -> Any:
+def _pareto(key: Array, b: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     e = standard_exponential(key, shape=shape, dtype=dtype)
     return ew.exp(ew.div(e, param(b, shape, dtype)))
 
 
 def lognormal(
-    key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    sigma: Any = 1.0,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Log-normal floats: exp(sigma * z) of a standard normal z.
 
@@ -187,12 +226,17 @@ def lognormal(
     return draw("lognormal", _lognormal, key, (sigma,), shape, dtype, out_sharding)
 
 
-def _lognormal(key: Any, sigma: Any, *, shape: tuple, dtype: Any) -> Any:
+def _lognormal(key: Array, sigma: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     return ew.exp(ew.mul(real_normal(key, shape, dtype), param(sigma, shape, dtype)))
 
 
 def rayleigh(
-    key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    scale: Any,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Rayleigh floats: density x exp(-x**2 / (2 scale**2)) / scale**2 for x >= 0.
 
@@ -203,7 +247,7 @@ def rayleigh(
     return draw("rayleigh", _rayleigh, key, (scale,), shape, dtype, out_sharding)
 
 
-def _rayleigh(key: Any, scale: Any, *, shape: tuple, dtype: Any) -> Any:
+def _rayleigh(key: Array, scale: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     u = unit_uniform(key, shape=shape, dtype=dtype)
     return ew.mul(param(scale, shape, dtype), ew.sqrt(ew.mul(ew.log(u), dtype.type(-2))))
 
@@ -213,8 +257,8 @@ def triangular(
     left: Any,
     mode: Any,
     right: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Any:
@@ -228,7 +272,9 @@ def triangular(
     return draw("triangular", _triangular, key, params, shape, dtype, out_sharding)
 
 
-def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple, dtype: Any) -> Any:
+def _triangular(
+    key: Array, left: Array, mode: Array, right: Array, *, shape: tuple, dtype: np.dtype
+) -> Any:
     a, c, b = (wnp.broadcast_to(param(x, shape, dtype), shape) for x in (left, mode, right))
     u = unit_uniform(key, shape=shape, dtype=dtype)
     width, rise, fall = ew.sub(b, a), ew.sub(c, a), ew.sub(b, c)
@@ -238,7 +284,12 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple, dty
 
 
 def wald(
-    key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    mean: Any,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Wald (inverse Gaussian) floats of the given mean and scale 1.
 
@@ -252,7 +303,7 @@ def wald(
     return draw("wald", _wald, key, (mean,), shape, dtype, out_sharding)
 
 
-def _wald(key: Any, mean: Any, *, shape: tuple, dtype: Any) -> Any:
+def _wald(key: Array, mean: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     k1, k2 = split_key(key)
     mu = wnp.broadcast_to(param(mean, shape, dtype), shape)
     y = ew.integer_pow(real_normal(k1, shape, dtype), 2)
@@ -264,7 +315,11 @@ def _wald(key: Any, mean: Any, *, shape: tuple, dtype: Any) -> Any:
 
 
 def weibull_min(
-    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+    key: Any,
+    scale: Any,
+    concentration: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Weibull floats: density c/s (x/s)**(c-1) exp(-(x/s)**c) for x > 0, scale s, concentration c.
 
@@ -277,12 +332,20 @@ def weibull_min(
     return run(_weibull, key, scale, concentration, shape=shape, dtype=dtype)
 
 
-def _weibull(key: Any, scale: Any, concentration: Any, *, shape: tuple, dtype: Any) -> Any:
+def _weibull(
+    key: Array, scale: Array, concentration: Array, *, shape: tuple, dtype: np.dtype
+) -> Any:
     u = unit_uniform(key, shape=shape, dtype=dtype)
     return wnp.power(ew.neg(ew.log1p(ew.neg(u))), wnp.divide(1.0, concentration)) * scale
 
 
-def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def maxwell(
+    key: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
     """Maxwell floats: the length of a standard normal vector of three dimensions.
 
     >>> import weft
@@ -292,12 +355,18 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     return draw("maxwell", maxwells, key, (), shape, dtype, out_sharding)
 
 
-def maxwells(key: Any, *, shape: tuple, dtype: Any) -> Any:
+def maxwells(key: Array, *, shape: tuple, dtype: DTypeLike | None) -> Any:
     x = real_normal(key, (*shape, 3), dtype)
     return ew.sqrt(reduce_sum(ew.mul(x, x), (len(shape),)))
 
 
-def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+def double_sided_maxwell(
+    key: Any,
+    loc: Any,
+    scale: Any,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+) -> Any:
     """Maxwell floats times a random sign, times scale, plus loc.
 
     >>> import weft
@@ -311,14 +380,19 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
     return run(_double_maxwell, key, loc, scale, shape=shape, dtype=dtype)
 
 
-def _double_maxwell(key: Any, loc: Any, scale: Any, *, shape: tuple, dtype: Any) -> Any:
+def _double_maxwell(key: Array, loc: Array, scale: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     k1, k2 = split_key(key)
     x = ew.mul(signs(k2, shape=shape, dtype=dtype), maxwells(k1, shape=shape, dtype=dtype))
     return x * scale + loc
 
 
 def generalized_normal(
-    key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    p: ArrayLike,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Generalized normal floats: density proportional to exp(-|x|**p).
 
@@ -332,7 +406,7 @@ def generalized_normal(
     return run(generalized_normals, key, p, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def generalized_normals(key: Any, p: Any, *, shape: tuple, dtype: Any) -> Any:
+def generalized_normals(key: Array, p: ArrayLike, *, shape: tuple, dtype: DTypeLike | None) -> Any:
     k1, k2 = split_key(key)
     inverse = wnp.divide(1, p)
     g = gamma_samples(k1, inverse, shape=shape, dtype=dtype, log_space=False)
@@ -342,9 +416,9 @@ def generalized_normals(key: Any, p: Any, *, shape: tuple, dtype: Any) -> Any:
 def ball(
     key: Any,
     d: int,
-    p: Any = 2,
-    shape: Any = (),
-    dtype: Any = None,
+    p: ArrayLike = 2,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Any:
@@ -363,7 +437,7 @@ def ball(
     return run(_ball, key, p, d=d, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def _ball(key: Any, p: Any, *, d: int, shape: tuple, dtype: Any) -> Any:
+def _ball(key: Array, p: Array, *, d: int, shape: tuple, dtype: np.dtype) -> Any:
     k1, k2 = split_key(key)
     g = generalized_normals(k1, p, shape=(*shape, d), dtype=dtype)
     e = standard_exponential(k2, shape=shape, dtype=dtype)
@@ -376,8 +450,8 @@ def _ball(key: Any, p: Any, *, d: int, shape: tuple, dtype: Any) -> Any:
 def orthogonal(
     key: Any,
     n: int,
-    shape: Any = (),
-    dtype: Any = None,
+    shape: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
     m: int | None = None,
     *,
     out_sharding: Any = None,
@@ -397,7 +471,7 @@ def orthogonal(
     return run(_orthogonal, key, n=n, m=m, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def _orthogonal(key: Any, *, n: int, m: int, shape: tuple, dtype: Any) -> Any:
+def _orthogonal(key: Array, *, n: int, m: int, shape: tuple, dtype: np.dtype) -> Any:
     from weft.random.basic import _normal
 
     z = _normal(key, shape=(*shape, max(n, m), min(n, m)), dtype=dtype)
@@ -411,8 +485,8 @@ def multivariate_normal(
     key: Any,
     mean: Any,
     cov: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
     method: str = "cholesky",
     *,
     out_sharding: Any = None,
@@ -460,7 +534,7 @@ def multivariate_normal(
 
 
 def _multivariate_normal(
-    key: Any, mean: Any, cov: Any, *, shape: tuple, dtype: Any, method: str
+    key: Array, mean: Array, cov: Array, *, shape: tuple, dtype: np.dtype, method: str
 ) -> Any:
     if method == "cholesky":
         factor = wnp.linalg.cholesky(cov)
@@ -474,7 +548,14 @@ def _multivariate_normal(
     return mean + wnp.einsum("...ij,...j->...i", factor, z)
 
 
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def t(
+    key: Any,
+    df: Any,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
     """Student's t floats with df degrees of freedom.
 
     >>> import weft
@@ -484,7 +565,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: 
     return draw("t", _t, key, (df,), shape, dtype, out_sharding)
 
 
-def _t(key: Any, df: Any, *, shape: tuple, dtype: Any) -> Any:
+def _t(key: Array, df: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     k1, k2 = split_key(key)
     half = ew.div(param(df, shape, dtype), dtype.type(2))
     g = gamma_samples(k2, half, shape=shape, dtype=dtype, log_space=False)

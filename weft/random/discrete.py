@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +32,10 @@ from weft.random.sampling import (
     split_key,
 )
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
+
 
 def _static_size(name: str, what: str, x: Any) -> int:
     try:
@@ -46,7 +51,7 @@ def categorical(
     key: Any,
     logits: Any,
     axis: int = -1,
-    shape: Any = None,
+    shape: int | Sequence[int] = None,
     replace: bool = True,
     mode: str | None = None,
     *,
@@ -91,7 +96,7 @@ def categorical(
     )
 
 
-def _categorical(key: Any, logits: Any, *, shape: tuple, axis: int, mode: str) -> Any:
+def _categorical(key: Array, logits: Array, *, shape: tuple, axis: int, mode: str) -> Any:
     aval = typeof(logits)
     extra = len(shape) - aval.ndim + 1
     drawn = list(shape)
@@ -101,7 +106,7 @@ def _categorical(key: Any, logits: Any, *, shape: tuple, axis: int, mode: str) -
     return wnp.argmax(ew.add(noise, logits), axis=extra + axis)
 
 
-def _distinct_categories(key: Any, logits: Any, *, shape: tuple, axis: int, mode: str) -> Any:
+def _distinct_categories(key: Array, logits: Array, *, shape: tuple, axis: int, mode: str) -> Any:
     from weft.lax import top_k
 
     aval = typeof(logits)
@@ -113,7 +118,7 @@ def _distinct_categories(key: Any, logits: Any, *, shape: tuple, axis: int, mode
 
 
 def permutation(
-    key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None
+    key: Any, x: ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: Any = None
 ) -> Any:
     """The array with its slices along `axis` in random order; of `arange(x)` for an integer x.
 
@@ -138,7 +143,7 @@ def permutation(
     return run(_shuffle if whole else _shuffle_slices, key, x, axis=axis, out_sharding=out_sharding)
 
 
-def _shuffle(key: Any, x: Any, *, axis: int) -> Any:
+def _shuffle(key: Array, x: Array, *, axis: int) -> Any:
     """Sorts by random words, often enough that ties have no effect."""
     from weft.lax import sort_key_val
 
@@ -150,21 +155,21 @@ def _shuffle(key: Any, x: Any, *, axis: int) -> Any:
     return x
 
 
-def _shuffled_range(key: Any, *, size: int) -> Any:
+def _shuffled_range(key: Array, *, size: int) -> Any:
     return _shuffle(key, wnp.arange(size), axis=0)
 
 
-def _shuffle_slices(key: Any, x: Any, *, axis: int) -> Any:
+def _shuffle_slices(key: Array, x: Array, *, axis: int) -> Any:
     order = _shuffled_range(key, size=typeof(x).shape[axis])
     return wnp.take(x, order, axis, unique_indices=True)
 
 
 def choice(
     key: Any,
-    a: Any,
-    shape: Any = (),
+    a: ArrayLike,
+    shape: int | Sequence[int] = (),
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike = None,
     axis: int = 0,
     mode: str | None = None,
 ) -> Any:
@@ -218,7 +223,7 @@ def choice(
     return wnp.reshape(out, own[:axis] + shape + own[axis + 1 :] if own else shape)
 
 
-def _weighted(key: Any, p: Any, *, shape: tuple, mode: str) -> Any:
+def _weighted(key: Array, p: Array, *, shape: tuple, mode: str) -> Any:
     total = wnp.cumsum(p)
     dtype = typeof(total).dtype
     u = ew.sub(dtype.type(1), unit_uniform(key, shape=shape, dtype=dtype))
@@ -226,7 +231,7 @@ def _weighted(key: Any, p: Any, *, shape: tuple, mode: str) -> Any:
     return ew.convert(index, dtypes.canonicalize_dtype(int))
 
 
-def _weighted_distinct(key: Any, p: Any, *, shape: tuple, mode: str) -> Any:
+def _weighted_distinct(key: Array, p: Array, *, shape: tuple, mode: str) -> Any:
     from weft.lax import top_k
 
     aval = typeof(p)
@@ -236,7 +241,12 @@ def _weighted_distinct(key: Any, p: Any, *, shape: tuple, mode: str) -> Any:
 
 
 def geometric(
-    key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    p: ArrayLike,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Geometric integers: the number of trials up to the first success of probability p.
 
@@ -249,7 +259,7 @@ def geometric(
     return run(_geometric, key, p, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def _geometric(key: Any, p: Any, *, shape: tuple, dtype: Any) -> Any:
+def _geometric(key: Array, p: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     (p,) = promote_inexact(p)
     kind = typeof(p).dtype
     u = unit_uniform(key, shape=shape, dtype=kind)
@@ -262,13 +272,18 @@ def _geometric(key: Any, p: Any, *, shape: tuple, dtype: Any) -> Any:
 # Rejection samplers ---------------------------------------------------------------------------
 
 
-def _full(shape: tuple, value: Any, dtype: Any, like: Any) -> Any:
+def _full(shape: tuple, value: bool | int, dtype: np.dtype, like: Array) -> Any:
     """A constant array with the manual-axis type of another value, as a loop's carry must have."""
     return match_type(full(shape, value, dtype), typeof(like).update(shape=shape, dtype=dtype))
 
 
 def poisson(
-    key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    lam: Any,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Poisson integers of rate lam, which broadcasts to the shape. Threefry keys only.
 
@@ -291,7 +306,7 @@ def poisson(
     return run(_poisson, key, lam, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def _poisson(key: Any, lam: Any, *, shape: tuple, dtype: Any) -> Any:
+def _poisson(key: Array, lam: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     lam = broadcast_to(param(lam, shape, dtypes.float32), shape)
     small = ew.bitwise_or(ew.ne(lam, lam), ew.lt(lam, 10.0))
     counter = dtypes.canonicalize_dtype(int)  # of the loops, which need not reach all of uint64
@@ -302,7 +317,7 @@ def _poisson(key: Any, lam: Any, *, shape: tuple, dtype: Any) -> Any:
     return wnp.where(ew.eq(lam, 0.0), dtype.type(0), out)
 
 
-def _poisson_knuth(key: Any, lam: Any, shape: tuple, dtype: Any, limit: int) -> Any:
+def _poisson_knuth(key: Array, lam: Array, shape: tuple, dtype: np.dtype, limit: int) -> Any:
     from weft.lax import while_loop
 
     def step(state: tuple) -> tuple:
@@ -320,7 +335,7 @@ def _poisson_knuth(key: Any, lam: Any, shape: tuple, dtype: Any, limit: int) -> 
     return ew.sub(while_loop(more, step, state)[1], dtype.type(1))
 
 
-def _poisson_rejection(key: Any, lam: Any, shape: tuple, dtype: Any, limit: int) -> Any:
+def _poisson_rejection(key: Array, lam: Array, shape: tuple, dtype: np.dtype, limit: int) -> Any:
     from weft.lax import while_loop
 
     log_lam = ew.log(lam)
@@ -350,13 +365,19 @@ def _poisson_rejection(key: Any, lam: Any, shape: tuple, dtype: Any, limit: int)
     return ew.convert(while_loop(more, step, (0, *start, _vary(key, lam)))[1], dtype)
 
 
-def _vary(key: Any, like: Any) -> Any:
+def _vary(key: Array, like: Array) -> Any:
     """The key with the manual-axis type of the parameters, as a loop's carry must keep its type."""
     aval = typeof(key)
     return match_type(key, aval.update(mat=typeof(like).mat))
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+def binomial(
+    key: Any,
+    n: Any,
+    p: ArrayLike,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+) -> Any:
     """Binomial counts, as floats: successes in n trials of probability p.
 
     NaN where n or p is negative or NaN. Source: geometric steps (Devroye 1980) for n p <= 10;
@@ -369,7 +390,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     return draw("binomial", binomials, key, (n, p), shape, dtype)
 
 
-def binomials(key: Any, n: Any, p: Any, *, shape: tuple, dtype: Any) -> Any:
+def binomials(key: Array, n: Array, p: Any, *, shape: tuple, dtype: Any) -> Any:
     (p,) = promote_inexact(p)
     kind = typeof(p).dtype
     p = broadcast_to(ew.convert(p, kind), shape)
@@ -429,7 +450,7 @@ _STIRLING_TAIL = np.array(
 )  # fmt: skip
 
 
-def _stirling_tail(k: Any) -> Any:
+def _stirling_tail(k: Array) -> Any:
     """log k! less Stirling's formula: a table up to 9, the series in 1/(k+1) above."""
     kind = typeof(k).dtype
     in_table = k <= 9
@@ -487,10 +508,10 @@ def _binomial_rejection(key: Any, count: Any, p: Any, shape: tuple, dtype: Any, 
 def multinomial(
     key: Any,
     n: Any,
-    p: Any,
+    p: ArrayLike,
     *,
-    shape: Any = None,
-    dtype: Any = None,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
     unroll: int | bool = 1,
 ) -> Any:
     """Multinomial counts, floats unless dtype is integer: how often each outcome comes up.
@@ -514,7 +535,9 @@ def multinomial(
     return run(_multinomial, key, n, p, shape=shape, dtype=dtype, unroll=unroll)
 
 
-def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple, dtype: Any, unroll: Any) -> Any:
+def _multinomial(
+    key: Array, n: Array, p: Array, *, shape: tuple, dtype: np.dtype, unroll: int
+) -> Any:
     from weft.lax import cumsum, scan
     from weft.random.api import split
 
@@ -525,7 +548,7 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple, dtype: Any, unroll: 
     remaining = cumsum(p, 0, reverse=True)
     ratios = p / wnp.where(remaining == 0, kind.type(1), remaining)
 
-    def one_outcome(left: Any, ratio_and_key: tuple) -> tuple:
+    def one_outcome(left: Array, ratio_and_key: tuple) -> tuple:
         ratio, key = ratio_and_key
         ratio = ew.clamp(kind.type(0), ratio, kind.type(1))
         count = binomials(key, left, ratio, shape=shape[:-1], dtype=kind)

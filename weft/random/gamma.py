@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.autodiff.shape import moveaxis, reshape
 from weft.autodiff.zeros import match_type
@@ -18,8 +21,12 @@ from weft.random.basic import real_normal, unit_uniform
 from weft.random.primitives import split_keys
 from weft.random.sampling import draw, float_dtype, param, run, sample_shape, split_key
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
 
-def _one_sample(key: Any, alpha: Any, log_space: bool) -> Any:
+
+def _one_sample(key: Array, alpha: Array, log_space: bool) -> Any:
     """One gamma number, or its logarithm, by rejection.
 
     Source: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); alpha
@@ -66,12 +73,12 @@ def _one_sample(key: Any, alpha: Any, log_space: bool) -> Any:
     return ew.mul(ew.mul(d, v), ew.select(raised, _like(one, alpha), power))
 
 
-def _like(value: Any, x: Any) -> Any:
+def _like(value: Any, x: Array) -> Any:
     """The constant with the manual-axis type of x: the carry of a loop must not change type."""
     return match_type(value, typeof(x))
 
 
-def _samples(keys: Any, alpha: Any, log_space: bool) -> Any:
+def _samples(keys: Array, alpha: Array, log_space: bool) -> Any:
     """Samples for an array of alpha whose leading dimensions are those of the keys."""
     from weft.api.vmap_api import vmap
 
@@ -132,7 +139,9 @@ random_gamma_p = Primitive(
 )
 
 
-def gamma_samples(key: Any, a: Any, *, shape: tuple, dtype: Any, log_space: bool) -> Any:
+def gamma_samples(
+    key: Array, a: ArrayLike, *, shape: tuple, dtype: DTypeLike | None, log_space: bool
+) -> Any:
     """Gamma samples (or their logarithms) of shape parameter a."""
     a = broadcast_to(param(a, shape, dtype), shape)
     return random_gamma_p.bind(key, a, log_space=log_space)
@@ -147,7 +156,12 @@ def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, sharding: Any, l
 
 
 def gamma(
-    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    a: ArrayLike,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Gamma floats: density proportional to x**(a-1) exp(-x) for x >= 0. Differentiable in a.
 
@@ -162,7 +176,12 @@ def gamma(
 
 
 def loggamma(
-    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    a: ArrayLike,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Logarithms of gamma floats; exact also where `gamma` underflows (small a).
 
@@ -174,7 +193,13 @@ def loggamma(
 
 
 def beta(
-    key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Beta floats: density proportional to x**(a-1) (1-x)**(b-1) on [0, 1].
 
@@ -185,7 +210,7 @@ def beta(
     return draw("beta", _beta, key, (a, b), shape, dtype, out_sharding)
 
 
-def _beta(key: Any, a: Any, b: Any, *, shape: tuple, dtype: Any) -> Any:
+def _beta(key: Array, a: Array, b: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     logs = [
         gamma_samples(k, x, shape=shape, dtype=dtype, log_space=True)
         for k, x in zip(split_key(key), (a, b), strict=True)
@@ -196,7 +221,12 @@ def _beta(key: Any, a: Any, b: Any, *, shape: tuple, dtype: Any) -> Any:
 
 
 def dirichlet(
-    key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    alpha: Any,
+    shape: Any = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Dirichlet vectors: points of the simplex with concentrations alpha `[..., n]`.
 
@@ -216,14 +246,19 @@ def dirichlet(
     return run(_dirichlet, key, alpha, shape=shape, dtype=dtype, out_sharding=out_sharding)
 
 
-def _dirichlet(key: Any, alpha: Any, *, shape: tuple, dtype: Any) -> Any:
+def _dirichlet(key: Array, alpha: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     from weft.nn.functions import softmax
 
     return softmax(gamma_samples(key, alpha, shape=shape, dtype=dtype, log_space=True), -1)
 
 
 def chisquare(
-    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Any,
+    df: Any,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Chi-square floats with df degrees of freedom.
 
@@ -234,7 +269,7 @@ def chisquare(
     return draw("chisquare", _chisquare, key, (df,), shape, dtype, out_sharding)
 
 
-def _chisquare(key: Any, df: Any, *, shape: tuple, dtype: Any) -> Any:
+def _chisquare(key: Array, df: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     half = ew.div(param(df, shape, dtype), dtype.type(2))
     log_g = gamma_samples(key, half, shape=shape, dtype=dtype, log_space=True)
     return ew.mul(ew.exp(log_g), dtype.type(2))
@@ -244,8 +279,8 @@ def f(
     key: Any,
     dfnum: Any,
     dfden: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    shape: int | Sequence[int] = None,
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Any:
@@ -258,7 +293,7 @@ def f(
     return draw("f", _f, key, (dfnum, dfden), shape, dtype, out_sharding)
 
 
-def _f(key: Any, dfnum: Any, dfden: Any, *, shape: tuple, dtype: Any) -> Any:
+def _f(key: Array, dfnum: Array, dfden: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     k_den, k_num = split_key(key)
     ratio = [
         ew.div(_chisquare(k, df, shape=shape, dtype=dtype), param(df, shape, dtype))

@@ -83,7 +83,7 @@ class KeyType(ExtendedDType):
         """Eager keys of an array of words `[..., words]`."""
         return PRNGKeyArray(self, base)
 
-    def filled(self, shape: tuple[int, ...], value: Any) -> Any:
+    def filled(self, shape: tuple[int, ...], value: int) -> Any:
         """Keys whose words are all the integer `value`: what `numpy.zeros` and `ones` give."""
         from weft.ops.compound import full
         from weft.random.api import wrap_key_data
@@ -111,7 +111,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     come out of it through `weft.random` only. `weft.random.key_data` gives the words.
     """
 
-    def __init__(self, dtype: KeyType, base: Any) -> None:
+    def __init__(self, dtype: KeyType, base: Array) -> None:
         self._dtype = dtype
         self._base = base
 
@@ -182,7 +182,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     def __copy__(self) -> PRNGKeyArray:
         return self.copy()
 
-    def __deepcopy__(self, memo: Any) -> PRNGKeyArray:
+    def __deepcopy__(self, memo: dict) -> PRNGKeyArray:
         return self.copy()
 
     def __len__(self) -> int:
@@ -215,7 +215,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
             index = (*index, slice(None))
         return self._same(self._base[index])
 
-    def _same(self, base: Any) -> Any:
+    def _same(self, base: Array) -> Any:
         """Keys of other words: eager, or traced where an index was."""
         if isinstance(base, trace.Tracer):
             from weft.random.primitives import random_wrap_p
@@ -266,7 +266,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
         promises = unique_indices, indices_are_sorted
         return take(self, indices, axis, out, mode, *promises, fill_value)  # type: ignore[return-value]
 
-    def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> PRNGKeyArray:
+    def astype(self, dtype: np.dtype, copy: bool = False, device: Any = None) -> PRNGKeyArray:
         from weft.numpy import astype
 
         return astype(self, dtype, copy=copy, device=device)  # type: ignore[return-value]
@@ -302,7 +302,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
         return _rebuild, (self._dtype, np.asarray(self._base))
 
 
-def _dimensions_used(index: Any) -> int:
+def _dimensions_used(index: int | slice) -> int:
     """How many dimensions one part of an index stands for: a mask stands for as many as it has."""
     if index is None or index is Ellipsis or isinstance(index, bool | np.bool_):
         return 0

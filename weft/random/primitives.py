@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import batch_elementwise, common_shape
 from weft.autodiff.shape import moveaxis
@@ -20,6 +20,11 @@ from weft.ops.as_array import as_array
 from weft.ops.reduce import reduce_and_p, reduce_or_p
 from weft.random.keys import Generator, KeyType
 
+if TYPE_CHECKING:
+    from weft.lowering.context import RuleContext
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 
 def _physical(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
@@ -27,11 +32,11 @@ def _physical(aval: ShapedArray) -> ShapedArray:
 
 @clearable
 @lru_cache(maxsize=512)
-def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: Any) -> ClosedJaxpr:
+def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: tuple) -> ClosedJaxpr:
     """The jaxpr of a generator's function over arrays of keys: mapped over their dimensions."""
     from weft.api.vmap_api import vmap
 
-    def mapped(*args: Any) -> list:
+    def mapped(*args: Array) -> list:
         call: Callable = lambda *xs: fun(*xs, *static)  # noqa: E731
         for depth in range(max(ranks)):
             call = vmap(call, tuple(0 if r > depth else None for r in ranks))
@@ -42,7 +47,7 @@ def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: Any)
 
 
 def _lower(
-    ctx: Any,
+    ctx: RuleContext,
     fun: Callable,
     name: str,
     operands: Sequence[Any],
@@ -74,7 +79,7 @@ def _wrap_abstract(base: ShapedArray, *, impl: Generator) -> ShapedArray:
     return ShapedArray(base.shape[:-1], impl.dtype)
 
 
-def _wrap_now(base: Any, *, impl: Generator) -> Any:
+def _wrap_now(base: ArrayLike, *, impl: Generator) -> Any:
     _wrap_abstract(typeof(base), impl=impl)
     return impl.dtype.wrap(as_array(base))
 
@@ -132,7 +137,7 @@ random_split_p = _unary(
 )
 
 
-def split_keys(keys: Any, shape: tuple) -> Any:
+def split_keys(keys: Array, shape: tuple) -> Any:
     """Keys of that shape of each key, in the layout of counters that is set here."""
     layout = bool(config.threefry_partitionable)
     return random_split_p.bind(keys, shape=shape, partitionable=layout)
@@ -159,7 +164,7 @@ random_bits_p = _unary(
 )
 
 
-def draw_bits(keys: Any, bit_width: int, shape: tuple) -> Any:
+def draw_bits(keys: Array, bit_width: int, shape: tuple) -> Any:
     """Unsigned integers of that shape for each key, in the layout of counters set here."""
     layout = bool(config.threefry_partitionable)
     return random_bits_p.bind(keys, bit_width=bit_width, shape=shape, partitionable=layout)
@@ -222,7 +227,7 @@ def apply_to_words(prim: Primitive, args: Sequence[Any], params: dict[str, Any])
     return _rewrap(out, out_dims, dtype)
 
 
-def _rewrap(words: Any, dim: int | None, dtype: KeyType) -> Any:
+def _rewrap(words: Array, dim: int | None, dtype: KeyType) -> Any:
     if dim is None:
         return words
     words = moveaxis(words, dim, typeof(words).ndim - 1)

@@ -7,7 +7,7 @@ Both take their bits from StableHLO's rng_bit_generator, whose bits differ betwe
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.shape import reshape
 from weft.core import dtypes
@@ -17,6 +17,9 @@ from weft.ops.slicing import slice_in_dim
 from weft.random import threefry
 from weft.random.keys import Generator
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 
 def _rng_bit_generator(words: Any, shape: tuple[int, ...], bit_width: int) -> Any:
     from weft.ops.rng import rng_bit_generator
@@ -24,20 +27,20 @@ def _rng_bit_generator(words: Any, shape: tuple[int, ...], bit_width: int) -> An
     return rng_bit_generator(words, shape, threefry.UINT[bit_width])[1]
 
 
-def _halves(words: Any) -> list:
+def _halves(words: Array) -> list:
     return [slice_in_dim(words, i, i + 2) for i in (0, 2)]
 
 
-def _seed(seed: Any) -> Any:
+def _seed(seed: Array) -> Any:
     half = threefry.seed(seed)
     return concatenate([half, half], 0)
 
 
-def _split(words: Any, shape: tuple[int, ...]) -> Any:
+def _split(words: Array, shape: tuple[int, ...]) -> Any:
     return concatenate([threefry.split(h, shape) for h in _halves(words)], len(shape))
 
 
-def _fold_in(words: Any, data: Any) -> Any:
+def _fold_in(words: Array, data: Array) -> Any:
     return concatenate([threefry.fold_in(h, data) for h in _halves(words)], 0)
 
 

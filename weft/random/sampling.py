@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,21 +27,26 @@ from weft.random.primitives import (
 )
 from weft.sharding.physical import as_sharding
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.sharding.named import NamedSharding
+    from weft.typing import ArrayLike, DTypeLike
+
 Shape = tuple[int, ...]
 
 
 @lru_cache(maxsize=4096)
-def _compiled(fun: Callable, static: tuple, out_sharding: Any) -> Callable:
+def _compiled(fun: Callable, static: tuple, out_sharding: NamedSharding | None) -> Callable:
     options = dict(static)
 
-    def sampler(key: Any, *params: Any) -> Any:
+    def sampler(key: Array, *params: Array) -> Any:
         return fun(key, *params, **options)
 
     sampler.__name__ = fun.__name__.strip("_")
     return jit(sampler) if out_sharding is None else jit(sampler, out_shardings=out_sharding)
 
 
-def run(fun: Callable, key: Any, *params: Any, out_sharding: Any = None, **static: Any) -> Any:
+def run(fun: Callable, key: Array, *params: Any, out_sharding: Any = None, **static: Any) -> Any:
     """`fun(key, *params, **static)`: staged under a transformation, else one compiled program."""
     from weft.sharding.explicit import reshard
 
@@ -58,10 +63,10 @@ def run(fun: Callable, key: Any, *params: Any, out_sharding: Any = None, **stati
 def draw(
     name: str,
     sampler: Callable,
-    key: Any,
+    key: Array,
     params: tuple,
-    shape: Any,
-    dtype: Any,
+    shape: int | Sequence[int],
+    dtype: DTypeLike | None,
     out_sharding: Any = None,
     **static: Any,
 ) -> Any:
@@ -96,14 +101,14 @@ def int_dtype(name: str, dtype: Any) -> np.dtype:
     return dtype
 
 
-def canonical(dtype: Any, default: Any, name: str) -> Any:
+def canonical(dtype: DTypeLike | None, default: Any, name: str) -> Any:
     if dtype is None:
         return dtypes.canonicalize_dtype(default)
 
     return narrowed(dtype, name)
 
 
-def sample_shape(name: str, shape: Any, *params: Any) -> Shape:
+def sample_shape(name: str, shape: int | Sequence[int], *params: ArrayLike) -> Shape:
     """The shape of the samples: given, or what the parameters broadcast to (for None).
 
     Raises ValueError where the parameters do not broadcast to the given shape.
@@ -136,11 +141,11 @@ def param(x: Any, shape: Shape, dtype: Any) -> Any:
     return x if not aval.shape else broadcast_to(x, shape)
 
 
-def random_bits(key: Any, bit_width: int, shape: Shape) -> Any:
+def random_bits(key: Array, bit_width: int, shape: Shape) -> Any:
     return draw_bits(key, bit_width, shape)
 
 
-def split_key(key: Any, num: int = 2) -> list:
+def split_key(key: Array, num: int = 2) -> list:
     """`num` keys of a key, as a list."""
     keys = split_keys(key, (num,))
     words, generator = random_unwrap_p.bind(keys), typeof(keys).dtype.generator

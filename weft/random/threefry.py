@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,11 @@ from weft.ops.promote import broadcast_to
 from weft.ops.slicing import slice_in_dim
 from weft.random.keys import Generator
 
+if TYPE_CHECKING:
+    from weft.autodiff.vmap import AxisData
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 UINT = {n: np.dtype(f"uint{n}") for n in (8, 16, 32, 64)}
 _u32 = np.uint32
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -53,12 +58,12 @@ def _abstract(*avals: ShapedArray) -> list[ShapedArray]:
     return [ShapedArray(shape, dtypes.uint32)] * 2
 
 
-def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any]) -> tuple:
+def _batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any]) -> tuple:
     out, dim = batch_elementwise(threefry2x32_p, axis, args, dims, {})
     return out, [dim, dim]
 
 
-def rounds(k0: Any, k1: Any, x0: Any, x1: Any) -> list:
+def rounds(k0: Array, k1: Array, x0: Array, x1: ArrayLike) -> list:
     """The 20 rounds, on scalars or arrays of uint32."""
     keys = (k0, k1, xor_p.bind(xor_p.bind(k0, k1), _PARITY))
     x0, x1 = add.bind(x0, k0), add.bind(x1, k1)
@@ -84,7 +89,7 @@ threefry2x32_p = Primitive(
 )
 
 
-def encrypt(key: tuple[Any, Any], counts: Any) -> Any:
+def encrypt(key: tuple[Any, Any], counts: Array) -> Any:
     """A flat even-length block of counters, its halves taken as the cipher's two words."""
     size = typeof(counts).shape[0]
     odd = size % 2
@@ -124,11 +129,11 @@ def counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
     return convert(high, dtypes.uint32), convert(position, dtypes.uint32)
 
 
-def _words(key: Any) -> tuple[Any, Any]:
+def _words(key: Array) -> tuple[Any, Any]:
     return tuple(reshape(slice_in_dim(key, i, i + 1), ()) for i in (0, 1))  # type: ignore[return-value]
 
 
-def _block(key: Any, shape: tuple[int, ...]) -> list:
+def _block(key: Array, shape: tuple[int, ...]) -> list:
     return threefry2x32_p.bind(*_words(key), *counters(shape))
 
 
@@ -139,7 +144,7 @@ def _iota(size: int) -> Any:
 # The generator --------------------------------------------------------------------------------
 
 
-def seed(seed: Any) -> Any:
+def seed(seed: Array) -> Any:
     """The key of an integer: its high and low 32 bits."""
     aval = typeof(seed)
     if aval.shape or not dtypes.is_integer(aval.dtype):
@@ -151,18 +156,18 @@ def seed(seed: Any) -> Any:
     return concatenate([broadcast_in_dim(high, (1,), ()), broadcast_in_dim(low, (1,), ())], 0)
 
 
-def split(key: Any, shape: tuple[int, ...]) -> Any:
+def split(key: Array, shape: tuple[int, ...]) -> Any:
     if config.threefry_partitionable:
         last = len(shape)
         return concatenate([reshape(w, (*shape, 1)) for w in _block(key, shape)], last)
     return reshape(encrypt(_words(key), _iota(2 * math.prod(shape))), (*shape, 2))
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Array, data: Array) -> Any:
     return encrypt(_words(key), seed(convert(data, dtypes.uint32)))
 
 
-def bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+def bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
     if not config.threefry_partitionable:
         return _bits_of_halves(key, bit_width, shape)
     high, low = _block(key, shape)
@@ -171,7 +176,7 @@ def bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     return convert(xor_p.bind(high, low), UINT[bit_width])
 
 
-def _join(high: Any, low: Any) -> Any:
+def _join(high: Array, low: Array) -> Any:
     wide = UINT[64]
     shifted = shift_left_p.bind(convert(high, wide), wide.type(32))
     return or_p.bind(shifted, convert(low, wide))
@@ -180,7 +185,7 @@ def _join(high: Any, low: Any) -> Any:
 _BLOCK = (1 << 32) - 1  # counters of one block
 
 
-def _bits_of_halves(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+def _bits_of_halves(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
     """The layout before partitionable counters: one iota, cut in halves."""
     size = math.prod(shape)
     words = -(-bit_width * size // 32)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import pytree
 from weft.autodiff.jvp import cotangent_aval
 from weft.core.tree import flatten, names_in
 from weft.refs.api import new_ref
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
 
 
 class _Mark:
@@ -75,7 +78,7 @@ def is_ref(x: Any) -> bool:
     return hasattr(type(x), "ref_aval")
 
 
-def check_refs(who: str, in_tree: Any, in_avals: Sequence[Any], refs: tuple) -> list:
+def check_refs(who: str, in_tree: PyTreeDef, in_avals: Sequence[Any], refs: tuple) -> list:
     """The refs and marks for the flat inputs."""
     leaves, tree = flatten(refs, lambda x: is_ref(x) or is_mark(x))
     if tree != in_tree:
@@ -123,7 +126,7 @@ def on_values(
         out, aux = out if has_aux else (out, None)
         return out, (aux, [made[i][...] for i in refs])
 
-    def finish(given: Any) -> Any:
+    def finish(given: tuple) -> Any:
         aux, held = given
         for i, x in zip(refs, held, strict=True):
             leaves[i][...] = x

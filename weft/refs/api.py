@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from weft.ops.promote import broadcast_to
 from weft.refs import ops as ops
 from weft.refs import views
 from weft.refs.indexing import Index, compose, parse_index
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 _OF_ARRAYS = frozenset(
     (
@@ -278,7 +281,7 @@ pytree.register_node(
 )
 
 
-def _check_readable(ref: Any) -> None:
+def _check_readable(ref: Ref) -> None:
     if not isinstance(ref, Ref):
         raise TypeError(f"a Ref is needed here, got {type(ref).__name__}: {ref!r:.80}")
     space = ref.memory_space
@@ -347,7 +350,7 @@ def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, **hin
     return shown(at, out)
 
 
-def _locate(ref: Any, idx: Any) -> Index:
+def _locate(ref: Ref, idx: Any) -> Index:
     if not isinstance(ref, Ref):
         _check_readable(ref)
     return ref.located(idx)
@@ -359,7 +362,7 @@ def _check_hints(who: str, hints: dict) -> None:
         raise TypeError(f"{who}: unknown argument {sorted(unknown)[0]!r}")
 
 
-def to_plain(at: Index, value: Any) -> Any:
+def to_plain(at: Index, value: ArrayLike) -> Any:
     """A value of the shape of the result, as the op takes it."""
     if at.new:
         value = reshape(value, at.inner)
@@ -379,7 +382,7 @@ def shown(at: Index, out: Any) -> Any:
     return expand_dims(out, at.new) if at.new else out
 
 
-def _value(ref: Ref, value: Any, what: str) -> Any:
+def _value(ref: Ref, value: ArrayLike, what: str) -> Any:
     """The value in the ref's dtype; numbers adapt, arrays must have it."""
     dtype = ref.dtype
     if isinstance(value, Ref):
@@ -416,7 +419,7 @@ def check_dtype(ref: Ref, what: str) -> None:
         )
 
 
-def stored(ref: Ref, at: Index, value: Any, what: str) -> Any:
+def stored(ref: Ref, at: Index, value: ArrayLike, what: str) -> Any:
     """The value as the op takes it."""
     return to_plain(
         at, _spread(_value(ref, value, f"{what}: a value"), at.shape, f"{what}: a value")

@@ -8,13 +8,16 @@ the pure jaxpr and write the results back (`weft/api/ref_rules.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from weft.core.cell import Cell
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.ref import AbstractRef
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 
 class Discharged:
@@ -46,7 +49,7 @@ def _discharge(
 ) -> Discharged:
     written: list[int] = []
 
-    def flat(*args: Any) -> list:
+    def flat(*args: Array) -> list:
         given = [
             Cell(x, a, state.trace, fixed=True) if o else x
             for x, a, o in zip(args, closed.in_avals, is_open, strict=True)

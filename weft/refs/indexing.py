@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from weft.core.ref import At, Indexer, Pick, Window
 from weft.core.trace import Tracer, is_array_like, typeof
 from weft.ops.elementwise_api import add, lt, select
 from weft.ops.promote import broadcast_to
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 
@@ -32,7 +35,7 @@ class Slice:
         return f"ds({self.start!r}, {self.size}{step})"
 
 
-def ds(start: Any, size: int | None = None, stride: int | None = None) -> Slice:
+def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> Slice:
     """A window of a dimension of a ref or an array, of static size at a start that may be traced.
 
     In an array a window that reaches out of bounds is moved into them when it is read; an update
@@ -182,7 +185,7 @@ def _no_new(items: Sequence[Any]) -> list:
     return [i for i in items if i is not None]
 
 
-def _is_advanced(item: Any) -> bool:
+def _is_advanced(item: ArrayLike | slice) -> bool:
     """Return the parts of an index that broadcast as NumPy's index arrays: arrays and scalars."""
     return not isinstance(item, slice | Slice)
 
@@ -322,7 +325,7 @@ def _from_start(position: Any, size: int) -> Any:
     return select(lt(position, dtype.type(0)), add(position, dtype.type(size)), position)
 
 
-def _affine(start: Any, stride: int, position: Any) -> Any:
+def _affine(start: ArrayLike, stride: int, position: int) -> Any:
     """start + stride * position, in the dtype of what is traced."""
     if isinstance(position, int):
         offset = stride * position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from weft.core.ref import AbstractRef, Indexer, Pick, Window
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.elementwise_api import convert, eq_p, select
 from weft.refs.values import all_picks, read, write
+
+if TYPE_CHECKING:
+    from weft.autodiff.vmap import AxisData
+    from weft.typing import ArrayLike
 
 _WRITES = frozenset((WRITES,))
 
@@ -37,12 +41,12 @@ def _sharding(inner: ShapedArray, indexer: Indexer, index: tuple) -> Any:
     return jaxpr.out_avals[0].sharding
 
 
-def _check_ref(name: str, ref: Any) -> None:
+def _check_ref(name: str, ref: AbstractRef) -> None:
     if not isinstance(ref, AbstractRef):
         raise TypeError(f"{name} works on a Ref, got {ref.str_short()}")
 
 
-def _check_value(name: str, ref: AbstractRef, value: Any, indexer: Indexer) -> None:
+def _check_value(name: str, ref: AbstractRef, value: ShapedArray, indexer: Indexer) -> None:
     _check_ref(name, ref)
     if value.dtype != ref.dtype or value.shape != indexer.shape:
         raise TypeError(
@@ -56,7 +60,7 @@ def _check_value(name: str, ref: AbstractRef, value: Any, indexer: Indexer) -> N
 
 
 def _batch_operands(
-    axis: Any, args: Sequence[Any], dims: Sequence[Any], indexer: Indexer, num_values: int
+    axis: AxisData, args: Sequence[Any], dims: Sequence[Any], indexer: Indexer, num_values: int
 ) -> tuple[Indexer, list, int]:
     """(indexer, operands, batch dimension of the result) of an op for all examples at once.
 
@@ -81,7 +85,7 @@ def _batch_operands(
             index.insert(ref_dim, np.broadcast_to(rows, new.block).copy())
             new = Indexer((Pick(), *new.dims), new.block)
 
-    def aligned(x: Any, d: Any) -> Any:
+    def aligned(x: ArrayLike, d: int) -> Any:
         if d is None and not typeof(x).ndim:
             return x if num_values == 0 else move_dim(x, None, at, axis)
         return move_dim(x, d, at, axis)
@@ -92,7 +96,7 @@ def _batch_operands(
 
 
 def _batch_write(prim: Callable[[], Primitive], name: str, num_values: int = 1) -> Callable:
-    def batch(axis: Any, args: Any, dims: Any, *, indexer: Indexer, **params: Any) -> tuple:
+    def batch(axis: AxisData, args: list, dims: list, *, indexer: Indexer, **params: Any) -> tuple:
         if dims[0] is None:
             raise TypeError(
                 f"{name}: under vmap, a value or index that differs between the examples is "
@@ -106,7 +110,7 @@ def _batch_write(prim: Callable[[], Primitive], name: str, num_values: int = 1) 
     return batch
 
 
-def _get_batch(axis: Any, args: Any, dims: Any, *, indexer: Indexer, **params: Any) -> tuple:
+def _get_batch(axis: AxisData, args: list, dims: list, *, indexer: Indexer, **params: Any) -> tuple:
     new, operands, at = _batch_operands(axis, args, dims, indexer, 0)
     return get_p.bind(*operands, indexer=new, **params), at
 
@@ -114,7 +118,7 @@ def _get_batch(axis: Any, args: Any, dims: Any, *, indexer: Indexer, **params: A
 # Derivatives -----------------------------------------------------------------------------------
 
 
-def _get_jvp(primals: Any, tangents: Any, *, has_other: bool, **params: Any) -> tuple:
+def _get_jvp(primals: list, tangents: list, *, has_other: bool, **params: Any) -> tuple:
     out = get_p.bind(*primals, has_other=has_other, **params)
     if tangents[0] is None:
         return out, None
@@ -128,7 +132,7 @@ def _get_jvp(primals: Any, tangents: Any, *, has_other: bool, **params: Any) -> 
 def _write_jvp(prim: Callable[[], Primitive], name: str) -> Callable:
     """The tangent of what is written is written to the tangent of the ref."""
 
-    def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    def jvp(primals: list, tangents: list, **params: Any) -> tuple:
         out = prim().bind(*primals, **params)
         none: Any = [] if prim().multiple_results else None
         ref_t, value_t = tangents[:2]
@@ -149,7 +153,7 @@ def _write_jvp(prim: Callable[[], Primitive], name: str) -> Callable:
 
 
 def _no_derivative(prim: Callable[[], Primitive], name: str) -> Callable:
-    def jvp(primals: Any, tangents: Any, *, op: str = "", **params: Any) -> tuple:
+    def jvp(primals: list, tangents: list, *, op: str = "", **params: Any) -> tuple:
         if op == "add" and tangents[0] is not None:
             value_t = tangents[1]
             if value_t is None:
@@ -171,7 +175,9 @@ def _no_derivative(prim: Callable[[], Primitive], name: str) -> Callable:
 # The ops ---------------------------------------------------------------------------------------
 
 
-def _get_abstract(ref: Any, *rest: Any, indexer: Indexer, **params: Any) -> ShapedArray:
+def _get_abstract(
+    ref: AbstractRef, *rest: ShapedArray, indexer: Indexer, **params: Any
+) -> ShapedArray:
     _check_ref("get", ref)
     return _value_aval(ref, indexer, rest[: indexer.num_operands])
 
@@ -187,7 +193,7 @@ get_p = Primitive(
 
 
 def _write_abstract(name: str, returns: bool, num_values: int = 1) -> Callable:
-    def abstract(ref: Any, *rest: Any, indexer: Indexer, **params: Any) -> Any:
+    def abstract(ref: AbstractRef, *rest: ShapedArray, indexer: Indexer, **params: Any) -> Any:
         for value in rest[:num_values]:
             _check_value(name, ref, value, indexer)
         _check_op(name, ref, params.get("op"))
@@ -244,31 +250,31 @@ def _read(cell: Any, indexer: Indexer, index: Sequence[Any], *rest: Any) -> Any:
     return convert(value, cell.aval.dtype, True) if cell.aval.weak_type else value
 
 
-def _discharge_get(args: Any, *, indexer: Indexer, masked: bool, has_other: bool) -> Any:
+def _discharge_get(args: tuple, *, indexer: Indexer, masked: bool, has_other: bool) -> Any:
     cell, _, index, rest = _parts(args, indexer, 0)
     return _read(cell, indexer, index, *rest)
 
 
-def _discharge_set(args: Any, *, indexer: Indexer, masked: bool) -> list:
+def _discharge_set(args: tuple, *, indexer: Indexer, masked: bool) -> list:
     cell, (value,), index, rest = _parts(args, indexer)
     cell.put(write(cell.get(), indexer, index, value, *rest))
     return []
 
 
-def _discharge_swap(args: Any, *, indexer: Indexer, masked: bool) -> Any:
+def _discharge_swap(args: tuple, *, indexer: Indexer, masked: bool) -> Any:
     cell, (value,), index, rest = _parts(args, indexer)
     old = _read(cell, indexer, index, *rest)
     cell.put(write(cell.get(), indexer, index, value, *rest))
     return old
 
 
-def _discharge_add(args: Any, *, indexer: Indexer) -> list:
+def _discharge_add(args: tuple, *, indexer: Indexer) -> list:
     cell, (value,), index, _ = _parts(args, indexer)
     cell.put(write(cell.get(), indexer, index, value, how="add"))
     return []
 
 
-def _discharge_rmw(args: Any, *, indexer: Indexer, masked: bool, op: str) -> Any:
+def _discharge_rmw(args: tuple, *, indexer: Indexer, masked: bool, op: str) -> Any:
     cell, (value,), index, rest = _parts(args, indexer)
     _check_op("atomic_rmw", cell.aval, op)
     old = _read(cell, indexer, index, *rest)
@@ -278,7 +284,7 @@ def _discharge_rmw(args: Any, *, indexer: Indexer, masked: bool, op: str) -> Any
     return old
 
 
-def _discharge_cas(args: Any, *, indexer: Indexer) -> Any:
+def _discharge_cas(args: tuple, *, indexer: Indexer) -> Any:
     cell, (compare, value), index, _ = _parts(args, indexer, 2)
     old = _read(cell, indexer, index)
     cell.put(write(cell.get(), indexer, index, select(eq_p.bind(old, compare), value, old)))

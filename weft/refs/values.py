@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from weft.ops.as_array import as_array
 from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
 from weft.ops.elementwise_api import select
 from weft.ops.promote import broadcast_to
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 
@@ -62,7 +65,7 @@ def _cut(value: Any, hull: _Hull) -> Any:
     return value if hull.is_all else dynamic_slice(value, hull.starts, hull.sizes)
 
 
-def _move_block(x: Any, source: int, target: int, rank: int) -> Any:
+def _move_block(x: ArrayLike, source: int, target: int, rank: int) -> Any:
     """The `rank` dimensions at `source` moved to `target`."""
     if source == target:
         return x

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from weft.ops.dtype_casts import bitcast_convert_type
 from weft.ops.elementwise_api import div, rem
 from weft.ops.promote import broadcast_to
 from weft.refs.indexing import compose
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
 Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]
@@ -63,7 +66,7 @@ View = Part | Reshaped | Transposed | Bitcast
 # Making views ------------------------------------------------------------------------------------
 
 
-def reshaped(shape: Shape, dtype: Any, sizes: Sequence[Any]) -> Reshaped:
+def reshaped(shape: Shape, dtype: np.dtype, sizes: Sequence[Any]) -> Reshaped:
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = sizes[0]
     new = [int(n) for n in sizes]
@@ -78,7 +81,7 @@ def reshaped(shape: Shape, dtype: Any, sizes: Sequence[Any]) -> Reshaped:
     return Reshaped(tuple(new), dtype)
 
 
-def transposed(shape: Shape, dtype: Any, axes: Sequence[Any]) -> Transposed:
+def transposed(shape: Shape, dtype: np.dtype, axes: Sequence[Any]) -> Transposed:
     if len(axes) == 1 and isinstance(axes[0], tuple | list):
         axes = axes[0]
     rank = len(shape)
@@ -248,7 +251,7 @@ def _added(start: Any, position: Any, step: int) -> Any:
     return start + position
 
 
-def _int32(position: Any) -> Any:
+def _int32(position: ArrayLike) -> Any:
     return np.int32(position) if isinstance(position, int) else as_array(position).astype("int32")
 
 
@@ -338,11 +341,11 @@ def _below_bitcast(
     return lower, [at for d, at in pairs if d.operands], (out, back)
 
 
-def _size(dtype: Any) -> int:
+def _size(dtype: np.dtype) -> int:
     return dtype.itemsize
 
 
-def _cast(dtype: Any) -> Callable[[Any], Any]:
+def _cast(dtype: np.dtype) -> Callable[[Any], Any]:
     def cast(x: Any) -> Any:
         return x if dtypes.is_bool(typeof(x).dtype) else bitcast_convert_type(x, dtype)
 

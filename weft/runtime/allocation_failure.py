@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.compile import XlaRuntimeError
 from weft.partition.report import format_bytes
 from weft.runtime.compile import in_use
+
+if TYPE_CHECKING:
+    from weft.runtime.compile import LoadedExecutable
 
 _SHOWN = 3
 """How many of the largest values are named."""
@@ -46,7 +49,7 @@ def _programs_of(text: str) -> list:
     return found
 
 
-def memory_text(compiled: Any) -> str:
+def memory_text(compiled: LoadedExecutable) -> str:
     """Return one device's memory for a program, and its largest values with their lines."""
     stats = compiled.memory_analysis()
     parts = {

@@ -296,7 +296,7 @@ def parts(array: Any) -> list:
 
 @clearable
 @functools.lru_cache(maxsize=4096)
-def _parts_of(sharding: Any, aval: Any) -> tuple[ShapedArray, list[SingleDeviceSharding]]:
+def _parts_of(sharding: Any, aval: ShapedArray) -> tuple[ShapedArray, list[SingleDeviceSharding]]:
     """The type of this process's parts, and where they are, in device order."""
     local = sharding.addressable_devices
     rows = _replica_ids(sharding, aval.shape)
@@ -384,7 +384,7 @@ def _dlpack(
     self: Any,
     *,
     stream: Any = None,
-    max_version: Any = None,
+    max_version: tuple | None = None,
     dl_device: Any = None,
     copy: bool | None = None,
 ) -> Any:

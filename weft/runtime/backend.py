@@ -157,7 +157,7 @@ def started() -> bool:
     return bool(_clients)
 
 
-def _refuse_after_start(value: Any) -> None:
+def _refuse_after_start(value: int | str) -> None:
     if _clients:
         raise RuntimeError(
             "the number of CPU devices and the platforms are fixed once a device has been used; "

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import arrays as _xla
 from weft._xla.client import is_compile_only
 from weft.core.aval import ShapedArray
 from weft.runtime.backend import refuse_forked
 from weft.sharding.physical import SingleDeviceSharding
+
+if TYPE_CHECKING:
+    from weft.runtime.backend import Device
 
 
 class _Inside(threading.local):
@@ -27,7 +30,7 @@ class _Inside(threading.local):
 inside = _Inside()
 
 
-def check_there(device: Any) -> None:
+def check_there(device: Device) -> None:
     """Raises ValueError for a device that is only described, which holds no arrays."""
     if is_compile_only(device.client):
         raise ValueError(
@@ -38,7 +41,7 @@ def check_there(device: Any) -> None:
 
 
 def put_shards(
-    aval: Any,
+    aval: ShapedArray,
     sharding: Any,
     shards: Sequence[Any],
     devices: Sequence[Any],
@@ -60,7 +63,11 @@ def put_shards(
 
 
 def _copied_shards(
-    aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], committed: bool
+    aval: ShapedArray,
+    sharding: SingleDeviceSharding,
+    shards: Sequence[Any],
+    devices: Sequence[Any],
+    committed: bool,
 ) -> Any:
     """As `put_shards`, with copies.
 

@@ -7,11 +7,14 @@ would be none that any process meant. The first process publishes a digest, the 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.runtime import backend
+
+if TYPE_CHECKING:
+    from weft.sharding.named import NamedSharding
 
 WAIT_SECONDS = 120
 KEPT = 4096
@@ -22,7 +25,7 @@ KEPT = 4096
 _count: dict[tuple, int] = {}
 
 
-def check_same(value: np.ndarray, sharding: Any) -> None:
+def check_same(value: np.ndarray, sharding: NamedSharding) -> None:
     """Raises ValueError on a process whose value is not that of the first process.
 
     sharding: over devices of several processes, all of which come here in the same order.

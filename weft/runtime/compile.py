@@ -8,7 +8,7 @@ import re
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from weft.core.config import config
 from weft.core.events import CACHE_ASKED, CACHE_HIT, CACHE_MISS, COMPILED, EVENTS, measured, tell
 from weft.runtime.backend import client, refuse_forked
 from weft.runtime.cpu_run_limit import called_together
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
 
 
 class CompileError(RuntimeError):
@@ -40,7 +43,13 @@ class LoadedExecutable:
     __slots__ = ("__weakref__", "devices", "from_cache", "keep_alive", "name", "seconds", "xla")
 
     def __init__(
-        self, xla: Any, devices: tuple, name: str, seconds: float, from_cache: bool, keep: Any
+        self,
+        xla: Any,
+        devices: tuple,
+        name: str,
+        seconds: float,
+        from_cache: bool,
+        keep: list | None,
     ):
         self.xla, self.devices, self.name = xla, devices, name
         self.seconds, self.from_cache, self.keep_alive = seconds, from_cache, keep
@@ -75,8 +84,8 @@ class LoadedExecutable:
 
 
 def compile_module(
-    module: Any,
-    devices: Any,
+    module: str | ir.Module,
+    devices: tuple | np.ndarray,
     *,
     use_shardy: bool = True,
     num_replicas: int = 1,
@@ -86,7 +95,7 @@ def compile_module(
     propagate_to_outputs: Sequence[bool] = (False,),
     propagate_to_parameters: Sequence[bool] = (False,),
     cacheable: bool = True,
-    keep_alive: Any = None,
+    keep_alive: list | None = None,
     trusted: bool = False,
 ) -> LoadedExecutable:
     """Compile an MLIR module and load it.
@@ -173,7 +182,7 @@ def compile_module(
     return LoadedExecutable(loaded, flat, name, seconds, False, keep_alive)
 
 
-def _remedy(error: Exception, module: Any) -> str:
+def _remedy(error: Exception, module: ir.Module) -> str:
     text = str(error)
     if "Shared memory size limit" in text:
         kernels = sorted({*re.findall(r'name = "(\w+)", num_stages', str(module))})
@@ -190,7 +199,7 @@ def _remedy(error: Exception, module: Any) -> str:
     return ""
 
 
-def _as_module(module: Any) -> Any:
+def _as_module(module: str | ir.Module) -> Any:
     if isinstance(module, str | bytes):
         from weft._xla import mlir  # loads with the first program, not with the runtime
 
@@ -198,7 +207,7 @@ def _as_module(module: Any) -> Any:
     return module
 
 
-def module_name(module: Any) -> str:
+def module_name(module: ir.Module) -> str:
     """The symbol name of a module, "main" if it has none."""
     attributes = module.operation.attributes
     return attributes["sym_name"].value if "sym_name" in attributes else "main"
@@ -225,7 +234,7 @@ def _client_of(devices: tuple) -> Any:
     return devices[0].client
 
 
-def check_module(module: Any, num_devices: int, num_replicas: int = 1) -> None:
+def check_module(module: ir.Module, num_devices: int, num_replicas: int = 1) -> None:
     """Raise ValueError for what jaxlib 0.10.2 would answer by killing the process.
 
     That is: a count of partitions other than the devices', no public @main, a dynamic shape in
@@ -294,7 +303,7 @@ def _check_calls(name: str, functions: Mapping[str, Any]) -> None:
             )
 
 
-def _inside(operation: Any) -> Iterator[Any]:
+def _inside(operation: ir.Operation) -> Iterator[Any]:
     """The operation and all in its regions."""
     stack = [operation]
     while stack:
@@ -305,7 +314,7 @@ def _inside(operation: Any) -> Iterator[Any]:
                 stack.extend(o.operation for o in block.operations)
 
 
-def _check_custom_calls(module: Any) -> None:
+def _check_custom_calls(module: ir.Module) -> None:
     for op in _inside(module.operation):
         if op.name == "stablehlo.custom_call":
             attributes = op.attributes
@@ -373,7 +382,7 @@ def _overrides(options: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     return [(k, _level(k, v) if k in _xla_compile.EFFORTS else v) for k, v in pairs]
 
 
-def _level(key: str, value: Any) -> int:
+def _level(key: str, value: str | CompilerEffortLevel) -> int:
     names = CompilerEffortLevel.__members__
     if isinstance(value, CompilerEffortLevel):
         return value.value

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from weft.core import dtypes
 from weft.runtime import cpu_run_limit, host_calls
 from weft.runtime.backend import process_count
 from weft.runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.lowering.module import ModuleContext
 
 _ENDLESS = 10_000
 """So many failures of one run are a loop that NaN and 0 do not end."""
@@ -43,7 +47,7 @@ class Calls:
         self.on_shards = False
 
 
-def calls_of(module: Any) -> Calls | None:
+def calls_of(module: ModuleContext) -> Calls | None:
     """The calls of a module under construction (a `ModuleContext`), if it can run together."""
     if module.num_partitions == 1 or module.platforms != ("cpu",) or process_count() > 1:
         return None
@@ -101,7 +105,7 @@ def failing_together(calls: Calls, function: Callable, nothing: Callable[..., tu
     results. Behind a failure, functions are not called any more: their arguments mean nothing.
     """
 
-    def call(*args: Any) -> Any:
+    def call(*args: np.ndarray) -> Any:
         error = _failed(calls)
         if error is None:
             try:
@@ -115,7 +119,7 @@ def failing_together(calls: Calls, function: Callable, nothing: Callable[..., tu
     return call
 
 
-def blank(dtype: Any) -> int:
+def blank(dtype: np.dtype) -> int:
     """The byte that stands in everywhere for results of this dtype: 255 makes floats NaN."""
     return 255 if dtypes.is_float(dtype) or dtypes.is_complex(dtype) else 0
 
@@ -123,7 +127,7 @@ def blank(dtype: Any) -> int:
 def blank_arrays(results: Sequence[tuple[tuple[int, ...], Any]]) -> Callable[..., tuple]:
     """Gives arrays of these shapes and dtypes that stand in for results."""
 
-    def arrays(*args: Any) -> tuple:
+    def arrays(*args: np.ndarray) -> tuple:
         made = []
         for shape, dtype in results:
             array = np.empty(shape, dtype)
@@ -165,7 +169,7 @@ class TogetherExecutable(Executable):
             raise run.errors[0] from None
         return outs
 
-    def fastpath(self, out_tree: Any, num_args: int, const_args: Sequence[Any] = ()) -> None:
+    def fastpath(self, out_tree: PyTreeDef, num_args: int, const_args: Sequence[Any] = ()) -> None:
         """None: somebody has to wait."""
         return None
 

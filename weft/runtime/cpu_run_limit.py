@@ -32,7 +32,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft._xla import pytree
 from weft._xla.arrays import batched_block_until_ready
@@ -40,6 +42,9 @@ from weft._xla.compile import XlaRuntimeError
 from weft.core.state import tracing
 from weft.runtime.array import ArrayImpl
 from weft.runtime.callback_context import inside
+
+if TYPE_CHECKING:
+    from weft.runtime.compile import LoadedExecutable
 
 LIMIT = 16
 """Runs in flight; XLA's own limit is 32."""
@@ -256,7 +261,7 @@ def _threads(devices: int) -> int:
 def called_together(function: Callable) -> Callable:
     """The callback of a program over several CPU devices; see `check_in_callback`."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: np.ndarray) -> Any:
         before, inside.together = inside.together, True
         try:
             return function(*args)
@@ -304,7 +309,7 @@ def note_callbacks(devices: Sequence[Any], token: Any) -> None:
             _calling.append((len(devices), token))
 
 
-def check_in_callback(compiled: Any) -> None:
+def check_in_callback(compiled: LoadedExecutable) -> None:
     """Refuses a program whose run would wait for the callback that starts it.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,11 @@ from weft.runtime.host_calls import explained
 from weft.sharding.named import NamedSharding, Sharding, is_abstract, type_sharding
 from weft.sharding.physical import SingleDeviceSharding, as_sharding, in_device_order
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.runtime.backend import Device
+    from weft.typing import ArrayLike
 
 _DEVICE_TYPES: tuple[Any, ...] = (backend.Device,)
 
@@ -118,7 +123,7 @@ def _all_indices(sharding: Any, shape: tuple) -> tuple:
     return tuple(sharding.devices_indices_map(shape).values())
 
 
-def check_placeable(sharding: Any, shape: tuple[int, ...], parts: bool = False) -> None:
+def check_placeable(sharding: NamedSharding, shape: tuple[int, ...], parts: bool = False) -> None:
     """Raise when an array of this shape cannot be placed with this sharding.
 
     parts: it is made of its parts, which may be partial sums.
@@ -200,7 +205,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     return moved
 
 
-def _to_memory(x: Any, aval: Any, sharding: Any, donate: bool) -> Any:
+def _to_memory(x: Any, aval: ShapedArray, sharding: NamedSharding, donate: bool) -> Any:
     """The array in another memory of its devices; parts that must move do so in the default one."""
     source = x._sharding
     moved = x
@@ -246,7 +251,7 @@ def _same_parts(source: Any, target: Any, shape: tuple) -> bool:
     return _all_indices(source, shape) == _all_indices(target, shape)
 
 
-def _from_parts(x: Any, aval: Any, sharding: Any) -> Any:
+def _from_parts(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:
     """Move between different sets of devices: whole parts go directly, others over the host."""
     shape = aval.shape
     held: dict[tuple, Any] = {}
@@ -331,7 +336,7 @@ def _leaf_now(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: 
 
 
 def device_put(
-    x: Any,
+    x: ArrayLike,
     device: Any = None,
     *,
     src: Any = None,
@@ -400,7 +405,7 @@ def _target(place: Any) -> Any:
     return place if _is_format(place) else as_sharding(place, "device")
 
 
-def _is_format(value: Any) -> bool:
+def _is_format(value: dict | Device | NamedSharding) -> bool:
     if not LAYOUTS.in_use:
         return False
     from weft.sharding.layout import Format
@@ -408,7 +413,9 @@ def _is_format(value: Any) -> bool:
     return isinstance(value, Format)
 
 
-def _formatted(x: Any, target: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
+def _formatted(
+    x: Any, target: NamedSharding, donate: bool, may_alias: bool | None, src: Any = None
+) -> Any:
     """`_leaf` with a format as the target."""
     if not _is_format(target):
         return _leaf(x, target, donate, may_alias, src)
@@ -437,7 +444,7 @@ def is_place(value: Any) -> bool:
     )
 
 
-def spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:
+def spread(name: str, value: Any, tree: PyTreeDef, is_leaf: Callable | None = None) -> list:
     """One entry for each leaf of ``tree`` from a value or a prefix pytree of values."""
     if value is None or isinstance(value, bool) or (is_leaf is not None and is_leaf(value)):
         return [value] * tree.num_leaves
@@ -445,7 +452,7 @@ def spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:
     return broadcast_prefix(value, tree, name, is_leaf)
 
 
-def device_get(x: Any) -> Any:
+def device_get(x: ArrayLike) -> Any:
     """The pytree with every array as a NumPy array. Transfers run side by side.
 
     Random keys, which are no numbers, stay as they are.
@@ -469,13 +476,13 @@ def _get_tree(x: Any) -> Any:
     return tree.unflatten([_to_host(v) for v in leaves])
 
 
-def _to_host(x: Any) -> Any:
+def _to_host(x: ArrayLike) -> Any:
     """The value as a NumPy array; what is none, such as a random key, stays as it is."""
     is_array = hasattr(x, "__array__") and not dtypes.is_extended(getattr(x, "dtype", None))
     return np.asarray(x) if is_array else x
 
 
-def block_until_ready(x: Any) -> Any:
+def block_until_ready(x: ArrayLike) -> Any:
     """Wait until every array of the pytree has been computed, and return the pytree.
 
     >>> import weft
@@ -495,7 +502,7 @@ def block_until_ready(x: Any) -> Any:
     return x
 
 
-def copy_to_host_async(x: Any) -> Any:
+def copy_to_host_async(x: ArrayLike) -> Any:
     """Start copying every array of the pytree to the host, and return the pytree.
 
     >>> import weft

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import compile as _xla_compile
 from weft._xla import mlir, passes, release
 from weft.core.config import config
 from weft.core.source import warn
 from weft.runtime.store import Store, host_cpu
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
 
 
 class Entry:
@@ -47,7 +50,7 @@ class Entry:
             warn(f"cannot write the compilation cache entry {path}: {error}")
 
 
-def cache_key(module: Any, options: Any, devices: tuple) -> str:
+def cache_key(module: ir.Module, options: Any, devices: tuple) -> str:
     """A digest of all that decides the compiled program; source locations do not count."""
     digest = hashlib.sha256()
     stripped = mlir.parse(mlir.bytecode(module))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from weft.runtime.array import deep_copy
 from weft.runtime.callback_context import inside
 from weft.runtime.device_put import device_put
 from weft.sharding.physical import SingleDeviceSharding
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
 
@@ -168,7 +171,7 @@ def _check_width(dtype: np.dtype) -> None:
         )
 
 
-def _numpy_view(external_array: Any) -> np.ndarray | None:
+def _numpy_view(external_array: np.ndarray) -> np.ndarray | None:
     """The array as NumPy reads it; None if NumPy cannot."""
     try:
         return np.from_dlpack(external_array)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
 from weft.sharding import named
 from weft.sharding.text import mesh_sdy_text, mhlo_sharding_text, sdy_sharding_text
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.tree import PyTreeDef
+    from weft.sharding.named import NamedSharding
 
 _pending: list[Any] = []
 """Tokens of the runs with side effects that `effects_barrier` has not waited for."""
@@ -209,7 +214,7 @@ class Executable:
         )
 
     def fastpath(
-        self, out_tree: Any, num_args: int, const_args: Sequence[Any] = ()
+        self, out_tree: PyTreeDef, num_args: int, const_args: Sequence[Any] = ()
     ) -> FastpathData:
         """Return the data by which the C++ path runs this program, free of effects, without Python.
 
@@ -245,7 +250,7 @@ class DescribedExecutable(Executable):
         )
 
 
-def _same_parts(array: Any, sharding: Any) -> bool:
+def _same_parts(array: Any, sharding: NamedSharding) -> bool:
     own = array._sharding
     same_order = own._devices_in_order == sharding._devices_in_order
     return same_order and own.is_equivalent_to(sharding, len(array.aval.shape))
@@ -317,7 +322,11 @@ def _wait(tokens: Sequence[Any]) -> None:
 
 
 def reshard(
-    x: Any, aval: Any, sharding: Any, donate: bool = False, named_source: Any = None
+    x: Any,
+    aval: ShapedArray,
+    sharding: NamedSharding,
+    donate: bool = False,
+    named_source: NamedSharding = None,
 ) -> Any:
     """The array with another sharding over the same devices, moved by XLA's collectives.
 
@@ -334,12 +343,12 @@ def reshard(
 @clearable
 @functools.lru_cache(maxsize=512)
 def _reshard_program(
-    in_aval: Any,
+    in_aval: ShapedArray,
     in_sharding: Any,
-    out_aval: Any,
-    out_sharding: Any,
+    out_aval: ShapedArray,
+    out_sharding: NamedSharding,
     donate: bool,
-    named_source: Any = None,
+    named_source: NamedSharding = None,
 ) -> Executable:
     devices = out_sharding._devices_in_order
     ndim = len(in_aval.shape)

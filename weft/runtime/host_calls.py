@@ -12,13 +12,16 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft._xla import stands_for_jax
 from weft._xla.arrays import XlaRuntimeError
 from weft.runtime import cpu_run_limit
+
+if TYPE_CHECKING:
+    from weft.runtime.compile import LoadedExecutable
 
 # Errors -----------------------------------------------------------------------------------------
 
@@ -60,7 +63,7 @@ def reporting(function: Callable, what: str) -> Callable:
     what: the call and the user's line, as in "pure_callback of f at file.py:3 (main)".
     """
 
-    def call(*args: Any) -> Any:
+    def call(*args: np.ndarray) -> Any:
         try:
             with cpu_run_limit.running_callback():
                 return function(*args)
@@ -89,7 +92,7 @@ def variants(function: Callable, results: Sequence[tuple[tuple[int, ...], Any]])
     results: shape and dtype of each.
     """
 
-    def guarded(*args: Any) -> Any:
+    def guarded(*args: np.ndarray) -> Any:
         try:
             done = function(*args)
         except HostCallError as e:
@@ -99,7 +102,7 @@ def variants(function: Callable, results: Sequence[tuple[tuple[int, ...], Any]])
             return (*(np.zeros(s, d) for s, d in results), np.int32(e.number))
         return (*done, np.int32(0)) if results else done
 
-    def fail(number: Any) -> Any:
+    def fail(number: np.ndarray) -> Any:
         raise HostCallError(f"a callback raised an exception [host error {int(number)}]")
 
     return [function, guarded, fail]
@@ -117,7 +120,7 @@ def late_failure() -> BaseException | None:
     return found
 
 
-def explained(error: BaseException, compiled: Any = None) -> BaseException:
+def explained(error: BaseException, compiled: LoadedExecutable | None = None) -> BaseException:
     """The exception to raise for one that XLA gave: the callback's own, or a ValueError.
 
     A handler's InvalidArgument is a ValueError in a call that ran at once (jaxlib 0.10.2): so it

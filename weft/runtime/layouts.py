@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import layouts as _xla
 from weft._xla import mlir
@@ -14,6 +14,12 @@ from weft.runtime.array import ArrayImpl, describe
 from weft.runtime.compile import compile_module
 from weft.runtime.executable import Executable
 from weft.sharding.layout import AUTO, Format, Layout
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.aval import ShapedArray
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
 
 
 def layout_of(x: Any) -> Layout | None:
@@ -78,7 +84,7 @@ def _asked(layout: Any) -> Any:
     return None if layout is not None and layout is not AUTO and layout.is_row_major else layout
 
 
-def set_layouts(module: Any, layouts: tuple) -> None:
+def set_layouts(module: ir.Module, layouts: tuple) -> None:
     """Writes the layouts of arguments and results into the module, for XLA to keep."""
     with mlir.context(), mlir.unknown_location():
         _xla.set_modes(module, *([_mode(x) for x in each] for each in layouts))
@@ -114,7 +120,7 @@ class _LaidOut:
             args[i] = relaid(self._place(k, args[i], sharding), layout)
         return super().call(args)  # type: ignore[misc]
 
-    def fastpath(self: Any, *args: Any) -> Any:
+    def fastpath(self: Any, *args: int | list | PyTreeDef) -> Any:
         """As `Executable.fastpath`; C++ leaves what it must lay anew to `shard_argument`."""
         layouts = [
             None if x.is_row_major else _xla.ArgumentLayout(x, _fields(x)) for x in self.in_layouts
@@ -146,7 +152,7 @@ def relaid(x: Any, layout: Layout | None = None) -> Any:
 
 @clearable
 @functools.lru_cache(maxsize=512)
-def _relayout(aval: Any, sharding: Any, have: Layout, want: Layout) -> Executable:
+def _relayout(aval: ShapedArray, sharding: Any, have: Layout, want: Layout) -> Executable:
     """The program of every device, on its own part."""
     devices = sharding._devices_in_order
     tensor = mlir.tensor_type(sharding.shard_shape(aval.shape), aval.dtype)
@@ -160,7 +166,7 @@ def _relayout(aval: Any, sharding: Any, have: Layout, want: Layout) -> Executabl
     return Executable(compiled, [aval], [sharding], [aval], [sharding])
 
 
-def put_formatted(x: Any, form: Format, put: Callable[[Any], Any]) -> Any:
+def put_formatted(x: ArrayLike, form: Format, put: Callable[[Any], Any]) -> Any:
     """The array in this format. put(sharding) transfers; a layout of None is kept as it is."""
     if form.layout is AUTO:
         raise ValueError(

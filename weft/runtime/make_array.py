@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,9 +25,13 @@ from weft.runtime.layouts import layout_of, relaid
 from weft.sharding.named import tile_indices
 from weft.sharding.physical import as_sharding
 
+if TYPE_CHECKING:
+    from weft.sharding.named import NamedSharding
+    from weft.typing import ArrayLike, DTypeLike
+
 
 def make_array_from_single_device_arrays(
-    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: DTypeLike | None = None
 ) -> Any:
     """An array from its parts, one single-device array for each device of this process.
 
@@ -160,14 +164,14 @@ def make_array_from_callback(
     )
 
 
-def _key_type(x: Any) -> Any:
+def _key_type(x: ArrayLike) -> Any:
     """The dtype of random keys; None of numbers."""
     dtype = getattr(x, "dtype", None)
     return dtype if dtypes.is_extended(dtype) else None
 
 
 def _keys_from_callback(
-    shape: tuple, sharding: Any, data_callback: Callable, first: Any, at: tuple
+    shape: tuple, sharding: NamedSharding, data_callback: Callable, first: Any, at: tuple
 ) -> Any:
     """As make_array_from_callback, of random keys; `first` are those of the index `at`."""
     kind = first.dtype
@@ -223,11 +227,11 @@ def make_array_from_process_local_data(
     )
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: dict | tuple) -> bool:
     return value is None or all(isinstance(d, int | np.integer) for d in value)
 
 
-def _from_local(sharding: Any, local_data: Any, global_shape: Any) -> Any:
+def _from_local(sharding: Any, local_data: np.ndarray, global_shape: tuple | None) -> Any:
     local = np.asarray(local_data)
     _dtype_of("local_data", local)
     if sharding.is_fully_addressable:
@@ -269,7 +273,7 @@ def _from_local(sharding: Any, local_data: Any, global_shape: Any) -> Any:
     return make_array_from_callback(shape, sharding, part)
 
 
-def local_splits(sharding: Any, ndim: int) -> list[tuple[list[int], int]]:
+def local_splits(sharding: NamedSharding, ndim: int) -> list[tuple[list[int], int]]:
     """For each dimension: (the numbers of this process's tiles, how many there are in all)."""
     tiles = tile_indices(sharding, ndim)
     local = [d in sharding.addressable_devices for d in sharding._devices_in_order]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
 from weft.sharding.named import concrete_meshes
 from weft.sharding.physical import as_sharding
+
+if TYPE_CHECKING:
+    from weft.sharding.named import NamedSharding
 
 _COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "bright_black", "bright_red")
 
@@ -73,7 +76,7 @@ def visualize_sharding(
 
 
 def sharding_text(
-    shape: Sequence[int], sharding: Any, *, min_width: int = 9, max_width: int = 80
+    shape: Sequence[int], sharding: NamedSharding, *, min_width: int = 9, max_width: int = 80
 ) -> str:
     """Draw the table that `visualize_sharding` prints, without color."""
     return _draw(device_grid(shape, sharding), min_width, max_width, lambda text, cell: text)
@@ -101,7 +104,7 @@ def _cell(devices: list) -> tuple[str, tuple[int, ...]]:
     return devices[0].platform.upper(), tuple(sorted(d.id for d in devices))
 
 
-def _draw(grid: list, min_width: int, max_width: int, paint: Any) -> str:
+def _draw(grid: list, min_width: int, max_width: int, paint: Callable) -> str:
     labels = [[f"{name} {','.join(map(str, ids))}" for name, ids in row] for row in grid]
     columns = len(grid[0])
     widest = max(len(text) for row in labels for text in row) + 2
@@ -122,7 +125,7 @@ def _draw(grid: list, min_width: int, max_width: int, paint: Any) -> str:
     return "\n".join(lines)
 
 
-def _print_colored(grid: list, min_width: int, max_width: int, color_map: Any) -> bool:
+def _print_colored(grid: list, min_width: int, max_width: int, color_map: Callable | None) -> bool:
     try:
         from rich.console import Console
     except ImportError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,14 @@ from weft.numpy.common import canonical_axes
 from weft.scipy.examples import EXAMPLES
 from weft.scipy.special.factorials import as_float
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
 
-def _checked(name: str, x: Any, type: int, norm: str | None) -> Any:
+def _checked(name: str, x: Array, type: int, norm: str | None) -> Any:
     if type not in (1, 2, 3, 4):
         raise ValueError(f"{name}: type must be 1, 2, 3 or 4, got {type!r}")
     if norm not in (None, "backward", "ortho", "forward"):
@@ -27,7 +31,7 @@ def _checked(name: str, x: Any, type: int, norm: str | None) -> Any:
     return x
 
 
-def _resized(x: Any, axis: int, n: int) -> Any:
+def _resized(x: Array, axis: int, n: int) -> Any:
     """Cut off or padded with zeros to a length along an axis."""
     size = x.shape[axis]
     if n < 1:
@@ -39,7 +43,7 @@ def _resized(x: Any, axis: int, n: int) -> Any:
     return wnp.pad(x, pad)
 
 
-def _transform(x: Any, kind: int, axis: int, norm: str | None) -> Any:
+def _transform(x: Array, kind: int, axis: int, norm: str | None) -> Any:
     """One axis of the unnormalized transform, by a Fourier transform of the even extension."""
     x = wnp.moveaxis(x, axis, -1)
     n = x.shape[-1]
@@ -108,7 +112,7 @@ def dct(
 
 
 def idct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Any:
     """The inverse of dct: what has the transform x.
 
@@ -147,7 +151,7 @@ def dctn(
 
 
 def idctn(
-    x: Any,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft.core.namespace import seal
@@ -12,10 +12,13 @@ from weft.scipy.examples import EXAMPLES
 from weft.scipy.linalg.factorizations import _choice
 from weft.scipy.special.factorials import as_float
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 __all__ = ["map_coordinates"]
 
 
-def _mirror(index: Any, size: int) -> Any:
+def _mirror(index: Array, size: int) -> Any:
     """Positions reflected at the centres of the end elements."""
     period = max(2 * (size - 1), 1)
     return abs((index + size - 1) % period - (size - 1))
@@ -33,7 +36,11 @@ _FOLDS = {
 
 
 def map_coordinates(
-    input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant", cval: Any = 0.0
+    input: Any,
+    coordinates: Sequence[Any],
+    order: int,
+    mode: str = "constant",
+    cval: Any = 0.0,
 ) -> Any:
     """The values of an array at fractional positions.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 import weft.numpy as wnp
@@ -11,6 +11,9 @@ from weft import lax
 from weft.core.namespace import seal
 from weft.scipy.examples import EXAMPLES
 from weft.scipy.special.factorials import as_float
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 __all__ = ["OptimizeResults", "minimize"]
 
@@ -44,7 +47,7 @@ class _Search(NamedTuple):
 
 
 def _line_search(
-    along: Callable, value: Any, slope: Any, gradient: Any, first: Any, most: int
+    along: Callable, value: Array, slope: Array, gradient: Array, first: Array, most: int
 ) -> _Search:
     """A step where the function falls enough and its slope is small: Wolfe's strong conditions.
 
@@ -54,10 +57,10 @@ def _line_search(
     enough, flat = 1e-4, 0.9
     zero = wnp.zeros_like(value)
 
-    def falls(step: Any, f: Any) -> Any:
+    def falls(step: Array, f: Array) -> Any:
         return f <= value + enough * step * slope
 
-    def is_flat(d: Any) -> Any:
+    def is_flat(d: Array) -> Any:
         return wnp.abs(d) <= -flat * slope
 
     # low and high: (step, value, slope) at the ends of an interval that contains a good step; low
@@ -141,7 +144,7 @@ def minimize(
     line_steps = options.get("line_search_maxiter", 20)
     both = weft.value_and_grad(lambda v: fun(v, *args))
 
-    def converged(g: Any) -> Any:
+    def converged(g: Array) -> Any:
         return wnp.linalg.norm(g, order) < small
 
     def go_on(s: dict) -> Any:
@@ -151,7 +154,7 @@ def minimize(
         direction = -(s["h"] @ s["g"])
         slope = s["g"] @ direction
 
-        def along(step: Any) -> tuple:
+        def along(step: Array) -> tuple:
             f, g = both(s["x"] + step * direction)
             return f, g @ direction, g
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,14 @@ from weft.scipy.examples import EXAMPLES
 from weft.scipy.linalg.factorizations import _choice
 from weft.scipy.special.factorials import as_float
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 __all__ = [
     *["convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve"],
     *["istft", "stft", "welch"],
-]  # fmt: skip
+]
 
 
 def fftconvolve(
@@ -58,7 +62,7 @@ def fftconvolve(
     return out[tuple(index)]
 
 
-def _larger_first(name: str, x: Any, y: Any, axes: Sequence[int]) -> tuple:
+def _larger_first(name: str, x: Array, y: Array, axes: Sequence[int]) -> tuple:
     """The operands so that the second lies inside of the first, along all axes."""
     if all(x.shape[d] >= y.shape[d] for d in axes):
         return x, y
@@ -70,7 +74,7 @@ def _larger_first(name: str, x: Any, y: Any, axes: Sequence[int]) -> tuple:
     )
 
 
-def _direct(name: str, x: Any, y: Any, mode: str, precision: Any) -> Any:
+def _direct(name: str, x: Array, y: Array, mode: str, precision: Any) -> Any:
     """The convolution by lax's, which slides the second operand over the first."""
     x, y = wnp.asarray(x), wnp.asarray(y)
     if x.ndim != y.ndim:
@@ -141,7 +145,9 @@ def correlate(
 _BOUNDARIES = {"wrap": "wrap", "symm": "symmetric"}
 
 
-def _two_dimensional(name: str, x: Any, y: Any, boundary: str, fillvalue: Any, mode: str) -> tuple:
+def _two_dimensional(
+    name: str, x: ArrayLike, y: ArrayLike, boundary: str, fillvalue: int, mode: str
+) -> tuple:
     """The operands, the first padded as the boundary asks, and the mode that is left."""
     _choice(name, "mode", mode, ("full", "same", "valid"))
     _choice(name, "boundary", boundary, ("fill", "wrap", "symm"))
@@ -237,7 +243,7 @@ _COSINES = {
 }
 
 
-def _window(name: str, window: Any, nperseg: int) -> Any:
+def _window(name: str, window: str | np.ndarray, nperseg: int) -> Any:
     """The window's values: periodic sums of cosines by name, or an array of its own."""
     if isinstance(window, tuple) and len(window) == 1:
         (window,) = window
@@ -256,7 +262,12 @@ def _window(name: str, window: Any, nperseg: int) -> Any:
 
 
 def _segment_sizes(
-    name: str, window: Any, nperseg: Any, noverlap: Any, nfft: Any, length: int | None
+    name: str,
+    window: str | np.ndarray,
+    nperseg: int | None,
+    noverlap: int | None,
+    nfft: int | None,
+    length: int | None,
 ) -> tuple[Any, int, int, int]:
     """The window, and the sizes of segments, overlaps and transforms."""
     named = isinstance(window, str | tuple)
@@ -279,7 +290,7 @@ def _segment_sizes(
     return values, nperseg, overlap, size
 
 
-def _segments(x: Any, size: int, step: int) -> Any:
+def _segments(x: Array, size: int, step: int) -> Any:
     """Overlapping parts of the last axis, (..., count, size)."""
     count = (x.shape[-1] - size) // step + 1
     if size % step == 0 and count > 0:
@@ -300,9 +311,20 @@ def _detrended(segments: Any, detrend_by: Any) -> Any:
 
 
 def _spectra(
-    name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any, nfft: Any,
-    detrend_by: Any, onesided: bool, scaling: str, boundary: Any = None, padded: bool = False,
-) -> tuple:  # fmt: skip
+    name: str,
+    x: Array,
+    y: Array | None,
+    fs: float,
+    window: str | np.ndarray,
+    nperseg: int | None,
+    noverlap: int | None,
+    nfft: int | None,
+    detrend_by: bool | str,
+    onesided: bool,
+    scaling: str,
+    boundary: str | None = None,
+    padded: bool = False,
+) -> tuple:
     """Frequencies, times, and products (or transforms, y None) of segments of the last axis."""
     _choice(name, "scaling", scaling, ("density", "spectrum", "stft"))
     _choice(name, "boundary", boundary, (None, "zeros", "constant", "even", "odd"))
@@ -310,8 +332,12 @@ def _spectra(
     step = size - overlap
     if boundary is not None:
         pad = [(0, 0)] * (x.ndim - 1) + [(size // 2, size // 2)]
-        modes = {"zeros": ("constant", {}), "constant": ("edge", {}), "even": ("reflect", {}),
-                 "odd": ("reflect", {"reflect_type": "odd"})}  # fmt: skip
+        modes = {
+            "zeros": ("constant", {}),
+            "constant": ("edge", {}),
+            "even": ("reflect", {}),
+            "odd": ("reflect", {"reflect_type": "odd"}),
+        }
         mode, options = modes[boundary]
         x = wnp.pad(x, pad, mode=mode, **options)
     if padded:
@@ -321,7 +347,7 @@ def _spectra(
     w = wnp.asarray(w).astype(dtype)
     onesided = onesided and not (wnp.iscomplexobj(x) or (y is not None and wnp.iscomplexobj(y)))
 
-    def transformed(v: Any) -> Any:
+    def transformed(v: Array) -> Any:
         parts = _detrended(_segments(v, size, step), detrend_by) * w
         return (wnp.fft.rfft if onesided else wnp.fft.fft)(parts, nfft)
 
@@ -335,8 +361,9 @@ def _spectra(
     if onesided and y is not None:
         # Frequencies between the ends stand for their negatives, too.
         last = spectrum.shape[-1] if nfft % 2 else spectrum.shape[-1] - 1
-        doubled = np.where((np.arange(spectrum.shape[-1]) > 0)
-                           & (np.arange(spectrum.shape[-1]) < last), 2, 1)  # fmt: skip
+        doubled = np.where(
+            (np.arange(spectrum.shape[-1]) > 0) & (np.arange(spectrum.shape[-1]) < last), 2, 1
+        )
         spectrum = spectrum * doubled.astype(dtype)
     freqs = (wnp.fft.rfftfreq if onesided else wnp.fft.fftfreq)(nfft, 1 / fs)
     starts = np.arange(size / 2, x.shape[-1] - size / 2 + 1, step) / fs
@@ -365,15 +392,26 @@ def stft(
     x = as_float(x)
     (axis,) = canonical_axes(axis, x.ndim, "axis")
     freqs, times, z = _spectra(
-        "stft", wnp.moveaxis(x, axis, -1), None, fs, window, nperseg, noverlap, nfft, detrend,
-        return_onesided, "spectrum", boundary, padded,
-    )  # fmt: skip
+        "stft",
+        wnp.moveaxis(x, axis, -1),
+        None,
+        fs,
+        window,
+        nperseg,
+        noverlap,
+        nfft,
+        detrend,
+        return_onesided,
+        "spectrum",
+        boundary,
+        padded,
+    )
     return freqs, times, wnp.moveaxis(z, -1, axis)
 
 
 def csd(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,
@@ -415,12 +453,12 @@ def csd(
     return freqs, wnp.moveaxis(p.real if b is a else p, -1, axis)
 
 
-def _resized_last(x: Any, length: int) -> Any:
+def _resized_last(x: Array, length: int) -> Any:
     return wnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, length - x.shape[-1])])
 
 
 def welch(
-    x: Any,
+    x: ArrayLike,
     fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,
@@ -437,9 +475,19 @@ def welch(
     Source: Welch, The use of fast Fourier transform for the estimation of power spectra, 1967.
     """
     return csd(
-        x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
+        x,
+        None,
+        fs,
+        window,
+        nperseg,
+        noverlap,
+        nfft,
+        detrend,
+        return_onesided,
+        scaling,
+        axis,
         average,
-    )  # fmt: skip
+    )
 
 
 def istft(

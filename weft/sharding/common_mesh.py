@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from weft.sharding.mesh import Mesh
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
+if TYPE_CHECKING:
+    from weft.sharding.mesh import AbstractMesh
 
-def _strides(mesh: Any) -> list[int]:
+
+def _strides(mesh: AbstractMesh | Mesh) -> list[int]:
     """For each axis, how many devices one step along it passes over."""
     strides = []
     stride = 1
@@ -62,7 +65,7 @@ def _over(devices: tuple, sizes: Sequence[int], names: Sequence[Any]) -> Mesh:
 
 @clearable
 @functools.lru_cache(maxsize=256)
-def axes_in(mesh: Any, common: Any) -> dict[Any, tuple] | None:
+def axes_in(mesh: AbstractMesh, common: Mesh) -> dict[Any, tuple] | None:
     """For each axis of a mesh, the axes of the common one that it is the product of, or None."""
     if mesh.shape == common.shape:
         return {n: (n,) for n in mesh.axis_names}
@@ -80,7 +83,7 @@ def axes_in(mesh: Any, common: Any) -> dict[Any, tuple] | None:
 
 @clearable
 @functools.lru_cache(maxsize=4096)
-def in_terms_of(sharding: NamedSharding, common: Any) -> NamedSharding:
+def in_terms_of(sharding: NamedSharding, common: Mesh) -> NamedSharding:
     """The sharding over the common mesh; ValueError where its own mesh has no place in it."""
     axes = axes_in(sharding.mesh, common)
     if axes is None:
@@ -89,7 +92,7 @@ def in_terms_of(sharding: NamedSharding, common: Any) -> NamedSharding:
             "axes of one are no products of the other's; use shardings over the same axes"
         )
 
-    def entry(e: Any) -> Any:
+    def entry(e: str | tuple | None) -> Any:
         if e is None or e is UNCONSTRAINED:
             return e
         return tuple(a for name in (e if isinstance(e, tuple) else (e,)) for a in axes[name])

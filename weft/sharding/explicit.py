@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.config import config
 from weft.core.errors import ShardingTypeError
@@ -20,6 +20,9 @@ from weft.sharding.placement import (
     sharding_constraint_p,
 )
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 def drop_type(x: Any) -> Any:
@@ -58,7 +61,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return tree.unflatten([_reshard(x, s) for x, s in placed])
 
 
-def _check_no_auto(sharding: Any) -> None:
+def _check_no_auto(sharding: NamedSharding) -> None:
     if type(sharding) is not NamedSharding:
         return
     spec, mesh = sharding.spec, sharding.mesh
@@ -71,7 +74,7 @@ def _check_no_auto(sharding: Any) -> None:
             )
 
 
-def _reshard(x: Any, target: Any) -> Any:
+def _reshard(x: ArrayLike, target: NamedSharding) -> Any:
     aval = typeof(x)
     sharding = named("reshard", target, x)
     if not isinstance(sharding, NamedSharding):
@@ -95,7 +98,7 @@ def _reshard(x: Any, target: Any) -> Any:
 
 
 def _targets(what: str, targets: Any, tree: Any) -> list:
-    def is_target(value: Any) -> bool:
+    def is_target(value: NamedSharding | PartitionSpec) -> bool:
         return isinstance(value, PartitionSpec | Sharding | NamedSharding)
 
     if is_target(targets):
@@ -149,7 +152,7 @@ def placed(fun: Callable[..., Any], out_sharding: Any, *operands: Any) -> Any:
     return reshard(fun(*[drop_type(x) for x in operands]), sharding)
 
 
-def _region_mesh(what: str, shardings: Any, args: Sequence[Any]) -> Any:
+def _region_mesh(what: str, shardings: NamedSharding | PartitionSpec, args: Sequence[Any]) -> Any:
     """The mesh of a region: in context, in the shardings given, or in the arguments' types."""
     found = context_mesh()
     owner = "the mesh in context"
@@ -237,7 +240,11 @@ def auto_axes(
 
 
 def explicit_axes(
-    f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    axes: int | Sequence[int] | None = None,
+    in_sharding: Any = None,
 ) -> Callable[..., Any]:
     """A function in which mesh axes are Explicit: its values' types show their shardings.
 
@@ -263,7 +270,7 @@ def explicit_axes(
         return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
 
     @functools.wraps(f)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: ArrayLike, **kwargs: Any) -> Any:
         target = in_sharding if in_sharding is not None else kwargs.pop("in_sharding", None)
         if target is None:
             raise TypeError(
@@ -309,7 +316,7 @@ def _reshard_over(xs: Any, targets: Any, mesh: Any) -> Any:
 # Constraints -----------------------------------------------------------------------------------
 
 
-def with_sharding_constraint(x: Any, shardings: Any, *, priorities: Any = None) -> Any:
+def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = None) -> Any:
     """The arrays, which the partitioner must place as given where they stand in the program.
 
     Args:
@@ -363,7 +370,7 @@ def _constrain(x: Any, target: Any, priorities: tuple | None) -> Any:
     return sharding_constraint_p.bind(x, sharding=sharding, priorities=priorities)
 
 
-def _agrees(have: Any, wanted: Any, spec: PartitionSpec) -> bool:
+def _agrees(have: NamedSharding, wanted: NamedSharding, spec: PartitionSpec) -> bool:
     open_dims = {d for d, p in enumerate(spec.partitions) if p is UNCONSTRAINED}
     return have.spec.unreduced == wanted.spec.unreduced and all(
         d in open_dims or have.spec_of(d) == wanted.spec_of(d) for d in range(len(wanted.spec))

@@ -22,7 +22,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShardingTypeError
@@ -30,6 +30,12 @@ from weft.core.typing import join_shardings, linear_operands
 from weft.sharding.mesh import axes_text
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.core.primitive import Primitive
+    from weft.ops.gather import GatherDimensionNumbers
+    from weft.ops.scatter import ScatterDimensionNumbers
+    from weft.sharding.mesh import AbstractMesh
 
 Dim = tuple[str, ...]  # factors of a dimension, the first outermost; "!" first: must be whole
 Factors = tuple[tuple[tuple[Dim, ...], ...], tuple[tuple[Dim, ...], ...]]  # operands, results
@@ -53,7 +59,9 @@ def _elementwise(avals: Sequence[Any], outs: Sequence[Any], **_: Any) -> str:
     return _text([dims[: a.ndim] for a in avals], [dims[: o.ndim] for o in outs])
 
 
-def _broadcast(avals: Any, outs: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> str:
+def _broadcast(
+    avals: list, outs: list, *, shape: tuple, broadcast_dimensions: tuple, **_: Any
+) -> str:
     (x, *rest), result = avals, ["*"] * len(shape)
     operand = []
     for i, d in enumerate(broadcast_dimensions):
@@ -64,7 +72,7 @@ def _broadcast(avals: Any, outs: Any, *, shape: Any, broadcast_dimensions: Any, 
     return _text([operand, *([] for _ in rest)], [result])
 
 
-def _reshape(avals: Any, outs: Any, **_: Any) -> str:
+def _reshape(avals: list, outs: list, **_: Any) -> str:
     """Dimensions share factors, from the outermost, while their sizes share divisors."""
     old, new = avals[0].shape, outs[0].shape
     left, right = [["1"] if n == 1 else [] for n in old], [["1"] if n == 1 else [] for n in new]
@@ -100,12 +108,14 @@ def _dims(dims: list[list[str]]) -> list[str]:
     return [d[0] if len(d) == 1 else f"({' '.join(d)})" if d else "!*" for d in dims]
 
 
-def _transpose(avals: Any, outs: Any, *, permutation: Any) -> str:
+def _transpose(avals: list, outs: list, *, permutation: tuple) -> str:
     dims = _names("d", avals[0].ndim)
     return _text([dims], [[dims[p] for p in permutation]])
 
 
-def _reduce(avals: Any, outs: Any, *, axes: Any = None, dimensions: Any = None, **_: Any) -> str:
+def _reduce(
+    avals: list, outs: list, *, axes: tuple = None, dimensions: Any = None, **_: Any
+) -> str:
     axes = axes if axes is not None else dimensions
     axes = (axes,) if isinstance(axes, int) else axes
     dims = [f"+d{i}" if i in axes else f"d{i}" for i in range(max(a.ndim for a in avals))]
@@ -113,7 +123,7 @@ def _reduce(avals: Any, outs: Any, *, axes: Any = None, dimensions: Any = None, 
     return _text([dims[: a.ndim] for a in avals], [kept[: o.ndim] for o in outs])
 
 
-def _whole(avals: Any, outs: Any, whole: Sequence[int]) -> str:
+def _whole(avals: list, outs: list, whole: Sequence[int]) -> str:
     """Elementwise but in some dimensions, which must not be split; scalars are left alone."""
     n = max(a.ndim for a in avals)
     ins = [f"!d{i}" if i in whole else f"d{i}" for i in range(n)]
@@ -121,11 +131,13 @@ def _whole(avals: Any, outs: Any, whole: Sequence[int]) -> str:
     return _text([ins[: a.ndim] for a in avals], [dims[: o.ndim] for o in outs])
 
 
-def _sort(avals: Any, outs: Any, *, dimension: Any = None, axis: Any = None, **_: Any) -> str:
+def _sort(
+    avals: list, outs: list, *, dimension: int | None = None, axis: Any = None, **_: Any
+) -> str:
     return _whole(avals, outs, (dimension if axis is None else axis,))
 
 
-def _fft(avals: Any, outs: Any, *, fft_lengths: Any, **_: Any) -> str:
+def _fft(avals: list, outs: list, *, fft_lengths: tuple, **_: Any) -> str:
     n = avals[0].ndim
     return _whole(avals, outs, range(n - len(fft_lengths), n))
 
@@ -133,7 +145,7 @@ def _fft(avals: Any, outs: Any, *, fft_lengths: Any, **_: Any) -> str:
 def _batches(rank: int) -> Callable:
     """Batches of matrices or vectors (or, in some operands and results, arrays of lower rank)."""
 
-    def rule(avals: Any, outs: Any, *, num_batch: int | None = None, **_: Any) -> str:
+    def rule(avals: list, outs: list, *, num_batch: int | None = None, **_: Any) -> str:
         if num_batch is None:
             num_batch = max(0, max(a.ndim for a in (*avals, *outs)) - rank)
         dims = _names("b", num_batch)
@@ -145,7 +157,14 @@ def _batches(rank: int) -> Callable:
     return rule
 
 
-def _gather(avals: Any, outs: Any, *, dimension_numbers: Any, slice_sizes: Any, **_: Any) -> str:
+def _gather(
+    avals: list,
+    outs: list,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple,
+    **_: Any,
+) -> str:
     d = dimension_numbers
     x, indices = avals
     batch = dict(zip(d.operand_batching_dims, d.start_indices_batching_dims, strict=True))
@@ -163,7 +182,12 @@ def _gather(avals: Any, outs: Any, *, dimension_numbers: Any, slice_sizes: Any, 
 
 
 def _scatter(
-    avals: Any, outs: Any, *, dimension_numbers: Any, update_shape: Any = (), **_: Any
+    avals: list,
+    outs: list,
+    *,
+    dimension_numbers: ScatterDimensionNumbers,
+    update_shape: tuple = (),
+    **_: Any,
 ) -> str:
     d = dimension_numbers
     n = len(outs)
@@ -189,12 +213,12 @@ def _scatter(
     return _text(ins, [result] * n)
 
 
-def _dynamic_slice(avals: Any, outs: Any, **_: Any) -> str:
+def _dynamic_slice(avals: list, outs: list, **_: Any) -> str:
     dims = _names("d", avals[0].ndim)
     return _text([dims, *([] for _ in avals[1:])], [dims])
 
 
-def _dynamic_update_slice(avals: Any, outs: Any, **_: Any) -> str:
+def _dynamic_update_slice(avals: list, outs: list, **_: Any) -> str:
     dims = _names("d", avals[0].ndim)
     return _text([dims, dims, *([] for _ in avals[2:])], [dims])
 
@@ -203,7 +227,7 @@ def _replicated(avals: Any, outs: Any, **_: Any) -> str:
     return _text([["*"] * a.ndim for a in avals], [["*"] * o.ndim for o in outs])
 
 
-def _unruled(avals: Any, outs: Any, **_: Any) -> str:
+def _unruled(avals: list, outs: list, **_: Any) -> str:
     return _text([["!*"] * a.ndim for a in avals], [["*"] * o.ndim for o in outs])
 
 
@@ -279,7 +303,9 @@ def parse_factors(text: str) -> tuple[Factors, dict[str, int]]:
 class _Join:
     """Result shardings of one op on operands of given types."""
 
-    def __init__(self, name: str, avals: Sequence[Any], mesh: Any, factors: Factors, sizes: Any):
+    def __init__(
+        self, name: str, avals: Sequence[Any], mesh: AbstractMesh, factors: Factors, sizes: dict
+    ):
         self.name, self.avals, self.mesh = name, avals, mesh
         self.operands, self.results = factors
         self.sizes = sizes
@@ -356,7 +382,7 @@ class _Join:
                     "one operand so that the dimension is whole",
                 )
 
-    def result(self, dims: tuple[Dim, ...], aval: Any) -> NamedSharding:
+    def result(self, dims: tuple[Dim, ...], aval: ShapedArray) -> NamedSharding:
         entries = []
         used: dict[Any, int] = {}
         for d, names in enumerate(dims):
@@ -395,7 +421,7 @@ def _axes(axes: Sequence[Any]) -> str:
     return ", ".join(map(repr, axes))
 
 
-def _spec(aval: Any, dim: int) -> PartitionSpec:
+def _spec(aval: ShapedArray, dim: int) -> PartitionSpec:
     """The operand's spec with one dimension whole."""
     entries = list(aval.sharding.spec.padded(aval.ndim))
     entries[dim] = None
@@ -440,7 +466,7 @@ def result_shardings(name: str, rule: Any, avals: Any, outs: Any, params: dict) 
     return [join.result(dims, o) for dims, o in zip(factors[1], outs, strict=True)]
 
 
-def join(prim: Any, avals: Sequence[Any], outs: Any, params: dict[str, Any]) -> Any:
+def join(prim: Primitive, avals: Sequence[Any], outs: Any, params: dict[str, Any]) -> Any:
     """Result types with explicit shardings; what core/typing.py calls when an operand has one."""
     many = prim.multiple_results
     results = list(outs) if many else [outs]
@@ -456,7 +482,7 @@ def join(prim: Any, avals: Sequence[Any], outs: Any, params: dict[str, Any]) -> 
 
 
 def _partial_axes(
-    prim: Any, avals: Sequence[ShapedArray], params: dict[str, Any]
+    prim: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> tuple[frozenset, frozenset]:
     """The unreduced and reduced axes that pass through the op.
 
@@ -480,7 +506,7 @@ def _partial_axes(
 
 
 def _is_additive(
-    prim: Any, avals: Sequence[ShapedArray], unreduced: frozenset, params: dict[str, Any]
+    prim: Primitive, avals: Sequence[ShapedArray], unreduced: frozenset, params: dict[str, Any]
 ) -> bool:
     """Whether the op of partial sums is the partial sum of what the op gives on the whole."""
     specs = [a.sharding.spec if a.sharding is not None else None for a in avals]

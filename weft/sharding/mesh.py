@@ -98,12 +98,12 @@ class _AxisQueries:
     def are_all_axes_manual(self) -> bool:
         return self.all_axes_are(AxisType.Manual)
 
-    def axis_type(self, name: Any) -> AxisType:
+    def axis_type(self, name: str) -> AxisType:
         """The type of one axis."""
         self.check_axis(name)
         return self.axis_types[self.axis_names.index(name)]
 
-    def check_axis(self, name: Any, what: str = "axis") -> None:
+    def check_axis(self, name: str, what: str = "axis") -> None:
         """Raise ValueError, listing the mesh's axes, when ``name`` is not one of them."""
         if name not in self.shape:
             raise ValueError(
@@ -111,7 +111,7 @@ class _AxisQueries:
                 f"{axes_text(self) or 'none (the mesh is empty)'}"
             )
 
-    def changed_types(self, types: Any) -> tuple[AxisType, ...]:
+    def changed_types(self, types: dict | tuple) -> tuple[AxisType, ...]:
         """The axis types after ``types`` (a dict by name, or a full tuple) is applied."""
         if not isinstance(types, dict):
             return tuple(types)
@@ -126,7 +126,7 @@ def axes_text(mesh: Any) -> str:
     return ", ".join(f"{n!r}: {s}" for n, s in mesh.shape.items())
 
 
-def _types_text(mesh: Any) -> str:
+def _types_text(mesh: AbstractMesh | Mesh) -> str:
     if not mesh.axis_names or mesh.all_axes_are(AxisType.Auto):
         return ""
     names = ", ".join(t.name for t in mesh.axis_types)

@@ -6,7 +6,7 @@ import functools
 import math
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from weft.core.caches import clearable, interned
 from weft.core.state import MEMORIES
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.runtime.backend import Device
 
 Sharding = _xla.Sharding
 Index = tuple[slice, ...]
@@ -73,7 +76,7 @@ def placement_class(cls: type) -> type:
     return cls
 
 
-def default_memory_kind(device: Any) -> str | None:
+def default_memory_kind(device: Device) -> str | None:
     """The name of the memory that a device computes in; None for a model of a device."""
     memory = getattr(device, "default_memory", None)
     try:
@@ -92,7 +95,7 @@ def init_placement(self: Any, devices: tuple, device_list: Any) -> None:
 
 @clearable
 @functools.lru_cache(maxsize=4096)
-def _equivalent(a: Any, b: Any, ndim: int) -> bool:
+def _equivalent(a: Any, b: NamedSharding, ndim: int) -> bool:
     if a.memory_kind != b.memory_kind:
         return False
     if is_abstract(a) or is_abstract(b):
@@ -325,11 +328,11 @@ def is_abstract(sharding: Any) -> bool:
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 
 
-def _rebuild_named(mesh: Any, spec: PartitionSpec, memory_kind: str | None) -> NamedSharding:
+def _rebuild_named(mesh: Mesh, spec: PartitionSpec, memory_kind: str | None) -> NamedSharding:
     return NamedSharding(mesh, spec, memory_kind=memory_kind)
 
 
-def _check_named(mesh: Any, spec: Any) -> None:
+def _check_named(mesh: AbstractMesh | Mesh, spec: PartitionSpec) -> None:
     if not isinstance(mesh, Mesh | AbstractMesh):
         raise TypeError(
             f"NamedSharding: mesh must be a Mesh or AbstractMesh, got {type(mesh).__name__}"
@@ -362,7 +365,7 @@ def _check_named(mesh: Any, spec: Any) -> None:
         )
 
 
-def _check_axis(mesh: Any, spec: PartitionSpec, axis: Any, place: str) -> None:
+def _check_axis(mesh: AbstractMesh | Mesh, spec: PartitionSpec, axis: str, place: str) -> None:
     if axis not in mesh.shape:
         raise ValueError(
             f"{spec!r}: {place} uses axis {axis!r}, which the mesh does not have; its axes are "
@@ -402,7 +405,7 @@ def hlo_sharding(sharding: NamedSharding, ndim: int) -> _xla.HloSharding:
 
 @clearable
 @functools.lru_cache(maxsize=8192)
-def hlo_of_spec(mesh: Any, spec: PartitionSpec, ndim: int) -> _xla.HloSharding:
+def hlo_of_spec(mesh: Mesh, spec: PartitionSpec, ndim: int) -> _xla.HloSharding:
     position = {name: i for i, name in enumerate(mesh.axis_names)}
     tiles = [math.prod(mesh.shape[a] for a in spec.axes_of(d)) for d in range(ndim)]
     order = [position[a] for d in range(ndim) for a in spec.axes_of(d)]

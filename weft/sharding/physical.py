@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from weft.sharding.named import (
     placement_class,
 )
 from weft.sharding.spec import PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.runtime.backend import Device
 
 
 @placement_class
@@ -232,7 +235,7 @@ def _trimmed(spec: PartitionSpec) -> PartitionSpec:
     return spec.update(partitions=parts)
 
 
-def from_hlo(hlo: Any, mesh: Mesh | None, devices: Any, ndim: int) -> Any:
+def from_hlo(hlo: Any, mesh: Mesh | None, devices: tuple, ndim: int) -> Any:
     """A sharding of the given devices that means ``hlo``: named where the mesh can express it."""
     devices = tuple(devices)
     if len(devices) == 1 and mesh is None:
@@ -246,7 +249,7 @@ def from_hlo(hlo: Any, mesh: Mesh | None, devices: Any, ndim: int) -> Any:
 
 @clearable
 @functools.lru_cache(maxsize=4096)
-def in_device_order(sharding: Any, devices: tuple, ndim: int) -> Any:
+def in_device_order(sharding: NamedSharding, devices: tuple, ndim: int) -> Any:
     """The same placement, counting its devices in the order of ``devices``."""
     old = sharding._devices_in_order
     if old == devices:
@@ -263,7 +266,7 @@ def in_device_order(sharding: Any, devices: tuple, ndim: int) -> Any:
     return GSPMDSharding(devices, hlo, memory_kind=sharding.memory_kind)
 
 
-def as_sharding(target: Any, what: str = "sharding") -> Any:
+def as_sharding(target: Device | NamedSharding, what: str = "sharding") -> Any:
     """A sharding from a sharding, a device, or a `P` over the mesh in context."""
     if isinstance(target, Sharding):
         return target

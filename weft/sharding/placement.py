@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import provided
 from weft.core.aval import ShapedArray
@@ -14,6 +14,12 @@ from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, context_mesh
 from weft.sharding.named import NamedSharding, concrete_meshes, type_sharding
 from weft.sharding.physical import SingleDeviceSharding
 from weft.sharding.spec import UNCONSTRAINED
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 # Rules that all of them share ------------------------------------------------------------------
 
@@ -48,7 +54,9 @@ def _stacked(sharding: Any, x: Any, dim: int, axis: Any) -> Any:
 def _placement(name: str, *, abstract: Callable, transpose: Callable, **rules: Any) -> Primitive:
     """A linear op that changes a value's placement, given by its parameter `sharding`."""
 
-    def batch(axis: Any, args: Any, dims: Any, *, sharding: Any, **params: Any) -> tuple:
+    def batch(
+        axis: AxisData, args: list, dims: list, *, sharding: NamedSharding, **params: Any
+    ) -> tuple:
         sharding = _stacked(sharding, args[0], dims[0], axis)
         return prim.bind(args[0], sharding=sharding, **params), dims[0]
 
@@ -67,7 +75,7 @@ def _placement(name: str, *, abstract: Callable, transpose: Callable, **rules: A
 # mesh_cast -------------------------------------------------------------------------------------
 
 
-def _cast_sharding(x: Any, mesh: AbstractMesh | None) -> NamedSharding | None:
+def _cast_sharding(x: ShapedArray, mesh: AbstractMesh | None) -> NamedSharding | None:
     if mesh is None or x.sharding is None:
         return None
     return type_sharding(NamedSharding(mesh, x.sharding.spec), x.ndim)
@@ -98,7 +106,7 @@ mesh_cast_p = Primitive(
 # reshard ---------------------------------------------------------------------------------------
 
 
-def check_target(name: str, x: Any, sharding: NamedSharding) -> None:
+def check_target(name: str, x: ShapedArray, sharding: NamedSharding) -> None:
     """Raises when values of this type cannot be placed so."""
     sharding.check_rank(x.shape, f"{name} of a value")
     mesh, here = sharding.mesh, context_mesh()
@@ -119,7 +127,7 @@ def _reshard_abstract(x: ShapedArray, *, sharding: NamedSharding) -> ShapedArray
     return x.update(sharding=type_sharding(sharding, x.ndim))
 
 
-def _concrete(x: Any, sharding: Any) -> Any:
+def _concrete(x: ArrayLike, sharding: Any) -> Any:
     """The sharding with devices: those of the array, or of the mesh in context."""
     mesh = getattr(sharding, "mesh", None)
     if not isinstance(mesh, AbstractMesh):
@@ -141,7 +149,7 @@ def _concrete(x: Any, sharding: Any) -> Any:
 def _place_now(prim: Callable[[], Primitive]) -> Callable:
     """The eager rule: a transfer; a compiled program for partial sums and open dimensions."""
 
-    def impl(x: Any, *, sharding: Any, **params: Any) -> Any:
+    def impl(x: ArrayLike, *, sharding: NamedSharding, **params: Any) -> Any:
         sharding = _concrete(x, sharding)
         own = getattr(getattr(x, "sharding", None), "spec", None)
         spec = getattr(sharding, "spec", None)
@@ -154,7 +162,7 @@ def _place_now(prim: Callable[[], Primitive]) -> Callable:
     return impl
 
 
-def _reshard_lower(ctx: Any, x: Any, *, sharding: NamedSharding) -> Any:
+def _reshard_lower(ctx: RuleContext, x: ir.Value, *, sharding: NamedSharding) -> Any:
     own = ctx.avals_in[0].sharding
     due: frozenset = own.spec.unreduced if own is not None else frozenset()
     if sharding.spec.unreduced - due:
@@ -183,13 +191,17 @@ reshard_p = _placement(
 # sharding_constraint ---------------------------------------------------------------------------
 
 
-def _constraint_abstract(x: ShapedArray, *, sharding: Any, priorities: Any) -> ShapedArray:
+def _constraint_abstract(
+    x: ShapedArray, *, sharding: NamedSharding, priorities: tuple | None
+) -> ShapedArray:
     if type(sharding) is NamedSharding:
         check_target("with_sharding_constraint", x, sharding)
     return x
 
 
-def _constraint_batch(axis: Any, args: Any, dims: Any, *, sharding: Any, priorities: Any) -> tuple:
+def _constraint_batch(
+    axis: AxisData, args: list, dims: list, *, sharding: NamedSharding, priorities: tuple | None
+) -> tuple:
     dim = dims[0]
     if priorities is not None:
         priorities = tuple((d + (d >= dim), p) for d, p in priorities)
@@ -197,7 +209,9 @@ def _constraint_batch(axis: Any, args: Any, dims: Any, *, sharding: Any, priorit
     return sharding_constraint_p.bind(args[0], sharding=sharding, priorities=priorities), dim
 
 
-def _constraint_lower(ctx: Any, x: Any, *, sharding: Any, priorities: Any) -> Any:
+def _constraint_lower(
+    ctx: RuleContext, x: ir.Value, *, sharding: NamedSharding, priorities: tuple | None
+) -> Any:
     return ctx.constrain(x, sharding, ctx.avals_out[0], priorities=dict(priorities or ()))
 
 
@@ -222,7 +236,9 @@ def _device_put_abstract(x: ShapedArray, *, sharding: Any, src: Any) -> ShapedAr
     return x.update(sharding=type_sharding(sharding, x.ndim))
 
 
-def _device_put_lower(ctx: Any, x: Any, *, sharding: Any, src: Any) -> Any:
+def _device_put_lower(
+    ctx: RuleContext, x: ir.Value, *, sharding: Any, src: NamedSharding | None
+) -> Any:
     if isinstance(sharding, SingleDeviceSharding) and ctx.module.num_partitions > 1:
         raise ValueError(
             f"device_put to {sharding._devices_in_order[0]} inside a program over "

@@ -158,7 +158,7 @@ class PartitionSpec:
         """The spec with the given axes removed from every place."""
         drop = frozenset(axes)
 
-        def keep(entry: Any) -> Any:
+        def keep(entry: str | tuple | None) -> Any:
             if entry is None or entry is UNCONSTRAINED:
                 return entry
             return tuple(a for a in _axes_of(entry) if a not in drop)
@@ -186,13 +186,13 @@ def _axis_set(axes: Any) -> frozenset:
     return axes
 
 
-def _axes_of(entry: Any) -> tuple:
+def _axes_of(entry: str | tuple | _Unconstrained | None) -> tuple:
     if entry is None or entry is UNCONSTRAINED:
         return ()
     return entry if isinstance(entry, tuple) else (entry,)
 
 
-def _entry(dim: int, entry: Any) -> Any:
+def _entry(dim: int, entry: str | tuple | _Unconstrained | None) -> Any:
     """The normal form: a one-element tuple is the name itself, an empty one is None."""
     if isinstance(entry, list):
         entry = tuple(entry)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from weft.sharding.spec import UNCONSTRAINED
 
 if TYPE_CHECKING:
+    from weft.sharding.mesh import AbstractMesh, Mesh
     from weft.sharding.named import NamedSharding
 
 
-def mesh_sdy_text(mesh: Any, device_ids: Collection[int] | None = None) -> str:
+def mesh_sdy_text(mesh: AbstractMesh | Mesh, device_ids: Collection[int] | None = None) -> str:
     """The body of an ``sdy.mesh``: ``<["x"=4, "y"=2]>``.
 
     ``device_ids``: positions in the program's device assignment, where the mesh does not list
@@ -58,13 +59,13 @@ def sdy_sharding_text(
     return text + ">"
 
 
-def quoted(axis: Any) -> str:
+def quoted(axis: str) -> str:
     """An axis name as an MLIR string."""
     text = str(axis).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
 
 
-def mhlo_sharding_text(sharding: Any, ndim: int) -> str:
+def mhlo_sharding_text(sharding: NamedSharding, ndim: int) -> str:
     """The value of an ``mhlo.sharding`` attribute: ``{devices=[4,2]<=[8]}``."""
     return repr(sharding._to_xla_hlo_sharding(ndim))
 

@@ -25,7 +25,7 @@ __all__ = [
 
 
 @transformation_with_aux2
-def flatten_fun(f: Callable, store: Store, in_tree: PyTreeDef, *leaves: Any) -> list:
+def flatten_fun(f: Callable, store: Store, in_tree: PyTreeDef, *leaves: float) -> list:
     """The function of the leaves of `(args, kwargs)`; what is left aside is its result's tree."""
     args, kwargs = tree_unflatten(in_tree, leaves)
     out, tree = tree_flatten(f(*args, **kwargs))

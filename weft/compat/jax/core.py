@@ -87,7 +87,7 @@ class OpaqueTraceState:
     __hash__ = None  # type: ignore[assignment]
 
 
-def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
+def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
     return OpaqueTraceState()
 
 
@@ -166,14 +166,16 @@ def _needed(context: str) -> tuple:
     return ConcretizationTypeError, "the Python value", context
 
 
-def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
+def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> Any:
     """The type of one example of a batch along the axis."""
     from weft.autodiff.vmap import remove_dim
 
     return remove_dim(aval, axis)
 
 
-def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: Any = None) -> Any:
+def unmapped_aval(
+    size: int, axis: int | None, aval: ShapedArray, explicit_mesh_axis: Any = None
+) -> Any:
     """The type of a batch along the axis."""
     from weft.autodiff.vmap import AxisData, add_dim
 

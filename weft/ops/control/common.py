@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +22,19 @@ from weft.core.trace_body import args_tree, derived, trace_body
 from weft.core.tree import names_in
 from weft.ops.elementwise_api import select_n_p
 
+if TYPE_CHECKING:
+    from weft.collectives.async_ import InFlight
+    from weft.core.aval import Mat
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
+
 
 def check_function(who: str, what: str, fun: Any) -> None:
     if not callable(fun):
         raise TypeError(f"{who}: {what} must be a function, got {type(fun).__name__}: {fun!r:.100}")
 
 
-def value_in_python(x: Any) -> Any:
+def value_in_python(x: ArrayLike) -> Any:
     """The number that decides on a branch or a loop under `disable_jit`; None if it is not known.
 
     That of a batch is not, and neither is what an enclosing program is traced for.
@@ -65,7 +71,7 @@ def function_text(fun: Callable) -> str:
 # Types -----------------------------------------------------------------------------------------
 
 
-def same_type(a: Any, b: Any) -> bool:
+def same_type(a: ShapedArray, b: ShapedArray) -> bool:
     """Whether two types are equal, weak types aside.
 
     A value without an explicit sharding may stand for a replicated one.
@@ -73,7 +79,9 @@ def same_type(a: Any, b: Any) -> bool:
     return a is b or plain_type(a) == plain_type(b)
 
 
-def remedy_for(expected: Any, got: Any, first: str, second: str) -> str:
+def remedy_for(
+    expected: InFlight | ShapedArray, got: InFlight | ShapedArray, first: str, second: str
+) -> str:
     """Suggest how `second`, of type `got`, comes to agree with `first`, of type `expected`."""
     if not (isinstance(expected, ShapedArray) and isinstance(got, ShapedArray)):
         return f"Give {second} the type of {first}."
@@ -105,7 +113,7 @@ _CASTS = {
 }
 
 
-def _cast_text(mine: Any, other: Any) -> str | None:
+def _cast_text(mine: Mat, other: Mat) -> str | None:
     """The casts that give a value of one manual-axis type the other, if there are some."""
     axes: dict[tuple[str, str], list] = {}
     for a in sorted(_axes(mine) | _axes(other), key=str):
@@ -119,7 +127,7 @@ def _cast_text(mine: Any, other: Any) -> str | None:
     return ", then ".join(texts)
 
 
-def _axes(mat: Any) -> frozenset:
+def _axes(mat: Mat) -> frozenset:
     return mat.varying | mat.unreduced | mat.reduced
 
 
@@ -146,14 +154,14 @@ def check_same_types(
     raise TypeError("\n".join(lines))
 
 
-def _text(aval: Any, other: Any) -> str:
+def _text(aval: InFlight | ShapedArray, other: InFlight | ShapedArray) -> str:
     text = aval.str_short()
     if text == other.str_short() and getattr(aval, "sharding", None) is not None:
         text += f" ({aval.sharding})"
     return text
 
 
-def names_of(tree: Any, root: str) -> Callable[[], list[str]]:
+def names_of(tree: PyTreeDef, root: str) -> Callable[[], list[str]]:
     return lambda: names_in(tree, root)
 
 
@@ -171,7 +179,7 @@ def join_axes(*jaxprs: ClosedJaxpr) -> frozenset:
 def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) -> Callable:
     """An eager rule that keeps the compiled op with the jaxpr it came from."""
 
-    def impl(*args: Any, **params: Any) -> Any:
+    def impl(*args: ArrayLike, **params: Any) -> Any:
         key = ("eager", prim(), *params.items())
         return holder(params).memo(key, lambda: provided.op_function(prim(), params))(*args)
 

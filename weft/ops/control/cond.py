@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -32,6 +32,11 @@ from weft.ops.control.divergence import (
     vary,
 )
 from weft.ops.elementwise_api import clamp, convert, ne_p
+
+if TYPE_CHECKING:
+    from weft.core.trace_body import Body
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 def trace_branches(
@@ -107,11 +112,11 @@ def _traced(
     return branches, consts, leaves, first.out_tree
 
 
-def _varies(x: Any, axes: frozenset) -> bool:
+def _varies(x: ArrayLike, axes: frozenset) -> bool:
     return isinstance(x, Tracer) and equal_over(x, axes)
 
 
-def _with_consts(body: Any, consts: list, where: dict[int, int]) -> ClosedJaxpr:
+def _with_consts(body: Body, consts: list, where: dict[int, int]) -> ClosedJaxpr:
     mine = tuple(where[id(c)] for c in body.consts)
     if mine == tuple(range(len(consts))):
         return body.jaxpr
@@ -127,7 +132,7 @@ def _with_consts(body: Any, consts: list, where: dict[int, int]) -> ClosedJaxpr:
     return body.jaxpr.memo(key, make)
 
 
-def _scalar(who: str, what: str, x: Any) -> ShapedArray:
+def _scalar(who: str, what: str, x: ArrayLike | str) -> ShapedArray:
     if not is_array_like(x):
         raise TypeError(
             f"{who}: {what} must be a scalar, got {type(x).__name__} {x!r:.100}; the order of the "
@@ -147,7 +152,7 @@ _MISSING = object()
 
 @api_boundary
 def cond(
-    pred: Any,
+    pred: ArrayLike,
     true_fun: Callable,
     false_fun: Callable,
     *operands: Any,
@@ -240,7 +245,7 @@ def switch(
 # The platform as an index -----------------------------------------------------------------------
 
 
-def _platform_lower(ctx: Any, *, platforms: tuple) -> Any:
+def _platform_lower(ctx: RuleContext, *, platforms: tuple) -> Any:
     mine = ctx.module.platforms[0]
     aliases = {mine, "gpu"} if mine in ("cuda", "rocm") else {mine}
     for i, names in enumerate(platforms):

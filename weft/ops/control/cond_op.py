@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.dce import dce_jaxpr
 from weft.autodiff.dependence import program_depends
@@ -25,10 +25,16 @@ from weft.ops.control.divergence import check_derivative
 from weft.ops.control.passing import passed_by_all
 from weft.ops.elementwise_api import convert, eq
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import EqualDim
+    from weft.core.ref import AbstractRef
+    from weft.lowering.context import RuleContext
+
 Branches = tuple[ClosedJaxpr, ...]
 
 
-def _abstract(index: ShapedArray, *avals: Any, branches: Branches) -> list:
+def _abstract(index: ShapedArray, *avals: ShapedArray | AbstractRef, branches: Branches) -> list:
     outs = [_strip_unless_all(aval) for aval in zip(*(b.out_avals for b in branches), strict=True)]
     if index.mat.varying:
         # Devices may take different branches, so the results vary where the index does. A partial
@@ -61,7 +67,7 @@ def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
             yield what, [_outside(a, axes) for a in has], [_outside(a, axes) for a in must]
 
 
-def _outside(aval: Any, axes: frozenset) -> Any:
+def _outside(aval: ShapedArray, axes: frozenset) -> Any:
     """The type without what it says along the axes."""
     if not axes or not isinstance(aval, ShapedArray):
         return aval
@@ -69,7 +75,7 @@ def _outside(aval: Any, axes: frozenset) -> Any:
     return aval.update(mat=Mat(m.varying - axes, m.unreduced - axes, m.reduced - axes))
 
 
-def _effects(avals: Any, params: dict) -> frozenset:
+def _effects(avals: list, params: dict) -> frozenset:
     return frozenset().union(*(b.effects for b in params["branches"]))
 
 
@@ -80,7 +86,7 @@ def _any(masks: Sequence[Sequence[bool]]) -> list[bool]:
 # Derivatives -----------------------------------------------------------------------------------
 
 
-def _jvp(primals: Any, tangents: Any, *, branches: Branches) -> tuple:
+def _jvp(primals: list, tangents: list, *, branches: Branches) -> tuple:
     index, *operands = primals
     nonzero = [t is not None for t in tangents[1:]]
     out_nonzero = _any([jvp_jaxpr(b, nonzero)[1] for b in branches])
@@ -158,7 +164,7 @@ def _with_slots(closed: ClosedJaxpr, n_out: int, slots: list, at: list[int]) -> 
     return ClosedJaxpr(new, consts)
 
 
-def _linearize(primals: Any, tangents: Any, *, branches: Branches) -> tuple:
+def _linearize(primals: list, tangents: list, *, branches: Branches) -> tuple:
     index, *operands = primals
     nonzero = tuple(t is not None for t in tangents[1:])
     split = branches[0].memo(
@@ -189,7 +195,7 @@ def _transpose(cts: Any, index: Any, *operands: Any, branches: Branches) -> list
 # Batching --------------------------------------------------------------------------------------
 
 
-def _batch(axis: AxisData, args: Any, dims: Any, *, branches: Branches) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, branches: Branches) -> tuple:
     index, *operands = args
     operands, batched = to_front(operands, dims[1:])
     if dims[0] is None:
@@ -200,7 +206,7 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, branches: Branches) -> tuple
     return _select(axis, index, dims[0], operands, batched, branches)
 
 
-def _differing(batched: Any) -> int:
+def _differing(batched: bool | EqualDim) -> int:
     """0 for a result that is not batched, 1 for one equal in all examples, 2 for others."""
     return 2 if batched is True else int(bool(batched))
 
@@ -286,7 +292,7 @@ def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
 # Lowering --------------------------------------------------------------------------------------
 
 
-def _lower(ctx: Any, index: Any, *operands: Any, branches: Branches) -> list:
+def _lower(ctx: RuleContext, index: ir.Value, *operands: ir.Value, branches: Branches) -> list:
     if len(branches) == 1:
         return ctx.inline(branches[0], *operands)
     chosen = _static_index(index)
@@ -313,7 +319,7 @@ def _lower(ctx: Any, index: Any, *operands: Any, branches: Branches) -> list:
     return results[:n]
 
 
-def _static_index(index: Any) -> int | None:
+def _static_index(index: ir.Value) -> int | None:
     """The index where it is a constant of the program, such as the platform's."""
     import numpy as np
 

@@ -122,7 +122,7 @@ _CAST = (
 
 
 def check_reached_by_all(
-    who: str, what: str, aval: Any, *jaxprs: ClosedJaxpr, remedy: str = _CHOOSE
+    who: str, what: str, aval: ShapedArray, *jaxprs: ClosedJaxpr, remedy: str = _CHOOSE
 ) -> None:
     """Warns if what decides on running the jaxprs may differ among devices that meet in them.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.autodiff.dce import dce_jaxpr
 from weft.autodiff.dependence import program_depends
@@ -40,10 +42,24 @@ from weft.ops.control.scan_lower import whole
 from weft.ops.elementwise_api import add_p, convert, lt_p
 from weft.ops.reduce import reduce_or_p
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.collectives.async_ import InFlight
+    from weft.core.ref import AbstractRef
+    from weft.core.tree import PyTreeDef
+    from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 # The operands of `while` are the condition's constants, the body's constants, and the carry.
 
 
-def _abstract(*avals: Any, cond_nconsts: int, body_nconsts: int, **params: Any) -> list:
+def _abstract(
+    *avals: InFlight | ShapedArray | AbstractRef,
+    cond_nconsts: int,
+    body_nconsts: int,
+    **params: Any,
+) -> list:
     return list(avals[cond_nconsts + body_nconsts :])
 
 
@@ -56,7 +72,7 @@ def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
     yield "the results of the body", params["body_jaxpr"].out_avals, carry
 
 
-def _effects(avals: Any, params: dict) -> frozenset:
+def _effects(avals: list, params: dict) -> frozenset:
     return params["cond_jaxpr"].effects | params["body_jaxpr"].effects
 
 
@@ -68,7 +84,7 @@ def _split(xs: Sequence[Any], cond_nconsts: int, body_nconsts: int) -> tuple[lis
 # Derivatives -----------------------------------------------------------------------------------
 
 
-def _pushed(primals: Any, tangents: Any, params: dict) -> tuple[list, dict, list[bool]]:
+def _pushed(primals: list, tangents: list, params: dict) -> tuple[list, dict, list[bool]]:
     """Operands and params of the loop that carries tangents too, and which carries have one."""
     cn, bn = params["cond_nconsts"], params["body_nconsts"]
     cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
@@ -113,13 +129,13 @@ def _widen(cond_jaxpr: ClosedJaxpr, body: ClosedJaxpr, m: int) -> ClosedJaxpr:
     )
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, **params: Any) -> tuple:
     operands, pushed, nonzero = _pushed(primals, tangents, params)
     outs = while_p.bind(*operands, **pushed)
     return outs[: len(nonzero)], unpick(outs[len(nonzero) :], nonzero)
 
 
-def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
+def _linearize(primals: list, tangents: list, **params: Any) -> tuple:
     """The linear program runs the loop again: how many residuals it would have is unknown."""
     outs = while_p.bind(*primals, **params)
     operands, pushed, nonzero = _pushed(primals, tangents, params)
@@ -128,7 +144,7 @@ def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
     return outs, unpick(while_p.bind(*operands, **pushed)[len(nonzero) :], nonzero)
 
 
-def _transpose(cts: Any, *args: Any, **params: Any) -> list:
+def _transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: Any) -> list:
     raise ValueError(
         "reverse-mode differentiation does not reach through while_loop, nor fori_loop with bounds "
         f"that are not Python ints (here at {capture()}): the number of iterations, hence of the "
@@ -142,8 +158,8 @@ def _transpose(cts: Any, *args: Any, **params: Any) -> list:
 
 def _batch(
     axis: AxisData,
-    args: Any,
-    dims: Any,
+    args: list,
+    dims: list,
     *,
     cond_jaxpr: ClosedJaxpr,
     body_jaxpr: ClosedJaxpr,
@@ -297,8 +313,8 @@ def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
 
 
 def _lower(
-    ctx: Any,
-    *operands: Any,
+    ctx: RuleContext,
+    *operands: ir.Value,
     cond_jaxpr: ClosedJaxpr,
     body_jaxpr: ClosedJaxpr,
     cond_nconsts: int,
@@ -323,10 +339,10 @@ def _lower(
     types = [v.type for v in values]
     loop = ctx.operation("stablehlo.while", values, types, regions=2)
 
-    def condition(*v: Any) -> list:
+    def condition(*v: ir.Value) -> list:
         return [v[0]] if carried else [holds(v)]
 
-    def body(*v: Any) -> list:
+    def body(*v: ir.Value) -> list:
         v = v[k:]
         tokens.update(zip(effects, v[n:], strict=True))
         carry = whole(ctx, v[bn:n], carry_avals, parts=True)
@@ -380,7 +396,7 @@ while_p = Primitive(
 # The functions ---------------------------------------------------------------------------------
 
 
-def _whole(tree: Any, avals: Any) -> tuple[Any, None]:
+def _whole(tree: PyTreeDef, avals: Sequence) -> tuple[Any, None]:
     return tree, None
 
 
@@ -482,7 +498,7 @@ def _below(carry: tuple) -> Any:
     return lt_p.bind(carry[0], carry[1])
 
 
-def _bound(name: str, x: Any) -> Any:
+def _bound(name: str, x: ArrayLike) -> Any:
     aval = typeof(x)
     if not isinstance(aval, ShapedArray) or aval.ndim or not _counts(aval.dtype):
         raise TypeError(
@@ -491,7 +507,7 @@ def _bound(name: str, x: Any) -> Any:
     return aval
 
 
-def _counts(dtype: Any) -> bool:
+def _counts(dtype: np.dtype) -> bool:
     return dtypes.is_integer(dtype) or dtypes.is_float(dtype)
 
 
@@ -575,7 +591,7 @@ def _trips(first: float, stop: float) -> int:
     return max(math.ceil(stop - first), 0) if stop > first else 0
 
 
-def _typed(x: Any, dtype: Any, weak: bool) -> Any:
+def _typed(x: ArrayLike, dtype: np.dtype, weak: bool) -> Any:
     if isinstance(x, int | float):
         return x if weak else dtype.type(x)
     return convert(x, dtype, weak)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.shape import expand_dims, iota
 from weft.autodiff.vmap import remove_dim
@@ -30,13 +30,18 @@ from weft.ops.elementwise_api import convert
 from weft.ops.joining import concatenate
 from weft.ops.slicing import index_in_dim
 
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.refs.api import Ref
+    from weft.typing import ArrayLike
+
 
 def row_aval(aval: ShapedArray) -> ShapedArray:
     """The type of one slice along the leading axis."""
     return remove_dim(aval, 0)
 
 
-def leading_size(xs: Sequence[Any], tree: Any, length: Any, who: str) -> int:
+def leading_size(xs: Sequence[Any], tree: PyTreeDef, length: int | None, who: str) -> int:
     sizes = []
     for i, aval in enumerate(avals_of(who, xs, names_of(tree, "xs"))):
         if not aval.shape:
@@ -67,7 +72,7 @@ def leading_size(xs: Sequence[Any], tree: Any, length: Any, who: str) -> int:
     return sizes[0] if sizes else length
 
 
-def check_unroll(unroll: Any, length: int, who: str) -> int:
+def check_unroll(unroll: int, length: int, who: str) -> int:
     if unroll is True:
         return max(length, 1)
     if unroll is False:
@@ -140,7 +145,7 @@ def scan(
     return init_tree.unflatten(outs[:k]), ys_tree.unflatten(outs[k:])
 
 
-def _holds_ref(x: Any) -> bool:
+def _holds_ref(x: ArrayLike) -> bool:
     """Whether it is a ref, or what stands for one among the leaves of a tree."""
     return isinstance(getattr(x, "aval", None), AbstractRef)
 
@@ -153,13 +158,13 @@ def _over_rows(f: Callable, xs: Any) -> tuple[Callable, Any]:
         rows = zip(leaves, tree.flatten_up_to(x), strict=True)
         return f(carry, tree.unflatten([a.at[r] if _holds_ref(a) else r for a, r in rows]))
 
-    def numbers(ref: Any) -> Any:
+    def numbers(ref: Ref) -> Any:
         return iota("int32", ref.shape[0]) if ref.shape else 0
 
     return body, tree.unflatten([numbers(x) if _holds_ref(x) else x for x in leaves])
 
 
-def _split_pair(out_tree: Any, avals: Sequence[Any]) -> tuple[Any, Any]:
+def _split_pair(out_tree: PyTreeDef, avals: Sequence[Any]) -> tuple[Any, Any]:
     """The trees of a body's carry and ys."""
     children = out_tree.children()
     node = out_tree.node_data()
@@ -229,7 +234,7 @@ def trace_with_carry(
     return init, body, rest_tree
 
 
-def _carry_names(tree: Any, place: int | None) -> Callable[[], list[str]]:
+def _carry_names(tree: PyTreeDef, place: int | None) -> Callable[[], list[str]]:
     if place is None:
         return names_of(tree, "carry")
 
@@ -248,7 +253,9 @@ def _retyped(x: Any, dtype: Any, convert: Callable) -> Any:
     return convert(x, dtype, False)
 
 
-def _scan_in_python(f: Callable, init: Any, xs: list, tree: Any, n: int, reverse: bool) -> tuple:
+def _scan_in_python(
+    f: Callable, init: ArrayLike | None, xs: list, tree: PyTreeDef, n: int, reverse: bool
+) -> tuple:
     """The loop op by op, for `disable_jit`."""
     carry, ys = init, []
     for i in reversed(range(n)) if reverse else range(n):

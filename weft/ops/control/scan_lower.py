@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,14 @@ from weft.ops.control.common import (
     ordered_effects_of,
 )
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+
 
 def lower_scan(
-    ctx: Any,
-    *operands: Any,
+    ctx: RuleContext,
+    *operands: ir.Value,
     jaxpr: ClosedJaxpr,
     length: int,
     reverse: bool,
@@ -37,7 +41,9 @@ def lower_scan(
     index_type = ctx.tensor((), dtypes.int32)
     zero = ctx.splat(0, (), dtypes.int32)
 
-    def step(position: Any, consts: Any, carry: list, xs: Any, ys: list) -> tuple[list, list]:
+    def step(
+        position: int | ir.Value, consts: tuple, carry: list, xs: tuple, ys: list
+    ) -> tuple[list, list]:
         """One iteration, at a position that is a value or a Python int."""
         static = isinstance(position, int)
         at = position
@@ -61,10 +67,10 @@ def lower_scan(
         loop = ctx.operation("stablehlo.while", values, types, regions=2)
         bounds = np.cumsum([1, num_consts, num_carry, len(xs), len(ys)]).tolist()
 
-        def condition(*v: Any) -> list:
+        def condition(*v: ir.Value) -> list:
             return [ctx.compare(v[0], ctx.splat(trips, (), dtypes.int32), "LT", dtypes.int32)]
 
-        def body(*v: Any) -> list:
+        def body(*v: ir.Value) -> list:
             index, (b0, b1, b2, b3, b4) = v[0], bounds
             consts, carry, xs, ys = v[b0:b1], list(v[b1:b2]), v[b2:b3], list(v[b3:b4])
             carry = whole(ctx, carry, carry_avals, parts=True)
@@ -94,7 +100,7 @@ def lower_scan(
     return [*carry, *whole(ctx, ys, ctx.avals_out[num_carry:], parts=True)]
 
 
-def whole(ctx: Any, xs: Sequence[Any], avals: Sequence[Any], parts: bool = False) -> list:
+def whole(ctx: RuleContext, xs: Sequence[Any], avals: Sequence[Any], parts: bool = False) -> list:
     """The values with partial sums added up, as loops carry them; with `parts`, as parts again.
 
     XLA's partitioner takes what a loop carries for whole (jaxlib 0.10.2).
@@ -124,12 +130,12 @@ def physical(aval: ShapedArray) -> ShapedArray:
     return aval
 
 
-def _sub(ctx: Any, value: int, index: Any) -> Any:
+def _sub(ctx: RuleContext, value: int, index: ir.Value) -> Any:
     total = ctx.splat(value, (), dtypes.int32)
     return ctx.op("stablehlo.subtract", [total, index], [index.type])[0]
 
 
-def _take(ctx: Any, x: Any, at: Any, aval: ShapedArray) -> Any:
+def _take(ctx: RuleContext, x: ir.Value, at: int | ir.Value, aval: ShapedArray) -> Any:
     """Row `at` of x."""
     row = ctx.tensor((1, *aval.shape), aval.dtype)
     rank = aval.ndim + 1
@@ -147,7 +153,7 @@ def _take(ctx: Any, x: Any, at: Any, aval: ShapedArray) -> Any:
     return ctx.op("stablehlo.reshape", [piece], [ctx.tensor(aval.shape, aval.dtype)])[0]
 
 
-def _put(ctx: Any, ys: Any, y: Any, at: Any, aval: ShapedArray) -> Any:
+def _put(ctx: RuleContext, ys: ir.Value, y: ir.Value, at: ir.Value, aval: ShapedArray) -> Any:
     """ys with row `at` replaced."""
     row = ctx.op("stablehlo.reshape", [y], [ctx.tensor((1, *aval.shape), aval.dtype)])[0]
     starts = [at] + [ctx.splat(0, (), dtypes.int32)] * aval.ndim

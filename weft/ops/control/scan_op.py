@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.dce import dce_closed, dce_jaxpr
 from weft.autodiff.dependence import program_depends
@@ -33,17 +33,28 @@ from weft.ops.control.common import (
 )
 from weft.ops.control.scan_lower import lower_scan
 
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.ref import AbstractRef
+    from weft.core.undefined import UndefinedPrimal
+    from weft.typing import ArrayLike
+
 # Types -----------------------------------------------------------------------------------------
 
 
 def _abstract(
-    *avals: Any, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int, **params: Any
+    *avals: ShapedArray | AbstractRef,
+    jaxpr: ClosedJaxpr,
+    length: int,
+    num_consts: int,
+    num_carry: int,
+    **params: Any,
 ) -> list:
     ys = [_stacked(a, length) for a in jaxpr.out_avals[num_carry:]]
     return [*jaxpr.in_avals[num_consts : num_consts + num_carry], *ys]
 
 
-def _stacked(aval: Any, length: int) -> Any:
+def _stacked(aval: ShapedArray, length: int) -> Any:
     return add_dim(aval, 0, AxisData(None, length))
 
 
@@ -81,8 +92,8 @@ def _carry_nonzero(
 
 
 def _jvp(
-    primals: Any,
-    tangents: Any,
+    primals: list,
+    tangents: list,
     *,
     jaxpr: ClosedJaxpr,
     num_consts: int,
@@ -267,8 +278,8 @@ def _split_primal(
 
 
 def _linearize(
-    primals: Any,
-    tangents: Any,
+    primals: list,
+    tangents: list,
     *,
     jaxpr: ClosedJaxpr,
     num_consts: int,
@@ -384,8 +395,8 @@ def _backward_body(
 
 
 def _transpose(
-    cts: Any,
-    *args: Any,
+    cts: list,
+    *args: ArrayLike | UndefinedPrimal,
     jaxpr: ClosedJaxpr,
     length: int,
     reverse: bool,
@@ -484,8 +495,8 @@ def _known_carries(
 
 def _batch(
     axis: AxisData,
-    args: Any,
-    dims: Any,
+    args: list,
+    dims: list,
     *,
     jaxpr: ClosedJaxpr,
     num_consts: int,

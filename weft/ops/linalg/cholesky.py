@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.shape import moveaxis
 from weft.core.aval import ShapedArray
@@ -18,11 +18,17 @@ from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import adjoint, diagonal, matmul, of_diagonal, transpose, tril
 from weft.ops.linalg.triangular import triangular_solve
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
-def on_matrices(prim_of: Any) -> Any:
+
+def on_matrices(prim_of: Callable) -> Any:
     """The batch rule of an op on the last two dimensions of one operand."""
 
-    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
         out = prim_of().bind(moveaxis(args[0], dims[0], 0), **params)
         return out, ([0] * len(out) if prim_of().multiple_results else 0)
 
@@ -48,7 +54,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
     return factor, matmul(factor, sub(tril(inner), of_diagonal(half)))
 
 
-def _lower(ctx: Any, x: Any) -> Any:
+def _lower(ctx: RuleContext, x: ir.Value) -> Any:
     if tpu.on_tpu(ctx):
         lower = {"lower": ctx.bool(True)}
         factor = ctx.op("stablehlo.cholesky", [x], ctx.out_types(), lower)[0]
@@ -73,7 +79,7 @@ cholesky_p = Primitive(
 )
 
 
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
     """The lower triangular L with x = L L^H, for Hermitian positive definite x (..., n, n).
 
     NaN where x is not positive definite. symmetrize_input: computes with (x + x^H) / 2, which

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
@@ -31,6 +31,11 @@ from weft.ops.linalg.matrix import (
 )
 from weft.ops.reduce import reduce_sum
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 class EighImplementation(enum.Enum):
@@ -82,7 +87,7 @@ def _eigh_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) ->
     return [v, w], [matmul(v, mul(quotients, turned)), real_part(diagonal(turned))]
 
 
-def _eigh_lower(ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool) -> list:
+def _eigh_lower(ctx: RuleContext, x: Any, *, lower: bool, sort_eigenvalues: bool) -> list:
     def run(x: Any) -> list:
         aval = typeof(x)
         n = aval.shape[-1]
@@ -113,7 +118,7 @@ eigh_p = Primitive(
 
 
 def eigh(
-    x: Any,
+    x: ArrayLike,
     *,
     lower: bool = True,
     symmetrize_input: bool = True,
@@ -214,7 +219,7 @@ def _eig_jvp(
     return outs, out_tangents
 
 
-def _eig_lower(ctx: Any, x: Any, *, left: bool, right: bool, derivatives: bool) -> list:
+def _eig_lower(ctx: RuleContext, x: Any, *, left: bool, right: bool, derivatives: bool) -> list:
     def run(x: Any) -> list:
         aval = typeof(x)
         n = aval.shape[-1]
@@ -251,7 +256,7 @@ eig_p = Primitive(
 
 
 def eig(
-    x: Any,
+    x: ArrayLike,
     *,
     compute_left_eigenvectors: bool = True,
     compute_right_eigenvectors: bool = True,
@@ -296,7 +301,7 @@ def _form(name: str, abstract: Callable, run: Callable) -> Primitive:
         check_matrix(name, x, square=True)
         return abstract(x, **params)
 
-    def lower(ctx: Any, x: Any, **params: Any) -> list:
+    def lower(ctx: RuleContext, x: ir.Value, **params: Any) -> list:
         if ctx.avals_in[0].size == 0:
             return [ctx.splat(0, a.shape, a.dtype) for a in ctx.avals_out]
         return ctx.lower_fun(lambda x: run(x, **params), x)
@@ -338,7 +343,7 @@ schur_p = _form(
 
 
 def schur(
-    x: Any,
+    x: ArrayLike,
     *,
     compute_schur_vectors: bool = True,
     sort_eig_vals: bool = False,
@@ -376,7 +381,7 @@ hessenberg_p = _form(
 )
 
 
-def hessenberg(a: Any) -> tuple[Any, Any]:
+def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
     """a = q h q^H with h zero below the first subdiagonal: (packed, taus).
 
     packed holds h, and below its subdiagonal the reflectors of q for `householder_product`; taus
@@ -417,7 +422,7 @@ def _tridiagonal_abstract(x: ShapedArray, *, lower: bool) -> list[ShapedArray]:
 tridiagonal_p = _form("tridiagonal", _tridiagonal_abstract, _tridiagonal)
 
 
-def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     """a = q t q^H with real symmetric tridiagonal t, for Hermitian a: (packed, d, e, taus).
 
     d (..., n) is t's diagonal, e (..., n - 1) the one beside it; packed holds the reflectors of q

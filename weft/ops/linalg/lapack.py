@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise_api import select_n_p
 from weft.sharding.text import batch_rule_text
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
 
 _PREFIX = {
     dtypes.float32: "s",
@@ -55,7 +59,7 @@ def _layout(rank: int, core: int) -> list[int]:
     return order
 
 
-def _attribute_text(value: Any) -> str:
+def _attribute_text(value: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -148,8 +152,8 @@ def _target(
 
 
 def _lower(
-    ctx: Any,
-    *operands: Any,
+    ctx: RuleContext,
+    *operands: ir.Value,
     routine: str,
     num_batch: int,
     results: tuple[Result, ...],

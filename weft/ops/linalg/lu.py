@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,11 @@ from weft.ops.linalg.triangular import triangular_solve
 from weft.ops.reduce import reduce_sum
 from weft.ops.slicing import slice_in_dim
 from weft.ops.sort import sort_key_val, take_along
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 def _abstract(x: ShapedArray) -> list[ShapedArray]:
@@ -75,7 +80,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
     return [packed, pivots, permutation], [tangent, None, None]
 
 
-def _lower(ctx: Any, x: Any) -> list:
+def _lower(ctx: RuleContext, x: Any) -> list:
     def getrf(x: Any) -> list:
         aval = typeof(x)
         m, n = aval.shape[-2:]
@@ -110,7 +115,7 @@ lu_p = Primitive(
 )
 
 
-def lu(x: Any) -> tuple[Any, Any, Any]:
+def lu(x: ArrayLike) -> tuple[Any, Any, Any]:
     """x[permutation] = L U, for x (..., m, n).
 
     Returns (packed, pivots, permutation): U on and above the diagonal of `packed` and L, whose
@@ -243,7 +248,7 @@ def _solve_transpose(
 
 
 def _solve_lower(
-    ctx: Any, a: Any, packed: Any, permutation: Any, b: Any, *, transposed: bool
+    ctx: RuleContext, a: ir.Value, packed: Any, permutation: Any, b: Any, *, transposed: bool
 ) -> Any:
     def forward(packed: Any, permutation: Any, b: Any) -> Any:
         y = take_rows(b, permutation)
@@ -276,7 +281,7 @@ lu_solve_p = Primitive(
 )
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Any:
     """x with a x = b, for a (..., n, n) and b (..., n, k) or (..., n), by LU decomposition.
 
     The derivative uses the same decomposition, and so does the backward pass.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from weft.ops.dot import dot_general
 from weft.ops.elementwise_api import conjugated, convert, mul, real, select
 from weft.ops.precision import Precision
 from weft.ops.reduce import reduce_sum
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 def transpose(x: Any) -> Any:
@@ -60,7 +63,7 @@ def tril(x: Any, k: int = 0) -> Any:
     return _masked(x, _below(x, k))
 
 
-def triu(x: Any, k: int = 0) -> Any:
+def triu(x: ArrayLike, k: int = 0) -> Any:
     """The part on and above diagonal k."""
     return _masked(x, ~_below(x, k - 1))
 
@@ -86,7 +89,7 @@ def row(v: Any) -> Any:
     return reshape(v, (*shape[:-1], 1, shape[-1]))
 
 
-def column(v: Any) -> Any:
+def column(v: ArrayLike) -> Any:
     """Vectors (..., n) as (..., n, 1)."""
     return reshape(v, (*typeof(v).shape, 1))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,11 +37,14 @@ from weft.ops.linalg.qr import qr
 from weft.ops.reduce import reduce_max, reduce_sum
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
 MOST_STEPS = 10  # six are enough in double precision for a condition number of 1e16
 
 
 def qdwh(
-    x: Any,
+    x: ArrayLike,
     *,
     is_hermitian: bool = False,
     max_iterations: int | None = None,
@@ -122,7 +125,7 @@ def _halley(u: Any, a: Any, e: Any, root: Any) -> Any:
     return add(mul(u, as_dtype(e, u)), inverse)
 
 
-def _inverse_scale(x: Any) -> Any:
+def _inverse_scale(x: ArrayLike) -> Any:
     """One over a bound of the 2-norm, the root of the 1-norm times the maximum norm."""
     sizes = magnitude(x)
     one, most = (reduce_max(reduce_sum(sizes, (i,)), (0,)) for i in (0, 1))

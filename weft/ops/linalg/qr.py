@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,10 +33,14 @@ from weft.ops.linalg.triangular import triangular_solve
 from weft.ops.slicing import slice_in_dim
 from weft.ops.sort import take_along
 
+if TYPE_CHECKING:
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 # Reflectors ------------------------------------------------------------------------------------
 
 
-def _complex_name(dtype: Any, real: str, complex_: str) -> str:
+def _complex_name(dtype: np.dtype, real: str, complex_: str) -> str:
     return complex_ if dtypes.is_complex(dtype) else real
 
 
@@ -46,7 +50,7 @@ def _geqrf_abstract(x: ShapedArray) -> list[ShapedArray]:
     return [ShapedArray(x.shape, x.dtype), ShapedArray((*batch, min(m, n)), x.dtype)]
 
 
-def _geqrf_lower(ctx: Any, x: Any) -> list:
+def _geqrf_lower(ctx: RuleContext, x: Any) -> list:
     if tpu.on_tpu(ctx):
         return tpu.call(ctx, "Qr", [x])
 
@@ -70,7 +74,7 @@ geqrf_p = Primitive(
 """R in the upper triangle, reflectors below it, and their factors (LAPACK's geqrf)."""
 
 
-def geqrf(a: Any) -> tuple[Any, Any]:
+def geqrf(a: ArrayLike) -> tuple[Any, Any]:
     """R and the Householder reflectors of a QR decomposition in one matrix, and their factors."""
     return tuple(geqrf_p.bind(a))  # type: ignore[return-value]
 
@@ -79,7 +83,7 @@ def _geqp3_abstract(x: ShapedArray, pivots: ShapedArray) -> list[ShapedArray]:
     return [_geqrf_abstract(x)[0], ShapedArray(pivots.shape, pivots.dtype), _geqrf_abstract(x)[1]]
 
 
-def _geqp3_lower(ctx: Any, x: Any, pivots: Any) -> list:
+def _geqp3_lower(ctx: RuleContext, x: Any, pivots: Any) -> list:
     def run(x: Any, pivots: Any) -> list:
         aval = typeof(x)
         m, n = aval.shape[-2:]
@@ -115,7 +119,7 @@ def _product_abstract(a: ShapedArray, taus: ShapedArray) -> ShapedArray:
     return ShapedArray(a.shape, a.dtype)
 
 
-def _product_lower(ctx: Any, a: Any, taus: Any) -> Any:
+def _product_lower(ctx: RuleContext, a: Any, taus: Any) -> Any:
     def run(a: Any, taus: Any) -> Any:
         aval = typeof(a)
         name = _complex_name(aval.dtype, "orgqr", "ungqr")
@@ -138,7 +142,7 @@ householder_product_p = Primitive(
 )
 
 
-def householder_product(a: Any, taus: Any) -> Any:
+def householder_product(a: ArrayLike, taus: Any) -> Any:
     """The first n columns of the product of Householder reflectors.
 
     Reflector k is 1 - taus[k] v v^H with v[k] = 1, v[k+1:] = a[k+1:, k], for a (..., m, n), m >= n.
@@ -159,7 +163,9 @@ def _ormqr_abstract(
     return ShapedArray(c.shape, c.dtype)
 
 
-def _ormqr_lower(ctx: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+def _ormqr_lower(
+    ctx: RuleContext, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool
+) -> Any:
     def run(a: Any, taus: Any, c: Any) -> Any:
         if tpu.on_tpu(ctx):
             return tpu.multiply_by_q(a, taus, c, left, transpose)
@@ -256,7 +262,7 @@ def _qr_jvp(
         t, x = take_along(t, order, rank - 1), take_along(x, order, rank - 1)
     k = min(m, n)
 
-    def part(v: Any, start: int, stop: int) -> Any:
+    def part(v: ArrayLike, start: int, stop: int) -> Any:
         return slice_in_dim(v, start, stop, axis=rank - 1)
 
     head = part(r, 0, k) if n > k else r
@@ -289,7 +295,11 @@ qr_p = Primitive(
 
 
 def qr(
-    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+    x: ArrayLike,
+    *,
+    pivoting: bool = False,
+    full_matrices: bool = True,
+    use_magma: bool | None = None,
 ) -> tuple:
     """x = q r with orthonormal columns of q and upper triangular r, for x (..., m, n).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
@@ -30,6 +30,10 @@ from weft.ops.linalg.matrix import (
 )
 from weft.ops.slicing import slice_in_dim
 
+if TYPE_CHECKING:
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
+
 
 class SvdAlgorithm(enum.Enum):
     """On CPUs gesvd for QR, else gesdd; on GPUs DEFAULT is JACOBI up to a size of 1024, then QR."""
@@ -41,7 +45,7 @@ class SvdAlgorithm(enum.Enum):
 
 
 def _abstract(
-    x: ShapedArray, *, full_matrices: bool, compute_uv: bool, algorithm: Any
+    x: ShapedArray, *, full_matrices: bool, compute_uv: bool, algorithm: SvdAlgorithm
 ) -> list[ShapedArray]:
     check_matrix("svd", x)
     *batch, m, n = x.shape
@@ -60,7 +64,7 @@ def _jvp(
     *,
     full_matrices: bool,
     compute_uv: bool,
-    algorithm: Any,
+    algorithm: SvdAlgorithm,
 ) -> tuple:
     """Of the singular vectors' turns within and out of their span.
 
@@ -114,7 +118,7 @@ def _jvp(
 
 
 def _lower(
-    ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, algorithm: SvdAlgorithm
+    ctx: RuleContext, x: Any, *, full_matrices: bool, compute_uv: bool, algorithm: SvdAlgorithm
 ) -> list:
     def run(x: Any) -> list:
         if tpu.on_tpu(ctx):
@@ -204,7 +208,7 @@ svd_p = Primitive(
 
 
 def svd(
-    x: Any,
+    x: ArrayLike,
     *,
     full_matrices: bool = True,
     compute_uv: bool = True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from weft.ops.linalg.matrix import adjoint, as_dtype, diagonal, matmul, scale_co
 from weft.ops.slicing import slice_in_dim
 from weft.sharding.text import batch_rule_text
 
+if TYPE_CHECKING:
+    from weft.lowering.context import RuleContext
 
-def on_tpu(ctx: Any) -> bool:
+
+def on_tpu(ctx: RuleContext) -> bool:
     return ctx.module.platforms[0] == "tpu"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,11 @@ from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, matmul, scale_rows, spread, transpose, tril, triu
 from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 # triangular_solve ------------------------------------------------------------------------------
 
@@ -68,7 +73,7 @@ def _transpose(ct: Any, a: Any, b: Any, *, transpose_a: bool, **params: Any) -> 
     return [None, triangular_solve_p.bind(a, ct, transpose_a=not transpose_a, **params)]
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, left_side: bool, **params: Any) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, left_side: bool, **params: Any) -> tuple:
     (a, b), (ad, bd) = args, dims
     if ad is None and typeof(b).ndim == 3:
         # One matrix: the examples are more right-hand sides.
@@ -83,7 +88,7 @@ def _batch(axis: Any, args: Any, dims: Any, *, left_side: bool, **params: Any) -
 
 
 def _lower(
-    ctx: Any,
+    ctx: RuleContext,
     a: Any,
     b: Any,
     *,
@@ -141,8 +146,8 @@ triangular_solve_p = Primitive(
 
 
 def triangular_solve(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     left_side: bool = False,
     lower: bool = False,
@@ -308,7 +313,9 @@ tridiagonal_solve_p = Primitive(
 )
 
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
+def tridiagonal_solve(
+    dl: Any, d: Any, du: Any, b: ArrayLike, *, perturb_singular: bool = False
+) -> Any:
     """x with A x = b, for A of diagonal d, dl below and du above it.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
@@ -41,10 +41,18 @@ from weft.pallas.op import pallas_call_p
 from weft.pallas.strip_manual_types import without_manual_types
 from weft.refs.api import Ref
 
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.driver.staging import ShapeDtypeStruct
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 # Arguments -------------------------------------------------------------------------------------
 
 
-def result_types(what: str, out_shape: Any) -> tuple[list[ShapedArray], Any, list[str]]:
+def result_types(
+    what: str, out_shape: Array | list | ShapeDtypeStruct
+) -> tuple[list[ShapedArray], Any, list[str]]:
     """The types of the results, their tree and names."""
     leaves, tree = flatten(out_shape, lambda x: isinstance(x, ScratchShape))
     names = leaf_names(tree.unflatten(list(range(len(leaves)))), "out_shape")
@@ -83,18 +91,18 @@ def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
     return flat, tree, names
 
 
-def input_type(x: Any) -> ShapedArray:
+def input_type(x: ArrayLike) -> ShapedArray:
     """The type of the array an operand is, or holds."""
     aval = typeof(x)
     return ShapedArray(aval.shape, aval.dtype)
 
 
-def _specs(what: str, name: str, specs: Any, tree: Any, n: int) -> list:
+def _specs(what: str, name: str, specs: Any, tree: PyTreeDef, n: int) -> list:
     """One spec for each leaf of the arguments or results."""
     if isinstance(specs, NoBlockSpec) or specs is None:
         return [None] * n
 
-    def leaf(x: Any) -> bool:
+    def leaf(x: Sequence | BlockSpec) -> bool:
         return x is None or isinstance(x, BlockSpec | NoBlockSpec)
 
     if isinstance(specs, list) and tree.node_data() and tree.node_data()[0] is tuple:
@@ -130,7 +138,7 @@ def trace_kernel(
     """The jaxpr of a kernel on refs, what it closes over, and the refs' names."""
     name = getattr(fun, "__name__", "kernel")
 
-    def flat(*handles: Any) -> list:
+    def flat(*handles: Array) -> list:
         args, kwargs = arrange([Ref(h) for h in handles])
         _check_signature(what, fun, args, kwargs)
         out = fun(*args, **kwargs)
@@ -400,7 +408,7 @@ def pallas_call(
     builds = Builds(builder.build)
 
     @api_boundary
-    def call(*args: Any) -> Any:
+    def call(*args: ArrayLike) -> Any:
         flat, in_tree, names = operand_leaves(what, args)
         extents = [convert(n, int32) for n in builder.spec.grid if isinstance(n, Tracer)]
         built, consts = builds(flat, in_tree, names)
@@ -425,7 +433,7 @@ class _Builder:
     aliases: Any
     options: dict[str, Any]
 
-    def build(self, flat: list, in_tree: Any, names: list[str]) -> tuple[KernelCall, list]:
+    def build(self, flat: list, in_tree: PyTreeDef, names: list[str]) -> tuple[KernelCall, list]:
         """The kernel call for arguments of these types, and what the kernel closes over."""
         what, spec, results = self.what, self.spec, self.results
         n_scalars = self._count_scalars(in_tree)
@@ -487,7 +495,7 @@ class _Builder:
         )
         return built, consts
 
-    def _count_scalars(self, in_tree: Any) -> int:
+    def _count_scalars(self, in_tree: PyTreeDef) -> int:
         children, k = in_tree.children(), self.spec.num_scalar_prefetch
         if k > len(children):
             raise ValueError(
@@ -508,7 +516,7 @@ class _Builder:
 
     def _blocks(
         self,
-        input_tree: Any,
+        input_tree: PyTreeDef,
         types: list[ShapedArray],
         names: list[str],
         grid: tuple,

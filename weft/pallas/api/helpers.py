@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.dtypes import is_integer
 from weft.core.jaxpr import open_jaxpr, subjaxprs
@@ -20,8 +20,12 @@ from weft.pallas.legalize import lowering_formula
 from weft.refs.api import Ref, freeze, new_ref
 from weft.sharding import reshard
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
 
-def when(condition: Any) -> Callable[[Callable[[], Any]], None]:
+
+def when(condition: ArrayLike) -> Callable[[Callable[[], Any]], None]:
     """A decorator: calls the function, which takes nothing and returns None, if condition holds.
 
     condition: a Python bool, decided while tracing, or a traced boolean scalar.
@@ -61,7 +65,7 @@ def loop(
     upper: Any,
     *,
     init_carry: Any = None,
-    step: Any = 1,
+    step: ArrayLike = 1,
     unroll: int | bool | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """A decorator: calls body(i) for i in range(lower, upper, step), or body(i, carry) -> carry.
@@ -77,12 +81,12 @@ def loop(
     """
 
     def run(body: Callable[..., Any]) -> Any:
-        def at(i: Any) -> Any:
+        def at(i: Array) -> Any:
             return lower + i * step
 
         if init_carry is None:
 
-            def plain(i: Any, carry: Any) -> Any:
+            def plain(i: Array, carry: Any) -> Any:
                 body(at(i))
                 return carry
 
@@ -147,7 +151,7 @@ def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
+def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: Any = None) -> Any:
     """An array of unspecified values (zeros), with the sharding out_sharding if given.
 
     >>> import weft
@@ -161,7 +165,7 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
     return reshard(zeros, out_sharding)
 
 
-def empty_like(x: Any) -> Any:
+def empty_like(x: ArrayLike) -> Any:
     """A pytree of arrays of unspecified values like x.
 
     >>> import weft
@@ -182,7 +186,7 @@ def empty_ref_like(x: Any) -> Any:
     return new_ref(empty(x.shape, x.dtype), memory_space=space)
 
 
-def broadcast_to(a: Any, shape: Sequence[int]) -> Any:
+def broadcast_to(a: ArrayLike, shape: Sequence[int]) -> Any:
     """a repeated along new and size-1 dimensions.
 
     >>> import weft
@@ -205,7 +209,7 @@ def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
 
 def dot(
     a: Any,
-    b: Any,
+    b: ArrayLike,
     trans_a: bool = False,
     trans_b: bool = False,
     allow_tf32: bool | None = None,
@@ -242,7 +246,7 @@ def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
     Array([0, 2, 4], dtype=int32)
     """
 
-    def run(init: Any) -> Any:
+    def run(init: Array | tuple) -> Any:
         leaves, tree = flatten(init)
         refs: list[Ref] = [new_ref(x) for x in leaves]
         out = f(tree.unflatten(refs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
@@ -31,6 +31,10 @@ from weft.pallas.constants import with_constants
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import KernelCall, Program
 from weft.pallas.op import pallas_call_p
+
+if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
+    from weft.typing import ArrayLike
 
 
 def _programs(what: str, meshes_and_fns: Any) -> list[tuple[Mesh, Callable]]:
@@ -196,7 +200,7 @@ def mpmd_map(
     scratch_refs = _scratch_refs(what, scratch, meshes)
     many = isinstance(out_shapes, tuple | list)
 
-    def build(flat: list, in_tree: Any, names: list[str]) -> tuple[KernelCall, list]:
+    def build(flat: list, in_tree: PyTreeDef, names: list[str]) -> tuple[KernelCall, list]:
         types = [input_type(x) for x in flat]
         refs = [AbstractRef(a, space) for a in (*types, *results)] + scratch_refs
         arrange = Arrangement(in_tree, out_tree, scratch_tree, many)
@@ -232,7 +236,7 @@ def mpmd_map(
     builds = Builds(build)
 
     @api_boundary
-    def call(*args: Any) -> Any:
+    def call(*args: ArrayLike) -> Any:
         flat, in_tree, names = operand_leaves(what, args)
         built, consts = builds(flat, in_tree, names)
         return out_tree.unflatten(pallas_call_p.bind(*flat, *consts, call=built))

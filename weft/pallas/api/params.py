@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.config import config
 from weft.pallas.api.mesh import SEMANTICS
+
+if TYPE_CHECKING:
+    from weft.pallas.ir import KernelCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +46,18 @@ def param(params: Any, name: str, default: Any = None) -> Any:
     return default if value is None else value
 
 
-def semantics(call: Any) -> dict[int, str]:
+def semantics(call: KernelCall) -> dict[int, str]:
     """Return the semantics that compiler_params give to the grid's dimensions; none to vmap's."""
     given = param(call.compiler_params, "dimension_semantics", ())
     return {call.num_batch + k: _word(s) for k, s in enumerate(given)}
 
 
-def _word(entry: Any) -> str:
+def _word(entry: str) -> str:
     """The name of an entry of dimension_semantics, a string or a member of an enum."""
     return str(entry).lower().split(".")[-1]
 
 
-def wait_limit(params: Any) -> float:
+def wait_limit(params: dict | CompilerParams | None) -> float:
     """The limit of waiting that compiler_params or the options give."""
     return float(param(params, "wait_limit", config.pallas_wait_limit))
 

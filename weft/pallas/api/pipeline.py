@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from weft.pallas.api.memory import MemorySpace
 from weft.pallas.api.specs import BlockSpec, Element, NoBlockSpec, Squeezed
 from weft.refs.api import Ref
 from weft.refs.indexing import ds
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 
 @api_boundary
@@ -68,7 +71,7 @@ def emit_pipeline(
     return pipeline
 
 
-def _listed(name: str, specs: Any) -> list[BlockSpec]:
+def _listed(name: str, specs: Sequence | BlockSpec) -> list[BlockSpec]:
     specs = list(specs) if isinstance(specs, list | tuple) else [specs]
     for i, spec in enumerate(specs):
         if isinstance(spec, NoBlockSpec) or spec is None:
@@ -92,7 +95,7 @@ def _loop(extents: tuple[Any, ...], ids: tuple[Any, ...], step: Callable[[tuple]
             _loop(extents, (*ids, np.int32(0)), step)
             return
 
-    def turn(i: Any, carry: None) -> None:
+    def turn(i: Array, carry: None) -> None:
         _loop(extents, (*ids, i), step)
 
     fori_loop(np.int32(0), extent, turn, None)

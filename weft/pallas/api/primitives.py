@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from weft.core.tree import flatten
 from weft.ops.as_array import as_array
 from weft.pallas.api.memory import ScratchShape, SemaphoreType, as_scratch
 from weft.refs.api import Ref, new_ref
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 _INT32 = ShapedArray((), dtypes.int32)
 
@@ -94,7 +98,7 @@ multiple_of_p = Primitive(
 )
 
 
-def multiple_of(x: Any, values: Sequence[int] | int) -> Any:
+def multiple_of(x: ArrayLike, values: Sequence[int] | int) -> Any:
     """x, with the promise that it is a multiple of values, which some backends use.
 
     >>> import weft
@@ -148,7 +152,7 @@ debug_check_p = Primitive(
 )
 
 
-def debug_check(condition: Any, message: str) -> None:
+def debug_check(condition: ArrayLike, message: str) -> None:
     """Raises if condition is False where the kernel is interpreted, or native in debug mode
     (pallas_call(..., debug=True), or under `enable_debug_checks`).
 
@@ -245,7 +249,7 @@ run_scoped_p = Primitive(
 )
 
 
-def scratch_types(what: str, tree: Any) -> tuple[list[ScratchShape], Any]:
+def scratch_types(what: str, tree: Sequence) -> tuple[list[ScratchShape], Any]:
     """The scratch types in a tree of them, and its structure."""
     leaves, structure = flatten(tree, lambda x: isinstance(x, ScratchShape | SemaphoreType))
     return [as_scratch(f"{what}[{i}]", x) for i, x in enumerate(leaves)], structure
@@ -282,7 +286,7 @@ def run_scoped(f: Callable, *types: Any, collective_axes: Any = (), **kw_types: 
         return f(*args, **kwargs)
     trees: list[Any] = []
 
-    def flat(*handles: Any) -> list:
+    def flat(*handles: Array) -> list:
         args, kwargs = structure.unflatten([Ref(h) for h in handles])
         outs, tree = flatten(f(*args, **kwargs))
         trees.append(tree)
@@ -315,7 +319,7 @@ def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Call
     """
 
     def decorator(f: Callable) -> Callable:
-        def inner(*args: Any) -> Any:
+        def inner(*args: Ref) -> Any:
             return run_scoped(
                 lambda *refs, **kw: f(*args, *refs, **kw),
                 *types,

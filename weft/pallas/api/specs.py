@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -17,6 +17,9 @@ from weft.ops.elementwise_api import convert
 from weft.pallas.api.memory import MemorySpace
 from weft.pallas.ir import BlockMapping
 from weft.refs.api import Ref
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 class Squeezed:
@@ -187,7 +190,7 @@ def PrefetchScalarGridSpec(  # noqa: N802  (JAX's name)
     )
 
 
-def check_grid(grid: Any) -> tuple[Any, ...]:
+def check_grid(grid: int | tuple) -> tuple[Any, ...]:
     """The grid as a tuple of ints and traced integer scalars."""
     entries = grid if isinstance(grid, tuple | list) else (grid,)
     result: list[Any] = []
@@ -272,7 +275,7 @@ def whole_mapping(
     array: ShapedArray,
     grid: tuple[int, ...],
     scalars: Sequence[AbstractRef],
-    space: Any = None,
+    space: MemorySpace | None = None,
 ) -> BlockMapping:
     """The mapping of an array that programs see whole."""
     no = (False,) * array.ndim
@@ -315,7 +318,7 @@ def _trace_index_map(
     return ClosedJaxpr(jaxpr)
 
 
-def _index(what: str, d: int, x: Any) -> Any:
+def _index(what: str, d: int, x: ArrayLike) -> Any:
     if isinstance(x, int) and not isinstance(x, bool):
         return dtypes.int32.type(x)
     aval = typeof(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from weft.ops.elementwise_api import convert
 from weft.pallas.api.memory import MemorySpace
 from weft.refs.api import Ref, check_dtype, mask_operands, shown, stored, to_plain
 from weft.refs.ops import atomic_cas_p, atomic_rmw_p
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 _WRITES = frozenset((WRITES,))
 _INT32 = ShapedArray((), dtypes.int32)
@@ -73,7 +76,7 @@ class DeviceIdType(enum.Enum):
 # Semaphores ------------------------------------------------------------------------------------
 
 
-def _semaphore(who: str, sem: Any, spaces: Sequence[MemorySpace]) -> tuple[Any, Indexer, tuple]:
+def _semaphore(who: str, sem: Ref, spaces: Sequence[MemorySpace]) -> tuple[Any, Indexer, tuple]:
     """(handle, indexer, operands) of one semaphore."""
     if not isinstance(sem, Ref) or not getattr(sem.memory_space, "holds_semaphores", False):
         kind = sem.aval.str_short() if isinstance(sem, Ref) else type(sem).__name__
@@ -93,7 +96,7 @@ def _semaphore(who: str, sem: Any, spaces: Sequence[MemorySpace]) -> tuple[Any, 
 _COUNTING = (MemorySpace.SEMAPHORE, MemorySpace.DMA_SEMAPHORE)
 
 
-def _int32(who: str, what: str, x: Any) -> Any:
+def _int32(who: str, what: str, x: ArrayLike) -> Any:
     if isinstance(x, int) and not isinstance(x, bool):
         return np.int32(x)
     aval = typeof(x)

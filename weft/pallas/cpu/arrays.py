@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -23,14 +25,17 @@ from weft.pallas.cpu.values import (
 )
 from weft.pallas.legalize import legalize
 
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
 
-def _view(t: Translator, x: Array, shape: Any, strides: Any, offset: Index = 0) -> Array:
+
+def _view(t: Translator, x: Array, shape: tuple, strides: list, offset: Index = 0) -> Array:
     assert x.buffer is not None
     return Array(shape, x.dtype, buffer=x.buffer.view(t.f, offset, shape, strides))
 
 
 @rule("broadcast_in_dim")
-def _broadcast(t: Translator, eqn: Any, x: Array, *rest: Any) -> Array:
+def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: Any) -> Array:
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     if not x.shape:
         return pointwise(shape, x.dtype, lambda f, i: x.at(f, ()), [x], 0)
@@ -50,7 +55,7 @@ def _broadcast(t: Translator, eqn: Any, x: Array, *rest: Any) -> Array:
 
 
 @rule("iota")
-def _iota(t: Translator, eqn: Any, *rest: Any) -> Array:
+def _iota(t: Translator, eqn: Eqn, *rest: Any) -> Array:
     p = eqn.params
     dtype, dim = p["dtype"], p["dimension"]
     t.check_dtypes(eqn, ())
@@ -67,7 +72,7 @@ def _iota(t: Translator, eqn: Any, *rest: Any) -> Array:
 
 
 @rule("convert_element_type")
-def _convert(t: Translator, eqn: Any, x: Array) -> Array:
+def _convert(t: Translator, eqn: Eqn, x: Array) -> Array:
     t.check_dtypes(eqn, (x,))
     new = eqn.params["new_dtype"]
     if new == x.dtype:
@@ -75,7 +80,7 @@ def _convert(t: Translator, eqn: Any, x: Array) -> Array:
     return converted(x, new)
 
 
-def converted(x: Array, dtype: Any) -> Array:
+def converted(x: Array, dtype: np.dtype) -> Array:
     """The array in another dtype."""
     if x.dtype == dtype:
         return x
@@ -85,7 +90,11 @@ def converted(x: Array, dtype: Any) -> Array:
 
 
 def pointwise(
-    shape: Sequence[int], dtype: Any, element: Any, operands: Sequence[Array], cost: int = 1
+    shape: Sequence[int],
+    dtype: np.dtype,
+    element: Callable,
+    operands: Sequence[Array],
+    cost: int = 1,
 ) -> Array:
     """A formula of the elements of operands at the same indices, or of scalars."""
     inputs = [(o, same_indices if o.shape or not shape else no_indices) for o in operands]
@@ -95,7 +104,7 @@ def pointwise(
 
 
 @rule("bitcast_convert_type")
-def _bitcast(t: Translator, eqn: Any, x: Array) -> Array:
+def _bitcast(t: Translator, eqn: Eqn, x: Array) -> Array:
     t.check_dtypes(eqn, (x,))
     new = eqn.params["new_dtype"]
     if types.is_complex(x.dtype) or types.is_complex(new):
@@ -139,7 +148,7 @@ def _bitcast(t: Translator, eqn: Any, x: Array) -> Array:
 
 
 @rule("select_n")
-def _select(t: Translator, eqn: Any, which: Array, *cases: Array) -> Array:
+def _select(t: Translator, eqn: Eqn, which: Array, *cases: Array) -> Array:
     t.check_dtypes(eqn, (which, *cases))
     type_ = types.register(cases[0].dtype)
     of_which = same_indices if which.shape or not cases[0].shape else no_indices
@@ -161,7 +170,7 @@ def _select(t: Translator, eqn: Any, which: Array, *cases: Array) -> Array:
 
 
 @rule("pow")
-def _pow(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
+def _pow(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
     t.check_dtypes(eqn, (x, y))
 
     def element(f: Function, i: tuple) -> str:
@@ -176,7 +185,7 @@ def _pow(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
 
 
 @rule("transpose")
-def _transpose(t: Translator, eqn: Any, x: Array) -> Array:
+def _transpose(t: Translator, eqn: Eqn, x: Array) -> Array:
     return transposed(t, x, eqn.params["permutation"])
 
 
@@ -246,7 +255,7 @@ def reshaped_strides(buffer: Buffer, shape: Sequence[int]) -> list[Index] | None
 
 
 @rule("reshape")
-def _reshape(t: Translator, eqn: Any, x: Array) -> Array:
+def _reshape(t: Translator, eqn: Eqn, x: Array) -> Array:
     return reshaped(t, x, tuple(eqn.outvars[0].aval.shape))
 
 
@@ -277,7 +286,7 @@ def reshaped(t: Translator, x: Array, shape: tuple[int, ...]) -> Array:
 
 
 @rule("rev")
-def _rev(t: Translator, eqn: Any, x: Array) -> Array:
+def _rev(t: Translator, eqn: Eqn, x: Array) -> Array:
     dims = eqn.params["dimensions"]
     if x.producer is not None:
         t.materialize(x)
@@ -289,14 +298,16 @@ def _rev(t: Translator, eqn: Any, x: Array) -> Array:
 
 
 @rule("slice")
-def _slice(t: Translator, eqn: Any, x: Array) -> Array:
+def _slice(t: Translator, eqn: Eqn, x: Array) -> Array:
     starts = eqn.params["start_indices"]
     steps = eqn.params["strides"] or (1,) * len(starts)
     shape = tuple(eqn.outvars[0].aval.shape)
     return sliced(t, x, starts, steps, shape)
 
 
-def sliced(t: Translator, x: Array, starts: Any, steps: Any, shape: tuple[int, ...]) -> Array:
+def sliced(
+    t: Translator, x: Array, starts: Sequence, steps: tuple, shape: tuple[int, ...]
+) -> Array:
     if x.producer is not None or x.kept:
         t.materialize(x)
     if x.buffer is not None:
@@ -311,7 +322,7 @@ def sliced(t: Translator, x: Array, starts: Any, steps: Any, shape: tuple[int, .
     return Array(shape, x.dtype, element, [(x, None)])
 
 
-def _clamped_starts(t: Translator, starts: Sequence[Array], shape: Any, sizes: Any) -> list:
+def _clamped_starts(t: Translator, starts: Sequence[Array], shape: tuple, sizes: tuple) -> list:
     return [
         t.f.minimum(t.f.maximum(t.index(s), 0), n - k)
         for s, n, k in zip(starts, shape, sizes, strict=True)
@@ -319,14 +330,14 @@ def _clamped_starts(t: Translator, starts: Sequence[Array], shape: Any, sizes: A
 
 
 @rule("dynamic_slice")
-def _dynamic_slice(t: Translator, eqn: Any, x: Array, *starts: Array) -> Array:
+def _dynamic_slice(t: Translator, eqn: Eqn, x: Array, *starts: Array) -> Array:
     sizes = tuple(eqn.params["slice_sizes"])
     where = _clamped_starts(t, starts, x.shape, sizes)
     return sliced(t, x, where, (1,) * len(sizes), sizes)
 
 
 @rule("dynamic_update_slice")
-def _dynamic_update(t: Translator, eqn: Any, x: Array, update: Array, *starts: Array) -> Array:
+def _dynamic_update(t: Translator, eqn: Eqn, x: Array, update: Array, *starts: Array) -> Array:
     where = _clamped_starts(t, starts, x.shape, update.shape)
     target = t.temporary(x.shape, x.dtype)
     t.store(target, x)
@@ -336,7 +347,7 @@ def _dynamic_update(t: Translator, eqn: Any, x: Array, update: Array, *starts: A
 
 
 @rule("concatenate")
-def _concatenate(t: Translator, eqn: Any, *parts: Array) -> Array:
+def _concatenate(t: Translator, eqn: Eqn, *parts: Array) -> Array:
     dim = eqn.params["dimension"]
     shape = tuple(eqn.outvars[0].aval.shape)
     target = t.temporary(shape, parts[0].dtype)
@@ -364,7 +375,7 @@ def _split(t: Translator, eqn: Any, x: Array) -> list[Array]:
 
 
 @rule("pad")
-def _pad(t: Translator, eqn: Any, x: Array, fill: Array) -> Array:
+def _pad(t: Translator, eqn: Eqn, x: Array, fill: Array) -> Array:
     return padded(t, x, fill, eqn.params["padding_config"])
 
 
@@ -399,7 +410,7 @@ def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int
 
 def _reduction(kind: str) -> None:
     @rule(f"reduce_{kind}")
-    def code(t: Translator, eqn: Any, x: Array) -> Array:
+    def code(t: Translator, eqn: Eqn, x: Array) -> Array:
         t.check_dtypes(eqn, (x,))
         if kind not in ("sum", "prod"):
             t.check_ordered(eqn, x)
@@ -412,13 +423,13 @@ for _kind in ("sum", "prod", "max", "min", "and", "or", "xor"):
 
 def _arg_reduction(name: str, better: str) -> None:
     @rule(name)
-    def code(t: Translator, eqn: Any, x: Array) -> Array:
+    def code(t: Translator, eqn: Eqn, x: Array) -> Array:
         t.check_dtypes(eqn, (x,))
         t.check_ordered(eqn, x)
         return _arg_reduce(t, x, eqn.params["axes"][0], eqn.params["index_dtype"], better)
 
 
-def _arg_reduce(t: Translator, x: Array, axis: int, index_dtype: Any, better: str) -> Array:
+def _arg_reduce(t: Translator, x: Array, axis: int, index_dtype: np.dtype, better: str) -> Array:
     """The first position of the extremum; NaN is one, the first of them."""
     f = t.f
     if types.is_small_float(x.dtype):
@@ -454,7 +465,7 @@ def _arg_reduce(t: Translator, x: Array, axis: int, index_dtype: Any, better: st
     return Array(shape, index_dtype, buffer=target)
 
 
-def nest_sequential(f: Function, shape: Sequence[int], body: Any) -> None:
+def nest_sequential(f: Function, shape: Sequence[int], body: Callable) -> None:
     """Loops without claims of independence, for bodies that loop themselves."""
     indices: list[Index] = []
 
@@ -477,7 +488,7 @@ _arg_reduction("argmin", "lt")
 
 def _cumulative(name: str, kind: str) -> None:
     @rule(name)
-    def code(t: Translator, eqn: Any, x: Array) -> Array:
+    def code(t: Translator, eqn: Eqn, x: Array) -> Array:
         t.check_dtypes(eqn, (x,))
         if kind not in ("sum", "prod"):
             t.check_ordered(eqn, x)
@@ -513,7 +524,7 @@ def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) ->
     return Array(x.shape, x.dtype, buffer=target)
 
 
-def _log_of_sum(t: Translator, dtype: Any, a: str, b: str) -> str:
+def _log_of_sum(t: Translator, dtype: np.dtype, a: str, b: str) -> str:
     """log(exp(a) + exp(b)), by the formula of the op logaddexp."""
     jaxpr, _ = trace_to_jaxpr(lambda x, y: [logaddexp_p.bind(x, y)], [ShapedArray((), dtype)] * 2)
     (out,) = t.run(legalize(jaxpr, LLVM), [t.scalar(a, dtype), t.scalar(b, dtype)])

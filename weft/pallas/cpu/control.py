@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.pallas.cpu import scalar, types
@@ -14,9 +14,12 @@ from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
 from weft.pallas.cpu.waits import Watch
 
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
+
 
 @rule("program_id")
-def _program_id(t: Translator, eqn: Any) -> Array:
+def _program_id(t: Translator, eqn: Eqn) -> Array:
     return t.int32(t.program_ids[t.call.num_batch + eqn.params["axis"]])
 
 
@@ -26,14 +29,14 @@ def _delay(t: Translator, eqn: Any, nanos: Array) -> None:
 
 
 @rule("debug_check")
-def _debug_check(t: Translator, eqn: Any, ok: Array) -> None:
+def _debug_check(t: Translator, eqn: Eqn, ok: Array) -> None:
     if t.call.debug:
         wrong = t.f.op(f"xor i1 {ok.at(t.f, ())}, true")
         t.fail(wrong, f"kernel {t.call.name}: {eqn.params['message']} ({eqn.source})")
 
 
 @rule("debug_print")
-def _debug_print(t: Translator, eqn: Any, *values: Array) -> None:
+def _debug_print(t: Translator, eqn: Eqn, *values: Array) -> None:
     f, parts = t.f, eqn.params["fmt"].split("{}")
     if any(v.shape for v in values) or len(parts) != len(values) + 1 or "{" in "".join(parts):
         raise t.unsupported(eqn, "formats other than {} and arrays cannot be printed natively")
@@ -57,7 +60,7 @@ def _debug_print(t: Translator, eqn: Any, *values: Array) -> None:
 
 
 @rule("run_scoped")
-def _run_scoped(t: Translator, eqn: Any, *consts: Any) -> list:
+def _run_scoped(t: Translator, eqn: Eqn, *consts: Buffer) -> list:
     jaxpr = eqn.params["jaxpr"]
     scratch = [
         t.scratch(aval, f"scratch {i} of run_scoped at {eqn.source.short()}")
@@ -70,7 +73,7 @@ def _run_scoped(t: Translator, eqn: Any, *consts: Any) -> list:
 
 
 @rule("cond")
-def _cond(t: Translator, eqn: Any, index: Array, *operands: Any) -> list:
+def _cond(t: Translator, eqn: Eqn, index: Array, *operands: Any) -> list:
     f, branches = t.f, eqn.params["branches"]
     writes = set().union(*(t.written(b, operands) for b in branches))
     operands = tuple(t.before_region(operands, writes))
@@ -176,7 +179,7 @@ class Carry:
 
 
 @rule("scan")
-def _scan(t: Translator, eqn: Any, *operands: Any) -> list:
+def _scan(t: Translator, eqn: Eqn, *operands: Any) -> list:
     f, p = t.f, eqn.params
     jaxpr, length = p["jaxpr"], p["length"]
     n_consts, n_carry = p["num_consts"], p["num_carry"]
@@ -211,7 +214,7 @@ def _row(t: Translator, x: Array, step: Index) -> Array:
 
 
 @rule("while")
-def _while(t: Translator, eqn: Any, *operands: Any) -> list:
+def _while(t: Translator, eqn: Eqn, *operands: Any) -> list:
     f, p = t.f, eqn.params
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     carried = operands[n_cond + n_body :]

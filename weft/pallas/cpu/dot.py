@@ -8,9 +8,11 @@ cache, a block of A (rows × k) in the second.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from weft.core import dtypes
 from weft.pallas.cpu import arrays, loops, scalar, types
@@ -22,6 +24,9 @@ from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.transpose_tiles import turned_dim
 from weft.pallas.cpu.values import Array, Buffer, row_major, size_of
 
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
+
 DEPTH = 256
 """k of a block: a panel of B is then 32 KB in float32 with 512-bit vectors."""
 HEIGHT = 256
@@ -32,7 +37,7 @@ stay in the second-level cache between them."""
 
 
 @rule("dot_general")
-def _dot_general(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
+def _dot_general(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
     t.check_dtypes(eqn, (x, y))
     (xc, yc), (xb, yb) = eqn.params["dimension_numbers"]
     aval = eqn.outvars[0].aval
@@ -68,7 +73,7 @@ def _cube(t: Translator, x: Array, groups: Sequence[Sequence[int]]) -> Array:
     return arrays.reshaped(t, x, tuple(shape))
 
 
-def _by_reduction(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
+def _by_reduction(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
     """Products with a vector: a sum of an elementwise product, along rows or over rows."""
     batch, m, k = left.shape
     n = right.shape[2]
@@ -91,7 +96,7 @@ def _by_reduction(t: Translator, left: Array, right: Array, dtype: Any) -> Array
     return loops.reduce(t.f, t.memory, both, (3 if along else 2,), "sum")
 
 
-def product(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
+def product(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
     """left[b, m, k] @ right[b, k, n], made when it is stored somewhere."""
     shape = (left.shape[0], left.shape[1], right.shape[2])
     memory = t.memory
@@ -214,7 +219,7 @@ def _blocked(
     if n % tile.width:
         scratch = loops.temporary(f, memory, (tile.rows, tile.columns), target.dtype)
 
-    def over(total: int, step: int, body: Any) -> None:
+    def over(total: int, step: int, body: Callable) -> None:
         """body(start, size) for full steps in a loop, then for the rest."""
         full = total // step
         if full == 1:
@@ -287,7 +292,7 @@ def _once(f: Function, source: Buffer | None) -> Iterator[None]:
         f.store("ptr", source.pointer, slot, parallel=False)
 
 
-def _is_direct(x: Array, row: int, dtype: Any, length: int) -> bool:
+def _is_direct(x: Array, row: int, dtype: np.dtype, length: int) -> bool:
     """Whether the tile can read the array where it lies: rows adjacent elements, and row starts
     that do not fall into one set of the cache (where rows are long enough for it to matter)."""
     if x.buffer is None or x.dtype != dtype or x.buffer.strides[2] != 1:
@@ -328,7 +333,7 @@ def _pack_right(
         goal = packed.view(f, start * kc, (panels, kc, width), (kc * width, width, 1))
 
         def body(
-            indices: tuple[Index, ...], start: int = start, width: int = width, goal: Any = goal
+            indices: tuple[Index, ...], start: int = start, width: int = width, goal: Buffer = goal
         ) -> None:
             j, r, c = indices
             column = f.add(f.add(f.mul(j, width), c), start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from weft.core import dtypes
 from weft.ops.gather import GatherScatterMode, default_fill
@@ -12,6 +12,9 @@ from weft.pallas.cpu.arrays import nest_sequential
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
 
 
 def _starts(
@@ -37,7 +40,7 @@ def _starts(
 
 
 @rule("gather")
-def _gather(t: Translator, eqn: Any, x: Array, indices: Array) -> Array:
+def _gather(t: Translator, eqn: Eqn, x: Array, indices: Array) -> Array:
     p = eqn.params
     t.check_dtypes(eqn, (x, indices))
     numbers, sizes = p["dimension_numbers"], p["slice_sizes"]
@@ -73,7 +76,7 @@ def _gather(t: Translator, eqn: Any, x: Array, indices: Array) -> Array:
 
 def _scatter(name: str, op: str | None) -> None:
     @rule(name)
-    def code(t: Translator, eqn: Any, x: Array, indices: Array, updates: Array) -> Array:
+    def code(t: Translator, eqn: Eqn, x: Array, indices: Array, updates: Array) -> Array:
         t.check_dtypes(eqn, (x, indices, updates))
         f, numbers = t.f, eqn.params["dimension_numbers"]
         clip = eqn.params["mode"] is GatherScatterMode.CLIP

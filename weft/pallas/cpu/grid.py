@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.jaxpr import open_jaxpr
@@ -20,6 +20,9 @@ from weft.pallas.ir import UnsupportedKernelError
 from weft.pallas.order import parallel_dims
 from weft.runtime.cpu_run_limit import cpu_count
 
+if TYPE_CHECKING:
+    from weft.pallas.ir import BlockMapping, KernelCall
+
 SERIAL_WORK = 20_000
 """Below about so many vector operations (10 µs) a call stays on its thread."""
 LARGEST_EDGE = 8 << 20
@@ -30,7 +33,7 @@ class Grid:
     """How the points of a grid are divided: `chunks` of at most `points` parallel ones each, and
     for every one of them all points of the other dimensions in order."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: KernelCall) -> None:
         self.call = call
         self.parallel = parallel_dims(call)
         self.ordered = [d for d, n in enumerate(call.grid) if d not in self.parallel]
@@ -186,7 +189,7 @@ def _run_tiles(t: Translator, tile: Tile, refs: list[Buffer]) -> None:
         f.ahead = []
 
 
-def _squeezed(f: Function, buffer: Buffer, block: Any) -> Buffer:
+def _squeezed(f: Function, buffer: Buffer, block: BlockMapping) -> Buffer:
     kept = [d for d, gone in enumerate(block.squeezed) if not gone]
     return buffer.view(
         f, 0, tuple(buffer.shape[d] for d in kept), [buffer.strides[d] for d in kept]
@@ -194,7 +197,7 @@ def _squeezed(f: Function, buffer: Buffer, block: Any) -> Buffer:
 
 
 def _block(
-    t: Translator, array: Buffer, block: Any, starts: list[Index], output: bool
+    t: Translator, array: Buffer, block: BlockMapping, starts: list[Index], output: bool
 ) -> tuple[Buffer, Any]:
     """The block as part of the array, and what is to be done after the program, if anything.
 
@@ -238,7 +241,7 @@ def _block(
 
 
 def _copy_edge(
-    f: Function, array: Buffer, edge: Buffer, block: Any, starts: list[Index], into: bool
+    f: Function, array: Buffer, edge: Buffer, block: BlockMapping, starts: list[Index], into: bool
 ) -> None:
     """Copies what of the block lies in the array into the edge buffer, or back."""
     lows, highs = [], []

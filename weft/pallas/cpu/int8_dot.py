@@ -14,7 +14,8 @@ sum of its lane, so the product of short numbers is that of words, with another 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from weft.core import dtypes
 from weft.native.engine import host
@@ -66,7 +67,7 @@ def _cast(f: Function, before: str, x: str, after: str) -> str:
     return x if before == after else f.op(f"bitcast {before} {x} to {after}")
 
 
-def grouping(left: Any, right: Any, result: Any) -> Grouping | None:
+def grouping(left: np.dtype, right: np.dtype, result: np.dtype) -> Grouping | None:
     """The grouping for dtypes on this CPU, None where it has no instruction for them."""
     own = host()
     if not own.triple.startswith("x86_64"):

@@ -13,12 +13,13 @@ import math
 import os
 import signal
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.native import engine
 
 if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn, Jaxpr
     from weft.pallas.cpu.translate import Translator
 
 COUNTER = "weft_interrupts"
@@ -27,7 +28,7 @@ _LONG = 2**26
 """Elements from which on a loop counts as long: a part of a second."""
 
 
-def emit_look(t: Translator, eqn: Any) -> None:
+def emit_look(t: Translator, eqn: Eqn) -> None:
     """In the body of a loop: ends the kernel if there was an interrupt since it began."""
     if _work_of(eqn) < _LONG:
         return
@@ -43,7 +44,7 @@ def emit_look(t: Translator, eqn: Any) -> None:
     t.leave_unless(same)
 
 
-def _work_of(eqn: Any) -> float:
+def _work_of(eqn: Eqn) -> float:
     """About how many elements an equation computes; without bound for a while loop."""
     p = eqn.params
     match eqn.primitive.name:
@@ -60,11 +61,11 @@ def _work_of(eqn: Any) -> float:
     return max((math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars), default=1)
 
 
-def _sum_of_work(jaxpr: Any) -> float:
+def _sum_of_work(jaxpr: Jaxpr) -> float:
     return jaxpr.memo("work", lambda: sum(map(_bounded_work, jaxpr.eqns)))
 
 
-def _bounded_work(eqn: Any) -> float:
+def _bounded_work(eqn: Eqn) -> float:
     """The same inside of another loop; a while loop looks for itself."""
     work = _work_of(eqn)
     return 1 if work == math.inf else work

@@ -9,7 +9,7 @@ sign may be wrong), q is right as it is.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from weft.pallas.cpu import types
 from weft.pallas.cpu.arrays import pointwise
@@ -17,6 +17,9 @@ from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.types import Real
 from weft.pallas.cpu.values import COSTLY, Array, Mapping, no_indices
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
 
 SHORTEST = 64
 """Elements from which on a row of quotients repays the reciprocal."""
@@ -37,7 +40,7 @@ def _constant_part(y: Array) -> tuple[Array, Mapping] | None:
 
 
 @rule("div")
-def _divide(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
+def _divide(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
     shape = tuple(eqn.outvars[0].aval.shape)
     part = _constant_part(y) if shape and shape[-1] >= SHORTEST else None
     if part is None or x.dtype.name not in ("float32", "float64"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+
+import numpy as np
 
 from weft.core import dtypes
 from weft.pallas.cpu import scalar, types
@@ -47,13 +48,13 @@ class Memory:
         return offset
 
 
-def slot_bytes(shape: Sequence[int], dtype: Any) -> int:
+def slot_bytes(shape: Sequence[int], dtype: np.dtype) -> int:
     """The bytes that one of several copies of an array takes."""
     size = max(1, size_of(shape)) * dtype.itemsize
     return -(-size // Memory.ALIGNMENT) * Memory.ALIGNMENT
 
 
-def lasting(f: Function, memory: Memory, shape: Sequence[int], dtype: Any) -> Buffer:
+def lasting(f: Function, memory: Memory, shape: Sequence[int], dtype: np.dtype) -> Buffer:
     """Memory that keeps its contents from program to program of a chunk."""
     shape = tuple(shape)
     offset = memory.take_lasting(size_of(shape) * dtype.itemsize)
@@ -62,7 +63,7 @@ def lasting(f: Function, memory: Memory, shape: Sequence[int], dtype: Any) -> Bu
     return Buffer(pointer, dtype, shape, row_major(shape), Group("lasting"))
 
 
-def temporary(f: Function, memory: Memory, shape: Sequence[int], dtype: Any) -> Buffer:
+def temporary(f: Function, memory: Memory, shape: Sequence[int], dtype: np.dtype) -> Buffer:
     """Fresh row-major memory, valid until its region of the program ends."""
     shape = tuple(shape)
     offset = memory.take(max(1, size_of(shape)) * dtype.itemsize)
@@ -275,7 +276,7 @@ def _copy_plainly(f: Function, target: Buffer, source: Buffer) -> None:
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
-def combine(f: Function, kind: str, dtype: Any, a: str, b: str) -> str:
+def combine(f: Function, kind: str, dtype: np.dtype, a: str, b: str) -> str:
     """One step of a reduction; sums and products of floats may be reordered."""
     if types.is_float(dtype) and kind in ("sum", "prod"):
         op = "fadd" if kind == "sum" else "fmul"
@@ -328,7 +329,7 @@ def _reduce_inner(
     axes: Sequence[int],
     result: tuple[int, ...],
     kind: str,
-    dtype: Any,
+    dtype: np.dtype,
     first: str,
     element: Callable[[tuple[Index, ...]], str],
     arrays: list[Array],
@@ -397,7 +398,7 @@ def _reduce_outer(
     axes: Sequence[int],
     result: tuple[int, ...],
     kind: str,
-    dtype: Any,
+    dtype: np.dtype,
     first: str,
     element: Callable[[tuple[Index, ...]], str],
     arrays: list[Array],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import ffi
 from weft.core import dtypes
@@ -29,8 +29,14 @@ from weft.pallas.cpu.threads import emit_grid
 from weft.pallas.cpu.translate import LLVM
 from weft.pallas.legalize import legalize_call
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.core.aval import ShapedArray
+    from weft.lowering.context import RuleContext
+    from weft.pallas.ir import KernelCall
 
-def kernel_text(call: Any) -> str:
+
+def kernel_text(call: KernelCall) -> str:
     """The LLVM IR of a kernel call: the function `handler`, called by XLA."""
     return call.cache.get("cpu text") or call.cache.setdefault("cpu text", _text(call))
 
@@ -44,7 +50,7 @@ def _first_message(f: Function) -> str:
     return f.op(f"select i1 {none}, i64 0, i64 {number}")
 
 
-def _text(call: Any) -> str:
+def _text(call: KernelCall) -> str:
     call = legalize_call(call, LLVM)
     if call.is_mpmd:
         from weft.pallas.cpu.mpmd import mpmd_text
@@ -84,7 +90,7 @@ def _text(call: Any) -> str:
     return module.text()
 
 
-def target_of(call: Any) -> str:
+def target_of(call: KernelCall) -> str:
     """The custom-call target of a kernel, compiled and registered."""
     text = kernel_text(call)
     address = engine.compile_text(text, "handler")
@@ -99,7 +105,7 @@ def target_of(call: Any) -> str:
 _registered: set[str] = set()
 
 
-def lower(ctx: Any, call: Any, *operands: Any) -> list:
+def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value) -> list:
     """Emits the custom call of a kernel."""
     ins, outs = [_whole_bytes(a) for a in ctx.avals_in], [_whole_bytes(a) for a in ctx.avals_out]
     results = emit_call(
@@ -121,13 +127,13 @@ def lower(ctx: Any, call: Any, *operands: Any) -> list:
     return [_converted(ctx, x, a) for x, a in zip(results, ctx.avals_out, strict=True)]
 
 
-def _whole_bytes(aval: Any) -> Any:
+def _whole_bytes(aval: ShapedArray) -> Any:
     """The type with a byte for each element: XLA packs integers of 4 bits."""
     if not types.is_narrow(aval.dtype):
         return aval
     return aval.update(dtype=dtypes.int8 if types.is_signed(aval.dtype) else dtypes.uint8)
 
 
-def _converted(ctx: Any, x: Any, aval: Any) -> Any:
+def _converted(ctx: RuleContext, x: ir.Value, aval: ShapedArray) -> Any:
     type_ = ctx.type_of(aval)
     return x if x.type == type_ else ctx.op("stablehlo.convert", [x], [type_])[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from weft.native.engine import host
 from weft.pallas.cpu import types
@@ -25,7 +26,7 @@ class Tile:
         return self.width * self.vectors
 
 
-def tile_for(dtype: Any) -> Tile:
+def tile_for(dtype: np.dtype) -> Tile:
     """Enough independent sums to hide the latency of fma, few enough for the registers."""
     own = host()
     return Tile(max(1, own.vector_bytes // dtype.itemsize), 8 if own.registers >= 32 else 4, 2)
@@ -33,7 +34,7 @@ def tile_for(dtype: Any) -> Tile:
 
 def emit_micro(
     module: Module,
-    dtype: Any,
+    dtype: np.dtype,
     rows: int,
     vectors: int,
     a_row: int,
@@ -99,7 +100,7 @@ def emit_micro(
     return name
 
 
-def _multiply_add(f: Function, width: int, a: str, b: str, c: str, dtype: Any) -> str:
+def _multiply_add(f: Function, width: int, a: str, b: str, c: str, dtype: np.dtype) -> str:
     vector = f"<{width} x {types.memory(dtype)}>"
     if not types.is_float(dtype):
         return f.op(f"add {vector} {f.op(f'mul {vector} {a}, {b}')}, {c}")

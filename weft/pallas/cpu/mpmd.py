@@ -6,7 +6,7 @@ and each core's temporaries. The calling thread waits; threads end with the call
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.jaxpr import open_jaxpr
 from weft.pallas.cpu import loops, types
@@ -33,6 +33,9 @@ from weft.pallas.cpu.waits import (
 )
 from weft.pallas.cpu.waits import RECORD_BYTES as CORE_BYTES
 
+if TYPE_CHECKING:
+    from weft.pallas.ir import KernelCall, Program
+
 # The record of a thread: what it works on.
 BUFFERS, SHARED, ARENA, NUMBER, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 64
 
@@ -40,7 +43,7 @@ BUFFERS, SHARED, ARENA, NUMBER, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 64
 class Layout:
     """Where shared and per-core scratch lies, from the start of the kernel's memory."""
 
-    def __init__(self, call: Any, total: int) -> None:
+    def __init__(self, call: KernelCall, total: int) -> None:
         memory = Memory()
         self.state_bytes = state_bytes(total)
         memory.take(self.state_bytes)
@@ -56,7 +59,7 @@ class Layout:
         self.size = memory.peak
 
 
-def mpmd_text(call: Any) -> str:
+def mpmd_text(call: KernelCall) -> str:
     """The LLVM IR of a kernel of several programs."""
     module = Module()
     messages = first_messages(call)
@@ -85,9 +88,9 @@ def mpmd_text(call: Any) -> str:
 
 def _emit_core(
     module: Module,
-    call: Any,
+    call: KernelCall,
     k: int,
-    program: Any,
+    program: Program,
     layout: Layout,
     first: int,
     total: int,
@@ -139,7 +142,7 @@ def _emit_core(
     f.finish()
 
 
-def _emit_thread(module: Module, call: Any) -> None:
+def _emit_thread(module: Module, call: KernelCall) -> None:
     """`core_thread(record)`: runs the program that the record's number belongs to."""
     f = Function(module, "core_thread", [("ptr", "record")], "ptr")
     number = field(f, "%record", NUMBER, "i64")
@@ -170,7 +173,7 @@ def _finish(f: Function, state: str, number: Index) -> None:
 
 
 def _emit_call(
-    f: Function, buffers: str, call: Any, layout: Layout, total: int, each: int
+    f: Function, buffers: str, call: KernelCall, layout: Layout, total: int, each: int
 ) -> tuple[str, str]:
     """Starts a thread for each core but the last, runs that one here, and waits for all."""
     base = f.op("call ptr @arena_take()")

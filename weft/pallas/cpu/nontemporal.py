@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.core.jaxpr import open_jaxpr
 from weft.native.engine import host
@@ -19,6 +19,7 @@ from weft.pallas.cpu.llvm import Function, Index
 
 if TYPE_CHECKING:
     from weft.pallas.cpu.values import Buffer
+    from weft.pallas.ir import KernelCall
 
 STRIP_BYTES = 1024
 LINE = 64
@@ -40,7 +41,7 @@ def last_cache_bytes() -> int:
     return max(sizes, default=32 << 20)
 
 
-def streamed_outputs(call: Any, ordered: bool) -> set[int]:
+def streamed_outputs(call: KernelCall, ordered: bool) -> set[int]:
     """Outputs to be stored past the caches: written once each, too large to stay there.
 
     ordered: whether programs may come back to a block.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window
@@ -13,9 +15,17 @@ from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices, size_of
 
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
+
 
 def checked(
-    t: Translator, start: Any, high: int, what: str, size: int | None = None, keep: bool = True
+    t: Translator,
+    start: int | str,
+    high: int,
+    what: str,
+    size: int | None = None,
+    keep: bool = True,
 ) -> Any:
     """A position, which fails the call unless it is in [0, high], and is then moved to 0.
 
@@ -196,7 +206,7 @@ def read(
 
 
 @rule("get")
-def _get(t: Translator, eqn: Any, ref: Buffer, *rest: Array) -> Array:
+def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
     indexer = eqn.params["indexer"]
     n = indexer.num_operands
     mask = rest[n] if eqn.params["masked"] else None
@@ -234,7 +244,7 @@ def write(
 
 
 @rule("set")
-def _set(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array) -> None:
+def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> None:
     indexer = eqn.params["indexer"]
     n = indexer.num_operands
     write(t, ref, indexer, rest[:n], value, rest[n] if eqn.params["masked"] else None)
@@ -255,7 +265,7 @@ def _swap(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array) -> A
 
 
 @rule("addupdate")
-def _addupdate(t: Translator, eqn: Any, ref: Buffer, value: Array, *operands: Array) -> None:
+def _addupdate(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *operands: Array) -> None:
     indexer = eqn.params["indexer"]
     if indexer.has_picks:
         gathered = Gathered(t, ref, indexer, operands)
@@ -282,7 +292,7 @@ def _addupdate(t: Translator, eqn: Any, ref: Buffer, value: Array, *operands: Ar
 # Atomics ---------------------------------------------------------------------------------------
 
 
-def _atomic_op(op: str, dtype: Any) -> str:
+def _atomic_op(op: str, dtype: np.dtype) -> str:
     if op == "xchg":
         return "xchg"
     if types.is_float(dtype):
@@ -295,7 +305,7 @@ def _atomic_op(op: str, dtype: Any) -> str:
 
 
 @rule("atomic_rmw")
-def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array) -> Array:
+def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> Array:
     f, indexer = t.f, eqn.params["indexer"]
     n = indexer.num_operands
     mask = rest[n] if eqn.params["masked"] else None
@@ -340,7 +350,7 @@ FEW = 1024
 """Elements of a ref for which sums of their own are worth it."""
 
 
-def _adds_apart(t: Translator, eqn: Any, ref: Buffer, op: str) -> bool:
+def _adds_apart(t: Translator, eqn: Eqn, ref: Buffer, op: str) -> bool:
     """Whether an atomic sum of many integers goes to few places: added up here first, since cores
     that add to one cache line wait for each other."""
     many = size_of(eqn.params["indexer"].shape)
@@ -367,7 +377,7 @@ def _add_all(t: Translator, shared: Buffer, own: Buffer) -> None:
 
 @rule("atomic_cas")
 def _atomic_cas(
-    t: Translator, eqn: Any, ref: Buffer, compare: Array, value: Array, *operands: Array
+    t: Translator, eqn: Eqn, ref: Buffer, compare: Array, value: Array, *operands: Array
 ) -> Array:
     f = t.f
     if types.is_complex(ref.dtype) or types.is_narrow(ref.dtype):

@@ -8,7 +8,7 @@ widened to float32 and rounded after every op.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from weft.pallas.cpu import types, vectors
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.types import Real
 from weft.pallas.formulas import element_formula, has_formula
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Atom
 
 Rule = Callable[[Function, Any, list[str], dict[str, Any], Any], str]
 
@@ -36,14 +39,16 @@ COSTS: dict[str, int] = {
 """Cost of an op, in additions; 1 where not named."""
 
 
-def is_elementwise(name: str, dtype: Any) -> bool:
+def is_elementwise(name: str, dtype: np.dtype) -> bool:
     """Whether `emit` has code for an op on a dtype."""
     if types.is_complex(dtype):
         return name in _OF_ANY_BITS or has_formula(name, dtype)
     return name in RULES or has_formula(name, dtype)
 
 
-def emit(f: Function, name: str, dtype: Any, operands: list[str], params: dict, result: Any) -> str:
+def emit(
+    f: Function, name: str, dtype: np.dtype, operands: list[str], params: dict, result: np.dtype
+) -> str:
     """The code of an op whose operands have one dtype."""
     if _is_native(name, dtype):
         return RULES[name](f, dtype, operands, params, result)
@@ -64,7 +69,7 @@ _OF_ANY_BITS = {
 """Ops that need no arithmetic of their operands' dtype."""
 
 
-def _is_native(name: str, dtype: Any) -> bool:
+def _is_native(name: str, dtype: np.dtype) -> bool:
     """Whether an op of a dtype has a rule, rather than a formula or a wider dtype."""
     if name not in RULES:
         return False
@@ -81,7 +86,7 @@ def evaluate(f: Function, formula: ClosedJaxpr, operands: Sequence[str]) -> str:
     jaxpr = formula.jaxpr
     values: dict[Any, str] = dict(zip(jaxpr.invars, operands, strict=True))
 
-    def read(atom: Any) -> str:
+    def read(atom: Atom) -> str:
         if atom.__class__ is Literal:
             return types.constant(atom.val, atom.aval.dtype)
         return values[atom]
@@ -110,7 +115,7 @@ def rule(*names: str, cost: int = 1) -> Callable[[Rule], Rule]:
 
 def _binary(name: str, float_op: str, signed: str, unsigned: str, boolean: str, cost: int) -> None:
     @rule(name, cost=cost)
-    def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
         if types.is_float(dtype):
             op = float_op if f.exact else f"{float_op} contract"
         elif dtype.name == "bool":
@@ -130,7 +135,7 @@ _binary("xor", "", "xor", "xor", "xor", 1)
 
 
 @rule("div", cost=4)
-def _div(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _div(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     type_ = types.register(dtype)
     if types.is_float(dtype):
         return f.op(f"fdiv {type_} {o[0]}, {o[1]}")
@@ -138,13 +143,13 @@ def _div(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> st
 
 
 @rule("rem", cost=8)
-def _rem(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _rem(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     if types.is_float(dtype):
         return f.op(f"frem {types.register(dtype)} {o[0]}, {o[1]}")
     return _safe_division(f, dtype, o, "rem")
 
 
-def _safe_division(f: Function, dtype: Any, o: list[str], what: str) -> str:
+def _safe_division(f: Function, dtype: np.dtype, o: list[str], what: str) -> str:
     """As StableHLO on XLA: x / 0 = -1, x rem 0 = x; the smallest / -1 is itself, rem 0."""
     t = types.register(dtype)
     signed = types.is_signed(dtype)
@@ -164,20 +169,20 @@ def _safe_division(f: Function, dtype: Any, o: list[str], what: str) -> str:
 
 
 @rule("neg")
-def _neg(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _neg(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     t = types.register(dtype)
     return f.op(f"fneg {t} {o[0]}") if types.is_float(dtype) else f.op(f"sub {t} 0, {o[0]}")
 
 
 @rule("not")
-def _not(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _not(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     ones = "true" if dtype.name == "bool" else "-1"
     return f.op(f"xor {types.register(dtype)} {o[0]}, {ones}")
 
 
 def _extremum(name: str, float_op: str, signed: str, unsigned: str, boolean: str) -> None:
     @rule(name)
-    def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
         t = types.register(dtype)
         if types.is_float(dtype):
             listing = f"{t} {o[0]}, {t} {o[1]}"
@@ -195,7 +200,7 @@ _extremum("min", "minimum", "smin", "umin", "and")
 
 
 @rule("abs")
-def _abs(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _abs(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     t = types.register(dtype)
     if types.is_float(dtype):
         suffix = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}[t]
@@ -211,7 +216,7 @@ def _abs(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> st
 
 def _shift(name: str, op: str, fill: str) -> None:
     @rule(name, cost=2)
-    def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
         t, n = types.register(dtype), types.bits(dtype)
         # LLVM leaves shifts by the width and more undefined; StableHLO does not.
         wide = f.op(f"icmp uge {t} {o[1]}, {n}")
@@ -227,13 +232,13 @@ _shift("shift_right_arithmetic", "ashr", "sign")
 
 
 @rule("population_count", cost=2)
-def _popcount(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _popcount(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     t = types.register(dtype)
     return f.intrinsic(f"llvm.ctpop.{t}", t, (t, o[0]))
 
 
 @rule("clz", cost=2)
-def _clz(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _clz(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     t = types.register(dtype)
     f.module.declare(f"llvm.ctlz.{t}", t, f"{t}, i1")
     return f.op(f"call {t} @llvm.ctlz.{t}({t} {o[0]}, i1 false)")
@@ -244,7 +249,9 @@ def _clz(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> st
 
 def _comparison(name: str, float_op: str, signed: str, unsigned: str) -> None:
     @rule(name)
-    def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    def code(
+        f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype | None
+    ) -> str:
         t = types.register(dtype)
         if types.is_float(dtype):
             return f.op(f"fcmp {float_op} {t} {o[0]}, {o[1]}")
@@ -268,7 +275,7 @@ for _name, _ops in {
 
 def _intrinsic(name: str, intrinsic: str, cost: int) -> None:
     @rule(name, cost=cost)
-    def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
         return Real(f, types.register(dtype)).call(intrinsic, *o)
 
 
@@ -279,12 +286,12 @@ _intrinsic("fma", "fma", 1)
 
 
 @rule("exp", cost=16)
-def _exp(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _exp(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     return vectors.exp(f, o[0])
 
 
 @rule("ldexp", cost=4)
-def _ldexp(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _ldexp(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     """In two steps, so that subnormal and overflowing results are right, or by the one instruction
     that AVX-512 has for it."""
     m, (x, n) = Real(f, types.register(dtype)), o
@@ -301,7 +308,7 @@ def _ldexp(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> 
 
 
 @rule("round", cost=2)
-def _round(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _round(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     m = Real(f, types.register(dtype))
     if "AWAY" in str(next(iter(params.values()), "")).upper():
         return m.call("round", o[0])
@@ -309,7 +316,7 @@ def _round(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> 
 
 
 @rule("select_n")
-def _select(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _select(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     """One of two, by a truth value; arrays.py selects among more."""
     type_ = types.register(dtype)
     return f.op(f"select i1 {o[0]}, {type_} {o[2]}, {type_} {o[1]}")
@@ -317,7 +324,7 @@ def _select(f: Function, dtype: Any, o: list[str], params: dict, result: Any) ->
 
 def _part(name: str, place: int) -> None:
     @rule(name, cost=0)
-    def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
         return f.op(f"extractvalue {types.register(dtype)} {o[0]}, {place}")
 
 
@@ -326,7 +333,7 @@ _part("imag", 1)
 
 
 @rule("complex", cost=0)
-def _complex(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _complex(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     part, type_ = types.register(dtype), types.register(result)
     half = f.op(f"insertvalue {type_} poison, {part} {o[0]}, 0")
     return f.op(f"insertvalue {type_} {half}, {part} {o[1]}, 1")
@@ -336,12 +343,12 @@ def _complex(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -
 
 
 @rule("convert_element_type")
-def _convert(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _convert(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     return convert(f, o[0], dtype, result)
 
 
 @rule("bitcast_convert_type")
-def _bitcast(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+def _bitcast(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     """Between dtypes of one size."""
     a, b = types.register(dtype), types.register(result)
     return o[0] if a == b else f.op(f"bitcast {a} {o[0]} to {b}")
@@ -396,7 +403,7 @@ def _has_bfloat16() -> bool:
 _PARTS = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
 
 
-def _convert_complex(f: Function, value: str, old: Any, new: Any) -> str:
+def _convert_complex(f: Function, value: str, old: np.dtype, new: np.dtype) -> str:
     """Between complex dtypes, and from and to real ones (the real part)."""
     if old not in _PARTS:
         part = _PARTS[new]
@@ -411,7 +418,7 @@ def _convert_complex(f: Function, value: str, old: Any, new: Any) -> str:
     return RULES["complex"](f, _PARTS[new], parts, {}, new)
 
 
-def identity_of(kind: str, dtype: Any) -> str:
+def identity_of(kind: str, dtype: np.dtype) -> str:
     """The value that a reduction starts from."""
     if kind in ("sum", "or", "xor", "add"):
         return types.constant(0, dtype)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.core import dtypes
 from weft.pallas.cpu import scalar, types
@@ -12,8 +14,11 @@ from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
 
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
 
-def _less(f: Function, dtype: Any, a: str, b: str) -> str:
+
+def _less(f: Function, dtype: np.dtype, a: str, b: str) -> str:
     """a < b, with NaN after all numbers."""
     below = scalar.emit(f, "lt", dtype, [a, b], {}, dtypes.bool_)
     if not types.is_float(dtype):
@@ -53,7 +58,7 @@ def _sorted(
     count = len(operands)
 
     def row(indices: tuple) -> None:
-        def at(k: Any) -> tuple:
+        def at(k: str) -> tuple:
             return (*indices[:dim], k, *indices[dim:])
 
         with f.loop(0, n) as loop:
@@ -117,7 +122,7 @@ def _merge_pass(
 
 
 @rule("sort")
-def _sort(t: Translator, eqn: Any, *operands: Array) -> list[Array]:
+def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
     t.check_dtypes(eqn, operands)
     if 0 in operands[0].shape:
         return list(operands)
@@ -126,7 +131,7 @@ def _sort(t: Translator, eqn: Any, *operands: Array) -> list[Array]:
 
 
 @rule("top_k")
-def _top_k(t: Translator, eqn: Any, x: Array) -> list[Array]:
+def _top_k(t: Translator, eqn: Eqn, x: Array) -> list[Array]:
     t.check_dtypes(eqn, (x,))
     values, places = (v.aval for v in eqn.outvars)
     dim = eqn.params["axis"]
@@ -145,7 +150,7 @@ def _top_k(t: Translator, eqn: Any, x: Array) -> list[Array]:
 
 
 @rule("reduce")
-def _reduce(t: Translator, eqn: Any, *operands: Array) -> list[Array]:
+def _reduce(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
     """Element after element, in order, from the initial values on."""
     t.check_dtypes(eqn, operands)
     f, dims, jaxpr = t.f, eqn.params["dimensions"], eqn.params["jaxpr"]

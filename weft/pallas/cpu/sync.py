@@ -7,7 +7,7 @@ are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.pallas.cpu import loops, waits
@@ -16,12 +16,16 @@ from weft.pallas.cpu.refs import checked, window
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
 
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
+    from weft.pallas.api.mesh import Mesh
+
 
 class Core:
     """The context of one core's code: mesh, coordinates, the kernel's state, the core's record."""
 
     def __init__(
-        self, mesh: Any, coordinates: dict[str, Index], total: int, state: str, record: str
+        self, mesh: Mesh, coordinates: dict[str, Index], total: int, state: str, record: str
     ) -> None:
         self.mesh, self.coordinates = mesh, coordinates
         self.total, self.state, self.record = total, state, record
@@ -32,7 +36,7 @@ class Core:
 
 
 def linear_index(
-    f: Function, mesh: Any, coordinates: dict[str, Index], given: dict[str, Index]
+    f: Function, mesh: Mesh, coordinates: dict[str, Index], given: dict[str, Index]
 ) -> Index:
     """The number of a mesh's core: at the given coordinates, else at those of the same name."""
     number: Index = 0
@@ -42,7 +46,12 @@ def linear_index(
 
 
 def retargeted(
-    t: Translator, part: Buffer, whole: Buffer, owner: Any, axes: Sequence[str], core: Sequence
+    t: Translator,
+    part: Buffer,
+    whole: Buffer,
+    owner: Mesh | None,
+    axes: Sequence[str],
+    core: Sequence,
 ) -> Buffer:
     """The part as another core has it: the copies of a per-core ref lie one after the other."""
     if owner is None or t.core is None or not axes:
@@ -62,7 +71,7 @@ def retargeted(
     return Buffer(pointer, part.dtype, part.shape, part.strides, part.group)
 
 
-def _semaphore(t: Translator, eqn: Any, sem: Buffer, operands: Sequence[Array]) -> tuple:
+def _semaphore(t: Translator, eqn: Eqn, sem: Buffer, operands: Sequence[Array]) -> tuple:
     """(the semaphore, what follows its index operands)."""
     indexer = eqn.params["indexer"]
     n = indexer.num_operands
@@ -81,7 +90,7 @@ def _signal(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
 
 
 @rule("semaphore_wait")
-def _wait(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
+def _wait(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (value,) = _semaphore(t, eqn, sem, operands)
     amount = t.f.op(f"trunc i64 {t.index(value)} to i32")
@@ -89,7 +98,7 @@ def _wait(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
 
 
 @rule("semaphore_read")
-def _read(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> Array:
+def _read(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> Array:
     t.before_sync()
     place, _ = _semaphore(t, eqn, sem, operands)
     text = t.f.op(f"load atomic i32, ptr {place.pointer} seq_cst, align 4")
@@ -97,7 +106,7 @@ def _read(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> Array:
 
 
 @rule("core_barrier")
-def _barrier(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
+def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     """A counter of arrivals, which only grows: the phase ends at its next multiple of count."""
     t.before_sync()
     f, count = t.f, eqn.params["count"]
@@ -128,13 +137,13 @@ def _copy_start(t: Translator, eqn: Any, src: Buffer, dst: Buffer, sem: Buffer, 
 
 
 @rule("async_copy_wait")
-def _copy_wait(t: Translator, eqn: Any, src: Buffer, dst: Buffer, sem: Buffer, *rest: Any) -> None:
+def _copy_wait(t: Translator, eqn: Eqn, src: Buffer, dst: Buffer, sem: Buffer, *rest: Any) -> None:
     t.before_sync()
     parts, _ = _copy_parts(t, eqn, (src, dst, sem), rest)
     _take(t, eqn, sem, parts[2], "1")
 
 
-def _copy_parts(t: Translator, eqn: Any, refs: Sequence[Buffer], rest: Sequence[Any]) -> tuple:
+def _copy_parts(t: Translator, eqn: Eqn, refs: Sequence[Buffer], rest: Sequence[Any]) -> tuple:
     """The parts of source, destination and semaphore, and the operands of the target core."""
     parts, start = [], 0
     for ref, name in zip(refs, ("src_indexer", "dst_indexer", "sem_indexer"), strict=True):
@@ -148,7 +157,7 @@ def _copy_parts(t: Translator, eqn: Any, refs: Sequence[Buffer], rest: Sequence[
 
 
 @rule("axis_index")
-def _axis_index(t: Translator, eqn: Any) -> Array:
+def _axis_index(t: Translator, eqn: Eqn) -> Array:
     """The index of the core along axes of its mesh, the first axis major."""
     axes = eqn.params["over"].names
     coordinates = {} if t.core is None else t.core.coordinates
@@ -171,7 +180,7 @@ def _progress(t: Translator) -> None:
 
 
 def _take(
-    t: Translator, eqn: Any, sem: Buffer, place: Buffer, amount: str, decrement: bool = True
+    t: Translator, eqn: Eqn, sem: Buffer, place: Buffer, amount: str, decrement: bool = True
 ) -> None:
     """Waits until the semaphore has the amount, and takes it or leaves it there."""
     _wait_until(t, eqn, sem, place, amount, decrement, 0)

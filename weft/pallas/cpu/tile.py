@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr
 from weft.core.ref import Window
 from weft.pallas.cpu import scalar
 from weft.pallas.cpu.values import COSTLY, size_of
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Atom
+    from weft.pallas.ir import KernelCall
 
 TILE_BYTES = 8 << 10
 """Bytes of refs that a tile is to touch: with what is stored on the way, a first cache's part."""
@@ -37,7 +41,7 @@ class _Whole(Exception):
     """The body needs its whole block at once."""
 
 
-def tile_of(call: Any) -> Tile | None:
+def tile_of(call: KernelCall) -> Tile | None:
     """The call's body in tiles, or None where that cannot be or would not help."""
     jaxpr = open_jaxpr(call.jaxpr)
     if jaxpr.constvars:
@@ -93,7 +97,7 @@ class _Tiling:
 
     # Demands, from results to operands ---------------------------------------------------------
 
-    def need(self, atom: Any, dim: int | None) -> None:
+    def need(self, atom: Atom, dim: int | None) -> None:
         if isinstance(atom, Literal):
             return
         if not atom.aval.shape:
@@ -233,10 +237,10 @@ class _Rewriting:
         self.tiling, self.rows = tiling, rows
         self.known: dict[Var, Var] = {}
 
-    def shape(self, shape: Any, dim: int) -> tuple[int, ...]:
+    def shape(self, shape: tuple, dim: int) -> tuple[int, ...]:
         return (*shape[:dim], self.rows, *shape[dim + 1 :])
 
-    def atom(self, atom: Any) -> Any:
+    def atom(self, atom: Atom) -> Any:
         return atom if isinstance(atom, Literal) else self.known[atom]
 
     def new(self, v: Var) -> Var:

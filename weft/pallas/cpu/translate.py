@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
@@ -24,6 +26,11 @@ from weft.pallas.cpu.values import same_indices as same
 from weft.pallas.formulas import complex
 from weft.pallas.ir import unsupported
 from weft.pallas.legalize import Target
+
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.ref import AbstractRef
+    from weft.pallas.ir import KernelCall
 
 Value = Array | Buffer
 """Arrays by value; refs as the memory they stand for."""
@@ -75,7 +82,9 @@ class Translator:
     checks: messages of failed run-time checks; `fail` refers to them. cores: for mpmd, see mpmd.
     """
 
-    def __init__(self, f: Function, call: Any, memory: loops.Memory, messages: list[str]) -> None:
+    def __init__(
+        self, f: Function, call: KernelCall, memory: loops.Memory, messages: list[str]
+    ) -> None:
         self.f, self.call, self.memory, self.messages = f, call, memory, messages
         self.program_ids: list[str] = []
         self.core: Any = None
@@ -167,7 +176,7 @@ class Translator:
 
     # Values ------------------------------------------------------------------------------------
 
-    def literal(self, value: Any, aval: Any = None) -> Array:
+    def literal(self, value: Any, aval: ShapedArray = None) -> Array:
         import numpy as np
 
         array = np.asarray(value)
@@ -193,7 +202,7 @@ class Translator:
             buffer=Buffer(name, array.dtype, array.shape, row_major(array.shape), group),
         )
 
-    def scalar(self, text: str, dtype: Any) -> Array:
+    def scalar(self, text: str, dtype: np.dtype) -> Array:
         return register(text, dtype)
 
     def index(self, value: Array | int) -> Any:
@@ -209,10 +218,10 @@ class Translator:
         """An i64 register as an int32 scalar."""
         return register(self.f.op(f"trunc i64 {text} to i32"), dtypes.int32)
 
-    def temporary(self, shape: Sequence[int], dtype: Any) -> Buffer:
+    def temporary(self, shape: Sequence[int], dtype: np.dtype) -> Buffer:
         return loops.temporary(self.f, self.memory, shape, dtype)
 
-    def scratch(self, aval: Any, name: str = "scratch") -> Buffer:
+    def scratch(self, aval: AbstractRef, name: str = "scratch") -> Buffer:
         """Fresh memory for a ref; semaphores start at 0. name: what errors call it."""
         if not types.is_supported(aval.dtype):
             raise self.unsupported(self.eqn, f"scratch of dtype {aval.dtype}")
@@ -305,7 +314,7 @@ class Translator:
 
     # Errors ------------------------------------------------------------------------------------
 
-    def unsupported(self, eqn: Any, why: str = "") -> Exception:
+    def unsupported(self, eqn: Eqn, why: str = "") -> Exception:
         return unsupported("CPU", self.call, eqn, why)
 
     def check_dtypes(self, eqn: Eqn, operands: Sequence[Any]) -> None:

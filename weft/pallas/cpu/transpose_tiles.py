@@ -8,7 +8,8 @@ transposing", 1972).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+import numpy as np
 
 from weft.native.engine import host
 from weft.pallas.cpu import types
@@ -16,14 +17,14 @@ from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.values import Buffer
 
 
-def tile_width(dtype: Any) -> int:
+def tile_width(dtype: np.dtype) -> int:
     """Rows and columns of a tile; 0 where single elements are as good."""
     if dtype.itemsize not in (2, 4, 8):
         return 0
     return min(16, host().vector_bytes // dtype.itemsize)
 
 
-def emit_tile(module: Module, dtype: Any) -> str:
+def emit_tile(module: Module, dtype: np.dtype) -> str:
     """`turn(source, source row, target, target row)`: a tile, row strides in elements."""
     width = tile_width(dtype)
     element = "i64" if types.is_complex(dtype) else types.memory(dtype)

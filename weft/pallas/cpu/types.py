@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.core import dtypes
+
+if TYPE_CHECKING:
+    from weft.pallas.cpu.llvm import Function
 
 _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
 _FLOAT8 = frozenset(
@@ -20,7 +23,7 @@ _NARROW = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
-def is_supported(dtype: Any) -> bool:
+def is_supported(dtype: np.dtype) -> bool:
     """Whether native code handles arrays of the dtype."""
     if dtypes.is_extended(dtype):
         return False
@@ -28,12 +31,12 @@ def is_supported(dtype: Any) -> bool:
     return known or dtype.kind in "iu"
 
 
-def is_narrow(dtype: Any) -> bool:
+def is_narrow(dtype: np.dtype) -> bool:
     """Integers of less than a byte."""
     return dtype.name in _NARROW
 
 
-def register(dtype: Any) -> str:
+def register(dtype: np.dtype) -> str:
     """The type of an element in a register."""
     if dtype.name == "bool":
         return "i1"
@@ -41,7 +44,7 @@ def register(dtype: Any) -> str:
     return _FLOATS.get(name) or _COMPLEX.get(name) or f"i{bits(dtype)}"
 
 
-def memory(dtype: Any) -> str:
+def memory(dtype: np.dtype) -> str:
     """The type of an element in memory."""
     return "i8" if dtype.name == "bool" or is_narrow(dtype) else register(dtype)
 
@@ -50,7 +53,7 @@ def is_float(dtype: Any) -> bool:
     return dtype.name in _FLOATS or dtype.name in _FLOAT8
 
 
-def is_float8(dtype: Any) -> bool:
+def is_float8(dtype: np.dtype) -> bool:
     return dtype.name in _FLOAT8
 
 
@@ -58,27 +61,27 @@ def is_complex(dtype: Any) -> bool:
     return dtype.name in _COMPLEX
 
 
-def is_small_float(dtype: Any) -> bool:
+def is_small_float(dtype: np.dtype) -> bool:
     """Floats whose arithmetic is done in float32 and rounded."""
     return dtype.name in ("float16", "bfloat16") or dtype.name in _FLOAT8
 
 
-def is_signed(dtype: Any) -> bool:
+def is_signed(dtype: np.dtype) -> bool:
     return dtype.kind == "i" or dtype.name in ("int2", "int4")
 
 
-def bits(dtype: Any) -> int:
+def bits(dtype: np.dtype) -> int:
     return 1 if dtype.name == "bool" else _NARROW.get(dtype.name) or dtype.itemsize * 8
 
 
-def poison(dtype: Any) -> Any:
+def poison(dtype: np.dtype) -> Any:
     """NaN, or the largest integer: what memory holds that nobody wrote."""
     if is_float(dtype) or is_complex(dtype):
         return np.nan
     return True if dtype.name == "bool" else dtypes.iinfo(dtype).max
 
 
-def constant(value: Any, dtype: Any) -> str:
+def constant(value: Any, dtype: np.dtype) -> str:
     """A number as an operand of the dtype's register type."""
     if dtype.name == "bool":
         return "true" if value else "false"
@@ -110,7 +113,7 @@ def float_constant(value: float, type_: str) -> str:
 class Real:
     """Short forms of float instructions of one type, written into a function."""
 
-    def __init__(self, f: Any, type_: str) -> None:
+    def __init__(self, f: Function, type_: str) -> None:
         self.f, self.type = f, type_
         self.wide = type_ == "double"
         self.int, self.suffix = ("i64", "f64") if self.wide else ("i32", "f32")

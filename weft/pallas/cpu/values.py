@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index
 
@@ -42,7 +44,7 @@ class Buffer:
     def __init__(
         self,
         pointer: str,
-        dtype: Any,
+        dtype: np.dtype,
         shape: tuple[int, ...],
         strides: Sequence[Index],
         group: Group,
@@ -163,7 +165,7 @@ class Array:
     def __init__(
         self,
         shape: tuple[int, ...],
-        dtype: Any,
+        dtype: np.dtype,
         element: Callable[[Function, Indices], str] | None = None,
         inputs: Iterable[tuple[Array, Mapping | None]] = (),
         cost: int = 0,
@@ -294,11 +296,11 @@ class Array:
         return aligned(self, True)
 
 
-def constant(value: Any, dtype: Any) -> Array:
+def constant(value: Any, dtype: np.dtype) -> Array:
     text = types.constant(value, dtype)
     return Array((), dtype, lambda f, indices: text)
 
 
-def register(text: str, dtype: Any) -> Array:
+def register(text: str, dtype: np.dtype) -> Array:
     """A scalar that is in a register."""
     return Array((), dtype, lambda f, indices: text)

@@ -16,12 +16,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from weft.pallas.cpu.frame import field, set_field
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.threads import emit_spin
 from weft.pallas.spin_loops import polls
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
+    from weft.pallas.cpu.translate import Translator
+    from weft.pallas.ir import KernelCall
 
 # The state of a kernel: its counters on cache lines of their own, then the records of its cores.
 PROGRESS, ABORT, RECORDS = 0, 64, 128
@@ -54,7 +59,7 @@ def state_bytes(total: int) -> int:
     return RECORDS + total * RECORD_BYTES
 
 
-def first_messages(call: Any) -> list[str]:
+def first_messages(call: KernelCall) -> list[str]:
     return [
         "mpmd_map: no more threads for the cores of a kernel",
         f"kernel {call.name}: deadlock, no core can go on:",
@@ -62,7 +67,7 @@ def first_messages(call: Any) -> list[str]:
     ]
 
 
-def limit_text(call: Any) -> str:
+def limit_text(call: KernelCall) -> str:
     return (
         f"{call.wait_limit:g} s, the limit of waiting "
         "(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit)"
@@ -72,7 +77,7 @@ def limit_text(call: Any) -> str:
 # What a core waits for ---------------------------------------------------------------------------
 
 
-def core_names(call: Any) -> list[str]:
+def core_names(call: KernelCall) -> list[str]:
     """The names of all cores of a kernel, in the order of their numbers."""
     names = []
     for program in call.programs:
@@ -112,7 +117,7 @@ def literal(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def emit_report(f: Function, call: Any, base: str, status: str, total: int) -> str:
+def emit_report(f: Function, call: KernelCall, base: str, status: str, total: int) -> str:
     """The text of the error that ended a kernel's waits, null where another error did."""
     module = f.module
     text, index = f.alloca(f"[{TEXT_BYTES} x i8]"), f.alloca("[80 x i8]")
@@ -204,7 +209,7 @@ def _append_core(
 # The functions of a kernel -----------------------------------------------------------------------
 
 
-def emit_waits(module: Module, call: Any, total: int) -> None:
+def emit_waits(module: Module, call: KernelCall, total: int) -> None:
     """`core_await` and `core_look`, of kernels of several programs."""
     limit = round(call.wait_limit * 1e9)
     _emit_stuck(module, total)
@@ -384,7 +389,7 @@ def _emit_lone_look(module: Module, limit: int) -> None:
 class Watch:
     """The watch over a loop that may not end: what it needs before the loop, and a turn of it."""
 
-    def __init__(self, t: Any, eqn: Any) -> None:
+    def __init__(self, t: Translator, eqn: Eqn) -> None:
         self.t, self.eqn = t, eqn
         self.looks = t.call.wait_limit > 0 and polls(eqn)
         self.turns = ""
@@ -425,7 +430,9 @@ class Watch:
                 t.leave_unless(on)
 
 
-def wait(t: Any, pointer: str, amount: str, where: str, position: Index, decrement: bool) -> None:
+def wait(
+    t: Translator, pointer: str, amount: str, where: str, position: Index, decrement: bool
+) -> None:
     """Waits until the i32 at the pointer has the amount, and takes it or leaves it there."""
     f = t.f
     head, enough, short, out = (f.name_of(n) for n in ("wait", "enough", "short", "done"))

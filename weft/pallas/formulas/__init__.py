@@ -88,7 +88,7 @@ FLOATS: dict[str, Callable] = {
 """Op → formula, for operands in float32 or float64."""
 
 
-def _formula(name: str, kind: Any, result: Any) -> Callable | None:
+def _formula(name: str, kind: np.dtype, result: np.dtype | None) -> Callable | None:
     if name == "convert_element_type":
         if kind.name in dtypes.float8_names:
             return lambda x, **_: floats.widen(x)
@@ -98,13 +98,15 @@ def _formula(name: str, kind: Any, result: Any) -> Callable | None:
     return ANY.get(name) or FLOATS.get(name)
 
 
-def has_formula(name: str, kind: Any) -> bool:
+def has_formula(name: str, kind: np.dtype) -> bool:
     """Whether an op on elements of a dtype, a complex or real one, has a formula."""
     return _formula(name, kind, None) is not None
 
 
 @functools.lru_cache(maxsize=1024)
-def element_formula(name: str, kinds: tuple, result: Any, params: tuple = ()) -> ClosedJaxpr | None:
+def element_formula(
+    name: str, kinds: tuple, result: np.dtype, params: tuple = ()
+) -> ClosedJaxpr | None:
     """The jaxpr of one element of an op, or None if there is no formula.
 
     kinds: the operands' dtypes; result: the result's. params: those of the op, as pairs.

@@ -19,11 +19,11 @@ from weft.pallas.formulas.language import bits, from_bits, round_scaled, where
 _UINT8 = np.dtype(np.uint8)
 
 
-def _code_of(x: Any, dtype: Any) -> int:
+def _code_of(x: Any, dtype: np.dtype) -> int:
     return int(np.asarray(x, np.float32).astype(dtype).view(np.uint8))
 
 
-def _format(dtype: Any) -> tuple[int, int, bool]:
+def _format(dtype: np.dtype) -> tuple[int, int, bool]:
     """Bits of the mantissa, the exponent's bias, and whether there is no -0 (its code is NaN)."""
     info = ml_dtypes.finfo(dtype)
     bias = 1 - round(float(np.log2(float(info.smallest_normal))))
@@ -52,7 +52,7 @@ def widen(x: Any) -> Any:
     return from_bits(bits(value) | ((code & 0x80) << 24))
 
 
-def narrow(value: Any, dtype: Any) -> Any:
+def narrow(value: Any, dtype: np.dtype) -> Any:
     """A float32 as a float of 8 bits, or as the bfloat16 that is its upper half."""
     if dtype.name == "bfloat16":
         n = bits(value)
@@ -63,7 +63,7 @@ def narrow(value: Any, dtype: Any) -> Any:
     return bitcast_convert_type_p.bind(code.astype("uint8"), new_dtype=dtype)
 
 
-def _code(value: Any, dtype: Any) -> Any:
+def _code(value: Any, dtype: np.dtype) -> Any:
     info = ml_dtypes.finfo(dtype)
     mantissa, bias, unsigned_zero = _format(dtype)
     size = abs(value)

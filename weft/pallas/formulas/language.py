@@ -7,7 +7,7 @@ as written: what is to be rounded once is an `fma`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from weft.core.primitive import Primitive
 from weft.ops.arithmetic import floor_p, select_n_p
 from weft.ops.dtype_casts import bitcast_convert_type_p
 from weft.ops.promote import broadcast_to
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 def _like_the_widest(*avals: ShapedArray, **params: Any) -> ShapedArray:
@@ -28,7 +31,7 @@ ldexp_p = Primitive("ldexp", abstract=_like_the_widest, sharding="elementwise")
 """x * 2**n for an integer n as wide as x, rounded once where the result is subnormal."""
 
 
-def fma(a: Any, b: Any, c: Any) -> Any:
+def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
     dtype = next(x.dtype for x in (a, b, c) if hasattr(x, "dtype"))
     return fma_p.bind(*(x if hasattr(x, "dtype") else dtype.type(x) for x in (a, b, c)))
 
@@ -82,7 +85,7 @@ def from_bits(n: Any) -> Any:
     return bitcast_convert_type_p.bind(n, new_dtype=dtype)
 
 
-def copysign(size: Any, x: Any) -> Any:
+def copysign(size: ArrayLike, x: Any) -> Any:
     """size >= 0 with the sign of x."""
     sign = -(1 << (63 if is_wide(x) else 31))
     if not hasattr(size, "dtype"):

@@ -6,7 +6,7 @@ Source: the Triton dialect, https://triton-lang.org/main/dialects/TritonDialect.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.pallas.api.params import param
@@ -14,11 +14,15 @@ from weft.pallas.gpu.emitter import warps_of
 from weft.pallas.gpu.program import Launch, build, function_name
 from weft.pallas.ir import KernelCall, backends
 
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+
 PROCESSORS = 132
 """Streaming multiprocessors assumed where no GPU can be asked: those of an H100 or H200."""
 
 
-def lower(ctx: Any, call: KernelCall, *operands: Any, platform: str) -> list:
+def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value, platform: str) -> list:
     """The custom call that launches a kernel; semaphores are passed as zeros, in place."""
     capability, processors = _target(ctx.module.device, platform)
     launch = build(call, platform, capability)
@@ -39,7 +43,13 @@ def lower(ctx: Any, call: KernelCall, *operands: Any, platform: str) -> list:
 
 
 def _emit(
-    ctx: Any, call: KernelCall, launch: Launch, values: list, ins: list, outs: list, aliases: list
+    ctx: RuleContext,
+    call: KernelCall,
+    launch: Launch,
+    values: list,
+    ins: list,
+    outs: list,
+    aliases: list,
 ) -> Any:
     from weft._xla.mlir import ir
 
@@ -71,7 +81,7 @@ def _emit(
     return ctx.op("stablehlo.custom_call", values, [ctx.type_of(a) for a in outs], attrs)
 
 
-def _layouts(ctx: Any, avals: list) -> Any:
+def _layouts(ctx: RuleContext, avals: list) -> Any:
     """Row-major, as XLA writes it: the fastest dimension first."""
 
     def text(n: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from weft.ops.reduce import highest, lowest
 from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, padded, rule
 
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+
 # Shapes ------------------------------------------------------------------------------------------
 
 
 @rule("broadcast_in_dim")
-def _broadcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _broadcast(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     for axis in range(len(shape)):
         if dims and axis not in dims:
@@ -28,7 +31,7 @@ def _broadcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("reshape")
-def _reshape(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _reshape(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     if all(a == b or (padded(a) == a and padded(b) == b) for a, b in _groups(old, new)):
         return e.reshape(x, new)
@@ -56,11 +59,11 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple]:
 
 
 @rule("transpose")
-def _transpose(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _transpose(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     return transpose(e, x, eqn.params["permutation"])
 
 
-def transpose(e: Emitter, x: ir.Value, order: Any) -> ir.Value:
+def transpose(e: Emitter, x: ir.Value, order: tuple) -> ir.Value:
     if tuple(order) == tuple(range(len(order))):
         return x
     sizes = e.sizes(x)
@@ -105,7 +108,7 @@ def elements(
     return e.reshape(take(e, flat, e.reshape(linear, (math.prod(padded(new)),)), 0), new)
 
 
-def affine(e: Emitter, n: int, start: Any, step: int = 1) -> ir.Value:
+def affine(e: Emitter, n: int, start: int, step: int = 1) -> ir.Value:
     """start + step * (0, 1, …), of (padded) size n; start an int or an int32 scalar."""
     index = e.iota(n)
     (size,) = e.sizes(index)
@@ -117,7 +120,7 @@ def affine(e: Emitter, n: int, start: Any, step: int = 1) -> ir.Value:
 
 
 @rule("slice")
-def _slice(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _slice(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     strides = eqn.params["strides"] or (1,) * len(old)
     for axis, start in enumerate(eqn.params["start_indices"]):
@@ -127,7 +130,7 @@ def _slice(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("dynamic_slice")
-def _dynamic_slice(e: Emitter, eqn: Eqn, x: Any, *starts: Any) -> ir.Value:
+def _dynamic_slice(e: Emitter, eqn: Eqn, x: ir.Value, *starts: ir.Value) -> ir.Value:
     old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     for axis, (start, var) in enumerate(zip(starts, eqn.invars[1:], strict=True)):
         if old[axis] != new[axis]:
@@ -139,7 +142,7 @@ def _dynamic_slice(e: Emitter, eqn: Eqn, x: Any, *starts: Any) -> ir.Value:
 
 
 @rule("rev")
-def _rev(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _rev(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     aval = eqn.invars[0].aval
     for axis in eqn.params["dimensions"]:
         if aval.shape[axis] == 2:
@@ -149,7 +152,7 @@ def _rev(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     return x
 
 
-def _swapped(e: Emitter, x: ir.Value, axis: int, dtype: Any) -> ir.Value:
+def _swapped(e: Emitter, x: ir.Value, axis: int, dtype: np.dtype) -> ir.Value:
     """The two elements along an axis exchanged: each is the other one xor both.
 
     Threads pass them to each other so, where gathering goes through memory.
@@ -164,7 +167,7 @@ def _swapped(e: Emitter, x: ir.Value, axis: int, dtype: Any) -> ir.Value:
 
 
 @rule("pad")
-def _pad(e: Emitter, eqn: Eqn, x: Any, value: Any) -> ir.Value:
+def _pad(e: Emitter, eqn: Eqn, x: ir.Value, value: ir.Value) -> ir.Value:
     shape, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     current = list(shape)
     for axis, (low, _, interior) in enumerate(eqn.params["padding_config"]):
@@ -189,7 +192,7 @@ def _pad(e: Emitter, eqn: Eqn, x: Any, value: Any) -> ir.Value:
 
 
 @rule("concatenate")
-def _concatenate(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _concatenate(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
     shape = aval.shape
     position, result, start = e.iota_along(shape, axis), None, 0
@@ -228,7 +231,7 @@ _REDUCTIONS: dict[str, tuple] = {
 
 
 @rule(*_REDUCTIONS)
-def _reduce(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _reduce(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     name, neutral = _REDUCTIONS[eqn.primitive.name]
     aval, axes = eqn.invars[0].aval, eqn.params["axes"]
     x = e.masked(x, aval.shape, axes, neutral(aval.dtype), aval.dtype)
@@ -239,7 +242,7 @@ def _reduce(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("argmax", "argmin")
-def _argextremum(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _argextremum(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     aval, (axis,) = eqn.invars[0].aval, eqn.params["axes"]
     dtype, largest = aval.dtype, eqn.primitive.name == "argmax"
     x = e.masked(x, aval.shape, (axis,), (lowest if largest else highest)(dtype), dtype)
@@ -273,7 +276,7 @@ _CUMULATIVE = {
 
 
 @rule(*_CUMULATIVE)
-def _cumulative(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _cumulative(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     name, neutral = _CUMULATIVE[eqn.primitive.name]
     aval, axis = eqn.invars[0].aval, eqn.params["axis"]
     reverse = eqn.params["reverse"]
@@ -284,7 +287,7 @@ def _cumulative(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("cumlogsumexp")
-def _cumulative_logsumexp(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _cumulative_logsumexp(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     """Of pairs: the maximum so far, and the sum of the exponentials less it."""
     aval, axis, reverse = eqn.invars[0].aval, eqn.params["axis"], eqn.params["reverse"]
     kind = aval.dtype if aval.dtype.itemsize > 4 else np.dtype(np.float32)
@@ -313,7 +316,7 @@ def _cumulative_logsumexp(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("dot_general")
-def _dot(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
+def _dot(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
     (left, right), (batch, right_batch) = eqn.params["dimension_numbers"]
     a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
     kind, lead = factor_dtype(e, eqn), len(batch)
@@ -340,12 +343,12 @@ SMALL = 4096
 """Products of so many numbers are computed one by one: matrix units would be padded."""
 
 
-def _work(a: Any, b: Any, left: Any, batch: Any) -> int:
+def _work(a: ShapedArray, b: ShapedArray, left: tuple, batch: tuple) -> int:
     shared = math.prod(padded([a.shape[i] for i in (*left, *batch)]))
     return math.prod(padded(a.shape)) * math.prod(padded(b.shape)) // shared
 
 
-def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: Any) -> ir.Value:
+def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: np.dtype) -> ir.Value:
     """The tensor with zeros from place `size` of an axis on."""
     sizes = e.sizes(x)
     if sizes[axis] == size:
@@ -388,7 +391,7 @@ def factor_dtype(e: Emitter, eqn: Eqn) -> Any:
     return None
 
 
-def accumulator(kind: Any) -> Any:
+def accumulator(kind: np.dtype) -> Any:
     """The dtype in which products of factors of a dtype are added up."""
     if dtypes.is_integer(kind):
         return kind if kind.itemsize == 8 else INT
@@ -417,7 +420,7 @@ def _precision(eqn: Eqn) -> int:
     return 2 if "HIGH" in str(eqn.params["precision"]).upper() else 0
 
 
-def _by_sums(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
+def _by_sums(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
     """Any product as sums of elementwise products: for what matrix units do not take."""
     (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval

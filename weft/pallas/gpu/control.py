@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
@@ -15,6 +15,9 @@ from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, rule
 from weft.pallas.gpu.memory import LONG, barrier
 from weft.pallas.gpu.registers import Cell, held, holds, new_cell, update, values
 from weft.pallas.spin_loops import polls
+
+if TYPE_CHECKING:
+    from weft.pallas.gpu.memory import View
 
 # Programs and calls ------------------------------------------------------------------------------
 
@@ -36,7 +39,7 @@ def _axis_index(e: Emitter, eqn: Eqn) -> ir.Value:
 
 
 @rule("run_scoped")
-def _run_scoped(e: Emitter, eqn: Eqn, *consts: Any) -> list:
+def _run_scoped(e: Emitter, eqn: Eqn, *consts: View | Cell) -> list:
     jaxpr, n = eqn.params["jaxpr"], eqn.params["num_consts"]
     assert e.scoped is not None
     fresh = [
@@ -52,7 +55,7 @@ def _delay(e: Emitter, eqn: Eqn, *_: Any) -> list:
 
 
 @rule("debug_print")
-def _debug_print(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+def _debug_print(e: Emitter, eqn: Eqn, *xs: ir.Value) -> list:
     context = mlir.context()
     pieces = eqn.params["fmt"].split("{")  # Triton prints its operands behind a prefix
     signs = ir.DenseI32ArrayAttr.get([1] * len(xs), context)
@@ -116,7 +119,7 @@ def _clock(e: Emitter) -> ir.Value:
 
 
 @rule("cond")
-def _cond(e: Emitter, eqn: Eqn, index: Any, *xs: Any) -> list:
+def _cond(e: Emitter, eqn: Eqn, index: ir.Value, *xs: ir.Value | View | Cell) -> list:
     branches = eqn.params["branches"]
     kind = eqn.invars[0].aval.dtype
     cells = held(xs)
@@ -211,7 +214,7 @@ def _values(e: Emitter, xs: Sequence[Any], avals: Sequence[Any]) -> list:
 
 
 @rule("scan")
-def _scan(e: Emitter, eqn: Eqn, *operands: Any) -> list:
+def _scan(e: Emitter, eqn: Eqn, *operands: ir.Value | View | Cell) -> list:
     p = eqn.params
     jaxpr, n, m, length = p["jaxpr"], p["num_consts"], p["num_carry"], p["length"]
     consts, xs = operands[:n], operands[n + m :]
@@ -240,7 +243,7 @@ def _scan(e: Emitter, eqn: Eqn, *operands: Any) -> list:
 
 
 @rule("while")
-def _while(e: Emitter, eqn: Eqn, *operands: Any) -> list:
+def _while(e: Emitter, eqn: Eqn, *operands: ir.Value | View) -> list:
     p = eqn.params
     a, b = p["cond_nconsts"], p["body_nconsts"]
     test, body = p["cond_jaxpr"], p["body_jaxpr"]

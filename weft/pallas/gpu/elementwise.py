@@ -30,7 +30,7 @@ def _dtype(eqn: Eqn) -> Any:
 
 @rule("div", "rem", least=4)
 @rule("add", "add_any", "sub", "mul", "max", "min", "and", "or", "xor", least=2)
-def _binary(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _binary(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     x, y = operands(e, eqn, xs)
     name = "add" if eqn.primitive.name == "add_any" else eqn.primitive.name
     dtype = _dtype(eqn)
@@ -52,7 +52,7 @@ def _maker(x: ir.Value) -> str | None:
 
 
 @rule("eq", "ne", "lt", "le", "gt", "ge", least=2)
-def _compare(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _compare(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     x, y = operands(e, eqn, xs)
     return e.compare(eqn.primitive.name, x, y, _dtype(eqn))
 
@@ -114,13 +114,13 @@ def libdevice(e: Emitter, name: str, xs: list, result: Any = None) -> ir.Value:
 
 
 @rule(*_FUNCTIONS, least=4)
-def _function(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _function(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     operation, name = _FUNCTIONS[eqn.primitive.name]
     return e.same(operation, x) if operation is not None else libdevice(e, name, [x])
 
 
 @rule("pow", "atan2", least=4)
-def _function_of_two(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _function_of_two(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     x, y = operands(e, eqn, xs)
     dtype, other = _dtype(eqn), eqn.invars[1].aval.dtype
     if not dtypes.is_float(dtype):
@@ -131,12 +131,12 @@ def _function_of_two(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 
 
 @rule("fma", least=4)
-def _fma(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _fma(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     return e.same("math.fma", *operands(e, eqn, xs))
 
 
 @rule("logistic", least=4)
-def _logistic(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _logistic(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     dtype = _dtype(eqn)
     one = e.constant(1.0, e.sizes(x), dtype)
     power = e.same("math.exp", e.same("arith.negf", x))
@@ -144,7 +144,7 @@ def _logistic(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("abs", least=2)
-def _abs(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _abs(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     dtype = _dtype(eqn)
     if dtypes.is_float(dtype):
         return e.same("math.absf", x)
@@ -152,7 +152,7 @@ def _abs(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("neg", least=2)
-def _neg(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _neg(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     dtype = _dtype(eqn)
     if dtypes.is_float(dtype):
         return e.same("arith.negf", x)
@@ -160,18 +160,18 @@ def _neg(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("not")
-def _not(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _not(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     return e.same("arith.xori", x, e.constant(-1, e.sizes(x), _dtype(eqn)))
 
 
 @rule("round", least=4)
-def _round(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _round(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     to_even = int(eqn.params["rounding_method"]) == 1
     return libdevice(e, "rint" if to_even else "round", [x])
 
 
 @rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
-def _shift(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _shift(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     x, y = operands(e, eqn, xs)
     dtype, name = _dtype(eqn), eqn.primitive.name
     bits, sizes = dtype.itemsize * 8, e.sizes(x)
@@ -184,11 +184,11 @@ def _shift(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 
 
 @rule("population_count")
-def _count_bits(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _count_bits(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     return count_bits(e, x, _dtype(eqn))
 
 
-def count_bits(e: Emitter, x: ir.Value, dtype: Any) -> ir.Value:
+def count_bits(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
     """Sums of neighbouring fields of 1, 2 and 4 bits, then of all bytes by a product."""
     sizes, bits = e.sizes(x), dtype.itemsize * 8
     unsigned = np.dtype(f"uint{bits}")
@@ -202,7 +202,7 @@ def count_bits(e: Emitter, x: ir.Value, dtype: Any) -> ir.Value:
 
 
 @rule("clz")
-def _leading_zeros(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _leading_zeros(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     """The bits that stay zero when the highest one is copied to all below it."""
     sizes, dtype = e.sizes(x), _dtype(eqn)
     bits, step = dtype.itemsize * 8, 1
@@ -213,7 +213,7 @@ def _leading_zeros(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 
 @rule("select_n")
-def _select(e: Emitter, eqn: Eqn, which: Any, *cases: Any) -> ir.Value:
+def _select(e: Emitter, eqn: Eqn, which: ir.Value, *cases: ir.Value) -> ir.Value:
     shape, kind = eqn.outvars[0].aval.shape, _dtype(eqn)
     cases = tuple(
         e.splat(x, shape) if shape and not v.aval.shape else x
@@ -263,11 +263,11 @@ def convert(e: Emitter, x: ir.Value, old: Any, new: Any) -> ir.Value:
     return e.value("arith.extui" if unsigned else "arith.extsi", [x], type_)
 
 
-def is_narrow(dtype: Any) -> bool:
+def is_narrow(dtype: np.dtype) -> bool:
     return dtypes.is_float(dtype) and dtype.itemsize == 1
 
 
-def _float_to_float(e: Emitter, x: ir.Value, old: Any, new: Any, type_: Any) -> ir.Value:
+def _float_to_float(e: Emitter, x: ir.Value, old: np.dtype, new: np.dtype, type_: Any) -> ir.Value:
     if is_narrow(old):
         return float8.to_float16(e, x, old)
     if is_narrow(new):
@@ -278,12 +278,12 @@ def _float_to_float(e: Emitter, x: ir.Value, old: Any, new: Any, type_: Any) -> 
 
 
 @rule("convert_element_type")
-def _convert(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _convert(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     return convert(e, x, _dtype(eqn), eqn.outvars[0].aval.dtype)
 
 
 @rule("bitcast_convert_type")
-def _bitcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+def _bitcast(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     out = eqn.outvars[0].aval
     if out.dtype.itemsize != _dtype(eqn).itemsize:
         raise e.fail("bitcasts keep the element size")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from weft.pallas.api.params import param
 from weft.pallas.gpu.formulas import FORMULAS
 from weft.pallas.ir import KernelCall, unsupported
 from weft.pallas.legalize import Target, in_float32
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Atom
 
 MAX_ELEMENTS = 1 << 20
 """The largest tensor of Triton."""
@@ -76,7 +79,7 @@ def padded(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 @functools.cache
-def element_type(dtype: Any) -> ir.Type:
+def element_type(dtype: np.dtype) -> ir.Type:
     """Triton's type of an element: integers have no sign, booleans are i1."""
     dtype = np.dtype(dtype)
     if dtype == np.bool_ or dtype.kind in "iu":
@@ -85,7 +88,7 @@ def element_type(dtype: Any) -> ir.Type:
     return mlir.element_type(dtype)
 
 
-def no_type(dtype: Any) -> str | None:
+def no_type(dtype: np.dtype) -> str | None:
     """Suggest a remedy for dtypes without a Triton type; None for those that have one."""
     if dtype.name in dtypes.int4_names:
         return "compute in int8"
@@ -178,7 +181,9 @@ class Emitter:
         """An elementwise operation whose result has its first operand's type."""
         return self.value(name, operands, operands[0].type, **attributes)
 
-    def region(self, operation: Any, index: int, types: Sequence[Any], fill: Callable) -> None:
+    def region(
+        self, operation: ir.Operation, index: int, types: Sequence[Any], fill: Callable
+    ) -> None:
         """Fills a region with one block: fill(*block_arguments) emits the terminator too."""
         block = operation.regions[index].blocks.append(*types, arg_locs=[self.loc] * len(types))
         with ir.InsertionPoint(block):
@@ -211,7 +216,9 @@ class Emitter:
 
     # Constants and shapes ------------------------------------------------------------------
 
-    def constant(self, value: Any, shape: Sequence[int] = (), dtype: Any = INT) -> ir.Value:
+    def constant(
+        self, value: float | int, shape: Sequence[int] = (), dtype: np.dtype = INT
+    ) -> ir.Value:
         """A scalar or a tensor of one repeated value."""
         element = element_type(dtype)
         if isinstance(element, ir.IntegerType):
@@ -317,7 +324,7 @@ class Emitter:
 
     # Arithmetic ----------------------------------------------------------------------------
 
-    def binary(self, name: str, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
+    def binary(self, name: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
         """add, sub, mul, div, rem, max, min of numbers of a dtype; and, or, xor of bits."""
         if dtypes.is_float(dtype):
             table = _FLOAT
@@ -327,7 +334,7 @@ class Emitter:
             table = _UNSIGNED
         return self.same(table[name], x, y)
 
-    def compare(self, how: str, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
+    def compare(self, how: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
         type_ = self.type(self.sizes(x), BOOL)
         if dtypes.is_float(dtype):
             code = _FLOAT_PREDICATES[how]
@@ -343,7 +350,7 @@ class Emitter:
         return self.value("arith.select", [where, x, y], x.type)
 
     def masked(
-        self, x: ir.Value, shape: Sequence[int], axes: Sequence[int], other: Any, dtype: Any
+        self, x: ir.Value, shape: Sequence[int], axes: Sequence[int], other: Any, dtype: np.dtype
     ):
         """The tensor with `other` where it is past the array's end along these axes."""
         mask = self.inside(shape, axes)
@@ -384,7 +391,9 @@ class Emitter:
         self._combiner(operation, [self.element(x) for x in xs], combine, "tt.scan.return")
         return list(operation.results)
 
-    def _combiner(self, operation: Any, elements: list, combine: Callable, end: str) -> None:
+    def _combiner(
+        self, operation: ir.Operation, elements: list, combine: Callable, end: str
+    ) -> None:
         n = len(elements)
 
         def fill(*arguments: ir.Value) -> None:
@@ -402,7 +411,7 @@ class Emitter:
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = self._captured(const, var.aval)
 
-        def read(atom: Any) -> Any:
+        def read(atom: Atom) -> Any:
             if atom.__class__ is Literal:
                 return self.constant(np.asarray(atom.val).item(), (), atom.aval.dtype)
             return env[atom]

@@ -27,7 +27,7 @@ E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 _F16, _F32, _BYTE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.int8)
 
 
-def to_float32(e: Emitter, x: ir.Value, dtype: Any) -> ir.Value:
+def to_float32(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
     sizes = e.sizes(x)
     if dtype == E4M3 and not e.converts_float8:
         return _by_formula(e, x, dtype, floats.widen)
@@ -44,7 +44,7 @@ def to_float16(e: Emitter, x: ir.Value, dtype: Any) -> ir.Value:
     return e.value("tt.fp_to_fp", [x], e.type(e.sizes(x), _F16))
 
 
-def from_float32(e: Emitter, x: ir.Value, dtype: Any) -> ir.Value:
+def from_float32(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
     """Rounded to nearest, ties to even; what is too large is NaN, or infinite in float8_e5m2."""
     sizes = e.sizes(x)
     if dtype == E4M3 and not e.converts_float8:
@@ -60,7 +60,7 @@ def from_float32(e: Emitter, x: ir.Value, dtype: Any) -> ir.Value:
     return e.value("tt.bitcast", [bits], type_)
 
 
-def _by_formula(e: Emitter, x: ir.Value, old: Any, formula: Callable) -> ir.Value:
+def _by_formula(e: Emitter, x: ir.Value, old: np.dtype, formula: Callable) -> ir.Value:
     """The value of a formula on a tensor (weft/pallas/formulas/floats.py)."""
     aval = ShapedArray(e.sizes(x), old)
     with options["enable_x64"](True):

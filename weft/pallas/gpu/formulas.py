@@ -7,17 +7,20 @@ every exchange is a reshape and a flip, so that no element is addressed by itsel
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 # Sorting ----------------------------------------------------------------------------------------
 
 
-def _less_and_equal(a: Any, b: Any) -> tuple[Any, Any]:
+def _less_and_equal(a: Array, b: Array) -> tuple[Any, Any]:
     """Whether a comes before b, and whether neither comes first; NaN comes last."""
     less, equal = a < b, a == b
     if dtypes.is_float(a.dtype):
@@ -54,7 +57,7 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
         return values[count + 1 :], values[: len(keys)], values[count]
 
     def exchange(values: list[Any], size: int, step: int) -> list[Any]:
-        def partner(x: Any) -> Any:
+        def partner(x: Array) -> Any:
             pairs = x.reshape(*lead, width // (2 * step), 2, step)
             return jnp.flip(pairs, axis=-2).reshape(*lead, width)
 
@@ -87,14 +90,14 @@ def _along(dim: int, arrays: Sequence[Any], num_keys: int, descending: bool) -> 
     return [jnp.moveaxis(x, -1, dim) for x in outs]
 
 
-def _sort(eqn: Eqn, *operands: Any) -> list[Any]:
+def _sort(eqn: Eqn, *operands: Array) -> list[Any]:
     if operands[0].size == 0:
         return list(operands)
     params = eqn.params
     return _along(params["dimension"], operands, params["num_keys"], False)[:-1]
 
 
-def _top_k(eqn: Eqn, x: Any) -> list[Any]:
+def _top_k(eqn: Eqn, x: Array) -> list[Any]:
     from weft import lax
 
     axis = eqn.params["axis"] % x.ndim
@@ -107,7 +110,7 @@ def _top_k(eqn: Eqn, x: Any) -> list[Any]:
 # Parts ------------------------------------------------------------------------------------------
 
 
-def _dynamic_update_slice(eqn: Eqn, x: Any, update: Any, *starts: Any) -> list[Any]:
+def _dynamic_update_slice(eqn: Eqn, x: Array, update: Array, *starts: Array) -> list[Any]:
     """The update, padded so that every shift of it is a slice, where it lies."""
     import weft.numpy as jnp
     from weft import lax

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft._xla.mlir import ir
 from weft.core.jaxpr import Eqn
 from weft.ops.gather import GatherScatterMode, default_fill
@@ -13,7 +11,7 @@ from weft.pallas.gpu.emitter import INT, Emitter, rule
 
 
 @rule("gather")
-def _gather(e: Emitter, eqn: Eqn, x: Any, indices: Any) -> ir.Value:
+def _gather(e: Emitter, eqn: Eqn, x: ir.Value, indices: ir.Value) -> ir.Value:
     p, (array, places) = eqn.params, (v.aval for v in eqn.invars)
     kind = places.dtype if places.dtype.itemsize >= 4 else INT
     indices = convert(e, indices, places.dtype, kind)

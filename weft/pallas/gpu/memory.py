@@ -50,13 +50,13 @@ class View:
         return replace(self, offset=offset)
 
 
-def pointer_type(dtype: Any) -> ir.Type:
+def pointer_type(dtype: np.dtype) -> ir.Type:
     """Booleans are bytes in memory."""
     return triton.pointer_type(element_type(BYTE if np.dtype(dtype) == BOOL else dtype))
 
 
 def array_view(
-    pointer: ir.Value, storage: Any, shape: Sequence[int], dtype: Any, copies: int = 1
+    pointer: ir.Value, storage: int | tuple, shape: Sequence[int], dtype: np.dtype, copies: int = 1
 ) -> View:
     """A whole array as a ref, the first of so many that lie one after the other."""
     strides, step = [], 1
@@ -165,7 +165,9 @@ def _from_start(e: Emitter, index: ir.Value, size: int) -> ir.Value:
     return e.select(negative, e.binary("add", index, e.constant(size, sizes), INT), index)
 
 
-def _bounded(e: Emitter, mask: Any, index: ir.Value, bound: Any, shape: Sequence[int]) -> Any:
+def _bounded(
+    e: Emitter, mask: ir.Value | None, index: ir.Value, bound: tuple | None, shape: Sequence[int]
+) -> Any:
     if bound is None:
         return mask
     low, high = bound
@@ -204,7 +206,9 @@ def load(e: Emitter, pointer: ir.Value, mask: Any, other: Any, dtype: Any, shape
     return convert(e, value, BYTE, BOOL) if dtype == BOOL else value
 
 
-def store(e: Emitter, pointer: ir.Value, value: ir.Value, mask: Any, dtype: Any) -> None:
+def store(
+    e: Emitter, pointer: ir.Value, value: ir.Value, mask: ir.Value | None, dtype: np.dtype
+) -> None:
     if dtype == BOOL:
         value = convert(e, value, BOOL, BYTE)
     attrs = {k: i32_attr(v) for k, v in _CACHE.items()}
@@ -241,7 +245,7 @@ def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
 
 
 @rule("get")
-def _get(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _get(e: Emitter, eqn: Eqn, *xs: ir.Value | View | Cell) -> ir.Value:
     if isinstance(xs[0], Cell):
         return e.cells[xs[0]]
     view, shape, pointer, mask, other, _ = _access(e, eqn, xs, 0)
@@ -250,7 +254,7 @@ def _get(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 
 
 @rule("set")
-def _set(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+def _set(e: Emitter, eqn: Eqn, *xs: ir.Value | View | Cell) -> list:
     if isinstance(xs[0], Cell):
         e.cells[xs[0]] = _spread(e, xs[1], eqn.invars[1], xs[0].shape)
         return []
@@ -275,7 +279,7 @@ def _swap(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 
 
 @rule("addupdate")
-def _addupdate(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+def _addupdate(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> list:
     if isinstance(xs[0], Cell):
         more = _spread(e, xs[1], eqn.invars[1], xs[0].shape)
         e.cells[xs[0]] = _sum(e, e.cells[xs[0]], more, xs[0].dtype)
@@ -326,7 +330,7 @@ def atomic(
     pointer: ir.Value,
     value: ir.Value,
     mask: Any,
-    dtype: Any,
+    dtype: np.dtype,
     order: int = BOTH,
 ) -> ir.Value:
     """An atomic read-modify-write; the old values."""
@@ -348,7 +352,7 @@ def atomic(
     return e.value("tt.atomic_rmw", operands, value.type, **attrs)
 
 
-def check_atomic(e: Emitter, how: str, dtype: Any) -> None:
+def check_atomic(e: Emitter, how: str, dtype: np.dtype) -> None:
     """Raises for what Triton has no atomic operation of."""
     short = dtypes.is_float(dtype) and dtype.itemsize == 2
     if dtype.itemsize < 4 and not (short and how == "add"):
@@ -359,7 +363,7 @@ def check_atomic(e: Emitter, how: str, dtype: Any) -> None:
 
 
 @rule("atomic_rmw")
-def _atomic_rmw(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _atomic_rmw(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> ir.Value:
     view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
     before_write(e, view)
     return atomic(e, eqn.params["op"], pointer, value, mask, view.dtype)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
@@ -27,6 +27,9 @@ from weft.pallas.gpu.registers import holds, is_set, new_cell, reads, used
 from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
 from weft.pallas.legalize import legalize_call
 from weft.pallas.order import parallel_dims
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import Var
 
 LARGEST = 1 << 31
 """The first number that is no int32."""
@@ -211,7 +214,7 @@ class Builder:
         which = elementwise.convert(e, which, INT, kind)
         return view.moved(e, e.binary("mul", which, size, kind))
 
-    def scratch(self, var: Any) -> View:
+    def scratch(self, var: Var) -> View:
         """The storage of a ref that run_scoped makes."""
         return self.copy_of(self.scoped[id(var)], self.index)
 

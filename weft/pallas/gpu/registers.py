@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
 from weft.core.jaxpr import Eqn, open_jaxpr
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu.emitter import Emitter, padded
+
+if TYPE_CHECKING:
+    from weft.core.jaxpr import ClosedJaxpr
 
 _VALUES = {"get": 0, "set": 1, "swap": 1, "addupdate": 1}
 BYTES = 512
@@ -36,7 +39,7 @@ def new_cell(e: Emitter, ref: AbstractRef) -> Cell:
     return cell
 
 
-def holds(jaxpr: Any, index: int, ref: AbstractRef, threads: int) -> bool:
+def holds(jaxpr: ClosedJaxpr, index: int, ref: AbstractRef, threads: int) -> bool:
     """Whether a body's ref, its index-th operand, can be a cell of a program of so many threads."""
     size = math.prod(padded(ref.shape)) * ref.dtype.itemsize
     return (
@@ -46,21 +49,21 @@ def holds(jaxpr: Any, index: int, ref: AbstractRef, threads: int) -> bool:
     )
 
 
-def used(jaxpr: Any, index: int) -> bool:
+def used(jaxpr: ClosedJaxpr, index: int) -> bool:
     """Whether a body uses its index-th operand."""
     body = open_jaxpr(jaxpr)
     uses = [body.outvars, *(eqn.invars for eqn in body.eqns)]
     return any(v is body.invars[index] for atoms in uses for v in atoms)
 
 
-def reads(jaxpr: Any, index: int) -> bool:
+def reads(jaxpr: ClosedJaxpr, index: int) -> bool:
     """Whether a body does more to the ref that is its index-th operand than set it."""
     body = open_jaxpr(jaxpr)
     var = body.invars[index]
     return any(v is var and eqn.primitive.name != "set" for eqn in body.eqns for v in eqn.invars)
 
 
-def is_set(jaxpr: Any, index: int) -> bool:
+def is_set(jaxpr: ClosedJaxpr, index: int) -> bool:
     """Whether a body surely sets all of the ref that is its index-th operand."""
     body = open_jaxpr(jaxpr)
     var = body.invars[index]
@@ -70,7 +73,7 @@ def is_set(jaxpr: Any, index: int) -> bool:
     )
 
 
-def used_whole(jaxpr: Any, index: int) -> bool:
+def used_whole(jaxpr: ClosedJaxpr, index: int) -> bool:
     """Whether a body reads and writes the ref that is its index-th operand only as a whole."""
     body = open_jaxpr(jaxpr)
     var = body.invars[index]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
 from weft.core.jaxpr import Eqn
@@ -32,6 +32,9 @@ from weft.pallas.gpu.memory import (
     store,
 )
 
+if TYPE_CHECKING:
+    from weft.pallas.api.mesh import Mesh
+
 CHUNK = 1024
 """Elements a program copies at a time."""
 
@@ -40,7 +43,7 @@ def _counter(e: Emitter, view: View, indexer: Indexer, dynamic: Sequence, types:
     return addresses(e, view, indexer, dynamic, types)[0]
 
 
-def of_core(e: Emitter, view: View, mesh: Any, axes: Sequence[str], core: Sequence) -> View:
+def of_core(e: Emitter, view: View, mesh: Mesh | None, axes: Sequence[str], core: Sequence) -> View:
     """The view of the core at these coordinates, the caller's own along axes not named.
 
     `view.offset` is the caller's own copy; core-owned storage is laid out core by core.
@@ -114,7 +117,7 @@ def _semaphore_signal(e: Emitter, eqn: Eqn, sem: View, *rest: Any) -> list:
 
 
 @rule("semaphore_wait")
-def _semaphore_wait(e: Emitter, eqn: Eqn, sem: View, *rest: Any) -> list:
+def _semaphore_wait(e: Emitter, eqn: Eqn, sem: View, *rest: ir.Value) -> list:
     indexer = eqn.params["indexer"]
     n = indexer.num_operands
     counter = _counter(e, sem, indexer, rest[:n], _types(eqn, 1, n))
@@ -226,7 +229,7 @@ def _pointers(e: Emitter, view: View, places: Sequence[ir.Value], size: int) -> 
 
 
 @rule("async_copy_wait")
-def _copy_wait(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+def _copy_wait(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> list:
     _, _, sem, _ = _copy_parts(eqn, xs)
     _wait(e, _counter(e, *sem), e.constant(1))
     return []

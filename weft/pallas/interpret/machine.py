@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,13 @@ from weft.pallas.ir import OUTSIDE
 from weft.pallas.legalize import Target, lowering_formula
 from weft.pallas.spin_loops import polls
 
+if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
+    from weft.core.jaxpr import Atom, Jaxpr
+    from weft.core.source import Source
+    from weft.pallas.api.mesh import Mesh
+    from weft.pallas.interpret.races import Access
+
 Steps = Generator[Wait | None, None, list]
 RULES: dict[str, tuple[Callable[..., Any], bool]] = {}
 """Op name -> (rule(machine, task, op, *args), whether it is simple). The rule gives the list of
@@ -42,7 +49,7 @@ def _is_native(eqn: Eqn) -> bool:
     return in_numpy(eqn) is not None or lowering_formula(eqn) is None
 
 
-def _is_ref_or_key(aval: Any) -> bool:
+def _is_ref_or_key(aval: ShapedArray) -> bool:
     return isinstance(aval, AbstractRef) or dtypes.is_extended(aval.dtype)
 
 
@@ -60,11 +67,11 @@ class Code:
 
     __slots__ = ("consts", "inputs", "ops", "outputs", "size", "template")
 
-    def __init__(self, jaxpr: Any, consts: Sequence[Any]) -> None:
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any]) -> None:
         numbers: dict[Any, int] = {}
         template: list[Any] = []
 
-        def number(v: Any) -> int:
+        def number(v: Atom) -> int:
             if v.__class__ is Literal:
                 template.append(np.asarray(v.val).astype(v.aval.dtype)[()])
                 return len(template) - 1
@@ -85,7 +92,7 @@ class Code:
         self.template = template
 
 
-def _with_uses(jaxpr: Any) -> list[tuple[Eqn, bool]]:
+def _with_uses(jaxpr: Jaxpr) -> list[tuple[Eqn, bool]]:
     """The equations, and whether their first result is read."""
     read = {v for v in jaxpr.outvars if v.__class__ is not Literal}
     for eqn in jaxpr.eqns:
@@ -115,7 +122,7 @@ class _Op:
             self.function = function_of(eqn)
 
 
-def code_of(jaxpr: Any) -> Code:
+def code_of(jaxpr: ClosedJaxpr) -> Code:
     consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else ()
     return jaxpr.memo("interpreter code", lambda: Code(open_jaxpr(jaxpr), consts))
 
@@ -140,7 +147,7 @@ class Machine:
     def fail(self, error: type, text: str) -> None:
         raise error(f"kernel {self.kernel}: {text}")
 
-    def look(self, task: Task, source: Any) -> None:
+    def look(self, task: Task, source: Source) -> None:
         """Notes that a task looked at what another is to change; loops may do so forever."""
         self.looks += 1
         if self.looks > LOOKS:
@@ -152,7 +159,7 @@ class Machine:
 
     # Evaluation ---------------------------------------------------------------------------------
 
-    def run(self, jaxpr: Any, args: Sequence[Any], task: Task) -> Any:
+    def run(self, jaxpr: ClosedJaxpr, args: Sequence[Any], task: Task) -> Any:
         """A generator that evaluates a jaxpr and returns its results."""
         code = code_of(jaxpr)
         env = code.template.copy()
@@ -176,7 +183,7 @@ class Machine:
                 env[k] = o
         return [env[k] for k in code.outputs]
 
-    def evaluate(self, jaxpr: Any, args: Sequence[Any], task: Task) -> list:
+    def evaluate(self, jaxpr: ClosedJaxpr, args: Sequence[Any], task: Task) -> list:
         """The results of a jaxpr that does not wait for anything, such as an index map."""
         steps = self.run(jaxpr, args, task)
         try:
@@ -187,7 +194,7 @@ class Machine:
 
     # Memory -------------------------------------------------------------------------------------
 
-    def check_written(self, task: Task, buffer: Buffer, region: Region, source: Any) -> None:
+    def check_written(self, task: Task, buffer: Buffer, region: Region, source: Source) -> None:
         """Raises for a read of what nobody wrote."""
         checked = buffer.written is not None and self.params.uninitialized_memory == "raise"
         if checked and not np.all(region.get(buffer.written)):
@@ -198,7 +205,7 @@ class Machine:
                 "pl.program_id(...) is 0",
             )
 
-    def read(self, task: Task, buffer: Buffer, region: Region, source: Any) -> None:
+    def read(self, task: Task, buffer: Buffer, region: Region, source: Source) -> None:
         """Checks and records a read of a region."""
         self.looks = 0
         if buffer.shadow is not None:
@@ -221,7 +228,9 @@ class Machine:
         if buffer.written is not None:
             region.put(buffer.written, True)
 
-    def _race(self, buffer: Buffer, found: Any, task: Task, source: Any, does: str) -> None:
+    def _race(
+        self, buffer: Buffer, found: Access | None, task: Task, source: Source, does: str
+    ) -> None:
         if found is None:
             return
         other = self.names.get(found.task, f"task {found.task}")
@@ -232,7 +241,7 @@ class Machine:
             "the two; let one signal a semaphore after its access that the other waits for",
         )
 
-    def new_task(self, name: str, mesh: Any = None, coords: Any = None) -> Task:
+    def new_task(self, name: str, mesh: Mesh | None = None, coords: dict | None = None) -> Task:
         task = self.scheduler.new_task(name, mesh, coords)
         self.names[task.number] = name
         return task
@@ -267,7 +276,7 @@ def _region(
     return locate_masked(buffer, indexer, operands, mask, op.eqn.source, what)
 
 
-def _value(region: Region, data: np.ndarray, other: Any) -> Any:
+def _value(region: Region, data: np.ndarray, other: int) -> Any:
     """The result of a read."""
     if region.mask is None:
         return np.array(region.get(data))
@@ -291,7 +300,9 @@ def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: Any) -> Steps:
     return [value]
 
 
-def _store(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, rest: Any, swap: bool) -> Any:
+def _store(
+    m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, rest: tuple, swap: bool
+) -> Any:
     params = op.eqn.params
     indexer = params["indexer"]
     n = indexer.num_operands
@@ -324,7 +335,9 @@ def _swap(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) 
 
 
 @rule("addupdate")
-def _addupdate(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
+def _addupdate(
+    m: Machine, task: Task, op: _Op, ref: Buffer, value: np.ndarray, *rest: np.ndarray
+) -> Steps:
     region = _region(m, ref, op.eqn.params["indexer"], rest, None, op)
     m.read(task, ref, region, op.eqn.source)
     m.write(task, ref, region, op.eqn.source)
@@ -345,7 +358,9 @@ _ATOMIC = {
 
 
 @rule("atomic_rmw")
-def _atomic_rmw(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
+def _atomic_rmw(
+    m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: np.ndarray
+) -> Steps:
     params = op.eqn.params
     indexer = params["indexer"]
     n = indexer.num_operands
@@ -422,7 +437,7 @@ def _atomic_cas(
 
 
 @rule("cond")
-def _cond(m: Machine, task: Task, op: _Op, index: Any, *args: Any) -> Steps:
+def _cond(m: Machine, task: Task, op: _Op, index: np.ndarray, *args: Any) -> Steps:
     branches = op.eqn.params["branches"]
     k = min(max(int(index), 0), len(branches) - 1)
     return (yield from m.run(branches[k], args, task))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from weft.core.ref import At, Indexer, Window
 from weft.pallas.interpret.errors import OutOfBoundsError
 from weft.pallas.interpret.races import Shadow
 
+if TYPE_CHECKING:
+    from weft.core.source import Source
+
 Coords = tuple[int, ...]
 
 
-def poison(shape: tuple[int, ...], dtype: Any, how: str = "nan") -> np.ndarray:
+def poison(shape: tuple[int, ...], dtype: np.dtype, how: str = "nan") -> np.ndarray:
     """Memory that nobody wrote: NaN, the largest integer, True."""
     if how == "zero":
         return np.zeros(shape, dtype)
@@ -53,7 +56,7 @@ class Buffer:
         self.others: dict[Coords, Buffer] = {}
 
     @classmethod
-    def empty(cls, name: str, shape: tuple, dtype: Any, how: str, owner: str = "") -> Buffer:
+    def empty(cls, name: str, shape: tuple, dtype: np.dtype, how: str, owner: str = "") -> Buffer:
         return cls(
             name,
             poison(shape, dtype, how),
@@ -152,7 +155,7 @@ class Indexed(Protocol):
 
 
 def locate(
-    buffer: Indexed, indexer: Indexer, operands: Sequence[Any], where: Any, what: str
+    buffer: Indexed, indexer: Indexer, operands: Sequence[Any], where: Source, what: str
 ) -> Region:
     """The region an index selects; raises where it reaches outside of the buffer."""
     shape = buffer.data.shape
@@ -192,7 +195,7 @@ def locate_masked(
     indexer: Indexer,
     operands: Sequence[Any],
     mask: np.ndarray,
-    where: Any,
+    where: Source,
     what: str,
 ) -> Scattered:
     """The region under a mask; what the mask hides may be outside of the buffer."""
@@ -225,7 +228,7 @@ def locate_masked(
     return Scattered(full, tuple(coordinates), mask)
 
 
-def _outside(buffer: Indexed, dim: int, n: int, index: str, where: Any, what: str) -> None:
+def _outside(buffer: Indexed, dim: int, n: int, index: str, where: Source, what: str) -> None:
     raise OutOfBoundsError(
         f"{what} at {where}: {index} is outside of dimension {dim} of {buffer}, which has size {n}"
     )

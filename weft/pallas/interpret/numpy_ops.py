@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from weft.core import dtypes
 from weft.core.jaxpr import Eqn
 from weft.core.state import state
 from weft.core.trace import EVAL
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 Maker = Callable[..., Callable | None]
 MAKERS: dict[str, Maker] = {}
@@ -62,7 +65,7 @@ def _compiled(eqn: Eqn) -> Callable:
     prim, params = eqn.primitive, eqn.params
     avals = [v.aval for v in eqn.invars]
 
-    def run(*args: Any) -> Any:
+    def run(*args: ArrayLike) -> Any:
         before = state.trace, state.axes
         state.trace, state.axes = EVAL, {}
         try:
@@ -86,13 +89,13 @@ def _plain(x: Any) -> Any:
 # Elementwise -----------------------------------------------------------------------------------
 
 
-def _logistic(x: Any) -> Any:
+def _logistic(x: np.ndarray) -> Any:
     one = x.dtype.type(1)
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, one / (one + e), e / (one + e)).astype(x.dtype)
 
 
-def _rsqrt(x: Any) -> Any:
+def _rsqrt(x: np.ndarray) -> Any:
     return x.dtype.type(1) / np.sqrt(x)
 
 
@@ -178,12 +181,12 @@ def _maker(*names: str) -> Callable[[Maker], Maker]:
 
 
 @_maker("convert_element_type")
-def _convert(eqn: Eqn, *, new_dtype: Any, **_: Any) -> Callable | None:
+def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: Any) -> Callable | None:
     old = eqn.invars[0].aval.dtype
     if dtypes.is_inexact(old) and dtypes.is_integer(new_dtype):
         info = dtypes.iinfo(new_dtype)
 
-        def clipped(x: Any) -> Any:  # out of range saturates, NaN is 0
+        def clipped(x: np.ndarray) -> Any:  # out of range saturates, NaN is 0
             wide = np.nan_to_num(np.asarray(x, np.float64), nan=0.0)
             exact = np.clip(wide, float(info.min), float(info.max))
             out = exact.astype(new_dtype)
@@ -223,7 +226,7 @@ def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: Any)
 
 
 @_maker("iota")
-def _iota(eqn: Eqn, *, shape: tuple, dtype: Any, dimension: int, **_: Any) -> Callable:
+def _iota(eqn: Eqn, *, shape: tuple, dtype: np.dtype, dimension: int, **_: Any) -> Callable:
     lead = [1] * len(shape)
     lead[dimension] = shape[dimension]
     value = np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(lead), shape)
@@ -240,7 +243,7 @@ def _pad(eqn: Eqn, *, padding_config: tuple) -> Any:
         for n, (lo, _, step) in zip(eqn.invars[0].aval.shape, padding_config, strict=True)
     )
 
-    def run(x: Any, value: Any) -> Any:
+    def run(x: np.ndarray, value: Any) -> Any:
         out = np.full(shape, value, x.dtype)
         out[inside] = x
         return out
@@ -248,7 +251,7 @@ def _pad(eqn: Eqn, *, padding_config: tuple) -> Any:
     return run
 
 
-def _window(shape: tuple, sizes: tuple, starts: Any) -> tuple:
+def _window(shape: tuple, sizes: tuple, starts: tuple) -> tuple:
     """The window at starts, moved inside as dynamic_slice does."""
     at = [min(max(int(s), 0), n - k) for s, n, k in zip(starts, shape, sizes, strict=True)]
     return tuple(slice(s, s + k) for s, k in zip(at, sizes, strict=True))
@@ -256,7 +259,7 @@ def _window(shape: tuple, sizes: tuple, starts: Any) -> tuple:
 
 @_maker("dynamic_update_slice")
 def _dynamic_update(eqn: Eqn) -> Callable:
-    def run(x: Any, update: Any, *starts: Any) -> Any:
+    def run(x: np.ndarray, update: np.ndarray, *starts: Any) -> Any:
         out = np.array(x)
         out[_window(x.shape, update.shape, starts)] = update
         return out
@@ -264,7 +267,9 @@ def _dynamic_update(eqn: Eqn) -> Callable:
     return run
 
 
-def _sliced(eqn: Eqn, *, start_indices: tuple, limit_indices: tuple, strides: Any) -> Callable:
+def _sliced(
+    eqn: Eqn, *, start_indices: tuple, limit_indices: tuple, strides: tuple | None
+) -> Callable:
     steps = strides or (1,) * len(start_indices)
     index = tuple(map(slice, start_indices, limit_indices, steps))
     return lambda x: x[index]
@@ -314,7 +319,7 @@ def _reduce(eqn: Eqn, *, axes: tuple, **_: Any) -> Callable | None:
 def _accumulate(eqn: Eqn, *, axis: int, reverse: bool) -> Callable:
     ufunc: Any = _ACCUMULATED[eqn.primitive.name]
 
-    def run(x: Any) -> Any:
+    def run(x: np.ndarray) -> Any:
         x = np.flip(x, axis) if reverse else x
         out = ufunc.accumulate(x, axis=axis, dtype=x.dtype)
         return np.flip(out, axis) if reverse else out
@@ -323,7 +328,7 @@ def _accumulate(eqn: Eqn, *, axis: int, reverse: bool) -> Callable:
 
 
 @_maker("argmax", "argmin")
-def _argument(eqn: Eqn, *, axes: tuple, index_dtype: Any) -> Callable | None:
+def _argument(eqn: Eqn, *, axes: tuple, index_dtype: np.dtype) -> Callable | None:
     find = getattr(np, eqn.primitive.name)
     if len(axes) != 1:
         return None
@@ -344,7 +349,7 @@ def _dot_general(eqn: Eqn, *, dimension_numbers: tuple, **_: Any) -> Callable:
     r_shape = (*batch, k, math.prod(b.shape[d] for d in r_free))
     wide = np.float32 if out.dtype.itemsize < 4 and dtypes.is_inexact(out.dtype) else out.dtype
 
-    def run(x: Any, y: Any) -> Any:
+    def run(x: np.ndarray, y: np.ndarray) -> Any:
         x = np.reshape(np.transpose(x, l_order), l_shape).astype(wide, copy=False)
         y = np.reshape(np.transpose(y, r_order), r_shape).astype(wide, copy=False)
         return np.reshape(np.matmul(x, y), out.shape).astype(out.dtype, copy=False)

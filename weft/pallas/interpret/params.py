@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 UNINITIALIZED = ("raise", "nan", "zero")
 
@@ -35,7 +34,7 @@ class InterpretParams:
             )
 
 
-def as_params(interpret: Any) -> InterpretParams | None:
+def as_params(interpret: bool) -> InterpretParams | None:
     """The parameters that `interpret=` gives; None if it is False."""
     if interpret is None or interpret is False:
         return None

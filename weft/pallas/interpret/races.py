@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import math
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from weft.core.source import Source
+    from weft.pallas.interpret.memory import Region
 
 Clock = dict[int, int]
 
@@ -30,7 +34,7 @@ class Access:
 
     __slots__ = ("source", "task", "writes")
 
-    def __init__(self, task: int, source: Any, writes: bool) -> None:
+    def __init__(self, task: int, source: Source, writes: bool) -> None:
         self.task = task
         self.source = source
         self.writes = writes
@@ -41,7 +45,7 @@ _source_ids: dict[tuple, int] = {}
 _lock = Lock()  # several devices may interpret a kernel at once
 
 
-def source_id(source: Any) -> int:
+def source_id(source: Source) -> int:
     """A number for a source line; there are as many as the program's text has, traces aside."""
     key = (id(source.code), source.lasti, source.scopes)  # the code stays alive with its source
     found = _source_ids.get(key)
@@ -84,7 +88,7 @@ class Shadow:
         return out
 
     def _conflict(
-        self, traces: dict, region: Any, task: int, clock: Clock, skip_atomic: bool
+        self, traces: dict, region: Region, task: int, clock: Clock, skip_atomic: bool
     ) -> tuple[int, Any] | None:
         for key, trace in traces.items():
             other, atomic = key if isinstance(key, tuple) else (key, False)
@@ -97,14 +101,16 @@ class Shadow:
                 return other, _sources[int(line)]
         return None
 
-    def _record(self, traces: dict, key: Any, region: Any, step: int, source: Any) -> None:
+    def _record(
+        self, traces: dict, key: int | tuple, region: Region, step: int, source: Source
+    ) -> None:
         trace = traces.get(key)
         if trace is None:
             trace = traces[key] = _Trace(self.shape)
         region.put(trace.steps[self.view], step)
         region.put(trace.lines[self.view], source_id(source))
 
-    def read(self, region: Any, task: int, clock: Clock, source: Any) -> Access | None:
+    def read(self, region: Region, task: int, clock: Clock, source: Source) -> Access | None:
         """Records a read; the earlier write it races with, if there is one."""
         found = self._conflict(self.writers, region, task, clock, False)
         self._record(self.readers, task, region, clock[task], source)
@@ -121,7 +127,7 @@ class Shadow:
         self._record(self.writers, (task, atomic), region, clock[task], source)
         return None if found is None else Access(found[0], found[1], False)
 
-    def synchronize(self, element: Any, clock: Clock) -> None:
+    def synchronize(self, element: tuple, clock: Clock) -> None:
         """An atomic on one element comes after the earlier ones on it, and before the later."""
         if self.numbers is None:
             number = int(np.ravel_multi_index(element, self.shape)) if element else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from weft.pallas.interpret.scheduler import Task
 from weft.pallas.interpret.sync import Semaphores, Waits, fresh
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 from weft.pallas.legalize import legalize_call
+
+if TYPE_CHECKING:
+    from weft.pallas.api.mesh import Mesh
 
 
 def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:
@@ -268,10 +271,10 @@ class _Block:
         array.data[region.view] = value
 
 
-def _coordinates(mesh: Any) -> list[tuple[int, ...]]:
+def _coordinates(mesh: Mesh) -> list[tuple[int, ...]]:
     return list(itertools.product(*(range(n) for n in mesh.shape.values())))
 
 
-def _core_name(mesh: Any, coords: tuple[int, ...]) -> str:
+def _core_name(mesh: Mesh, coords: tuple[int, ...]) -> str:
     at = ", ".join(f"{a}={i}" for a, i in zip(mesh.axis_names, coords, strict=True))
     return f"{mesh.name}({at})"

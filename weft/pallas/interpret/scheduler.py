@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from weft.pallas.interpret.errors import (
 )
 from weft.pallas.interpret.races import Clock
 
+if TYPE_CHECKING:
+    from weft.core.source import Source
+    from weft.pallas.api.mesh import Mesh
+
 
 class Task:
     """A program in progress: a generator that yields when others may take a turn.
@@ -24,7 +28,9 @@ class Task:
 
     __slots__ = ("clock", "coords", "events", "grid", "mesh", "name", "number", "steps")
 
-    def __init__(self, number: int, name: str, mesh: Any = None, coords: Any = None) -> None:
+    def __init__(
+        self, number: int, name: str, mesh: Mesh | None = None, coords: dict | None = None
+    ) -> None:
         self.number = number
         self.name = name
         self.mesh = mesh
@@ -43,7 +49,7 @@ class Wait:
 
     __slots__ = ("ready", "source", "text")
 
-    def __init__(self, ready: Callable[[], bool], text: Callable[[], str], source: Any) -> None:
+    def __init__(self, ready: Callable[[], bool], text: Callable[[], str], source: Source) -> None:
         self.ready = ready
         self.text = text
         self.source = source
@@ -66,7 +72,7 @@ class Scheduler:
         self.waiting: list[tuple[Task, Iterator, Wait]] = []
         self.count = 0
 
-    def new_task(self, name: str, mesh: Any = None, coords: Any = None) -> Task:
+    def new_task(self, name: str, mesh: Mesh | None = None, coords: dict | None = None) -> Task:
         self.count += 1
         return Task(self.count, name, mesh, coords)
 

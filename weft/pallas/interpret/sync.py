@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from weft.pallas.interpret.memory import Buffer, locate
 from weft.pallas.interpret.races import Clock, join
 from weft.pallas.interpret.scheduler import Task, Wait
 
+if TYPE_CHECKING:
+    from weft.core.source import Source
 
-def at_core(m: Machine, op: _Op, ref: Any, core: Sequence[Any]) -> Any:
+
+def at_core(m: Machine, op: _Op, ref: Semaphores, core: Sequence[Any]) -> Any:
     """The instance at a core's coordinates; without coordinates the one given."""
     if not core:
         return ref
@@ -51,7 +54,7 @@ class Semaphore:
         self.signalled: Any = None  # the lines that did so last
         self.waited: Any = None
 
-    def signal(self, inc: int, clock: Clock, source: Any) -> None:
+    def signal(self, inc: int, clock: Clock, source: Source) -> None:
         self.value += inc
         self.signalled = source
         if inc > 0:
@@ -142,7 +145,7 @@ def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> St
 
 
 def _wait_for(
-    s: Semaphore, value: int, task: Task, source: Any, what: str, decrement: bool = True
+    s: Semaphore, value: int, task: Task, source: Source, what: str, decrement: bool = True
 ) -> Waits:
     while s.value < value:
         yield Wait(
@@ -295,7 +298,7 @@ def _delay(m: Machine, task: Task, op: _Op, nanos: Any) -> Steps:
 
 
 @rule("run_scoped")
-def _run_scoped(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+def _run_scoped(m: Machine, task: Task, op: _Op, *args: Buffer) -> Steps:
     p = op.eqn.params
     jaxpr = p["jaxpr"]
     refs = [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft.core.namespace import seal
 from weft.scipy.examples import EXAMPLES
 from weft.scipy.special.factorials import as_float
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["vq"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft.core.trace import typeof
@@ -10,21 +10,25 @@ from weft.lax import linalg as lax_linalg
 from weft.numpy.decompositions import adjoint, as_matrices
 from weft.scipy.special.factorials import floats
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
-def _choice(name: str, argument: str, value: Any, allowed: tuple) -> None:
+
+def _choice(name: str, argument: str, value: int | str, allowed: tuple) -> None:
     if value not in allowed:
         listed = ", ".join(map(repr, allowed))
         raise ValueError(f"{name}: {argument} must be one of {listed}; got {value!r}")
 
 
-def _pair(a: Any, b: Any) -> tuple:
+def _pair(a: Array, b: Array) -> tuple:
     """Two operands in their common float dtype, not broadcast."""
     dtype = wnp.result_type(*floats(wnp.zeros((), typeof(a).dtype), wnp.zeros((), typeof(b).dtype)))
     return wnp.asarray(a).astype(dtype), wnp.asarray(b).astype(dtype)
 
 
 def cholesky(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
     """The upper triangular u with a = u^H u, or the lower triangular l with a = l l^H.
 
@@ -36,7 +40,7 @@ def cholesky(
 
 
 def cho_factor(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, bool]:
     """The Cholesky factor of a (..., n, n) and `lower`, as `cho_solve` takes them.
 
@@ -46,7 +50,10 @@ def cho_factor(
 
 
 def cho_solve(
-    c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
+    c_and_lower: tuple[Any, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> Any:
     """x with a x = b, from what `cho_factor(a)` gave; b is (..., n) or (..., n, k).
 
@@ -59,8 +66,8 @@ def cho_solve(
 
 
 def solve_triangular(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -86,7 +93,7 @@ def solve_triangular(
     )
 
 
-def _batched(a: Any, b: Any) -> tuple:
+def _batched(a: Array, b: Array) -> tuple:
     """Operands whose leading dimensions agree."""
     core = 1 if b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]) else 2
     batch = wnp.broadcast_shapes(a.shape[:-2], b.shape[: b.ndim - core])
@@ -124,7 +131,7 @@ def solve(
     return wnp.linalg.solve(*_batched(a, b))
 
 
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """The inverse of a (..., n, n).
 
     Source: scipy.linalg.inv.
@@ -132,7 +139,7 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     return wnp.linalg.inv(a)
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """The determinant of a (..., n, n).
 
     Source: scipy.linalg.det.
@@ -141,7 +148,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 
 
 def svd(
-    a: Any,
+    a: ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     overwrite_a: bool = False,
@@ -173,7 +180,9 @@ def lu(
     return (p.astype(a.dtype) @ left, upper) if permute_l else (p, left, upper)
 
 
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, Any]:
     """Packed factors of a (..., n, n) and pivots, as `lu_solve` takes them.
 
     Source: scipy.linalg.lu_factor.
@@ -213,7 +222,7 @@ def lu_solve(
 
 
 def qr(
-    a: Any,
+    a: ArrayLike,
     overwrite_a: bool = False,
     lwork: Any = None,
     mode: str = "full",
@@ -265,7 +274,7 @@ def qr_multiply(
 
 def eigh(
     a: Any,
-    b: Any = None,
+    b: ArrayLike = None,
     lower: bool = True,
     eigvals_only: bool = False,
     overwrite_a: bool = False,

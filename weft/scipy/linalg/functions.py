@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import factorial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 import weft.numpy as wnp
@@ -14,6 +14,9 @@ from weft.numpy.common import static_int
 from weft.numpy.decompositions import adjoint, as_matrices
 from weft.scipy.linalg.factorizations import _choice, _pair, schur
 from weft.scipy.special.factorials import as_float
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 _MATRIX = "(n,n)->(n,n)"
 
@@ -30,7 +33,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     return wnp.vectorize(one, signature=_MATRIX)(A)
 
 
-def _expm(a: Any, triangular: bool, max_squarings: int) -> Any:
+def _expm(a: Array, triangular: bool, max_squarings: int) -> Any:
     # The largest norm for which the approximation of that degree is exact to the dtype.
     degree, limit = (
         (13, 5.371920351148152) if a.real.dtype.itemsize == 8 else (7, 3.925724783138660)
@@ -57,7 +60,7 @@ def _expm(a: Any, triangular: bool, max_squarings: int) -> Any:
     else:
         power = wnp.linalg.solve(even - odd, even + odd)
 
-    def step(x: Any, i: Any) -> tuple:
+    def step(x: Array, i: Array) -> tuple:
         return lax.cond(i < squarings, lambda v: v @ v, lambda v: v, x), None
 
     power = lax.scan(step, power, wnp.arange(max_squarings))[0]
@@ -78,7 +81,7 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     return (value, derivative) if compute_expm else derivative
 
 
-def _by_superdiagonals(start: Any, entry: Callable) -> Any:
+def _by_superdiagonals(start: Array, entry: Callable) -> Any:
     """An upper triangular matrix, given its diagonal, one superdiagonal after the other.
 
     entry(f): what stands on the next superdiagonal of f, where that is still zero.
@@ -86,13 +89,13 @@ def _by_superdiagonals(start: Any, entry: Callable) -> Any:
     n = start.shape[-1]
     offset = wnp.arange(n)[None] - wnp.arange(n)[:, None]
 
-    def step(p: Any, f: Any) -> Any:
+    def step(p: Array, f: Array) -> Any:
         return wnp.where(offset == p, entry(f), f)
 
     return lax.fori_loop(1, n, step, start)
 
 
-def _nonzero(x: Any) -> Any:
+def _nonzero(x: Array) -> Any:
     return wnp.where(x == 0, 1, x)
 
 
@@ -105,7 +108,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
     if blocksize != 1:
         raise NotImplementedError(f"sqrtm: blocksize must be 1, got {blocksize}")
 
-    def one(a: Any) -> Any:
+    def one(a: Array) -> Any:
         t, z = schur(a, "complex")
         roots = wnp.sqrt(wnp.diagonal(t))
         sums = _nonzero(roots[:, None] + roots[None])
@@ -153,7 +156,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
     n = T.shape[-1]
     eps = float(wnp.finfo(dtype).eps)
 
-    def step(i: Any, carry: tuple) -> tuple:
+    def step(i: Array, carry: tuple) -> tuple:
         t, z = carry
         m = n - 1 - i
         block = lax.dynamic_slice(t, (m - 1, m - 1), (2, 2))
@@ -176,7 +179,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
         )
         return for_columns(t), for_columns(z)
 
-    def one(t: Any, z: Any) -> tuple:
+    def one(t: Array, z: Array) -> tuple:
         t, z = lax.fori_loop(0, n - 1, step, (t.astype(dtype), z.astype(dtype)))
         return wnp.triu(t), z
 
@@ -212,7 +215,7 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
         target = adjoint(u) @ C.astype(r.dtype) @ v
         eye = wnp.eye(r.shape[-1], dtype=r.dtype)
 
-        def column(k: Any, y: Any) -> Any:
+        def column(k: Array, y: Array) -> Any:
             rest = target[:, k] - y @ s[:, k]
             solved = lax_linalg.triangular_solve(r + s[k, k] * eye, rest, left_side=True)
             return y.at[:, k].set(solved)
@@ -269,7 +272,7 @@ def eigh_tridiagonal(
     return values if eigvals_only else (values, vectors)
 
 
-def _tridiagonal_values(d: Any, e: Any, tol: float | None) -> Any:
+def _tridiagonal_values(d: Array, e: Array, tol: float | None) -> Any:
     n = d.shape[0]
     d = d.real
     squares = wnp.concatenate([wnp.zeros(1, d.dtype), wnp.abs(e) ** 2])
@@ -281,7 +284,7 @@ def _tridiagonal_values(d: Any, e: Any, tol: float | None) -> Any:
     )
     indices = wnp.arange(n)
 
-    def below(x: Any) -> Any:
+    def below(x: Array) -> Any:
         """How many eigenvalues are less than each x: negative pivots of T - x."""
 
         def pivot(carry: tuple, row: tuple) -> tuple:

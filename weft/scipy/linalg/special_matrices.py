@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,15 +13,18 @@ from weft.numpy.common import static_int
 from weft.scipy.linalg.factorizations import _choice
 from weft.scipy.special.factorials import as_float
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike, DTypeLike
 
-def _size(name: str, n: Any, least: int = 0) -> int:
+
+def _size(name: str, n: int, least: int = 0) -> int:
     n = static_int(n, f"{name}: n")
     if n < least:
         raise ValueError(f"{name}: n must be {least} or more, got {n}")
     return n
 
 
-def _vectors(name: str, x: Any, least: int = 1) -> Any:
+def _vectors(name: str, x: ArrayLike, least: int = 1) -> Any:
     x = wnp.asarray(x)
     if x.ndim < 1 or x.shape[-1] < least:
         raise ValueError(f"{name}: takes vectors of {least} or more elements, got shape {x.shape}")
@@ -162,7 +165,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     return wnp.where((place >= 0) & (place < m), a[..., np.clip(place, 0, m - 1)], 0)
 
 
-def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Any:
     """The n x n matrix of the discrete Fourier transform.
 
     scale: None, 'sqrtn' or 'n', what it is divided by. dtype: complex. Source: scipy.linalg.dft.
@@ -175,7 +178,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
     return wnp.asarray(matrix, dtype=dtypes.canonicalize_dtype(complex if dtype is None else dtype))
 
 
-def hadamard(n: int, dtype: Any = int) -> Any:
+def hadamard(n: int, dtype: DTypeLike | None = int) -> Any:
     """Sylvester's Hadamard matrix: n x n of 1 and -1 with orthogonal rows; n is a power of 2.
 
     Source: scipy.linalg.hadamard.
@@ -222,7 +225,7 @@ def invhilbert(n: int) -> Any:
     return _host([[float(entry(i, j)) for j in range(n)] for i in range(n)] or np.zeros((0, 0)))
 
 
-def _pascal(name: str, n: Any, kind: str | None) -> tuple[np.ndarray, str]:
+def _pascal(name: str, n: int, kind: str | None) -> tuple[np.ndarray, str]:
     kind = "symmetric" if kind is None else kind
     _choice(name, "kind", kind, ("symmetric", "lower", "upper"))
     n = _size(name, n)

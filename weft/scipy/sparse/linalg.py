@@ -6,13 +6,19 @@ Operators are matrices or functions of pytrees; solutions are differentiated by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import weft.numpy as wnp
 from weft import lax, tree
 from weft.core.namespace import seal
 from weft.flatten_util import ravel_pytree
 from weft.scipy.examples import EXAMPLES
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -29,9 +35,18 @@ def _operator(name: str, argument: str, a: Any) -> Callable:
 
 
 def _solve(
-    name: str, solver: Callable, A: Any, b: Any, x0: Any, tol: float, atol: float, maxiter: Any,
-    M: Any, symmetric: bool, **options: Any,
-) -> tuple[Any, None]:  # fmt: skip
+    name: str,
+    solver: Callable,
+    A: ArrayLike | Callable,
+    b: Array | dict,
+    x0: tuple | np.ndarray | None,
+    tol: float,
+    atol: float,
+    maxiter: Any,
+    M: np.ndarray | None,
+    symmetric: bool,
+    **options: Any,
+) -> tuple[Any, None]:
     """x with A x = b by a solver of vectors, differentiable by the solver of the transpose."""
     operator = _operator(name, "A", A)
     condition = (lambda x: x) if M is None else _operator(name, "M", M)
@@ -49,27 +64,32 @@ def _solve(
     limit = 10 * size if maxiter is None else maxiter
     start = lax.stop_gradient(x0)
 
-    def solve(matvec: Callable, right: Any) -> Any:
+    def solve(matvec: Callable, right: Array | dict) -> Any:
         flat, unravel = ravel_pytree(right)
         first, _ = ravel_pytree(start)
         on_vectors = lambda f: lambda v: ravel_pytree(f(unravel(v)))[0].astype(flat.dtype)
         floor = wnp.maximum(tol * wnp.linalg.norm(flat), atol)
         # The start is a guess of the solution for b, which a cotangent's solution is not.
         x = solver(
-            on_vectors(matvec), flat, first.astype(flat.dtype), floor, limit,
-            on_vectors(condition), **options,
-        )  # fmt: skip
+            on_vectors(matvec),
+            flat,
+            first.astype(flat.dtype),
+            floor,
+            limit,
+            on_vectors(condition),
+            **options,
+        )
         return unravel(x)
 
     x = lax.custom_linear_solve(operator, b, solve, solve, symmetric=symmetric)
     return x, None
 
 
-def _norm(x: Any) -> Any:
+def _norm(x: Array) -> Any:
     return wnp.linalg.norm(x)
 
 
-def _cg(a: Callable, b: Any, x: Any, floor: Any, limit: Any, m: Callable) -> Any:
+def _cg(a: Callable, b: Array, x: Array, floor: Array, limit: int, m: Callable) -> Any:
     def go_on(s: tuple) -> Any:
         _, r, _, _, k = s
         return (_norm(r) > floor) & (k < limit)
@@ -88,7 +108,7 @@ def _cg(a: Callable, b: Any, x: Any, floor: Any, limit: Any, m: Callable) -> Any
     return lax.while_loop(go_on, body, (x, r, z, wnp.vdot(r, z), 0))[0]
 
 
-def _bicgstab(a: Callable, b: Any, x: Any, floor: Any, limit: Any, m: Callable) -> Any:
+def _bicgstab(a: Callable, b: Array, x: Array, floor: Array, limit: int, m: Callable) -> Any:
     def go_on(s: tuple) -> Any:
         _, r, _, _, _, broken, k = s
         return (_norm(r) > floor) & (k < limit) & ~broken
@@ -119,33 +139,39 @@ def _bicgstab(a: Callable, b: Any, x: Any, floor: Any, limit: Any, m: Callable) 
 
 
 def _gmres(
-    a: Callable, b: Any, x: Any, floor: Any, limit: Any, m: Callable, restart: int,
+    a: Callable,
+    b: Array,
+    x: Array,
+    floor: Array,
+    limit: int,
+    m: Callable,
+    restart: int,
     incremental: bool,
-) -> Any:  # fmt: skip
+) -> Any:
     """Restarted Arnoldi iterations, each ended by a least-squares problem."""
     n = b.shape[0]
     restart = min(restart, n)
 
-    def orthonormal(v: Any, basis: Any) -> tuple:
+    def orthonormal(v: Array, basis: Array) -> tuple:
         """v without its parts in the basis, twice over, and these parts."""
         h = wnp.conj(basis) @ v
         v = v - basis.T @ h
         more = wnp.conj(basis) @ v
         return v - basis.T @ more, h + more
 
-    def normalized(v: Any, size: Any, threshold: Any) -> Any:
+    def normalized(v: Array, size: Array, threshold: int) -> Any:
         fine = size > threshold
         return wnp.where(fine, v / wnp.where(fine, size, 1), 0)
 
     eps = float(wnp.finfo(b.dtype).eps)
 
-    def cycle(x: Any) -> Any:
+    def cycle(x: Array) -> Any:
         r = m(b - a(x))
         size = _norm(r)
         basis = wnp.zeros((restart + 1, n), b.dtype).at[0].set(normalized(r, size, 0))
         h = wnp.zeros((restart + 1, restart), b.dtype)
 
-        def step(k: Any, s: tuple) -> tuple:
+        def step(k: Array, s: tuple) -> tuple:
             basis, h = s
             v = m(a(basis[k]))
             before = _norm(v)
@@ -171,7 +197,7 @@ def _gmres(
             basis, h = lax.fori_loop(0, restart, step, (basis, h))
         return x + basis[:-1].T @ _least_squares(h, size, restart)
 
-    def _least_squares(h: Any, size: Any, k: int) -> Any:
+    def _least_squares(h: Array, size: Array, k: int) -> Any:
         e = wnp.zeros(k + 1, b.dtype).at[0].set(size.astype(b.dtype))
         return wnp.linalg.lstsq(h, e)[0]
 
@@ -184,7 +210,7 @@ def _gmres(
 
 def cg(
     A: Any,
-    b: Any,
+    b: ArrayLike,
     x0: Any = None,
     *,
     tol: float = 1e-5,
@@ -203,7 +229,7 @@ def cg(
 
 def bicgstab(
     A: Any,
-    b: Any,
+    b: ArrayLike,
     x0: Any = None,
     *,
     tol: float = 1e-5,
@@ -220,7 +246,7 @@ def bicgstab(
 
 def gmres(
     A: Any,
-    b: Any,
+    b: ArrayLike,
     x0: Any = None,
     *,
     tol: float = 1e-5,
@@ -241,9 +267,19 @@ def gmres(
             f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}"
         )
     return _solve(
-        "gmres", _gmres, A, b, x0, tol, atol, maxiter, M, False,
-        restart=restart, incremental=solve_method == "incremental",
-    )  # fmt: skip
+        "gmres",
+        _gmres,
+        A,
+        b,
+        x0,
+        tol,
+        atol,
+        maxiter,
+        M,
+        False,
+        restart=restart,
+        incremental=solve_method == "incremental",
+    )
 
 
 seal(globals(), examples=EXAMPLES, prefix="sparse.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from weft.numpy.common import to_array
 from weft.ops.promote import broadcast_args, broadcast_to, promote_inexact
 from weft.ops.special_functions import _formula as formula_op
 from weft.ops.special_functions import no_derivative
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 
 def special_op(name: str, formula: Callable, *partials: Callable | None) -> Callable:
@@ -30,7 +34,7 @@ def special_op(name: str, formula: Callable, *partials: Callable | None) -> Call
 
     prim = formula_op(name, formula, [rule(i, p) for i, p in enumerate(partials)])
 
-    def call(*operands: Any) -> Any:
+    def call(*operands: Array) -> Any:
         return prim.bind(*broadcast_args(*promote_inexact(*map(to_array, operands))))
 
     return call
@@ -42,7 +46,7 @@ def _same_shape(operands: tuple) -> list:
     return [broadcast_to(x, shape) for x in operands]
 
 
-def choose(*cases: Any) -> Any:
+def choose(*cases: ArrayLike) -> Any:
     """The value of the first condition that holds; the last argument is the default."""
     *pairs, value = cases
     for condition, other in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
@@ -50,7 +54,7 @@ def choose(*cases: Any) -> Any:
     return value
 
 
-def polynomial(x: Any, coefficients: Any) -> Any:
+def polynomial(x: ArrayLike, coefficients: Any) -> Any:
     """The sum of coefficients[k] * x**k, by Horner's rule."""
     value = wnp.full_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
@@ -68,7 +72,7 @@ def chebyshev_fit(fun: Callable, low: float, high: float, degree: int) -> Callab
     sampled: Any = np.polynomial.chebyshev.chebinterpolate
     coefficients = sampled(lambda u: fun(middle + half * u), degree)
 
-    def evaluate(x: Any) -> Any:
+    def evaluate(x: Array) -> Any:
         # Terms below the precision of the operands cost time only.
         least = np.abs(coefficients).max() * float(wnp.finfo(typeof(x).dtype).eps) / 16
         kept = coefficients[: np.flatnonzero(np.abs(coefficients) > least)[-1] + 1]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft import lax
 from weft.scipy.special.elementwise import choose, special_op
 from weft.scipy.special.factorials import _unary, floats
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 expit = _unary("expit", lax.logistic, "The logistic function 1 / (1 + exp(-x)).")
 
@@ -45,7 +49,7 @@ _rel_entr = special_op(
 )
 
 
-def logit(x: Any) -> Any:
+def logit(x: ArrayLike) -> Any:
     """The logarithm of the odds, log(x / (1 - x)): the inverse of expit.
 
     Source: scipy.special.logit.
@@ -53,7 +57,7 @@ def logit(x: Any) -> Any:
     return _logit(x)
 
 
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
     """x * log(y), and 0 where x is 0.
 
     Source: scipy.special.xlogy.
@@ -61,7 +65,7 @@ def xlogy(x: Any, y: Any) -> Any:
     return _xlogy(x, y)
 
 
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
     """x * log(1 + y), and 0 where x is 0.
 
     Source: scipy.special.xlog1py.
@@ -69,7 +73,7 @@ def xlog1py(x: Any, y: Any) -> Any:
     return _xlog1py(x, y)
 
 
-def entr(x: Any) -> Any:
+def entr(x: ArrayLike) -> Any:
     """The entropy -x log(x): 0 at 0, -inf where x is negative.
 
     Source: scipy.special.entr.
@@ -77,7 +81,7 @@ def entr(x: Any) -> Any:
     return _entr(x)
 
 
-def rel_entr(p: Any, q: Any) -> Any:
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Any:
     """The relative entropy p log(p / q): 0 where p is 0, infinite where either is negative.
 
     Source: scipy.special.rel_entr.
@@ -85,7 +89,7 @@ def rel_entr(p: Any, q: Any) -> Any:
     return _rel_entr(p, q)
 
 
-def kl_div(p: Any, q: Any) -> Any:
+def kl_div(p: ArrayLike, q: ArrayLike) -> Any:
     """p log(p / q) - p + q, a Kullback-Leibler divergence's term, which is never negative.
 
     Source: scipy.special.kl_div.
@@ -94,7 +98,7 @@ def kl_div(p: Any, q: Any) -> Any:
     return rel_entr(p, q) - p + q
 
 
-def boxcox(x: Any, lmbda: Any) -> Any:
+def boxcox(x: ArrayLike, lmbda: Any) -> Any:
     """The Box-Cox transform (x**lmbda - 1) / lmbda, and log(x) where lmbda is 0.
 
     Source: scipy.special.boxcox.
@@ -103,7 +107,7 @@ def boxcox(x: Any, lmbda: Any) -> Any:
     return _power_transform(wnp.log(x), lmbda)
 
 
-def boxcox1p(x: Any, lmbda: Any) -> Any:
+def boxcox1p(x: ArrayLike, lmbda: Any) -> Any:
     """The Box-Cox transform of 1 + x.
 
     Source: scipy.special.boxcox1p.
@@ -112,7 +116,7 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
     return _power_transform(wnp.log1p(x), lmbda)
 
 
-def _power_transform(log_x: Any, lmbda: Any) -> Any:
+def _power_transform(log_x: Array, lmbda: Array) -> Any:
     at_zero = lmbda == 0
     safe = wnp.where(at_zero, 1, lmbda)
     # At 0 the derivative in lmbda comes from the second term of the series.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import pi, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from weft import lax
 from weft.numpy.common import static_int
 from weft.scipy.special.elementwise import choose, polynomial, special_op
 from weft.scipy.special.factorials import _unary, as_float
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 erf = _unary("erf", lax.erf, "The error function.")
 erfc = _unary("erfc", lax.erfc, "1 - erf(x), accurate where it is small.")
@@ -32,13 +36,13 @@ def _weideman_coefficients() -> np.ndarray:
     return np.real(np.fft.fft(np.fft.fftshift(values)))[1 : _TERMS + 1] / size
 
 
-def _upper_faddeeva(plus: Any, minus: Any) -> Any:
+def _upper_faddeeva(plus: Array, minus: Array) -> Any:
     """w(z) of the upper half plane from scale - iz and scale + iz."""
     total = polynomial(plus / minus, _weideman_coefficients())
     return (2 * total / minus + 1 / sqrt(pi)) / minus
 
 
-def _erfcx(x: Any) -> Any:
+def _erfcx(x: Array) -> Any:
     size = wnp.abs(x)
     far = size > 1e4
     safe = wnp.where(far, 1, size)
@@ -48,7 +52,7 @@ def _erfcx(x: Any) -> Any:
     return wnp.where(x < 0, 2 * wnp.exp(x * x) - right, right)
 
 
-def _dawsn(x: Any) -> Any:
+def _dawsn(x: Array) -> Any:
     size = wnp.abs(x)
     far, near = size > 50, size < 0.3
     z = wnp.where(far, 1, size)
@@ -69,7 +73,7 @@ _erfcx_op = special_op("erfcx", _erfcx, lambda out, x: 2 * x * out - 2 / sqrt(pi
 _dawsn_op = special_op("dawsn", _dawsn, lambda out, x: 1 - 2 * x * out)
 
 
-def erfcx(x: Any) -> Any:
+def erfcx(x: ArrayLike) -> Any:
     """exp(x**2) * erfc(x), which does not underflow.
 
     Source: Weideman, Computation of the complex error function, 1994; scipy.special.erfcx.
@@ -77,7 +81,7 @@ def erfcx(x: Any) -> Any:
     return _erfcx_op(x)
 
 
-def dawsn(x: Any) -> Any:
+def dawsn(x: ArrayLike) -> Any:
     """Dawson's integral exp(-x**2) times the integral of exp(t**2) from 0 to x.
 
     Source: Weideman, Computation of the complex error function, 1994; scipy.special.dawsn.
@@ -118,14 +122,14 @@ def ndtr(x: Any) -> Any:
     )
 
 
-def _log_ndtr(x: Any) -> Any:
+def _log_ndtr(x: Array) -> Any:
     low = x < -1
     tail = wnp.where(low, x, -1)
     below = wnp.log(_erfcx(-tail * sqrt(0.5)) / 2) - tail * tail / 2
     return wnp.where(low, below, wnp.log1p(-0.5 * erfc(wnp.where(low, 0, x) * sqrt(0.5))))
 
 
-def _normal_hazard(x: Any) -> Any:
+def _normal_hazard(x: Array) -> Any:
     """The derivative of log_ndtr: density / ndtr."""
     low = x < 0
     left = sqrt(2 / pi) / _erfcx_op(-wnp.where(low, x, 0) * sqrt(0.5))
@@ -136,7 +140,7 @@ def _normal_hazard(x: Any) -> Any:
 _log_ndtr_op = special_op("log_ndtr", _log_ndtr, lambda out, x: _normal_hazard(x))
 
 
-def log_ndtr(x: Any, series_order: int = 3) -> Any:
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Any:
     """The logarithm of ndtr(x), accurate in the lower tail.
 
     series_order: from 0 to 30; the result is accurate whatever it is.
@@ -147,7 +151,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
     return _log_ndtr_op(x)
 
 
-def _ndtri(p: Any) -> Any:
+def _ndtri(p: Array) -> Any:
     lower = wnp.minimum(p, 1 - p)
     inside = (lower > 0) & (lower < 1)
     q = wnp.where(inside, lower, 0.25)
@@ -169,7 +173,7 @@ _ndtri_op = special_op(
 )
 
 
-def ndtri(p: Any) -> Any:
+def ndtri(p: ArrayLike) -> Any:
     """The x with ndtr(x) = p: -inf at 0, inf at 1, NaN outside.
 
     Source: scipy.special.ndtri.
@@ -180,7 +184,7 @@ def ndtri(p: Any) -> Any:
 _NODES, _WEIGHTS = (v.astype(float) for v in np.polynomial.legendre.leggauss(40))
 
 
-def _owens_t(h: Any, a: Any) -> Any:
+def _owens_t(h: Array, a: Array) -> Any:
     """Gauss and Legendre's rule on the part of [0, min(|a|, 1/|a|)] that is not negligible."""
     h, size = wnp.abs(h), wnp.abs(a)
     swap = size > 1
@@ -210,7 +214,7 @@ _owens_t_op = special_op(
 )
 
 
-def owens_t(h: Any, a: Any) -> Any:
+def owens_t(h: Any, a: ArrayLike) -> Any:
     """Owen's T: the probability of X > h and 0 < Y < a X for independent normal X and Y.
 
     Source: Owen, Tables for computing bivariate normal probabilities, 1956; scipy.special.owens_t.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import comb as host_comb
 from math import log, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,17 @@ from weft import lax
 from weft.numpy.common import inexact, static_int, to_array
 from weft.ops.promote import broadcast_args, promote_inexact
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
-def as_float(x: Any) -> Any:
+
+def as_float(x: ArrayLike) -> Any:
     """The operand as an array of floats."""
     return inexact(to_array(x))
 
 
-def floats(*xs: Any) -> tuple:
+def floats(*xs: Array) -> tuple:
     """Operands in their common float dtype and shape."""
     return broadcast_args(*promote_inexact(*map(to_array, xs)))
 
@@ -39,7 +43,7 @@ gammaln = _unary("gammaln", lax.lgamma, "The logarithm of |gamma(x)|.")
 digamma = _unary("digamma", lax.digamma, "The derivative of gammaln.")
 
 
-def loggamma(x: Any) -> Any:
+def loggamma(x: ArrayLike) -> Any:
     """The logarithm of gamma(x) for real x: NaN where gamma(x) is negative.
 
     Source: scipy.special.loggamma.
@@ -61,7 +65,7 @@ def gammasgn(x: Any) -> Any:
     return wnp.where(undefined, wnp.nan, sign).astype(x.dtype)
 
 
-def gamma(x: Any) -> Any:
+def gamma(x: ArrayLike) -> Any:
     """The gamma function, (x - 1)! for positive integers.
 
     Source: scipy.special.gamma.
@@ -69,7 +73,7 @@ def gamma(x: Any) -> Any:
     return gammasgn(x) * wnp.exp(gammaln(x))
 
 
-def betaln(a: Any, b: Any) -> Any:
+def betaln(a: Any, b: ArrayLike) -> Any:
     """The logarithm of |beta(a, b)|.
 
     Source: scipy.special.betaln.
@@ -78,7 +82,7 @@ def betaln(a: Any, b: Any) -> Any:
     return gammaln(a) + gammaln(b) - gammaln(a + b)
 
 
-def beta(a: Any, b: Any) -> Any:
+def beta(a: Any, b: ArrayLike) -> Any:
     """gamma(a) gamma(b) / gamma(a + b).
 
     Source: scipy.special.beta.
@@ -87,7 +91,7 @@ def beta(a: Any, b: Any) -> Any:
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * wnp.exp(betaln(a, b))
 
 
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
     """The regularized incomplete beta function I_x(a, b).
 
     Source: scipy.special.betainc.
@@ -95,7 +99,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     return lax.betainc(*floats(a, b, x))
 
 
-def gammainc(a: Any, x: Any) -> Any:
+def gammainc(a: ArrayLike, x: ArrayLike) -> Any:
     """The regularized lower incomplete gamma function P(a, x).
 
     Source: scipy.special.gammainc.
@@ -103,7 +107,7 @@ def gammainc(a: Any, x: Any) -> Any:
     return lax.igamma(*floats(a, x))
 
 
-def gammaincc(a: Any, x: Any) -> Any:
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Any:
     """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x).
 
     Source: scipy.special.gammaincc.
@@ -139,7 +143,7 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
     return wnp.where((k < 0) | (N < 0) | (k > N), 0, _binomial(N, k))
 
 
-def _binomial(n: Any, k: Any) -> Any:
+def _binomial(n: Array, k: Array) -> Any:
     value = wnp.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
     whole = (
         (n == wnp.floor(n)) & (k == wnp.floor(k)) & (value < 1 / (512 * wnp.finfo(value.dtype).eps))
@@ -147,7 +151,7 @@ def _binomial(n: Any, k: Any) -> Any:
     return wnp.where(whole, value + lax.stop_gradient(wnp.round(value) - value), value)
 
 
-def poch(z: Any, m: Any) -> Any:
+def poch(z: Any, m: ArrayLike) -> Any:
     """The rising factorial gamma(z + m) / gamma(z).
 
     Source: scipy.special.poch.
@@ -157,7 +161,7 @@ def poch(z: Any, m: Any) -> Any:
     return wnp.where(m == 0, 1, value)
 
 
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: ArrayLike, d: int) -> Any:
     """The logarithm of the multivariate gamma function of dimension d.
 
     Source: Wilks, Mathematical Statistics, 1962.
@@ -167,7 +171,7 @@ def multigammaln(a: Any, d: int) -> Any:
     return gammaln(shifted).sum(-1) + d * (d - 1) / 4 * log(pi)
 
 
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: Any, x: ArrayLike) -> Any:
     """The n-th derivative of digamma at x.
 
     Source: scipy.special.polygamma.
@@ -175,7 +179,7 @@ def polygamma(n: Any, x: Any) -> Any:
     return lax.polygamma(*floats(n, x))
 
 
-def zeta(x: Any, q: Any = None) -> Any:
+def zeta(x: ArrayLike, q: ArrayLike = None) -> Any:
     """The Hurwitz zeta function, the sum of (k + q)**-x over k >= 0; q=None: Riemann's, q=1.
 
     Source: scipy.special.zeta.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,15 @@ from weft import lax
 from weft.numpy.common import is_concrete, static_int
 from weft.scipy.special.factorials import _unary, as_float, gammaln
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 i0e = _unary("i0e", lax.bessel_i0e, "exp(-|x|) I0(x), of the modified Bessel function I0.")
 i1e = _unary("i1e", lax.bessel_i1e, "exp(-|x|) I1(x), of the modified Bessel function I1.")
 
 
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Any:
     """The modified Bessel function I0.
 
     Source: scipy.special.i0.
@@ -25,7 +29,7 @@ def i0(x: Any) -> Any:
     return wnp.exp(wnp.abs(x)) * lax.bessel_i0e(x)
 
 
-def i1(x: Any) -> Any:
+def i1(x: ArrayLike) -> Any:
     """The modified Bessel function I1.
 
     Source: scipy.special.i1.
@@ -46,7 +50,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
         raise ValueError(f"bessel_jn: v must be from 0 to n_iter - 1 = {n_iter - 1}, got {v}")
     z = as_float(z)
 
-    def step(carry: Any, k: Any) -> tuple:
+    def step(carry: tuple, k: Array) -> tuple:
         # ratio = J_k / J_{k-1}; inner = (the sum of J_j over j >= k, j even) / J_k.
         ratio, inner = carry
         smaller = z / (2 * k - z * ratio)
@@ -64,7 +68,12 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
 
 
 def sph_harm_y(
-    n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
+    n: Any,
+    m: Any,
+    theta: Any,
+    phi: Any,
+    diff_n: int | None = None,
+    n_max: int | None = None,
 ) -> Any:
     """The spherical harmonic of degree n and order m at polar angle theta and azimuth phi.
 
@@ -91,7 +100,7 @@ def sph_harm_y(
     log_scale -= order * wnp.log(2.0) + wnp.log(4 * pi) / 2
     sectoral = (1 - 2 * (order % 2)) * wnp.exp(log_scale) * sin ** order.astype(int)
 
-    def step(carry: Any, l: Any) -> tuple:
+    def step(carry: tuple, l: Array) -> tuple:
         before, last, value = carry
         # Where l is not above the order, the square roots stand for nothing.
         above = l > order

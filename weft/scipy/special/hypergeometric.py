@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 import weft.numpy as wnp
@@ -11,17 +11,21 @@ from weft.ops.special_functions import _iterate as iterate
 from weft.scipy.special.elementwise import choose, special_op
 from weft.scipy.special.factorials import gammaln, gammasgn
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
-def _sum(ratio: Callable, active: Any, like: Any) -> Any:
+
+def _sum(ratio: Callable, active: Array, like: Array) -> Any:
     """1 + r(0) + r(0) r(1) + …, summed until its terms no longer count."""
     eps = float(wnp.finfo(like.dtype).eps)
     one = wnp.ones_like(like)
 
-    def step(k: Any, term: Any, total: Any) -> tuple:
+    def step(k: Array, term: Array, total: Array) -> tuple:
         term = term * ratio(k)
         return k + 1, term, total + term
 
-    def converged(old: Any, new: Any) -> Any:
+    def converged(old: tuple, new: tuple) -> Any:
         # Twice in a row: a single term may be 0 by chance, and all are once one factor is.
         small = wnp.abs(new[1]) <= eps / 4 * wnp.abs(new[2])
         return (small & (wnp.abs(old[1]) <= eps * wnp.abs(old[2]))) | (new[1] == 0)
@@ -29,7 +33,7 @@ def _sum(ratio: Callable, active: Any, like: Any) -> Any:
     return iterate(step, (0 * one, one, one), converged, active)[2]
 
 
-def _gamma_ratio(numerators: tuple, denominators: tuple, log_factor: Any = 0) -> Any:
+def _gamma_ratio(numerators: tuple, denominators: tuple, log_factor: ArrayLike = 0) -> Any:
     """exp(log_factor) times gammas over gammas, 0 where a denominator is at a pole."""
     log, sign, zero = log_factor, 1, False
     for x in numerators:
@@ -41,7 +45,7 @@ def _gamma_ratio(numerators: tuple, denominators: tuple, log_factor: Any = 0) ->
     return wnp.where(zero, 0, sign * wnp.exp(log))
 
 
-def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
+def _hyp1f1(a: Array, b: Array, x: Array) -> Any:
     limit = 200.0 if x.dtype.itemsize == 8 else 60.0
     far = wnp.abs(x) > limit
     # Kummer: 1F1(a, b, x) = e^x 1F1(b - a, b, -x), whose terms have one sign where x < 0.
@@ -70,8 +74,8 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
 def _partial(fun: Callable, index: int) -> Callable:
     """The derivative in one operand, taken through the series."""
 
-    def derivative(out: Any, *operands: Any) -> Any:
-        def of_one(x: Any) -> Any:
+    def derivative(out: Array, *operands: ArrayLike) -> Any:
+        def of_one(x: Array) -> Any:
             return fun(*operands[:index], x, *operands[index + 1 :])
 
         x = operands[index]
@@ -89,7 +93,7 @@ _hyp1f1_op = special_op(
 )
 
 
-def hyp1f1(a: Any, b: Any, x: Any) -> Any:
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
     """Kummer's confluent hypergeometric function 1F1(a, b, x) of real arguments.
 
     Source: Abramowitz and Stegun, 13; scipy.special.hyp1f1.
@@ -97,11 +101,11 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Any:
     return _hyp1f1_op(a, b, x)
 
 
-def _gauss_series(a: Any, b: Any, c: Any, z: Any, active: Any) -> Any:
+def _gauss_series(a: Array, b: Array, c: Array, z: Array, active: Array) -> Any:
     return _sum(lambda k: (a + k) * (b + k) / ((c + k) * (k + 1)) * z, active, z)
 
 
-def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
+def _hyp2f1(a: Array, b: Array, c: Array, x: Array) -> Any:
     # Pfaff: x < 0 goes to x / (x - 1), between 0 and 1.
     flip = x < 0
     z = wnp.where(flip, x / (x - 1), x)
@@ -137,7 +141,7 @@ _hyp2f1_op = special_op(
 )
 
 
-def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: Any, x: ArrayLike) -> Any:
     """Gauss's hypergeometric function 2F1(a, b, c, x) of real arguments, x <= 1.
 
     Near x = 1 with c - a - b close to an integer it sums at most 2000 terms.

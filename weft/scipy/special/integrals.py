@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import factorial, pi, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,21 +19,25 @@ from weft.scipy.special.elementwise import (
 )
 from weft.scipy.special.factorials import digamma, gammaln
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
+
 # Exponential integrals ---------------------------------------------------------------------------
 
 
-def _fraction(n: Any, x: Any) -> Any:
+def _fraction(n: Array, x: Array) -> Any:
     """e^x E_n(x) for x >= 1 by Legendre's continued fraction, from its 100th term back."""
     terms = 100
 
-    def step(i: Any, tail: Any) -> Any:
+    def step(i: Array, tail: Array) -> Any:
         k = (terms - i).astype(x.dtype)
         return x + n + 2 * (k - 1) - k * (n + k - 1) / tail
 
     return 1 / fori_loop(0, terms, step, x + n + 2.0 * terms)
 
 
-def _expn(n: Any, x: Any) -> Any:
+def _expn(n: Array, x: Array) -> Any:
     large = x > 1
     # Abramowitz and Stegun 5.1.12.
     y = wnp.where(large | (x <= 0), 0.5, x)
@@ -70,7 +74,7 @@ _expn_op = special_op(
 )
 
 
-def expn(n: Any, x: Any) -> Any:
+def expn(n: Any, x: ArrayLike) -> Any:
     """The integral of exp(-x t) / t**n over t from 1 to infinity, for integers n >= 0, x >= 0.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.expn.
@@ -107,7 +111,7 @@ def _expi_fits() -> tuple:
     )
 
 
-def _expi(x: Any) -> Any:
+def _expi(x: Array) -> Any:
     series, middle, high, low, lower = _expi_fits()
     near = (x > -1) & (x < 6)
     inner = wnp.where(near & (x != 0), x, 1)
@@ -130,7 +134,7 @@ def _expi(x: Any) -> Any:
 _expi_op = special_op("expi", _expi, lambda out, x: wnp.exp(x) / x)
 
 
-def expi(x: Any) -> Any:
+def expi(x: ArrayLike) -> Any:
     """The exponential integral Ei(x): the principal value of exp(t) / t integrated up to x.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.expi.
@@ -138,7 +142,7 @@ def expi(x: Any) -> Any:
     return _expi_op(x)
 
 
-def exp1(x: Any) -> Any:
+def exp1(x: ArrayLike) -> Any:
     """The exponential integral E1(x) = -Ei(-x): exp(-t) / t integrated from x to infinity.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.exp1.
@@ -165,7 +169,7 @@ def _sici_fits() -> tuple:
     )
 
 
-def _sici_parts(x: Any) -> tuple:
+def _sici_parts(x: Array) -> tuple:
     """|x|, whether it is small, and f and g of Abramowitz and Stegun 5.2.6."""
     size = wnp.abs(x)
     near = size < 4
@@ -174,7 +178,7 @@ def _sici_parts(x: Any) -> tuple:
     return size, near, f * inverse, g * inverse * inverse
 
 
-def _si(x: Any) -> Any:
+def _si(x: Array) -> Any:
     size, near, f, g = _sici_parts(x)
     small = wnp.where(near, size, 0)
     far = wnp.where(wnp.isinf(size), 0, size)
@@ -182,7 +186,7 @@ def _si(x: Any) -> Any:
     return wnp.sign(x) * wnp.where(near, small * polynomial(small**2, _alternating(1, 1)), high)
 
 
-def _ci(x: Any) -> Any:
+def _ci(x: Array) -> Any:
     size, near, f, g = _sici_parts(x)
     small = wnp.where(near & (x > 0), size, 1)
     far = wnp.where(wnp.isinf(size), 0, size)
@@ -197,7 +201,7 @@ _si_op = special_op("si", _si, lambda out, x: wnp.sinc(x / pi))
 _ci_op = special_op("ci", _ci, lambda out, x: wnp.cos(x) / x)
 
 
-def sici(x: Any) -> tuple[Any, Any]:
+def sici(x: ArrayLike) -> tuple[Any, Any]:
     """The sine integral Si(x) and the cosine integral Ci(x), NaN where x is negative.
 
     Source: Abramowitz and Stegun, 5.2; scipy.special.sici.
@@ -216,7 +220,7 @@ def _fresnel_fits() -> tuple:
     )
 
 
-def _fresnel(x: Any, sine: bool) -> Any:
+def _fresnel(x: Array, sine: bool) -> Any:
     size = wnp.abs(x)
     near = size < 1.6
     small = wnp.where(near, size, 0)
@@ -247,7 +251,7 @@ _fresnel_c = special_op(
 )
 
 
-def fresnel(x: Any) -> tuple[Any, Any]:
+def fresnel(x: ArrayLike) -> tuple[Any, Any]:
     """The Fresnel integrals S(x) and C(x), of sin and cos of pi t**2 / 2 from 0 to x.
 
     Source: Abramowitz and Stegun, 7.3; scipy.special.fresnel.
@@ -271,7 +275,7 @@ def _debye_coefficients() -> list[float]:
     return [float(b / factorial(k + 1)) for k, b in enumerate(numbers)]
 
 
-def _spence(x: Any) -> Any:
+def _spence(x: Array) -> Any:
     inverted = x > 1
     y = wnp.where(inverted, 1 / wnp.where(inverted, x, 1), x)
     reflected = y < 0.5
@@ -286,7 +290,7 @@ def _spence(x: Any) -> Any:
     return wnp.where((x >= 0) & wnp.isfinite(x), value, wnp.nan)
 
 
-def _spence_slope(x: Any) -> Any:
+def _spence_slope(x: Array) -> Any:
     near = wnp.abs(x - 1) < 1e-3
     gap = wnp.where(near, x - 1, 0)
     return wnp.where(near, -1 + gap / 2 - gap * gap / 3, wnp.log(x) / wnp.where(near, 1, 1 - x))
@@ -295,7 +299,7 @@ def _spence_slope(x: Any) -> Any:
 _spence_op = special_op("spence", _spence, lambda out, x: _spence_slope(x))
 
 
-def spence(x: Any) -> Any:
+def spence(x: ArrayLike) -> Any:
     """Spence's function, the integral of log(t) / (1 - t) from 1 to x: Li2(1 - x), for x >= 0.
 
     Source: Lewin, Polylogarithms and associated functions, 1981; scipy.special.spence.

@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable
 from math import inf
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft.core.namespace import public
 from weft.scipy.special.factorials import floats
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 _MEANING = {
     "logpdf": "The logarithm of the density",
@@ -85,7 +88,7 @@ def distribution(
         point = 0 if support[0] == -inf else support[0] + (0.5 if bounded_above else 1 - discrete)
         interior = lambda *parameters: point
 
-    def cumulative(method: str, y: Any, parameters: tuple) -> Any:
+    def cumulative(method: str, y: Array, parameters: tuple) -> Any:
         """cdf, sf or a logarithm of them, inside of the support."""
         if method in formulas:
             return formulas[method](y, *parameters)
@@ -98,7 +101,7 @@ def distribution(
             return wnp.exp(formulas[f"log{method}"](y, *parameters))
         return 1 - cumulative("sf" if method == "cdf" else "cdf", y, parameters)
 
-    def evaluate(method: str, *arguments: Any) -> Any:
+    def evaluate(method: str, *arguments: Array) -> Any:
         x, *rest = floats(*arguments)
         loc, scale = 0, 1
         if scaled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import log, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft import lax, random, tree_util
@@ -11,6 +11,9 @@ from weft.lax import linalg as lax_linalg
 from weft.nn.softmax import logsumexp
 from weft.scipy.special import ndtr
 from weft.scipy.special.factorials import as_float
+
+if TYPE_CHECKING:
+    pass
 
 
 @tree_util.register_pytree_node_class

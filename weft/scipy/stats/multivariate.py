@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from math import log, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft.lax import linalg as lax_linalg
 from weft.scipy.special import gammaln, xlogy
 from weft.scipy.special.factorials import as_float, floats
 from weft.scipy.stats.distribution import make_module
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 def _dirichlet_logpdf(x: Any, alpha: Any) -> Any:
@@ -32,7 +35,7 @@ def _dirichlet_logpdf(x: Any, alpha: Any) -> Any:
     return wnp.where(wnp.all(alpha > 0), wnp.where(inside, value, -wnp.inf), wnp.nan)
 
 
-def _multinomial_logpmf(x: Any, n: Any, p: Any) -> Any:
+def _multinomial_logpmf(x: Any, n: Any, p: ArrayLike) -> Any:
     """The logarithm of the probability of counts x (..., k) in n trials of chances p (..., k).
 
     Source: scipy.stats.multinomial.
@@ -84,17 +87,17 @@ def _normal_logpdf(x: Any, mean: Any, cov: Any, allow_singular: Any = None) -> A
     return -wnp.sum(white * white, -1) / 2 - n / 2 * log(2 * pi) - half_log
 
 
-def _dirichlet_pdf(x: Any, alpha: Any) -> Any:
+def _dirichlet_pdf(x: ArrayLike, alpha: Any) -> Any:
     """The Dirichlet density, of what `logpdf` takes."""
     return wnp.exp(_dirichlet_logpdf(x, alpha))
 
 
-def _multinomial_pmf(x: Any, n: Any, p: Any) -> Any:
+def _multinomial_pmf(x: ArrayLike, n: Any, p: ArrayLike) -> Any:
     """The probability, of what `logpmf` takes."""
     return wnp.exp(_multinomial_logpmf(x, n, p))
 
 
-def _normal_pdf(x: Any, mean: Any, cov: Any) -> Any:
+def _normal_pdf(x: ArrayLike, mean: Any, cov: Any) -> Any:
     """The density, of what `logpdf` takes."""
     return wnp.exp(_normal_logpdf(x, mean, cov))
 

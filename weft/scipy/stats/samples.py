@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft.numpy as wnp
 from weft import lax
 from weft.scipy.special.factorials import as_float
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 
 class ModeResult(NamedTuple):
@@ -22,7 +25,7 @@ def _check_policy(name: str, policy: str, allowed: tuple = ("propagate", "omit")
 
 
 def mode(
-    a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
+    a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
     """The commonest value along an axis, the least of several, and its count.
 
@@ -54,7 +57,7 @@ def mode(
 
 
 def rankdata(
-    a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+    a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Any:
     """Ranks from 1 of the elements, along an axis or of the whole array, in its order.
 
@@ -94,7 +97,7 @@ def rankdata(
 
 
 def sem(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = 0,
     ddof: int = 1,
     nan_policy: str = "propagate",

@@ -68,7 +68,7 @@ def deflinear(prim: Primitive, transpose: Callable) -> None:
 def deflinear2(prim: Primitive, transpose: Callable) -> None:
     """The same; transpose(cotangent, *operands, **params)."""
 
-    def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    def jvp(primals: tuple, tangents: tuple, **params: Any) -> tuple:
         out = prim.bind(*primals, **params)
         if all(isinstance(t, Zero) for t in tangents):
             outs = out if prim.multiple_results else [out]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.vmap import AxisData as AxisData
 from weft.autodiff.vmap import BatchTrace as BatchTrace
@@ -13,6 +13,10 @@ from weft.compat.primitive import axis_primitive_batchers as axis_primitive_batc
 from weft.compat.primitive import fancy_primitive_batchers as fancy_primitive_batchers
 from weft.compat.primitive import primitive_batchers as primitive_batchers
 from weft.core.trace import typeof
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 __all__ = [
     "AxisData",
@@ -33,7 +37,7 @@ __all__ = [
 not_mapped = None
 
 
-def moveaxis(x: Any, source: int, target: int) -> Any:
+def moveaxis(x: Array, source: int, target: int) -> Any:
     from weft.autodiff.shape import moveaxis as move
 
     return move(x, source, target)
@@ -46,7 +50,7 @@ def broadcast(x: Any, size: int, axis: int, mesh_axis: Any = None) -> Any:
     return broadcast_to_dim(x, axis, size)
 
 
-def bdim_at_front(x: Any, dim: int | None, size: int, mesh_axis: Any = None) -> Any:
+def bdim_at_front(x: ArrayLike, dim: int | None, size: int, mesh_axis: Any = None) -> Any:
     """A batch along the first axis."""
     return broadcast(x, size, 0) if dim is None else moveaxis(x, dim, 0)
 
