@@ -50,6 +50,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "platforms": "cpu",
             "num_cpu_devices": 3,
             "cpu_collectives": "none",
+            "host_memory_kept": 0,
             "compilation_cache_dir": "somewhere",
             "dump_ir_to": "somewhere",
             "dump_ir_modes": "jaxpr,local",
@@ -62,7 +63,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "array_garbage_collection_guard": "log",
         }.get(option.name, not option.value)
         untraced = {"log_compiles", "traceback_filtering", "platforms", "num_cpu_devices"}
-        untraced |= {"cpu_collectives", "compilation_cache_dir"}
+        untraced |= {"cpu_collectives", "host_memory_kept", "compilation_cache_dir"}
         untraced |= {"persistent_cache_min_compile_time_secs", "enable_compilation_cache"}
         untraced |= {"persistent_cache_min_entry_size_bytes", "no_tracing", "thread_guard"}
         untraced |= {"explain_cache_misses", "dump_ir_to", "dump_ir_modes"}

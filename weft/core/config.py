@@ -49,6 +49,13 @@ def _some_of(*choices: str) -> Callable[[Any], str]:
     return check
 
 
+def _amount(value: int | str) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError("expected a number that is not negative")
+    return number
+
+
 def _integer(value: int | str) -> int | None:
     if value is None or value == "":
         return None
@@ -292,6 +299,9 @@ _define("traceback_filtering", "auto", _one_of("auto", "off", "remove_frames", "
 _define("platforms", None, _text, "platforms to use, by preference: 'cuda,cpu'", traced=False)
 _define("num_cpu_devices", None, _integer,
         "virtual CPU devices; None: XLA_FLAGS or 1", traced=False)
+_define("host_memory_kept", 256, _amount,
+        "MiB of freed host memory that the C library keeps, for arrays of up to a quarter of "
+        "that; 0: what it does by itself; read when the first array is made", traced=False)
 _define("cpu_collectives", "gloo", _one_of("gloo", "mpi", "none"),
         "how CPU processes exchange data", traced=False)
 _define("dump_ir_to", None, _text, "folder that programs are written to when they are compiled",

@@ -10,6 +10,7 @@ from weft._xla import client as _xla_client
 from weft._xla import cuda
 from weft.core.config import config, options
 from weft.core.source import warn
+from weft.runtime.host_allocator import keep_freed_memory
 
 if TYPE_CHECKING:  # jaxlib has no types
     Client: TypeAlias = Any
@@ -38,6 +39,7 @@ _ALIASES = {"gpu": "cuda"}
 
 
 def _make_cpu() -> Client:
+    keep_freed_memory()
     collectives = config.cpu_collectives
     return _xla_client.make_cpu_client(
         num_devices=config.num_cpu_devices,

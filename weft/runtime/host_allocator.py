@@ -1,0 +1,37 @@
+"""Keeps freed host memory for the next arrays, which the C library returns to the kernel.
+
+The GNU C library maps each block above 32 MiB by itself and unmaps it when it is freed, so every
+large result is pages that the kernel clears and maps anew: for `2 * x` of 40 MB, four fifths of the
+time. Blocks that come from the heap are used again instead.
+"""
+
+from __future__ import annotations
+
+import os
+
+from weft.core.config import config
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # parameters of mallopt(3)
+
+
+def keep_freed_memory() -> bool:
+    """Make malloc keep up to `config.host_memory_kept` MiB, for blocks of at most a quarter.
+
+    One arena serves all threads: XLA's own allocate results, and heaps of other arenas are unmapped
+    when they are empty. Larger blocks are still mapped by themselves, since they leave holes that
+    stay resident: kept without a limit, a training step's temporaries took 1.7 times the memory.
+
+    Return False where that is off, the C library is another one, or malloc is configured by the
+    environment.
+    """
+    kept = min(config.host_memory_kept << 20, 2**31 - 1)
+    configured = any(name.startswith("MALLOC_") for name in os.environ)
+    if kept == 0 or configured or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+        return False
+    import ctypes
+
+    process = ctypes.CDLL(None)
+    if not hasattr(process, "gnu_get_libc_version"):
+        return False
+    settings = ((_TRIM_THRESHOLD, kept), (_MMAP_THRESHOLD, kept // 4), (_ARENA_MAX, 1))
+    return all([process.mallopt(*setting) for setting in settings])
