@@ -96,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     start.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     start.set_defaults(command="launch", run=_launch)
+    again = commands.add_parser(
+        "replay", help="go through the calls of processes that hung, from a watchdog's dump"
+    )
+    again.add_argument("dump", metavar="DUMP")
+    again.set_defaults(command="replay", run=lambda options, rest: _replay(options.dump))
     env = commands.add_parser("env", help="versions and devices, to paste into a bug report")
     env.set_defaults(command="env", run=lambda options, rest: _env())
     return parser
@@ -128,6 +133,17 @@ def _launch(options: argparse.Namespace, rest: list[str]) -> int:
         )
     except ValueError as e:
         raise _UsageError(str(e).removeprefix("weft launch: ")) from None
+
+
+def _replay(dump: str) -> int:
+    from weft.runtime.replay import ReplayError, describe
+
+    try:
+        text, same = describe(dump)
+    except ReplayError as e:
+        raise _UsageError(str(e)) from None
+    print(text)
+    return 0 if same else 1
 
 
 def _env() -> int:

@@ -22,7 +22,9 @@ OMPI = {
 @pytest.fixture
 def environment(monkeypatch):
     for name in list(os.environ):
-        if name.startswith(("SLURM_", "OMPI_", "RANK", "WORLD", "MASTER_", "JOB_", "KUBERN")):
+        if name.startswith(
+            ("SLURM_", "OMPI_", "RANK", "WORLD", "MASTER_", "JOB_", "KUBERN", "PMIX_")
+        ):
             monkeypatch.delenv(name)
 
     def put(*variables):
@@ -40,6 +42,23 @@ def test_slurm_tells_host_count_and_number(environment):
         "num_processes": "8",
         "process_id": "5",
     }
+
+
+def test_open_mpi_5_tells_all_on_one_host_and_the_numbers_on_several(environment):
+    pmix = {
+        "PMIX_NAMESPACE": "prterun-login1-7342@1",
+        "OMPI_COMM_WORLD_SIZE": "4",
+        "OMPI_COMM_WORLD_RANK": "3",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
+    }
+    environment(pmix)
+    known = clusters.detect(None)
+    host, _, port = known.pop("coordinator_address").rpartition(":")
+    assert host == "127.0.0.1" and 61440 <= int(port) < 65536
+    assert known == {"num_processes": "4", "process_id": "3"}
+    assert clusters.detect("ompi")["coordinator_address"] == f"{host}:{port}"
+    environment({"OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
+    assert clusters.detect(None) == known
 
 
 @pytest.mark.parametrize(

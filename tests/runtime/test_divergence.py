@@ -73,7 +73,7 @@ for i in range(20):
 from weft.runtime import backend
 client = backend.distributed_state["client"]
 left = client.key_value_dir_get("weft/program/")
-assert len(left) <= 6, left
+assert len(left) <= 16, left
 print("CAUGHT nothing")
 """
     for out, errors in run(program):

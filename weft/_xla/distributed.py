@@ -17,6 +17,8 @@ def make_service(
         num_processes,
         heartbeat_timeout=heartbeat_timeout,
         shutdown_timeout=shutdown_timeout,
+        # The death of one process is none of the others: jaxlib 0.10.2 would end them all.
+        recoverable=True,
     )
 
 
@@ -35,5 +37,6 @@ def make_client(
         init_timeout=init_timeout,
         heartbeat_timeout=heartbeat_timeout,
         shutdown_timeout=shutdown_timeout,
+        shutdown_on_destruction=False,
         use_compression=True,
     )

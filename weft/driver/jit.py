@@ -7,6 +7,7 @@ reaches the Python below.
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -45,8 +46,9 @@ from weft.driver.execute import compiled_for, execute, is_debugging, layouts_for
 from weft.driver.jit_op import jit_p, typed_as
 from weft.driver.program_key import Request
 from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
+from weft.runtime import calls
 from weft.runtime.array import ArrayImpl
-from weft.runtime.backend import devices
+from weft.runtime.backend import devices, distributed_state
 from weft.runtime.device_put import device_put
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.sharding.named import Sharding
@@ -122,6 +124,11 @@ class JitInfo:
     partitioner: str | None
     name: str = ""
     placement: Hashable = None  # tells traces with these shardings from others
+    logged: Any = None  # the compiled function, where its guard notes calls over several processes
+    log: calls.CallLog | None = None  # where it notes them
+    label: str = ""  # and as what
+    ran: bool = False
+    mixed: bool = False  # it has programs over different sets of processes
 
     def __post_init__(self) -> None:
         self.name = function_name(self.fun)
@@ -400,12 +407,33 @@ class JitInfo:
         check_not_leaked(operands)
         request = self.request(entry, placements(operands), self.layouts(entry, operands))
         executable, consts = compiled_for(entry.closed, request, *self.names(entry))
+        logged = self.logs_as(executable.log, executable.label)
         outs = execute(executable, consts, operands, entry.closed)
         result = entry.out_tree.unflatten(outs)
         fast = None
         if not is_debugging() and not any(map(array_method, leaves)):
-            fast = fastpath(executable, result, leaves, consts)
+            fast = fastpath(executable, result, leaves, consts, logged=logged)
         return result, fast, False
+
+    def logs_as(self, log: calls.CallLog | None, label: str) -> bool:
+        """Return whether the function itself notes the calls of an executable with this log.
+
+        A function whose programs are over different sets of processes leaves that to Python's path.
+        """
+        if not self.logged:
+            return False
+        if not self.mixed and self.log is not log:
+            if self.log is None and not self.ran:
+                self.log, self.label = log, label
+            else:
+                self.mixed = True
+                if calls.inside and self.log is not None:
+                    self.log.retract()
+                    calls.inside = False
+                self.log = None
+                self.logged._clear_cache()
+        self.ran = True
+        return not self.mixed
 
 
 def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:
@@ -595,10 +623,13 @@ def jit(
         name=info.name,
     )
     compiled._jit_info = info
-    if not (numbers or names or donate_numbers or donate_names):
+    in_group = distributed_state["client"] is not None
+    if not (numbers or names or donate_numbers or donate_names or in_group):
         return compiled
     explain = info.explain_unhashable if numbers or names else None
-    function = _GuardedJit(compiled, info.name, donate_numbers, donate_names, explain)
+    guard = _LoggedJit if in_group else _GuardedJit
+    info.logged = compiled if in_group else None
+    function = guard(compiled, info.name, donate_numbers, donate_names, explain)
     functools.update_wrapper(function, fun)
     function._jit_info = info
     return function
@@ -623,6 +654,31 @@ class _GuardedJit(Guarded):
 
     def _cache_size(self) -> int:
         return self._call._cache_size()
+
+
+class _LoggedJit(_GuardedJit):
+    """A jitted function of a group of processes: notes its calls of programs over several."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        info = self._jit_info
+        log = info.log
+        if log is None or state.trace is not EVAL:
+            return Guarded.__call__(self, *args, **kwargs)
+        if calls.failure is not None:
+            calls.check()
+        log.note(info.label, sys._getframe(1))
+        calls.inside = True
+        try:
+            return Guarded.__call__(self, *args, **kwargs)
+        except (RuntimeError, ValueError) as error:
+            known = calls.explained(error)
+            if known is not error:
+                raise known from None
+            raise
+        finally:
+            calls.inside = False
 
 
 def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -652,7 +708,7 @@ def _clear_cache(function: Any) -> None:
 
 for _name, _method in (("trace", _trace), ("lower", _lower), ("eval_shape", _eval_shape)):
     _method.__qualname__ = f"<jit>.{_name}"  # no public function: errors are those of the call
-    for _class in (PjitFunctionType, _GuardedJit):
+    for _class in (PjitFunctionType, _GuardedJit):  # _LoggedJit has them of the latter
         setattr(_class, _name, api_boundary(_method))
 for _class in (PjitFunctionType, _GuardedJit):
     setattr(_class, "clear_cache", _clear_cache)  # noqa: B010 - neither is known to have it

@@ -315,7 +315,9 @@ class Program:
             dump_ir(self)
         multi = len(self.devices) > 1
         if multi and backend.distributed_state["client"] is not None:
-            self._check_processes()
+            label = self._check_processes()
+        else:
+            label = self.name
         local = self.stages is not None and self.stages.local is not None
         free = multi and not local  # XLA's partitioner chooses the shardings that are left open
         compiled = compile_module(
@@ -332,10 +334,12 @@ class Program:
             keep_alive=self.keepalives,
             trusted=_is_wefts_own(self.jaxpr),
         )
-        return self._executable(compiled, local)
+        executable = self._executable(compiled, local)
+        executable.label = label
+        return executable
 
-    def _check_processes(self) -> None:
-        """Compares what is about to be compiled with the other processes' programs."""
+    def _check_processes(self) -> str:
+        """Compares what is about to be compiled with the other processes' programs; names it."""
         from weft.core.printer import print_jaxpr
         from weft.runtime.divergence import check_same_program
 
@@ -345,7 +349,7 @@ class Program:
             f"donated={self.donated}, options={sorted((self.options or {}).items())}",
         ]
         lines = print_jaxpr(self.jaxpr, source_info=True).split("\n")
-        check_same_program(self.name, [*lines, *asked], self.devices)
+        return check_same_program(self.name, [*lines, *asked], self.devices)
 
     def _module_to_compile(self, local: bool) -> ir.Module:
         """The module with calls of the host placed, native kernels chosen and layouts set."""

@@ -10,6 +10,7 @@ from weft._xla import client as _xla_client
 from weft._xla import cuda
 from weft.core.config import config, options
 from weft.core.source import warn
+from weft.runtime import transport
 from weft.runtime.host_allocator import keep_freed_memory
 
 if TYPE_CHECKING:  # jaxlib has no types
@@ -41,13 +42,17 @@ _ALIASES = {"gpu": "cuda"}
 def _make_cpu() -> Client:
     keep_freed_memory()
     collectives = config.cpu_collectives
-    return _xla_client.make_cpu_client(
-        num_devices=config.num_cpu_devices,
-        distributed_client=distributed_state["client"],
-        node_id=distributed_state["process_id"],
-        num_nodes=distributed_state["num_processes"],
-        collectives=None if collectives == "none" else collectives,
-    )
+
+    def make() -> Client:
+        return _xla_client.make_cpu_client(
+            num_devices=config.num_cpu_devices,
+            distributed_client=distributed_state["client"],
+            node_id=distributed_state["process_id"],
+            num_nodes=distributed_state["num_processes"],
+            collectives=None if collectives == "none" else collectives,
+        )
+
+    return make() if distributed_state["client"] is None else transport.note_ports(make)
 
 
 def _make_cuda() -> Client:

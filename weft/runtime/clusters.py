@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import socket
@@ -55,7 +56,7 @@ def _ompi() -> dict[str, Any]:
     """Open MPI: `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911` is where mpirun runs."""
     uri = os.environ.get("OMPI_MCA_orte_hnp_uri")  # noqa: SIM112  (its name)
     if uri is None:
-        return {}
+        return _pmix()
     match = re.match(r"(\d+)\..*?(?:tcp://([^,:]+)|tcp6://\[([^,\]]+))", uri)
     if match is None:
         raise ValueError(f"OMPI_MCA_orte_hnp_uri {uri!r} names no address")
@@ -66,6 +67,25 @@ def _ompi() -> dict[str, Any]:
         "num_processes": os.environ["OMPI_COMM_WORLD_SIZE"],
         "process_id": os.environ["OMPI_COMM_WORLD_RANK"],
     }
+
+
+def _pmix() -> dict[str, Any]:
+    """Open MPI 5, whose PRRTE starts processes: `prterun-login1-7342@1` is the job's name.
+
+    No variable names the host of process 0. Where all processes are on one host, it is this one; on
+    several, WEFT_COORDINATOR_ADDRESS (`mpirun -x`) has to tell.
+    """
+    job = os.environ.get("PMIX_NAMESPACE")
+    if job is None or "OMPI_COMM_WORLD_RANK" not in os.environ:
+        return {}
+    found = {
+        "num_processes": os.environ.get("OMPI_COMM_WORLD_SIZE"),
+        "process_id": os.environ["OMPI_COMM_WORLD_RANK"],
+    }
+    if os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == found["num_processes"]:
+        number = int(hashlib.blake2b(job.encode(), digest_size=4).hexdigest(), 16)
+        found["coordinator_address"] = f"127.0.0.1:{_port(number)}"
+    return found
 
 
 def _mpi4py() -> dict[str, Any]:

@@ -93,12 +93,19 @@ def cached_call(
 
 
 def fastpath(
-    executable: Executable, result: Any, args: Sequence[Any], const_args: Sequence[Any] = ()
+    executable: Executable,
+    result: Any,
+    args: Sequence[Any],
+    const_args: Sequence[Any] = (),
+    *,
+    logged: bool = False,
 ) -> FastpathData | None:
     """Fast-path data for a run of ``executable`` that gave ``result``, or None if it has none.
 
-    args: the flat arguments of that run.
+    args: the flat arguments of that run. logged: the caller notes calls over several processes.
     """
+    if executable.log is not None and not logged:
+        return None
     if executable.has_side_effects or executable.has_callbacks:
         return None
     if not executable.in_place([*const_args, *args]):

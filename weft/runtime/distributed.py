@@ -1,23 +1,32 @@
 """Joins processes to one group: every process then sees the devices of all.
 
-Process 0 runs the coordination service; all connect to it as clients, exchange their devices when
-the first client of a platform is made, and beat to show that they live.
+Process 0 starts the coordination service; all connect to it as clients, and exchange their devices
+when the first client of a platform is made. A watchdog of each process tells the others that it
+lives, and how far it is.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import operator
 import os
 import re
+import socket
+import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from weft._xla import distributed
-from weft.runtime import backend, clusters, rendezvous
+from weft.core.errors import DistributedError
+from weft.runtime import backend, calls, clusters, coordinator, rendezvous
+from weft.runtime.watchdog import Watchdog
 
 _state = backend.distributed_state
-_service: Any = None
+_watchdog: Watchdog | None = None
+_link: socket.socket | None = None
+"""The connection by which the coordination service sees that this process lives."""
 
 
 def initialize(
@@ -27,11 +36,13 @@ def initialize(
     local_device_ids: int | Sequence[int] | None = None,
     cluster_detection_method: str | None = None,
     initialization_timeout: int = 300,
-    heartbeat_timeout_seconds: int = 100,
+    heartbeat_timeout_seconds: float | None = None,
     shutdown_timeout_seconds: int = 300,
     coordinator_bind_address: str | None = None,
     slice_index: int | None = None,
     partition_index: int | None = None,
+    *,
+    hang_timeout_seconds: float | None = None,
 ) -> None:
     """Makes this process one of several that run the same program on all their devices together.
 
@@ -48,7 +59,10 @@ def initialize(
         "ompi" (Open MPI), "torchrun", "kubernetes" (an indexed Job), "mpi4py", or "deactivate" for
         none. Unless given, all but mpi4py are looked for.
       initialization_timeout: seconds to wait for the other processes.
-      heartbeat_timeout_seconds: a process that is silent for so long counts as dead.
+      heartbeat_timeout_seconds: a process that is silent for so long counts as dead; 20 unless
+        given here or in WEFT_HEARTBEAT_TIMEOUT. One that ends on a reachable host is known at once.
+      hang_timeout_seconds: a process for which others have waited so long counts as stuck; 300
+        unless given here or in WEFT_HANG_TIMEOUT.
       shutdown_timeout_seconds: how long the end waits for the others.
       coordinator_bind_address: where process 0 listens, "[::]:port" unless given, which is all of
         this host's addresses; at the coordinator_address itself where that is one of localhost.
@@ -71,8 +85,6 @@ def initialize(
         >>> weft.distributed.is_initialized()
         False
     """
-    global _service
-
     if _state["client"] is not None:
         raise RuntimeError("weft.distributed.initialize was called before; call it once a process")
     if backend.started():
@@ -109,14 +121,18 @@ def initialize(
         ids = [local_device_ids] if isinstance(local_device_ids, int) else list(local_device_ids)
         _state["visible_devices"] = ids
     _state["partition_index"] = slice_index if partition_index is None else partition_index
+    heartbeat = _seconds("heartbeat_timeout", heartbeat_timeout_seconds, 20.0)
+    hang = _seconds("hang_timeout", hang_timeout_seconds, 300.0)
+    # The watchdog sees deaths; the service's own opinion, which is slower, is not asked.
+    service_timeout = max(100, int(4 * heartbeat))
     if number == 0:
         listen_at = coordinator_bind_address or _bind_address(address)
         with rendezvous.listen(listen_at) as listener:
             rendezvous.gather(listener, count, initialization_timeout)
-        _service = distributed.make_service(
+        link_port = coordinator.start(
             listen_at,
             count,
-            heartbeat_timeout=heartbeat_timeout_seconds,
+            heartbeat_timeout=service_timeout,
             shutdown_timeout=shutdown_timeout_seconds,
         )
     else:
@@ -126,11 +142,19 @@ def initialize(
         address,
         number,
         init_timeout=initialization_timeout,
-        heartbeat_timeout=heartbeat_timeout_seconds,
+        heartbeat_timeout=service_timeout,
         shutdown_timeout=shutdown_timeout_seconds,
     )
     client.connect()
-    _state.update(client=client, process_id=number, num_processes=count)
+    if number == 0:
+        client.key_value_set("weft/coordinator/link", str(link_port))
+    _watch(client, address, number, count, heartbeat, hang)
+    _state.update(
+        client=client,
+        process_id=number,
+        num_processes=count,
+        shutdown_timeout=shutdown_timeout_seconds,
+    )
     atexit.register(shutdown)
 
 
@@ -165,16 +189,87 @@ def is_initialized() -> bool:
 def shutdown() -> None:
     """Leaves the group, after all processes have come to this point. Runs at exit by itself.
 
+    Raises:
+      DistributedError: the group has failed, or its processes called different programs, and no
+        call has said so yet.
+
     >>> import weft
     >>> weft.distributed.shutdown()
     """
-    global _service
+    global _watchdog, _link
     client, _state["client"] = _state["client"], None
-    if client is not None:
+    if client is None:
+        return
+    failed = getattr(sys, "last_type", None)
+    reason = None
+    if _watchdog is not None:
+        if failed is not None:
+            value = getattr(sys, "last_value", "")
+            _watchdog.fail(f"process {_watchdog.rank} failed: {failed.__name__}: {value!s:.500}")
+        _leave_together(client, _watchdog, float(_state["shutdown_timeout"]))
+        reason = calls.failure if failed is None and not _watchdog.told else None
+        _watchdog.stop()
+        _watchdog = None
+        calls.watched = False
+        calls.failure = None
+        calls.logs.clear()
+    with contextlib.suppress(RuntimeError, ValueError):
         client.shutdown()
-    if _service is not None:
-        _service.shutdown()
-        _service = None
+    if _link is not None:
+        _link.close()
+        _link = None
+    if reason is not None:
+        raise DistributedError(reason)
+
+
+def _watch(
+    client: Any, address: str, number: int, count: int, heartbeat: float, hang: float
+) -> None:
+    """Start the watchdog, and show the coordination service that this process lives."""
+    global _watchdog, _link
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        link_port = int(client.blocking_key_value_get("weft/coordinator/link", 300_000))
+        _link = socket.create_connection((host, link_port), timeout=60)
+        own = _link.getsockname()[0]
+    except OSError:  # a firewall: the service stays for its time, and then while it is asked
+        own = socket.gethostname()
+    # The others reach process 0 by the name that they were given.
+    _watchdog = Watchdog(client, number, count, own if number else host, heartbeat, hang)
+    calls.watched = True
+
+
+def _leave_together(client: Any, watchdog: Watchdog, seconds: float) -> None:
+    """Wait until every process has come to its end, or the group has failed."""
+    watchdog.ended = True
+    end = time.monotonic() + seconds
+    try:
+        watchdog.publish_end()
+        client.key_value_increment("weft/ended", 1)
+        while calls.failure is None and time.monotonic() < end:
+            if int(client.key_value_try_get("weft/ended")) >= watchdog.count:
+                watchdog.compare_ends()
+                return
+            time.sleep(0.02)
+    except (RuntimeError, ValueError):
+        return
+
+
+def _seconds(name: str, given: float | None, default: float) -> float:
+    """Return a number of seconds that was given, or stands in the environment."""
+    variable = f"WEFT_{name.upper()}"
+    text = os.environ.get(variable, default) if given is None else given
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        value = 0.0
+    if not value >= 1.0:
+        raise ValueError(
+            f"weft.distributed.initialize: {name}_seconds (or {variable}) must be at least 1, "
+            f"got {text!r}"
+        )
+    return value
 
 
 def _from_environment(method: str | None) -> dict[str, Any]:

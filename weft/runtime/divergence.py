@@ -8,23 +8,31 @@ those of all. The price is one exchange for each new program, none for calls.
 from __future__ import annotations
 
 import hashlib
+import sys
+import time
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import chain, repeat, zip_longest
 from typing import Any
 
 from weft.core.errors import DistributedError
-from weft.runtime import backend
+from weft.runtime import backend, calls
+from weft.runtime.verdicts import COMPILATION
 
 WAIT_SECONDS = 300
 """How long a process waits for the others to come to the same program."""
+
+_BLOCK = 4
+"""Entries of so many programs are deleted from the key-value store together."""
 
 # How many programs there were over one set of processes: counted alike on all of them, so that
 # `clear_caches` must not empty it.
 _count: dict[tuple[int, ...], int] = {}
 
 
-def check_same_program(name: str, lines: Sequence[str], devices: Sequence[Any]) -> None:
+def check_same_program(name: str, lines: Sequence[str], devices: Sequence[Any]) -> str:
     """Raise DistributedError on all processes where one compiles another program.
+
+    Returns the name by which processes tell each other of the program.
 
     lines: the program with what it is compiled for, a line for each equation, ending in the
     source line behind `  # `. devices: those it runs on, of several processes.
@@ -33,46 +41,87 @@ def check_same_program(name: str, lines: Sequence[str], devices: Sequence[Any]) 
     processes = tuple(sorted({d.process_index for d in devices}))
     me = backend.process_index()
     if client is None or len(processes) < 2 or me not in processes:
-        return
+        return name
     number = _count[processes] = _count.get(processes, 0) + 1
     # Where a line of the program came from may differ; what it computes may not.
     plain = "\n".join(line.split("  # ")[0] for line in lines)
     digest = hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
+    frame = calls.user_frame(sys._getframe(1))
+    label = f"{name} (program {digest[:8]})"
+    calls.log_of(processes).note(COMPILATION + label, frame)
     group = "-".join(map(str, processes)) if len(processes) < 64 else f"all-{len(processes)}"
-    folder = f"weft/program/{group}/{number}/"
-    client.key_value_set(f"{folder}{me:06}", f"{digest} {name}")
-    _meet(client, folder, processes, name, number)
-    others = _entries(client, folder)
-    if all(value.split(" ", 1)[0] == digest for value in others.values()):
-        if number > 1 and me == processes[0]:
-            client.key_value_delete(f"weft/program/{group}/{number - 1}/")
-        return
-    text_folder = f"weft/program-text/{group}/{number}/"
-    client.key_value_set(f"{text_folder}{me:06}", "\n".join(lines))
-    _meet(client, text_folder, processes, name, number)
-    texts = _entries(client, text_folder)
-    other = next(r for r, value in others.items() if value.split(" ", 1)[0] != digest)
-    raise DistributedError(_describe(me, lines, other, texts[other].split("\n"), others))
+    meeting = _Meeting(client, f"weft/program/{group}", number, processes, me)
+    if meeting.agree(digest):
+        return label
+    client.key_value_set(f"{meeting.texts}{me:06}", "\n".join([f"{digest} {name}", *lines]))
+    texts = meeting.all_texts(name)
+    digests = {rank: text.split("\n", 1)[0] for rank, text in texts.items()}
+    other = next(r for r, value in digests.items() if value.split(" ", 1)[0] != digest)
+    raise DistributedError(_describe(me, lines, other, texts[other].split("\n")[1:], digests))
 
 
-def _entries(client: Any, folder: str) -> dict[int, str]:
-    """Return the processes' entries in a folder of the key-value store, by their number."""
-    return {int(key.rsplit("/", 1)[1]): value for key, value in client.key_value_dir_get(folder)}
+class _Meeting:
+    """All processes at one new program.
 
+    Where they agree, it takes each two requests to the key-value store: a counter of those with the
+    same digest, which the last one of all finds complete, and a key that this one sets.
+    """
 
-def _meet(client: Any, folder: str, processes: tuple[int, ...], name: str, number: int) -> None:
-    """Wait until every process has stored its entry of the folder."""
-    try:
-        client.wait_at_barrier(f"{folder}meet", WAIT_SECONDS * 1000, list(processes))
-    except Exception as error:
-        absent = sorted(set(processes) - set(_entries(client, folder)))
-        who = f"process {', '.join(map(str, absent))} has" if absent else "not all have"
+    def __init__(
+        self, client: Any, folder: str, number: int, processes: tuple[int, ...], me: int
+    ) -> None:
+        self.client, self.number, self.processes, self.me = client, number, processes, me
+        self.deadline = time.monotonic() + WAIT_SECONDS
+        block, within = divmod(number, _BLOCK)
+        self.folder = f"{folder}/{block}/{number}/"
+        self.texts = f"{folder}/{block}/{number}-texts/"
+        if within == 0 and me == processes[0] and block > 1:
+            client.key_value_delete(f"{folder}/{block - 2}/")
+
+    def agree(self, digest: str) -> bool:
+        """Wait for all processes; return whether all have this digest."""
+        done = f"{self.folder}done"
+        if self.client.key_value_increment(self.folder + digest, 1) == len(self.processes):
+            self.client.key_value_set(done, digest)
+            return True
+        for milliseconds in chain([50], repeat(500)):
+            try:
+                self.client.blocking_key_value_get(done, milliseconds)
+                return True
+            except (RuntimeError, ValueError):
+                calls.check()
+            counts = [int(count) for key, count in self._entries(self.folder) if key != "done"]
+            if sum(counts) == len(self.processes):
+                return len(counts) == 1
+            if any(True for _ in self._entries(self.texts)) or self._is_late():
+                return False
+        raise AssertionError("the loop does not end")
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def all_texts(self, name: str) -> dict[int, str]:
+        """Return the programs of all processes, by rank; name those that do not come in time."""
+        end = time.monotonic() + (10 if self._is_late() else WAIT_SECONDS)
+        while True:
+            texts = {int(rank): text for rank, text in self._entries(self.texts)}
+            if len(texts) == len(self.processes):
+                return texts
+            calls.check()
+            if time.monotonic() > end:
+                break
+            time.sleep(0.02)
+        absent = ", ".join(str(r) for r in self.processes if r not in texts)
         raise DistributedError(
-            f"{name}, program {number} over processes {', '.join(map(str, processes))}: {who} not "
-            f"come to it in {WAIT_SECONDS} s. Every process must call the same functions in the "
-            "same order; look for a branch on weft.process_index(), or for a process that ended or "
-            f"hangs ({str(error).splitlines()[0][:200]})"
-        ) from None
+            f"{name}, program {self.number} over processes {', '.join(map(str, self.processes))}: "
+            f"process {absent} has not come to it in {WAIT_SECONDS} s. Every process must call the "
+            "same functions in the same order; look for a branch on weft.process_index(), or for a "
+            "process that ended or hangs"
+        )
+
+    def _entries(self, folder: str) -> list[tuple[str, str]]:
+        found = self.client.key_value_dir_get(folder)
+        return [(key.rsplit("/", 1)[1], value) for key, value in found]
 
 
 def _describe(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from weft.core import dtypes
 from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.state import LAYOUTS
-from weft.runtime import backend, cpu_run_limit, host_calls
+from weft.runtime import backend, calls, cpu_run_limit, host_calls
 from weft.runtime.array import ArrayImpl, deleted_text, describe, release, second_owners
 from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
@@ -64,8 +65,10 @@ class Executable:
         "in_layouts",  # set where arguments lie otherwise than the platform's own arrays
         "in_shardings",
         "kept_args",
+        "label",  # names the program to other processes
         "out_avals",
         "out_shardings",
+        "log",  # of calls, where the program is over several processes
         "place",
         "without_bits",  # the results that are zeros of dtype float0, which no device holds
         "xla",
@@ -99,6 +102,8 @@ class Executable:
         self.has_callbacks = has_callbacks
         self.place = cpu_run_limit.place_of(compiled.xla)
         self.committed = committed
+        self.log = _log_of(compiled.devices)
+        self.label = compiled.name
         floats0 = [i for i, a in enumerate(self.out_avals) if a.dtype == dtypes.float0]
         self.without_bits = tuple(floats0)
 
@@ -139,6 +144,10 @@ class Executable:
             given = list(itertools.compress(placed, self.donated))
             check_given_once(self.compiled.name, given, placed)
             owners = second_owners(given)
+        if self.log is not None:
+            calls.check()
+            if not calls.inside:
+                self.log.note(self.label, calls.user_frame(sys._getframe(1)))
         try:
             if self.place or self.has_callbacks or self.has_side_effects:
                 results = self._run_with_token(placed)
@@ -248,6 +257,14 @@ class DescribedExecutable(Executable):
             "(.as_text(), .memory_analysis(), .cost_analysis()) but not called. Lower it for "
             "shardings over weft.devices() to run it here"
         )
+
+
+def _log_of(devices: Sequence[Any]) -> calls.CallLog | None:
+    """Return the log for calls of a program over several processes, None for others."""
+    if backend.distributed_state["client"] is None:
+        return None
+    processes = tuple(sorted({d.process_index for d in devices}))
+    return calls.log_of(processes) if len(processes) > 1 else None
 
 
 def _same_parts(array: Any, sharding: NamedSharding) -> bool:

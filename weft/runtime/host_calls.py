@@ -18,7 +18,7 @@ import numpy as np
 
 from weft._xla import stands_for_jax
 from weft._xla.arrays import XlaRuntimeError
-from weft.runtime import cpu_run_limit
+from weft.runtime import calls, cpu_run_limit
 
 if TYPE_CHECKING:
     from weft.runtime.compile import LoadedExecutable
@@ -142,7 +142,7 @@ def explained(error: BaseException, compiled: LoadedExecutable | None = None) ->
         from weft.runtime.allocation_failure import explained as with_memory
 
         return with_memory(error, compiled)
-    return error
+    return calls.explained(error)
 
 
 def _finish() -> None:

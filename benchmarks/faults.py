@@ -1,0 +1,200 @@
+"""Injects faults into groups of four processes, and counts how many are named rightly.
+
+    python -m benchmarks.faults --count 200 --seed 0
+
+Each fault is a group of its own: one process, at a random step, skips a call, makes two in the other
+order, passes another shape, gets stuck in Python, is killed, or is stopped. All others must raise
+DistributedError that names this process alone, and their dumps must replay to the same verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+import weft
+from weft import P
+from weft.runtime.replay import describe
+
+KINDS = ("skipped", "swapped", "other shape", "stuck", "asleep", "killed", "stopped")
+PROCESSES, STEPS = 4, 8
+HEARTBEAT, TIMEOUT = 3.0, 2.0
+SLACK = 20.0
+"""Seconds within which a process on a busy machine must end after its fault is due to be named."""
+
+
+def inject(kind: str, rank: int, step: int, me: int, address: str) -> None:
+    """Run one process of a group, which makes the fault if it is its rank."""
+    weft.distributed.initialize(
+        address,
+        PROCESSES,
+        me,
+        heartbeat_timeout_seconds=HEARTBEAT,
+        hang_timeout_seconds=TIMEOUT,
+    )
+    mesh = weft.make_mesh((PROCESSES,), ("x",))
+
+    def over_all(name, function, out):
+        function.__name__ = name
+        return weft.jit(weft.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=out))
+
+    split = weft.NamedSharding(mesh, P("x"))
+
+    def array(n):
+        return weft.make_array_from_callback(
+            (PROCESSES, n), split, lambda index: np.ones((1, n), np.float32)
+        )
+
+    summed = over_all("summed", lambda x: weft.lax.psum(x, "x"), P())
+    shifted = over_all(
+        "shifted", lambda x: weft.lax.ppermute(x, "x", [(i, (i + 1) % 4) for i in range(4)]), P("x")
+    )
+    small, large = array(8), array(64)
+    for _ in range(2):
+        np.asarray(summed(small))
+        shifted(small).block_until_ready()
+    for now in range(STEPS):
+        faulty = now == step and me == rank
+        if faulty and kind == "stuck":
+            while True:  # STUCK
+                pass
+        if faulty and kind == "asleep":
+            time.sleep(600)  # ASLEEP
+        if faulty and kind == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if faulty and kind == "stopped":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if faulty and kind == "swapped":
+            shifted(small).block_until_ready()
+            np.asarray(summed(small))
+            continue
+        if not (faulty and kind == "skipped"):
+            np.asarray(summed(large if faulty and kind == "other shape" else small))
+        shifted(small).block_until_ready()
+
+
+def child(kind: str, rank: int, step: int, me: int, address: str, folder: Path) -> NoReturn:
+    """Run one process to its end, and write what it raised."""
+    os.environ["WEFT_DUMP_DIR"] = str(folder)
+    log = os.open(folder / f"{me}.log", os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    begin = time.monotonic()
+    said = {"error": "", "seconds": 0.0}
+    try:
+        inject(kind, rank, step, me, address)
+        weft.distributed.shutdown()
+    except weft.errors.DistributedError as error:
+        said["error"] = str(error)
+    except Exception as error:
+        said["error"] = f"OTHER {error!r}"
+    said["seconds"] = time.monotonic() - begin
+    (folder / f"{me}.json").write_text(json.dumps(said))
+    os._exit(0)
+
+
+def line_of(mark: str) -> int:
+    """Return the number of the line in this file that has a mark as its comment, or the one below."""
+    lines = Path(__file__).read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.endswith(f"# {mark}"))
+
+
+def run(kind: str, rank: int, step: int) -> tuple[bool, bool, str]:
+    """Run one group with a fault; return whether all named it, all dumps replayed, and why not."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with socket.socket() as held:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{held.getsockname()[1]}"
+            pids = {}
+            for me in range(PROCESSES):
+                pid = os.fork()
+                if pid == 0:
+                    child(kind, rank, step, me, address, folder)
+                pids[me] = pid
+            end = time.monotonic() + 60.0 + SLACK
+            others = [me for me in range(PROCESSES) if me != rank]
+            left = set(others)
+            while left and time.monotonic() < end:
+                for me in list(left):
+                    if os.waitpid(pids[me], os.WNOHANG)[0]:
+                        left.discard(me)
+                time.sleep(0.05)
+            for me in (rank, *left):
+                try:
+                    os.kill(pids[me], signal.SIGKILL)
+                    os.waitpid(pids[me], 0)
+                except (ProcessLookupError, ChildProcessError):
+                    pass
+        return judge(kind, rank, others, folder)
+
+
+def judge(kind: str, rank: int, others: list[int], folder: Path) -> tuple[bool, bool, str]:
+    """Compare what the others said with the fault that was made."""
+    named, replayed, why = True, True, ""
+    for me in others:
+        path = folder / f"{me}.json"
+        if not path.exists():
+            log = (folder / f"{me}.log").read_text(errors="replace")[-300:]
+            return False, False, f"process {me} did not end by itself: {log}"
+        error = json.loads(path.read_text())["error"]
+        dump = re.search(r"weft replay (\S+?)`", error)
+        if dump is None:
+            return False, False, f"process {me}: {error[:300] or 'no error'}"
+        text, same = describe(dump[1])
+        ranks = json.loads(Path(dump[1]).read_text())["verdict"]["ranks"]
+        right = ranks == [rank] and f"process {rank} " in error
+        if kind == "asleep":
+            right = right and f"faults.py:{line_of('ASLEEP')}" in error
+        if kind == "stuck":
+            first = line_of("STUCK")
+            right = right and any(f"faults.py:{n}" in error for n in (first, first + 1))
+        if not right:
+            named, why = False, f"process {me}: {error[:400]}"
+        if not same:
+            replayed, why = False, why or text[-400:]
+    return named, replayed, why
+
+
+def main() -> None:
+    """Inject faults and print a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", choices=KINDS, action="append")
+    options = parser.parse_args()
+    weft.config.update("num_cpu_devices", 1)
+    choose = random.Random(options.seed)
+    total, named, replayed = Counter(), Counter(), Counter()
+    kinds = options.kind or KINDS
+    for i in range(options.count):
+        kind = kinds[i % len(kinds)]
+        rank, step = choose.randrange(PROCESSES), choose.randrange(STEPS)
+        right, same, why = run(kind, rank, step)
+        total[kind] += 1
+        named[kind] += right
+        replayed[kind] += same
+        if why:
+            print(f"# {kind}, process {rank}, step {step}: {why}", file=sys.stderr, flush=True)
+    print("| fault | injected | named by all | replayed by all |\n|---|---|---|---|")
+    for kind in kinds:
+        print(f"| {kind} | {total[kind]} | {named[kind]} | {replayed[kind]} |")
+    print(f"| all | {total.total()} | {named.total()} | {replayed.total()} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The calls of programs over several processes that this process makes, in order.
+
+What is noted of a call is its name and its line. The watchdog (`weft/runtime/watchdog.py`) tells
+the other processes, and sets `failure` where the group has failed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from types import FrameType
+
+from weft.core.errors import DistributedError
+from weft.runtime.verdicts import ENTRIES, Calls
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class CallLog:
+    """A ring of the newest calls over one set of processes."""
+
+    __slots__ = ("count", "ring")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ring: deque[tuple[int, str, str, int]] = deque(maxlen=ENTRIES)
+
+    def note(self, name: str, frame: FrameType) -> None:
+        """Append a call made by this frame."""
+        self.count = count = self.count + 1
+        self.ring.append((count, name, frame.f_code.co_filename, frame.f_lineno))
+
+    def retract(self) -> None:
+        """Take back the newest call: it was no call over these processes."""
+        self.count -= 1
+        self.ring.pop()
+
+    def state(self) -> Calls:
+        """Return the calls as other processes are told."""
+        for _ in range(3):  # another thread may append meanwhile
+            try:
+                entries = list(self.ring)
+                break
+            except RuntimeError:
+                entries = []
+        return Calls(self.count, [(s, n, f"{short(f)}:{line}") for s, n, f, line in entries])
+
+
+logs: dict[tuple[int, ...], CallLog] = {}
+failure: str | None = None
+"""Why the group has failed, once it has."""
+raised = False
+"""Whether an error has told the program so."""
+watched = False
+"""Whether a watchdog runs, which will say why a collective failed."""
+inside = False
+"""Whether the call under way is noted already, by the function that was called."""
+
+
+def log_of(processes: tuple[int, ...]) -> CallLog:
+    """Return the log of a set of processes."""
+    return logs.setdefault(processes, CallLog())
+
+
+def user_frame(frame: FrameType | None) -> FrameType:
+    """Return the innermost frame outside weft."""
+    found = frame
+    while found is not None and found.f_code.co_filename.startswith(ROOT):
+        found = found.f_back
+    return found or frame or sys._getframe()
+
+
+def short(filename: str) -> str:
+    """Return a file's name without the folders that say little."""
+    return os.sep.join(filename.split(os.sep)[-2:])
+
+
+def check() -> None:
+    """Raise DistributedError if the group has failed."""
+    if failure is not None:
+        raise _told(failure)
+
+
+def _told(text: str) -> BaseException:
+    """Return the error to raise for a failure of the group."""
+    global raised
+    raised = True
+    return DistributedError(text)
+
+
+def explained(error: BaseException, seconds: float = 60.0) -> BaseException:
+    """Return the DistributedError for a collective that failed, or the error that it was.
+
+    A connection breaks at once when a process dies; the watchdog says soon after which it was.
+    """
+    text = str(error)
+    if not watched or not ("Gloo" in text or "gloo" in text or "NCCL" in text):
+        return error
+    end = time.monotonic() + seconds
+    while failure is None and time.monotonic() < end:
+        time.sleep(0.02)
+    if failure is None:
+        return error
+    return _told(failure).with_traceback(error.__traceback__)
