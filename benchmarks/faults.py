@@ -2,7 +2,7 @@
 
     python -m benchmarks.faults --count 200 --seed 0
 
-Each fault is a group of its own: one process, at a random step, skips a call, makes two in the other
+Each fault is a group of its own: one process, at a random step, skips a call, makes two in another
 order, passes another shape, gets stuck in Python, is killed, or is stopped. All others must raise
 DistributedError that names this process alone, and their dumps must replay to the same verdict.
 """
@@ -107,7 +107,7 @@ def child(kind: str, rank: int, step: int, me: int, address: str, folder: Path) 
 
 
 def line_of(mark: str) -> int:
-    """Return the number of the line in this file that has a mark as its comment, or the one below."""
+    """Return the number of the line in this file that has a mark as its comment."""
     lines = Path(__file__).read_text().splitlines()
     return next(i for i, line in enumerate(lines, 1) if line.endswith(f"# {mark}"))
 
@@ -179,7 +179,9 @@ def main() -> None:
     options = parser.parse_args()
     weft.config.update("num_cpu_devices", 1)
     choose = random.Random(options.seed)
-    total, named, replayed = Counter(), Counter(), Counter()
+    total: Counter[str] = Counter()
+    named: Counter[str] = Counter()
+    replayed: Counter[str] = Counter()
     kinds = options.kind or KINDS
     for i in range(options.count):
         kind = kinds[i % len(kinds)]

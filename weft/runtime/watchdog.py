@@ -247,7 +247,7 @@ class Watchdog:
         return calls.raised
 
     def publish_end(self) -> None:
-        """Store what this process has called, for the comparison when all have come to their end."""
+        """Store what this process has called, to be compared at the end."""
         if self.count <= _ALL:
             text = json.dumps(self.state().to_json())
             self.client.key_value_set(f"weft/watchdog-end/{self.rank}", text)
