@@ -15,7 +15,7 @@ from weft.pallas.cpu.order import work_of
 from weft.pallas.cpu.refs import checked
 from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
-from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
+from weft.pallas.cpu.values import Buffer, Group, constant, row_major, size_of
 from weft.pallas.ir import UnsupportedKernelError
 from weft.pallas.order import parallel_dims
 from weft.runtime.cpu_run_limit import cpu_count
@@ -131,7 +131,8 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
     call, f = t.call, t.f
     t.program_ids = [str(i) for i in ids]
     grid_indices = [
-        t.scalar(str(i), dtypes.int32) if isinstance(i, int) else t.int32(i) for i in ids
+        constant(i, dtypes.int32) if isinstance(i, int) else t.program_id(d)
+        for d, i in enumerate(ids)
     ]
     scalars = whole[: call.num_scalars]
     tile = tile_of(call)
@@ -155,7 +156,7 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
                     f"kernel {call.name}: the index map of {block.origin} gives a block out of "
                     f"bounds in dimension {d} of an array of shape {array.shape}"
                 )
-                start = checked(t, start, max(high, 0), what)
+                start = checked(t, start, max(high, 0), what, known=number.range)
             if block.padding:
                 start = f.sub(start, block.padding[d][0])
             elif not block.by_element[d]:

@@ -100,6 +100,8 @@ class Function:
         """Buffers of what is read next, one tile after the other."""
         self.exact = False
         """Whether sums and products are rounded each, as those of formulas are."""
+        self.greatest: dict[tuple[int, str, int], str] = {}
+        """Where the greatest of some positions is, by message, type and bound."""
         self.memo: dict = {}
         """Cache of array elements computed in this block or one that dominates it."""
 

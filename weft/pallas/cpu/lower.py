@@ -26,7 +26,7 @@ from weft.pallas.cpu.llvm import Function, Module
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.nontemporal import emit_fence
 from weft.pallas.cpu.threads import emit_grid
-from weft.pallas.cpu.translate import LLVM
+from weft.pallas.cpu.translate import LLVM, note
 from weft.pallas.legalize import legalize_call
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ def _text(call: KernelCall) -> str:
     f.goto("%leave")
     f.label("%leave")
     emit_fence(f)
+    for (number, type_, high), place in f.greatest.items():
+        greatest = f.load(type_, place, parallel=False)
+        note(f, f.op(f"icmp ugt {type_} {greatest}, {high}"), number)
     f.do(f"ret i64 {_first_message(f)}")
     f.finish()
 

@@ -12,6 +12,7 @@ from weft.core.ref import At, Indexer, Pick, Window
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.arrays import nest_sequential, pointwise
 from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.ranges import Known
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices, size_of
 
@@ -25,33 +26,88 @@ def checked(
     high: int,
     what: str,
     size: int | None = None,
-    keep: bool = True,
+    known: Known = None,
 ) -> Any:
     """A position, which fails the call unless it is in [0, high], and is then moved to 0.
 
-    size: of the dimension, where a negative position counts from its end. keep: False inside of
-    loops over elements.
+    size: of the dimension, where a negative position counts from its end. known: the position's
+    range, which may prove that it needs no check.
     """
     f = t.f
+    if known is not None and known[0] >= 0 and known[1] <= high:
+        return start
     if isinstance(start, int):
         if t.call.checked and not 0 <= start <= high:
             t.fail("true", what)
             return 0
         return start
     key = ("position", start, high, size)
-    if keep and key in f.memo:
+    if key in f.memo:
         return f.memo[key]
-    if size is not None:
-        negative = f.op(f"icmp slt i64 {start}, 0")
-        start = f.op(f"select i1 {negative}, i64 {f.add(start, size)}, i64 {start}")
-    if t.call.checked:
-        # As unsigned numbers, negative ones are greater than every size.
-        bad = f.op(f"icmp ugt i64 {start}, {high}") if high >= 0 else "true"
+    given = start
+
+    def from_end() -> str:
+        if size is None or (known is not None and known[0] >= 0):
+            return given
+        negative = f.op(f"icmp slt i64 {given}, 0")
+        return f.op(f"select i1 {negative}, i64 {f.add(given, size)}, i64 {given}")
+
+    def failing() -> str:
+        position = from_end()
+        bad = f.op(f"icmp ugt i64 {position}, {high}") if high >= 0 else "true"
         t.fail(bad, what)
-        start = f.op(f"select i1 {bad}, i64 0, i64 {start}")
-    if keep:
-        f.memo[key] = start
+        return f.op(f"select i1 {bad}, i64 0, i64 {position}")
+
+    if not t.call.checked or (known is not None and -(size or 0) <= known[0] and known[1] <= high):
+        start = from_end()
+    elif t.core is not None or high < 0:
+        start = failing()
+    else:
+        # As unsigned numbers, negative ones are greater than every size: one comparison, whose
+        # branch is seldom taken, and the position is known before it is checked.
+        rare = f.op(f"icmp ugt i64 {given}, {high}")
+        f.module.declare("llvm.expect.i1", "i1", "i1, i1")
+        rare = f.op(f"call i1 @llvm.expect.i1(i1 {rare}, i1 false)")
+        start = f.choose(rare, "i64", failing, given)
+    f.memo[key] = start
     return start
+
+
+def lane(t: Translator, text: str, dtype: Any, size: int, what: str, known: Known) -> str:
+    """A position of an index array, as `checked`, in loops over elements: these are vectorized.
+
+    The greatest position is kept, and compared once at the end; what is out of bounds reads the
+    last element until then.
+    """
+    f, high = t.f, size - 1
+    if known is not None and known[0] >= 0 and known[1] <= high:
+        return scalar.convert(f, text, dtype, dtypes.int64)
+    narrow = size < 1 << 31 and dtype.itemsize * 8 < 64 and dtype != dtypes.uint32
+    position_type = dtypes.int32 if narrow else dtypes.int64
+    type_ = types.register(position_type)
+    position = scalar.convert(f, text, dtype, position_type)
+    if dtypes.is_signed(dtype) and (known is None or known[0] < 0):
+        negative = f.op(f"icmp slt {type_} {position}, 0")
+        turned = f.op(f"add {type_} {position}, {size}")
+        position = f.op(f"select i1 {negative}, {type_} {turned}, {type_} {position}")
+    if t.call.checked and (known is None or known[0] < -size or known[1] > high):
+        if t.core is not None or high < 0:
+            bad = f.op(f"icmp ugt {type_} {position}, {high}") if high >= 0 else "true"
+            t.fail(bad, what)
+            position = f.op(f"select i1 {bad}, {type_} 0, {type_} {position}")
+        else:
+            greatest = t.greatest(what, type_, high)
+            before = f.load(type_, greatest, parallel=False)
+            both = (type_, before), (type_, position)
+            f.store(
+                type_, f.intrinsic(f"llvm.umax.{type_}", type_, *both), greatest, parallel=False
+            )
+            position = f.intrinsic(
+                f"llvm.umin.{type_}", type_, (type_, position), (type_, str(high))
+            )
+    if type_ == "i64":
+        return position
+    return f.op(f"zext i32 {position} to i64")
 
 
 def _what(t: Translator, ref: Buffer, dim: int) -> str:
@@ -69,11 +125,13 @@ def window(t: Translator, ref: Buffer, indexer: Indexer, operands: Sequence[Arra
     for d, (dim, position) in enumerate(indexer.attach(operands)):
         start = t.index(position)
         if dim.__class__ is At:
-            start = checked(t, start, ref.shape[d] - 1, _what(t, ref, d), ref.shape[d])
+            start = checked(
+                t, start, ref.shape[d] - 1, _what(t, ref, d), ref.shape[d], range_of(position)
+            )
         else:
             reach = ref.shape[d] - 1 - (dim.size - 1) * dim.stride
             if dim.size:
-                start = checked(t, start, reach, _what(t, ref, d))
+                start = checked(t, start, reach, _what(t, ref, d), known=range_of(position))
             shape.append(dim.size)
             strides.append(t.f.mul(ref.strides[d], dim.stride))
         offset = _plus(t.f, offset, t.f.mul(start, ref.strides[d]))
@@ -86,6 +144,10 @@ def _plus(f: Function, a: Index, b: Index) -> Index:
         return f.add(a, b)
     key = ("sum", a, b)
     return f.memo.get(key) or f.memo.setdefault(key, f.add(a, b))
+
+
+def range_of(position: Array | int) -> Known:
+    return (position, position) if isinstance(position, int) else position.range
 
 
 class Gathered:
@@ -110,7 +172,8 @@ class Gathered:
                 if not dim.size:
                     self.positions.append((dim, 0))
                     continue
-            self.positions.append((dim, checked(t, start, reach, _what(t, ref, d), size)))
+            known = range_of(position)
+            self.positions.append((dim, checked(t, start, reach, _what(t, ref, d), size, known)))
 
     def ready(self, *values: Array | None, of: Buffer | None = None) -> None:
         """Before a loop that writes these elements: what it reads is not what it changes.
@@ -149,10 +212,8 @@ class Gathered:
         for d, (dim, position) in enumerate(self.positions):
             if dim.__class__ is Pick:
                 index = position.at(f, self.of_pick(indices))
-                index = scalar.convert(f, index, position.dtype, dtypes.int64)
-                what = _what(self.t, self.ref, d)
-                n = self.ref.shape[d]
-                where.append(checked(self.t, index, n - 1, what, n, keep=False))
+                what, n = _what(self.t, self.ref, d), self.ref.shape[d]
+                where.append(lane(self.t, index, position.dtype, n, what, position.range))
             elif dim.__class__ is At:
                 where.append(position)
             else:

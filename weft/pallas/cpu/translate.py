@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
-from weft.pallas.cpu import loops, scalar, types
+from weft.pallas.cpu import loops, ranges, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.values import (
     COSTLY,
@@ -154,6 +154,8 @@ class Translator:
             raise self.unsupported(eqn, "of complex numbers")
         if out is None:
             return []
+        if out.__class__ is Array and out.range is None:
+            out.range = ranges.of_result(eqn, [getattr(o, "range", None) for o in operands])
         return list(out) if isinstance(out, list | tuple) else [out]
 
     def elementwise(self, eqn: Eqn, operands: list[Array]) -> Array:
@@ -196,11 +198,10 @@ class Translator:
         name = f"@data{len(names)}"
         names[name] = f'private unnamed_addr constant [{len(data)} x i8] c"{listing}", align 64'
         group = Group("constant")
-        return Array(
-            array.shape,
-            array.dtype,
-            buffer=Buffer(name, array.dtype, array.shape, row_major(array.shape), group),
-        )
+        buffer = Buffer(name, array.dtype, array.shape, row_major(array.shape), group)
+        out = Array(array.shape, array.dtype, buffer=buffer)
+        out.range = ranges.of_values(array)
+        return out
 
     def scalar(self, text: str, dtype: np.dtype) -> Array:
         return register(text, dtype)
@@ -213,6 +214,13 @@ class Translator:
         if text.lstrip("-").isdigit():
             return int(text)
         return scalar.convert(self.f, text, value.dtype, dtypes.int64)
+
+    def program_id(self, axis: int) -> Array:
+        """The number of the running program along an axis of the grid."""
+        out = self.int32(self.program_ids[axis])
+        if self.core is None and axis not in self.call.dynamic:
+            out.range = 0, max(self.call.grid[axis] - 1, 0)
+        return out
 
     def int32(self, text: str) -> Array:
         """An i64 register as an int32 scalar."""
@@ -337,15 +345,33 @@ class Translator:
                 self.core.end(f, number)
             return
         # A bit for each message: loops that collect them are vectorized, unlike those that branch.
-        bit = f.op(f"select i1 {condition}, i64 {1 << min(number - 1, STATUS_BITS)}, i64 0")
-        before = f.load("i64", "%status", parallel=False)
-        f.store("i64", f.op(f"or i64 {before}, {bit}"), "%status", parallel=False)
+        note(f, condition, number)
+
+    def greatest(self, text: str, type_: str, high: int) -> str:
+        """Where loops keep the greatest of some positions (unsigned); the call will end with this
+        error if it is more than `high`."""
+        if text not in self.messages:
+            self.messages.append(text)
+        number = self.messages.index(text) + 1
+        key = number, type_, high
+        if key not in self.f.greatest:
+            name = self.f.alloca(type_)
+            self.f.entry.append(f"  store {type_} 0, ptr {name}")
+            self.f.greatest[key] = name
+        return self.f.greatest[key]
 
     def leave_unless(self, on: str) -> None:
         """Ends the program here, and with it what the function does, if `on` (i1) is false."""
         go_on = self.f.name_of("goon")
         self.f.do(f"br i1 {on}, label {go_on}, label %leave")
         self.f.label(go_on)
+
+
+def note(f: Function, condition: str, number: int) -> None:
+    """Where the condition (i1) holds, `%status` has the bit of a message."""
+    bit = f.op(f"select i1 {condition}, i64 {1 << min(number - 1, STATUS_BITS)}, i64 0")
+    before = f.load("i64", "%status", parallel=False)
+    f.store("i64", f.op(f"or i64 {before}, {bit}"), "%status", parallel=False)
 
 
 def proxy(x: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.pallas.cpu import types
+from weft.pallas.cpu import ranges, types
 from weft.pallas.cpu.llvm import Function, Index
 
 Indices = tuple[Index, ...]
@@ -145,7 +145,8 @@ class Array:
     computes. touched: groups of memory that the formula itself reads. cost: of one element.
     producer: fills a buffer with the value, for products, which are not computed element by
     element; with accumulate=True it adds to what the buffer holds. terms: the two operands of a
-    plain sum. pointwise: the formula uses the indices only to read its operands.
+    plain sum. pointwise: the formula uses the indices only to read its operands. range: the least
+    and the greatest element, where that is known of whole numbers.
     """
 
     __slots__ = (
@@ -157,6 +158,7 @@ class Array:
         "kept",
         "pointwise",
         "producer",
+        "range",
         "shape",
         "terms",
         "touched",
@@ -181,6 +183,7 @@ class Array:
         self.pointwise = False
         self.cost = min(cost + sum(a.cost for a, _ in self.inputs), 1 << 30)
         self.touched: tuple[Group, ...] = ()
+        self.range: tuple[int, int] | None = None
 
     @property
     def reads(self) -> set[Group]:
@@ -298,7 +301,9 @@ class Array:
 
 def constant(value: Any, dtype: np.dtype) -> Array:
     text = types.constant(value, dtype)
-    return Array((), dtype, lambda f, indices: text)
+    out = Array((), dtype, lambda f, indices: text)
+    out.range = ranges.of_values(value)
+    return out
 
 
 def register(text: str, dtype: np.dtype) -> Array:
