@@ -146,5 +146,5 @@ def test_numpys_indices_are_read_and_all_others_fail(rng, dtype, lanes):
                 continue
             damaged = index.copy()
             damaged[rng.integers(8)] = bad
-            with pytest.raises(weft.errors.JaxRuntimeError, match="get .*out of bounds"):
+            with pytest.raises(Exception, match="get .*out of bounds"):
                 np.asarray(call(x, damaged))
