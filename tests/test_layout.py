@@ -346,3 +346,18 @@ def test_constraints_leave_values_split(partitioner):
 def test_what_is_no_layout_constrains_nothing(layout, error, says):
     with pytest.raises(error, match=says):
         constrained(wnp.asarray(X), layout)
+
+
+def test_formats_stand_where_shardings_do():
+    form = Format(COLUMNS, SPLIT)
+    columns = {"major_to_minor": COLUMNS.major_to_minor}
+    made = weft.make_array_from_callback((8, 8), form, lambda index: A[index])
+    local = weft.make_array_from_process_local_data(form, A)
+    constrained = weft.jit(lambda a: weft.lax.with_sharding_constraint(a + 1, form))(A)
+    for array, want in ((made, A), (local, A), (constrained, A + 1)):
+        np.testing.assert_array_equal(array, want)
+        assert array.sharding.is_equivalent_to(SPLIT, 2)
+    for array in (made, local):
+        assert array.format.layout.major_to_minor == columns["major_to_minor"]
+    struct = weft.eval_shape(weft.jit(lambda a: a, out_shardings=form), A)
+    assert struct.format.layout == COLUMNS and struct.sharding == SPLIT

@@ -113,3 +113,17 @@ def test_a_program_is_lowered_and_compiled_once_for_its_calls_and_its_stages(fir
     for result in results:
         np.testing.assert_array_equal(result, weights)
         assert result.sharding.is_equivalent_to(rows, 2)
+
+
+def test_functions_of_refs_are_lowered_on_what_the_refs_hold():
+    def scale(ref, x):
+        ref[...] = ref[...] * x
+        return ref[0] + 1
+
+    ref = weft.new_ref(np.ones(3, np.float32))
+    lowered = weft.jit(scale).lower(ref, 2.0)
+    assert "(tensor<f32>" in lowered.as_text() and lowered.out_info.shape == ()
+    compiled = lowered.compile()
+    assert compiled(ref, 3.0) == 4
+    assert compiled(ref, 3.0) == 10
+    np.testing.assert_array_equal(ref[...], [9, 9, 9])

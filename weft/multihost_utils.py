@@ -16,7 +16,7 @@ from weft.core.namespace import seal
 from weft.core.tree import broadcast_prefix, flatten
 from weft.driver.jit import jit
 from weft.runtime import backend
-from weft.runtime.array import Array
+from weft.runtime.array import ArrayImpl
 from weft.runtime.make_array import (
     make_array_from_process_local_data,
     make_array_from_single_device_arrays,
@@ -138,7 +138,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
 
 
 def _gathered(x: ArrayLike, tiled: bool) -> np.ndarray:
-    if isinstance(x, Array) and not x.is_fully_addressable:
+    if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
         whole = NamedSharding(x.sharding.mesh, P())
         return np.asarray(jit(lambda v: v, out_shardings=whole)(x))
     value = np.asarray(x)

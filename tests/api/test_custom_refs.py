@@ -220,3 +220,17 @@ def test_what_a_ref_holds_afterwards_keeps_its_own_cotangent():
         return scale(ref) + 100 * ref[...]
 
     assert weft.grad(f)(1.0) == 107.0
+
+
+def test_rules_with_symbolic_zeros_get_refs_as_values_too():
+    @weft.custom_vjp
+    def f(ref, x):
+        return ref[...] * x
+
+    def forward(ref, x):
+        assert not ref.perturbed and x.perturbed
+        return ref.value[...] * x.value, ref.value[...]
+
+    f.defvjp(forward, lambda held, ct: (None, ct * held), symbolic_zeros=True)
+    ref = weft.new_ref(jnp.float32(3))
+    assert weft.grad(lambda x: f(ref, x))(2.0) == 3

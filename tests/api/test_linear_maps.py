@@ -90,3 +90,29 @@ def test_what_is_put_back_must_fit():
     f_vjp.args_res = [(W, W), X]
     with pytest.raises(ValueError, match="structure of the primals"):
         f_vjp(ct)
+
+
+def test_jit_returns_the_transposed_function_with_what_it_closes_over():
+    @weft.jit
+    def transposed(w, x):
+        return weft.linear_transpose(lambda x: x @ w, x)
+
+    back = transposed(W, X)
+    np.testing.assert_allclose(back(np.ones((1, 2), np.float32))[0], [W.sum(1)], rtol=1e-6)
+    doubled = weft.tree.map(lambda w: 2 * w, back)
+    np.testing.assert_allclose(doubled(np.ones((1, 2), np.float32))[0], [2 * W.sum(1)], rtol=1e-6)
+
+
+class _Slotted:
+    """A callable that nothing can refer to weakly."""
+
+    __slots__ = ()
+
+    def __call__(self, x):
+        return 2 * x
+
+
+def test_callables_without_weak_references_are_jitted_again_and_again():
+    function = _Slotted()
+    for x in (1.0, 2.0, np.ones(3)):
+        np.testing.assert_array_equal(weft.jit(function)(x), 2 * np.asarray(x))

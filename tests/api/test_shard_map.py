@@ -690,3 +690,24 @@ def test_a_wrong_call_names_the_place_and_the_fix(name):
             call()
         for part in parts:
             assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
+def test_refs_go_in_by_parts_and_come_back(wrap):
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(AUTO,))
+
+    def double(ref, y):
+        ref[...] = ref[...] * 2 + lax.axis_index("x")
+        return ref[...].sum()[None] + y
+
+    mapped = weft.shard_map(double, mesh=mesh, in_specs=(P("x"), P()), out_specs=P("x"))
+    ref = weft.new_ref(np.arange(8, dtype=np.float32))
+    want = 2 * np.arange(8) + np.arange(8) // 2
+    np.testing.assert_array_equal(wrap(mapped)(ref, 1.0), want.reshape(4, 2).sum(1) + 1)
+    np.testing.assert_array_equal(ref[...], want)
+
+    def loss(x):
+        held = weft.new_ref(x)
+        return wrap(mapped)(held, 1.0).sum() + (held[...] ** 2).sum()
+
+    np.testing.assert_array_equal(weft.grad(loss)(np.arange(8, dtype=np.float32)), 2 + 4 * want)

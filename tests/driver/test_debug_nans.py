@@ -115,3 +115,41 @@ def test_values_that_are_finite_pass():
     with weft.debug_nans(True), weft.debug_infs(True):
         out = weft.jit(in_shard_map(lambda x: lax.psum(wnp.sin(x), "x"), P()))(X)
         np.testing.assert_allclose(out, [np.sin(X).sum()], rtol=1e-5)
+
+
+def _log_below_zero(c):
+    return wnp.where(c < 0, wnp.log(c), c) - 1
+
+
+def _nested(x):
+    def step(c, i):
+        after = lax.fori_loop(0, 2, lambda k, c: wnp.sqrt(c - k), c)
+        return after - 2 + i, i
+
+    return lax.scan(step, x + 4, wnp.arange(3.0))[0]
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        (
+            lambda x: lax.scan(lambda c, i: (wnp.log(c - i), None), x, wnp.arange(3.0))[0],
+            "result of log .*in iteration 1 of scan .*on cpu:0, cpu:1, in shard_map",
+        ),
+        (
+            lambda x: lax.cond(x[0] > 3, lambda x: wnp.log(x - 7), lambda x: x, x),
+            "result of log .*in branch 1 of cond .*on cpu:2, cpu:3, in shard_map",
+        ),
+        (
+            lambda x: lax.while_loop(lambda c: c[0] > -3, _log_below_zero, x),
+            "result of log .*in iteration 1 of while .*on cpu:0",
+        ),
+        (_nested, "result of sqrt .*in iteration 1 of scan .*in iteration 1 of scan .*in shard_map"),
+    ],
+    ids=["scan", "cond", "while", "nested"],
+)
+def test_loops_and_branches_in_shard_map_are_entered(body, words):
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(AUTO,))
+    f = weft.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    with weft.debug_nans(True), pytest.raises(FloatingPointError, match=words):
+        weft.jit(f)(np.arange(8, dtype=np.float32))

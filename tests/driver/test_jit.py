@@ -612,3 +612,12 @@ def test_arguments_are_moved_to_the_device_that_is_asked_for():
         out = add(split)
         assert out.devices() == {devices[2]}
         np.testing.assert_array_equal(out, np.arange(8))
+
+
+def test_a_device_is_where_derivatives_run_too():
+    home, away = weft.devices()[1], weft.devices()[3]
+    x = weft.device_put(np.arange(3.0, dtype=np.float32), home)
+    f = weft.jit(lambda x: (x**2).sum(), device=away)
+    value, grad = weft.value_and_grad(f)(x)
+    assert value.devices() == {away}
+    np.testing.assert_array_equal(grad, [0, 2, 4])

@@ -187,3 +187,12 @@ def test_an_untyped_handler_is_refused_before_it_is_called(symbol):
     with pytest.raises(ValueError, match="does not answer"):
         register_ffi_target(symbol, stages)
     register_ffi_target(symbol, pycapsule(library.function(symbol)), api_version=0)
+
+
+def test_a_program_is_lowered_without_its_target_and_says_so_when_it_is_compiled():
+    lowered = weft.jit(ffi_call("NowhereRegistered", F4)).lower(X)
+    assert "NowhereRegistered" in lowered.as_text()
+    with pytest.raises(ValueError, match="'NowhereRegistered' is not registered"):
+        lowered.compile()
+    with pytest.raises(RuntimeError, match="'NowhereRegistered' is not registered"):
+        weft.jit(ffi_call("NowhereRegistered", F4))(X)

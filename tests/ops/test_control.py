@@ -444,3 +444,14 @@ def test_inner_loops_that_hoist_some_of_their_results_are_well_formed():
     with weft.enable_checks(True):
         hessian = weft.jit(weft.hessian(f))(X)
     assert np.isfinite(np.asarray(hessian)).all()
+
+
+def test_ordered_effects_take_place_in_a_loop_with_a_batched_condition(capsys):
+    def body(c):
+        weft.debug.print("at {}", c, ordered=True)
+        return c + 1
+
+    out = weft.vmap(lambda x: lax.while_loop(lambda c: c < 3, body, x))(np.arange(2))
+    weft.effects_barrier()
+    np.testing.assert_array_equal(out, [3, 3])
+    assert capsys.readouterr().out.split("\n")[:2] == ["at 0", "at 1"]

@@ -185,3 +185,14 @@ def test_random_keys_are_assembled_like_numbers():
         weft.make_array_from_callback((8,), ROWS, lambda i: VALUE[0][i] if i[0].start else keys[i])
     got = weft.device_get({"key": keys, "value": x.shape})
     assert got["key"] is keys
+
+
+def test_masks_are_not_lost():
+    sharding = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+    masked = np.ma.masked_array(np.ones(4, np.float32), [0, 1, 0, 0])
+    with pytest.raises(ValueError, match="the mask would be lost"):
+        weft.make_array_from_callback((4,), sharding, lambda index: masked[index])
+    with pytest.raises(ValueError, match="the mask would be lost"):
+        weft.make_array_from_process_local_data(sharding, masked)
+    with pytest.raises(ValueError, match="mask would be lost"):
+        weft.pure_callback(lambda: masked, weft.ShapeDtypeStruct((4,), np.float32))

@@ -321,3 +321,14 @@ def test_a_result_that_is_no_sum_over_an_axis_cannot_be_called_one(body, axis):
             return
         with pytest.raises(ValueError, match=rf"does not vary over mesh axis '{axis}'.*pcast"):
             f(v)
+
+
+@pytest.mark.parametrize("op", [wnp.multiply, wnp.add, wnp.maximum, wnp.divide])
+def test_a_reduced_operand_beside_a_replicated_one_is_refused(op):
+    whole = weft.device_put(X, weft.NamedSharding(MESH, P()))
+    reduced = weft.device_put(X, weft.NamedSharding(MESH, P(None, None, reduced={"x"})))
+    with weft.set_mesh(MESH):
+        with pytest.raises(ShardingTypeError, match="reduced over mesh axis 'x' and another"):
+            op(reduced, whole)
+        assert weft.typeof(op(reduced, reduced)).sharding.spec.reduced == {"x"}
+        assert weft.typeof(reduced * 2.0).sharding.spec.reduced == {"x"}

@@ -67,6 +67,11 @@ def checked(function: Callable, result_avals) -> Callable:
             )
         out = []
         for i, (value, (shape, dtype)) in enumerate(zip(results, expected, strict=True)):
+            if isinstance(value, np.ndarray) and hasattr(value, "_mask"):
+                raise ValueError(
+                    f"callback {name} returned a masked array as value {i}, whose mask would be "
+                    "lost; return value.filled(...), or the data and the mask as two arrays"
+                )
             array = np.asarray(value)
             if array.dtype != dtype and np.isscalar(value):
                 array = array.astype(dtype)

@@ -33,6 +33,7 @@ from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.core.undefined import is_undefined
 from weft.ops.reduce import reduce_sum
+from weft.refs.accumulate import is_ref
 
 if TYPE_CHECKING:
     from weft.api.custom_refs import CallOnValues
@@ -62,6 +63,14 @@ class CustomVJPPrimal:
         self.perturbed = perturbed  # whether it is being differentiated
 
 
+def _with_perturbed(tree: Any, perturbed: Any) -> Any:
+    """The tree with a CustomVJPPrimal for each array and each whole ref."""
+    values, structure = flatten(tree, is_ref)
+    flags = [f._handle if is_ref(f) else f for f in flatten(perturbed, is_ref)[0]]
+    pairs = zip(values, flags, strict=True)
+    return structure.unflatten([CustomVJPPrimal(value, flag) for value, flag in pairs])
+
+
 # The op. `call` has, on flat arguments, the function, the forward rule giving (outputs, residuals,
 # what else backward needs to know) and the backward rule.
 
@@ -73,10 +82,9 @@ class Call(FlatCall):
 
     def forward(self, consts: Sequence, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
         owner = self.owner
-        leaves: Sequence[Any] = numbers_as_arrays(primals)
+        dynamic = self.in_tree.unflatten(numbers_as_arrays(primals))
         if owner._symbolic_zeros:
-            leaves = [CustomVJPPrimal(p, nz) for p, nz in zip(leaves, nonzero, strict=True)]
-        dynamic = self.in_tree.unflatten(leaves)
+            dynamic = _with_perturbed(dynamic, self.in_tree.unflatten(list(nonzero)))
         result = owner.fwd(*owner._signature.join(dynamic, self.static))
         if not (isinstance(result, tuple | list) and len(result) == 2):
             raise TypeError(

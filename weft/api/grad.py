@@ -14,30 +14,27 @@ from weft.api.grad_arguments import (
     check_inputs,
     fits,
     leaf_name,
-    matched,
     partial_of,
 )
 from weft.api.linear_maps import (
     LinearProgram,
     Pullback,
     Pushforward,
+    Transposed,
+    TransposedProgram,
     as_arrays,
-    as_weak,
     full_cotangents,
     full_tangent,
     leave_out,
     saveable,
-    zero_of,
 )
 from weft.autodiff.jvp import (
     Linearized,
-    cotangent_aval,
     has_tangent,
     jvp_flat,
     linearize_flat,
     tangent_aval,
 )
-from weft.autodiff.transpose import linear_transpose_flat
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import eval_jaxpr
@@ -48,7 +45,6 @@ from weft.driver.staging import aval_of_spec, check_callable
 from weft.refs.accumulate import is_ref, on_values
 
 if TYPE_CHECKING:
-    from weft.core.aval import ShapedArray
     from weft.core.tree import PyTreeDef
     from weft.typing import ArrayLike
 
@@ -394,38 +390,8 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
     avals = [a.strip_weak_type() if whole else tangent_aval(a) for a in specs]
     name = getattr(fun, "__name__", type(fun).__name__)
     flat_fun, out = flatten_fun(fun, flatten((tuple(primals), {}))[1])
-    out_avals: list = []
-
-    def run(*xs: Any) -> list:
-        outs = flat_fun(*xs)
-        out_avals[:] = [typeof(o) for o in outs]
-        return outs
-
-    def ct_type(aval: ShapedArray) -> Any:
-        return aval.strip_weak_type() if whole else cotangent_aval(aval)
-
-    transposed = linear_transpose_flat(run, avals)
-
-    @api_boundary
-    def transposed_fun(cts: ArrayLike | dict) -> Any:
-        ct_leaves, ct_tree = flatten(cts)
-        if ct_tree != out.tree:
-            raise TypeError(
-                f"the transposed {name} takes a cotangent of the output's structure {out.tree}, "
-                f"got {ct_tree}"
-            )
-        want = [ct_type(a) for a in out_avals]
-        where = (f"the transposed {name}", ct_tree, "cotangent", "the output")
-        given = matched(ct_leaves, want, [True] * len(want), where, TypeError)
-        result = transposed(given)
-        full = [
-            zero_of(ct_type(a)) if ct is None else ct for ct, a in zip(result, avals, strict=True)
-        ]
-        return tree.unflatten(
-            [as_weak(ct) if w else ct for ct, w in zip(as_arrays(full), weak, strict=True)]
-        )
-
-    return transposed_fun
+    jaxpr, consts = trace_to_jaxpr(flat_fun, avals, name)
+    return Transposed(TransposedProgram(name, jaxpr, avals, weak, whole, tree, out.tree), consts)
 
 
 @api_boundary

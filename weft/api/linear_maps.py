@@ -1,20 +1,23 @@
-"""Results of `linearize` and `vjp`: linear functions that are pytrees of their residuals."""
+"""Linear functions that are pytrees: results of `linearize`, `vjp` and `linear_transpose`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import pytree
 from weft.api.backward import cotangents
 from weft.api.grad_arguments import Flat, fits, matched
 from weft.autodiff.jvp import Linearized, cotangent_aval, tangent_aval
+from weft.autodiff.transpose import backward_pass
 from weft.autodiff.zeros import instantiate_zero
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.trace import typeof
 from weft.core.tree import flatten, names_in
+from weft.core.undefined import UndefinedPrimal
 from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert
 from weft.refs.accumulate import (
@@ -70,7 +73,7 @@ class Pushforward:
     A pytree of its residuals, so that it passes in and out of jitted functions.
     """
 
-    __slots__ = ("_program", "_residuals")
+    __slots__ = ("__weakref__", "_program", "_residuals")
 
     def __init__(self, program: LinearProgram, residuals: Sequence[Any]) -> None:
         self._program = program
@@ -93,6 +96,60 @@ class Pushforward:
         return p.out_tree.unflatten(as_arrays(full))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class TransposedProgram:
+    """A linear function but for the values that it closes over, and the types of its inputs.
+
+    weak: which inputs were weakly typed. whole: all inputs are integers, and so are cotangents.
+    """
+
+    name: str
+    jaxpr: Jaxpr
+    in_avals: list
+    weak: list[bool]
+    whole: bool
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+
+    def cotangent_type(self, aval: ShapedArray) -> ShapedArray:
+        return aval.strip_weak_type() if self.whole else cotangent_aval(aval)
+
+
+class Transposed:
+    """The function that `linear_transpose` gives: from a cotangent to those of the inputs.
+
+    A pytree of the values that the linear function closes over, so that jitted functions return it.
+    """
+
+    __slots__ = ("__weakref__", "_consts", "_program")
+
+    def __init__(self, program: TransposedProgram, consts: Sequence[Any]) -> None:
+        self._program = program
+        self._consts = consts
+
+    @api_boundary
+    def __call__(self, cts: Any) -> Any:
+        p = self._program
+        leaves, tree = flatten(cts)
+        if tree != p.out_tree:
+            raise TypeError(
+                f"the transposed {p.name} takes a cotangent of the output's structure "
+                f"{p.out_tree}, got {tree}"
+            )
+        want = [p.cotangent_type(a) for a in p.jaxpr.out_avals]
+        where = (f"the transposed {p.name}", tree, "cotangent", "the output")
+        given = matched(leaves, want, [True] * len(want), where, TypeError)
+        undefined = [UndefinedPrimal(a) for a in p.in_avals]
+        result = backward_pass(p.jaxpr, self._consts, undefined, given)
+        full = [
+            zero_of(p.cotangent_type(a)) if ct is None else ct
+            for ct, a in zip(result, p.in_avals, strict=True)
+        ]
+        return p.in_tree.unflatten(
+            [as_weak(ct) if w else ct for ct, w in zip(as_arrays(full), p.weak, strict=True)]
+        )
+
+
 class Pullback:
     """The function that `vjp` gives: from a cotangent of the output to those of the inputs.
 
@@ -100,7 +157,7 @@ class Pullback:
     of `opaque_residuals`.
     """
 
-    __slots__ = ("_args", "_program", "_residuals")
+    __slots__ = ("__weakref__", "_args", "_program", "_residuals")
 
     def __init__(self, program: LinearProgram, residuals: Sequence[Any]) -> None:
         self._program = program
@@ -301,6 +358,7 @@ def _pull_from(aux: tuple, children: tuple) -> Pullback:
 
 
 pytree.register_node(Pushforward, _push_children, Pushforward)
+pytree.register_node(Transposed, lambda f: (tuple(f._consts), f._program), Transposed)
 pytree.register_node(Pullback, _pull_children, _pull_from)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.api import checkpoint_policies as checkpoint_policies
 from weft.api.checkpoint_policies import Offload
+from weft.api.remat_inside import Inside, look_inside
 from weft.autodiff.dce import dce_closed, dce_jaxpr
 from weft.autodiff.jvp import jvp_jaxpr, linearize_flat, linearize_jaxpr
 from weft.autodiff.transpose import transpose_jaxpr
@@ -132,8 +133,9 @@ def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
         renamed[var] = v
         if used:
             needed.append(v)
-    kept, again = choose_kept(p, needed, policy)
-    eqns = [e for e in p.eqns if e in again] if again else []
+    kept, again, inside = choose_kept(p, needed, policy)
+    eqns = [inside[e].again if e in inside else e for e in p.eqns if e in again]
+    primal_eqns = [inside[e].forward if e in inside else e for e in p.eqns]
     # Named values stand for what they name: in the tangent program, the kept name is that value.
     inputs_read = {v for e in eqns for v in e.invars} | set(needed)
     inputs = [i for i, v in enumerate(p.invars) if v in inputs_read]
@@ -155,8 +157,9 @@ def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
             kept_outs.append(value)
             kept_ins.append(v)
     plan = _Plan()
-    forward = p.replace(outvars=[*p.outvars[:n_out], *kept_outs], eqns=[*p.eqns, *forward_eqns])
-    plan.forward = dce_closed(ClosedJaxpr(forward, lin.primal.consts))[0]
+    forward = p.replace(
+        outvars=[*p.outvars[:n_out], *kept_outs], eqns=[*primal_eqns, *forward_eqns]
+    )
     tangent_eqns = [
         e.replace(invars=[renamed.get(v, v) for v in e.invars])
         if any(v in renamed for v in e.invars)
@@ -171,17 +174,32 @@ def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
         NO_EFFECTS.union(*(e.effects for e in eqns)),
         p.debug,
     )
-    plan.tangent = dce_closed(ClosedJaxpr(body, [*lin.primal.consts, *linear.consts]))[0]
+    tangent, read = dce_closed(ClosedJaxpr(body, [*lin.primal.consts, *linear.consts]))
+    # What a policy keeps inside of loops and branches may be read by nothing that is left.
+    unread = {i for i in range(len(inputs), len(inputs) + len(kept_ins)) if not read[i]}
+    plan.tangent = _without_inputs(tangent, unread)
+    kept_outs = [v for i, v in enumerate(kept_outs, len(inputs)) if i not in unread]
+    forward = forward.replace(outvars=[*p.outvars[:n_out], *kept_outs])
+    plan.forward = dce_closed(ClosedJaxpr(forward, lin.primal.consts))[0]
     plan.inputs = inputs
     plan.nonzero_out = lin.nonzero_out
     return plan
 
 
-def choose_kept(jaxpr: Jaxpr, needed: Sequence[Any], policy: Any) -> tuple[dict, set]:
+def _without_inputs(closed: ClosedJaxpr, positions: set[int]) -> ClosedJaxpr:
+    j = closed.jaxpr
+    invars = [v for i, v in enumerate(j.invars) if i not in positions]
+    return ClosedJaxpr(j.replace(invars=invars), closed.consts)
+
+
+def choose_kept(
+    jaxpr: Jaxpr, needed: Sequence[Any], policy: Any
+) -> tuple[dict, set, dict[Eqn, Inside]]:
     """Which values the policy keeps of those that `needed` is computed from.
 
-    Returns kept: variable -> (the variable that holds its value, True or an Offload), and the
-    equations to be computed again. Nothing is kept that is not needed.
+    Returns kept: variable -> (the variable that holds its value, True or an Offload), the
+    equations to be computed again, and the forms of those with values to keep inside. Nothing is
+    kept that is not needed.
     """
     makers = {v: e for e in jaxpr.eqns for v in e.outvars}
     given = {*jaxpr.invars, *jaxpr.constvars}
@@ -203,6 +221,7 @@ def choose_kept(jaxpr: Jaxpr, needed: Sequence[Any], policy: Any) -> tuple[dict,
                 named[e.invars[0]] = (e.outvars[0], verdict(e))
     kept: dict = {}
     again: set = set()
+    inside: dict[Eqn, Inside] = {}
     pending = [v for v in needed if v.__class__ is Var]
     while pending:
         v = pending.pop()
@@ -217,8 +236,12 @@ def choose_kept(jaxpr: Jaxpr, needed: Sequence[Any], policy: Any) -> tuple[dict,
             kept[v] = (v, how)
         elif eqn not in again:
             again.add(eqn)
+            forms = None if policy is None else look_inside(eqn, verdict, inline_calls)
+            if forms is not None:
+                inside[eqn] = forms
+                kept.update({x: (x, word) for x, word in forms.kept.items()})
             pending += [x for x in eqn.invars if x.__class__ is Var]
-    return kept, again
+    return kept, again, inside
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -17,13 +17,16 @@ from weft.autodiff.manual_casts import as_state
 from weft.core.aval import Mat, ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.caches import clearable
+from weft.core.cell import Cell
 from weft.core.config import disable_jit
 from weft.core.errors import names_text
+from weft.core.ref import AbstractRef
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, names_in
 from weft.driver.jit import jit
 from weft.driver.staging import check_callable, function_name
+from weft.refs.api import Ref
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, context_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
@@ -465,7 +468,9 @@ def _call(options: _Options, args: tuple) -> Any:
     if not static_only:
         specs = _arg_specs(options, args, leaves, tree, where)
     traced = [i for i, s in enumerate(specs) if s is not None]
-    operands = [leaves[i] for i in traced]
+    # A ref goes in as the array that it holds; what the devices leave in it comes back.
+    refs = {i: Ref(leaves[i]) for i in traced if isinstance(typeof(leaves[i]), AbstractRef)}
+    operands = [refs[i][...] if i in refs else leaves[i] for i in traced]
     in_specs = [specs[i] for i in traced]
     local = []
     for i, x, spec in zip(traced, operands, in_specs, strict=True):
@@ -489,11 +494,17 @@ def _call(options: _Options, args: tuple) -> Any:
 
     def flat_fun(*given: Array) -> list:
         full = list(leaves)
+        cells = []
         for i, x in zip(traced, given, strict=True):
+            if i in refs:
+                x = Cell(x, AbstractRef(typeof(x)), state.trace, fixed=True)
+                cells.append(x)
             full[i] = x
         result = options.fun(*tree.unflatten(full))
         outs, out_tree = flatten(result)
         flat = _result_specs(options, outs, out_tree, where)
+        outs += [cell.value for cell in cells]
+        flat += [specs[i] for i in refs]
         out[:] = [out_tree, flat]
         if options.check_vma:
             outs = [_exact(o, s, manual) for o, s in zip(outs, flat, strict=True)]
@@ -512,7 +523,10 @@ def _call(options: _Options, args: tuple) -> Any:
         out_specs=tuple(out_specs),
         check_vma=options.check_vma,
     )
-    return out_tree.unflatten(outs)
+    n = len(outs) - len(refs)
+    for ref, value in zip(refs.values(), outs[n:], strict=True):
+        ref[...] = value
+    return out_tree.unflatten(outs[:n])
 
 
 def _result_specs(options: _Options, outs: list, tree: PyTreeDef, where: tuple) -> list:

@@ -513,7 +513,9 @@ def _moved(tree: Any, sharding: Any) -> Any:
     """Arrays that are committed to other devices, on the device that jit is asked to run on."""
 
     def move(x: Any) -> Any:
-        if type(x) is ArrayImpl and x._committed and x._sharding.device_set != sharding.device_set:
+        value = x.concrete() if isinstance(x, Tracer) else x  # known where it is differentiated
+        bound = type(value) is ArrayImpl and value._committed
+        if bound and value._sharding.device_set != sharding.device_set:
             return device_put(x, sharding)
         return x
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
 from weft.core.boundary import filter_traceback
-from weft.core.cell import Cell
+from weft.core.cell import Cell, put_back
 from weft.core.config import config
 from weft.core.errors import leaked
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.masks import unpick
+from weft.core.ref import AbstractRef
 from weft.core.state import LAYOUTS
 from weft.core.trace import Tracer, array_method, typeof
 from weft.core.tree import PyTreeDef, flatten
@@ -84,22 +86,35 @@ class _Arguments:
     def out_info(self) -> Any:
         """The result's tree with `ShapeDtypeStruct` leaves, with their shardings where known."""
         results = zip(self._entry.closed.out_avals, self._placed_results(), strict=True)
-        return self.out_tree.unflatten([struct_of(aval, placed) for aval, placed in results])
+        structs = [struct_of(aval, placed) for aval, placed in results]
+        return self.out_tree.unflatten(structs[: self.out_tree.num_leaves])
 
     def _placed_results(self) -> Sequence[Any]:
-        """The flat results' shardings as they are asked for, None for others."""
-        return self._entry.out_shardings
+        """The flat results' shardings or formats as they are asked for, None for others."""
+        asked = self._entry.out_shardings
+        if self._entry.layouts is None:
+            return asked
+        layouts = self._entry.layouts[1]
+        return [s if o is None else Format(o, s) for s, o in zip(asked, layouts, strict=True)]
+
+
+def value_of(x: Any) -> Any:
+    """What a ref holds; other values as they are."""
+    return x.get() if x.__class__ is Cell else x
 
 
 class Traced(_Arguments):
     """A function traced for given argument types. `.jaxpr`, `.out_info`, `.lower()`."""
+
+    _written: Sequence[int] = ()  # the arguments that are refs with a final value as a result
 
     def __init__(self, info: Any, entry: Any, leaves: list) -> None:
         self._info = info
         self._entry = entry
         self._layouts = info.layouts(entry, [*entry.consts, *leaves])
         self._placed = [
-            x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(x) for x in leaves
+            x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(value_of(x))
+            for x in leaves
         ]
 
     @property
@@ -113,7 +128,7 @@ class Traced(_Arguments):
     @property
     def out_avals(self) -> Any:
         """The result's tree of types."""
-        return self.out_tree.unflatten(list(self._entry.closed.out_avals))
+        return self.out_tree.unflatten(self._entry.closed.out_avals[: self.out_tree.num_leaves])
 
     def _arg_names(self) -> list[str]:
         """Names of the flat dynamic arguments."""
@@ -131,15 +146,38 @@ class Traced(_Arguments):
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """Lowers to StableHLO, for other platforms than the default one if asked."""
+        if any(isinstance(a, AbstractRef) for a in self._entry.closed.in_avals):
+            return self._on_values().lower(lowering_platforms=lowering_platforms)
         entry, request = self._entry, self._request()
-        names = self._info.names(entry)
+        names = of_args, of_results = self._info.names(entry)
+        if self._written:  # a ref's final value has the name of the argument
+
+            def with_refs() -> list[str]:
+                held = [of_args()[i].partition("[<")[0] for i in self._written]
+                return [*of_results(), *(f" in {ref}" for ref in held)]
+
+            names = of_args, with_refs
         if lowering_platforms is None:
             return Lowered(program_for(entry.closed, request, *names), self)
-        of_args, of_results = names
-        program = Program.place(entry.closed, request, of_args(), of_results())
+        program = Program.place(entry.closed, request, *(of() for of in names))
         if lowering_platforms:
             program.platforms = tuple(lowering_platforms)
         return Lowered(program.lower(), self)
+
+    def _on_values(self) -> Traced:
+        """The function on the arrays that its refs hold, with what it writes as further results."""
+        from weft.refs.discharge import discharge_jaxpr
+
+        entry = self._entry
+        pure = discharge_jaxpr(
+            entry.closed, [isinstance(a, AbstractRef) for a in entry.closed.in_avals]
+        )
+        traced = copy.copy(self)
+        traced._entry = copy.copy(entry)
+        traced._entry.closed = pure.jaxpr
+        traced._entry.out_shardings = (*entry.out_shardings, *(None,) * len(pure.written))
+        traced._written = pure.written
+        return traced
 
 
 class Lowered(_Arguments):
@@ -240,7 +278,7 @@ class Compiled(_Arguments):
 
     @property
     def output_shardings(self) -> Any:
-        return self.out_tree.unflatten(list(self._executable.out_shardings))
+        return self.out_tree.unflatten(self._executable.out_shardings[: self.out_tree.num_leaves])
 
     @property
     def input_formats(self) -> Any:
@@ -252,7 +290,8 @@ class Compiled(_Arguments):
     def output_formats(self) -> Any:
         """The result's tree with a `weft.layout.Format` for each array."""
         _, outs = self._flat_layouts
-        return self.out_tree.unflatten(list(map(Format, outs, self._executable.out_shardings)))
+        formats = list(map(Format, outs, self._executable.out_shardings))
+        return self.out_tree.unflatten(formats[: self.out_tree.num_leaves])
 
     @functools.cached_property
     def _flat_layouts(self) -> tuple[list, list]:
@@ -296,15 +335,18 @@ class Compiled(_Arguments):
         leaves, tree = flatten((args, kwargs))
         if tree != self.in_tree:
             raise TypeError(self._structure_error(args, kwargs, tree))
+        refs, leaves = leaves, [value_of(x) for x in leaves]
+        any_refs = any(x is not ref for x, ref in zip(leaves, refs, strict=True))
         self._check(leaves)
         if LAYOUTS.in_use:
             self._check_layouts(leaves)
         consts = self._program.consts
-        result = self.out_tree.unflatten(
-            execute(self._executable, consts, leaves, self._traced.jaxpr)
-        )
+        outs = execute(self._executable, consts, leaves, self._traced.jaxpr)
+        n = self.out_tree.num_leaves
+        put_back(refs, self._traced._written, outs[n:])
+        result = self.out_tree.unflatten(outs[:n])
         fast = None
-        if not is_debugging() and not any(map(array_method, leaves)):
+        if not (is_debugging() or any_refs or any(map(array_method, leaves))):
             fast = fastpath(self._executable, result, leaves, consts)
         return result, fast, False
 

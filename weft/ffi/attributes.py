@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes  # noqa: F401  (names its types for NumPy)
 import numpy as np
 
 Frozen = tuple
@@ -20,10 +21,16 @@ _TYPES = {
     "uint16": "ui16",
     "uint32": "ui32",
     "uint64": "ui64",
+    "bool": "i1",
+    "float16": "f16",
+    "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
 }
-_DENSE = frozenset(["int8", "int16", "int32", "int64", "float32", "float64"])
+_FLAT = frozenset(["int8", "int16", "int32", "int64", "float32", "float64"])
+"""Of these a 1-D array is MLIR's dense array, which handlers read as a span."""
 
 
 def freeze_all(what: str, given: Mapping[str, Any]) -> Frozen:
@@ -44,8 +51,7 @@ def freeze(name: str, value: Any) -> Frozen:
     if isinstance(value, str):
         return "string", str(value)
     if isinstance(value, np.generic):
-        # XLA decodes no narrower floats and no complex numbers (jaxlib 0.10.2).
-        if value.dtype.name in _TYPES:
+        if value.dtype.name in _TYPES and value.dtype.kind != "c":
             return "scalar", value.dtype.name, value.item()
     elif isinstance(value, int):
         if not -(2**63) <= value < 2**63:
@@ -62,19 +68,20 @@ def freeze(name: str, value: Any) -> Frozen:
         return "dict", tuple((k, freeze(f"{name}.{k}", v)) for k, v in sorted(value.items()))
     raise TypeError(
         f"attribute {name!r} of type {type(value).__name__} cannot be passed to native code; use a "
-        "bool, int, float, string, NumPy integer or float of 32 or 64 bits (its width is kept), "
-        "1-D array of numbers, enum, or a dict of these. Arrays of the program are operands, not "
-        "attributes"
+        "bool, int, float, string, NumPy integer or float (its width is kept), array of numbers, "
+        "enum, or a dict of these. Arrays of the program are operands, not attributes"
     )
 
 
 def _freeze_array(name: str, array: np.ndarray) -> Frozen:
-    if array.ndim != 1 or array.dtype.name not in _DENSE:
+    if array.dtype.name not in _TYPES:
         raise TypeError(
-            f"attribute {name!r}: an array attribute must be 1-D with dtype "
-            f"{', '.join(sorted(_DENSE))}, got {array.dtype}{list(array.shape)}"
+            f"attribute {name!r}: an array attribute must have a dtype among "
+            f"{', '.join(_TYPES)}, got {array.dtype}{list(array.shape)}"
         )
-    return "array", array.dtype.name, tuple(array.tolist())
+    if array.ndim == 1 and array.dtype.name in _FLAT:
+        return "array", array.dtype.name, tuple(array.tolist())
+    return "tensor", array.dtype.name, array.shape, np.ascontiguousarray(array).tobytes()
 
 
 def text(value: Frozen) -> str:
@@ -91,7 +98,21 @@ def text(value: Frozen) -> str:
         dtype, items = rest
         body = ", ".join(_number(dtype, i) for i in items)
         return f"array<{_TYPES[dtype]}{': ' + body if items else ''}>"
+    if kind == "tensor":
+        dtype, shape, data = rest
+        sizes = "".join(f"{d}x" for d in shape)
+        return f"{_elements(dtype, shape, data)} : tensor<{sizes}{_TYPES[dtype]}>"
     return "{" + ", ".join(f"{quoted(k)} = {text(v)}" for k, v in rest[0]) + "}"
+
+
+def _elements(dtype: str, shape: tuple[int, ...], data: bytes) -> str:
+    """The elements of a tensor, as MLIR's hexadecimal literal."""
+    array = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+    if not array.size:
+        return "dense<>"
+    if dtype == "bool":
+        return f"dense<{str(array.tolist()).lower()}>"
+    return f'dense<"0x{data.hex().upper()}">'
 
 
 def _number(dtype: str, value: float | int) -> str:
@@ -99,8 +120,7 @@ def _number(dtype: str, value: float | int) -> str:
         return str(value)
     if np.isfinite(value):
         return f"{value:.17e}"
-    width = {"float32": np.uint32, "float64": np.uint64}[dtype]
-    return hex(int(np.asarray(value, dtype).view(width)))
+    return "0x" + np.asarray(value, np.dtype(dtype)).byteswap().tobytes().hex()
 
 
 def quoted(value: str) -> str:

@@ -17,9 +17,7 @@ from weft.ffi.checks import (
     operand_types,
     result,
 )
-from weft.ffi.native_errors import note_call
-from weft.ffi.op import VMAP_METHODS, emit_call, ffi_call_p
-from weft.ffi.registry import check_registered
+from weft.ffi.op import VMAP_METHODS, emit_call, ffi_call_p, note
 from weft.ffi.rule import ShardingRule, as_rule, batch_rule
 from weft.sharding.explicit import reshard
 from weft.sharding.spec import PartitionSpec
@@ -256,8 +254,7 @@ def ffi_lowering(
         aliases = alias_pairs(what, operand_output_aliases)
         check_aliases(what, aliases, ctx.avals_in, ctx.avals_out, ins, outs)
         check_batch_dims(what, num_batch_dims, ctx.avals_in, ctx.avals_out)
-        check_registered(call_target_name, ctx.module, ctx.eqn.source)
-        note_call(ctx.module, call_target_name, ctx.eqn.source)
+        note(ctx, call_target_name)
         return emit_call(
             ctx,
             operands,

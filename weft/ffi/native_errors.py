@@ -21,6 +21,7 @@ import math
 import os
 import resource
 import signal
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import ffi as _xla
@@ -52,10 +53,15 @@ _named: dict[str, list[Any]] = {}
 """Target -> the pointers in its handlers' libraries to what errors are to say of the call."""
 
 
-def note_call(module: ModuleContext, target: str, source: Source) -> None:
-    """Remembers that a program, whose module is under construction, calls a target at a line."""
+def note_call(
+    module: ModuleContext, target: str, source: Source, check: Callable[[Sequence], None]
+) -> None:
+    """Remembers that a program, whose module is under construction, calls a target at a line.
+
+    check: raises for devices that have no such target, before the program is compiled for them.
+    """
     _sites.setdefault(target, {})[str(source)] = None
-    module.keepalives.append(CallSite(lambda: describe(target)))
+    module.keepalives.append(CallSite(lambda: describe(target), check))
     text = describe(target).encode()
     for pointer in _named.get(target, ()):
         if pointer.value != text:

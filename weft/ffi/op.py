@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weft._xla.callback import buffer_target_name
@@ -170,9 +171,14 @@ def _lower(ctx: RuleContext, *operands: ir.Value, callback: tuple | None, **para
     if callback is not None:
         params.update(_host_callback(ctx, params["target"], *callback))
     else:
-        check_registered(params["target"], ctx.module, ctx.eqn.source)
-        note_call(ctx.module, params["target"], ctx.eqn.source)
+        note(ctx, params["target"])
     return emit_call(ctx, operands, ctx.avals_in, ctx.avals_out, **params)
+
+
+def note(ctx: RuleContext, target: str) -> None:
+    """Remembers where the target is called; that it is registered is checked at compilation."""
+    source = ctx.eqn.source
+    note_call(ctx.module, target, source, partial(check_registered, target, source))
 
 
 def _host_callback(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import ffi as _xla
-from weft._xla.client import XlaRuntimeError, platform_of
+from weft._xla.client import Device, XlaRuntimeError, platform_of
 from weft.ffi import native_errors
 from weft.runtime.cpu_joint_failure import Calls
 
 if TYPE_CHECKING:
     from weft.core.source import Source
-    from weft.lowering.module import ModuleContext
 
 _FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__base__  # of all ctypes functions
 STAGES = ("instantiate", "prepare", "initialize", "execute")
@@ -238,29 +238,32 @@ def registered_targets(platform: str = "cpu") -> list[str]:
     return sorted(n for n in known if not n.startswith(native_errors.PROBE))
 
 
-def check_registered(name: str, module: ModuleContext, source: Source) -> None:
-    """Raises ValueError naming what is registered if the module's devices have no such target.
+class UnregisteredTargetError(ValueError, RuntimeError):
+    """A program calls a native target that its devices do not have."""
 
-    Lowering for another platform asks for nothing: another process will run the program.
+
+def check_registered(name: str, source: Source, devices: Sequence[Device]) -> None:
+    """Raises UnregisteredTargetError naming what is registered if the devices have no such target.
+
+    Asked for when a program is compiled: it may be lowered where the target is not known.
     """
-    for platform in module.platforms:
-        foreign = module.device is not None and platform != platform_of(module.device)
-        if foreign or name in _xla.registered_targets(platform):
-            continue
-        known = registered_targets(platform)
-        elsewhere = sorted(_platforms.get(name, set()) - {_xla.platform_name(platform)})
-        own = [t for t in known if t in _platforms]
-        hint = (
-            f"it is registered for {', '.join(elsewhere)} only"
-            if elsewhere
-            else f"registered there: {', '.join(own) or 'none of yours'}"
-        )
-        import difflib
+    platform = platform_of(devices[0])
+    if name in _xla.registered_targets(platform):
+        return
+    known = registered_targets(platform)
+    elsewhere = sorted(_platforms.get(name, set()) - {_xla.platform_name(platform)})
+    own = [t for t in known if t in _platforms]
+    hint = (
+        f"it is registered for {', '.join(elsewhere)} only"
+        if elsewhere
+        else f"registered there: {', '.join(own) or 'none of yours'}"
+    )
+    import difflib
 
-        close = difflib.get_close_matches(name, known, n=1)
-        raise ValueError(
-            f"ffi_call ({source}): target {name!r} is not registered for platform {platform!r}; "
-            f"{hint}. "
-            + (f"Did you mean {close[0]!r}? " if close else "")
-            + "Register it with weft.ffi.register_ffi_target(name, capsule, platform=...)"
-        )
+    close = difflib.get_close_matches(name, known, n=1)
+    raise UnregisteredTargetError(
+        f"ffi_call ({source}): target {name!r} is not registered for platform {platform!r}; "
+        f"{hint}. "
+        + (f"Did you mean {close[0]!r}? " if close else "")
+        + "Register it with weft.ffi.register_ffi_target(name, capsule, platform=...)"
+    )

@@ -89,10 +89,11 @@ def settle(program: Program, module: ir.Module, localized: bool) -> Any:
     localized: weft's partitioner made the program of each device, and has seen the marks.
 
     Raises:
-      ValueError: a call asks for a device that the program does not run on.
+      ValueError: a call asks for a device that the program does not run on, or for a native target
+        that is not registered for its devices.
     """
     for call in program.keepalives:
-        if isinstance(call, CalledOn):
+        if hasattr(call, "check"):  # it says where it cannot be made
             call.check(program.devices)
     if localized or len(program.devices) == 1 or not (program.host_callbacks or program.keepalives):
         return module

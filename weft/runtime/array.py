@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Sequence, Set
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from weft.runtime.backend import client
 from weft.runtime.callback_context import check_there, inside, put_shards
 from weft.sharding.physical import SingleDeviceSharding
 
-Array = _xla.Array
+Array: TypeAlias = _xla.Array
 ArrayImpl = _xla.ArrayImpl
 _xla.set_tracer_class(Tracer)  # traced arrays are instances of Array, too
 

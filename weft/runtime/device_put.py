@@ -402,10 +402,10 @@ def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: Any = None)
 
 
 def _target(place: Any) -> Any:
-    return place if _is_format(place) else as_sharding(place, "device")
+    return place if is_format(place) else as_sharding(place, "device")
 
 
-def _is_format(value: dict | Device | NamedSharding) -> bool:
+def is_format(value: dict | Device | NamedSharding) -> bool:
     if not LAYOUTS.in_use:
         return False
     from weft.sharding.layout import Format
@@ -417,7 +417,7 @@ def _formatted(
     x: Any, target: NamedSharding, donate: bool, may_alias: bool | None, src: Any = None
 ) -> Any:
     """`_leaf` with a format as the target."""
-    if not _is_format(target):
+    if not is_format(target):
         return _leaf(x, target, donate, may_alias, src)
     from weft.runtime.layouts import put_formatted
 
@@ -440,7 +440,7 @@ def is_place(value: Any) -> bool:
     return (
         value is None
         or isinstance(value, (*_DEVICE_TYPES, PartitionSpec, Sharding))
-        or _is_format(value)
+        or is_format(value)
     )
 
 

@@ -78,7 +78,7 @@ def cached_call(
 
     function: Any = pjit(
         name or getattr(fun, "__name__", "<unnamed function>"),
-        fun,
+        _weakly_referenced(fun),
         counting_miss,
         list(static_argnums),
         list(static_argnames),
@@ -90,6 +90,17 @@ def cached_call(
     functools.update_wrapper(function, fun)
     function._calls = calls
     return function
+
+
+def _weakly_referenced(fun: Callable) -> Callable:
+    """The function, or one that calls it where nothing can refer to it weakly.
+
+    C++ keeps its caches by weak references, and ends the process over an object that takes none,
+    such as one of a class with __slots__ (jaxlib 0.10.2).
+    """
+    if type(fun).__weakrefoffset__:
+        return fun
+    return lambda *args, **kwargs: fun(*args, **kwargs)
 
 
 def fastpath(

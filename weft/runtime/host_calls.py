@@ -35,13 +35,15 @@ _MARK = re.compile(r"\[host error (\d+)\]")
 class CallSite:
     """A native call of a program: `describe()` names its target and lines.
 
-    Among what a program keeps alive, for the notes of the program's errors.
+    Among what a program keeps alive, for the notes of the program's errors. `check(devices)` raises
+    before a program is compiled whose devices have no such target.
     """
 
-    __slots__ = ("describe",)
+    __slots__ = ("check", "describe")
 
-    def __init__(self, describe: Callable[[], str]) -> None:
+    def __init__(self, describe: Callable[[], str], check: Callable[[Sequence], None]) -> None:
         self.describe = describe
+        self.check = check
 
 
 def note_sites(error: BaseException, kept: Sequence[Any]) -> None:

@@ -10,13 +10,16 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.state import LAYOUTS
+from weft.core.trace import check_not_masked
 from weft.core.tree import flatten
 from weft.runtime.array import ArrayImpl, deleted_text, describe, joined
 from weft.runtime.callback_context import put_shards
 from weft.runtime.device_put import (
     array_aval,
     check_placeable,
+    device_put,
     index_key,
+    is_format,
     is_place,
     put_host,
     spread,
@@ -51,6 +54,9 @@ def make_array_from_single_device_arrays(
         >>> weft.make_array_from_single_device_arrays((), x.sharding, [x]).shape
         ()
     """
+    if is_format(sharding):
+        array = make_array_from_single_device_arrays(shape, sharding.sharding, arrays, dtype=dtype)
+        return device_put(array, sharding)
     shape, sharding = _target(shape, sharding, parts=True)
     if not isinstance(arrays, Sequence):
         raise TypeError(f"arrays must be a list of arrays, got {type(arrays).__name__}")
@@ -129,6 +135,9 @@ def make_array_from_callback(
         >>> weft.make_array_from_callback((3,), s, lambda index: np.arange(3.0)[index])
         Array([0., 1., 2.], dtype=float32)
     """
+    if is_format(sharding):
+        array = make_array_from_callback(shape, sharding.sharding, data_callback, dtype)
+        return device_put(array, sharding)
     shape, sharding = _target(shape, sharding)
     if dtype is not None:
         dtype = dtypes.canonicalize_dtype(dtype)
@@ -142,6 +151,7 @@ def make_array_from_callback(
             given = data_callback(index)
             if _key_type(given) is not None:
                 return _keys_from_callback(shape, sharding, data_callback, given, key)
+            check_not_masked(given)
             part = np.asarray(given)
             if part.shape != expected:
                 raise ValueError(
@@ -223,7 +233,7 @@ def make_array_from_process_local_data(
     shardings = spread("sharding", sharding, tree, is_place)
     shapes = spread("global_shape", global_shape, tree, _is_shape)
     return tree.unflatten(
-        [_from_local(as_sharding(s), *r) for s, *r in zip(shardings, leaves, shapes, strict=True)]
+        [_from_local(s, *r) for s, *r in zip(shardings, leaves, shapes, strict=True)]
     )
 
 
@@ -232,6 +242,10 @@ def _is_shape(value: dict | tuple) -> bool:
 
 
 def _from_local(sharding: Any, local_data: np.ndarray, global_shape: tuple | None) -> Any:
+    if is_format(sharding):
+        return device_put(_from_local(sharding.sharding, local_data, global_shape), sharding)
+    sharding = as_sharding(sharding)
+    check_not_masked(local_data)
     local = np.asarray(local_data)
     _dtype_of("local_data", local)
     if sharding.is_fully_addressable:

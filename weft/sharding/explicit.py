@@ -6,10 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.core import provided
 from weft.core.config import config
 from weft.core.errors import ShardingTypeError
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
+from weft.sharding.layout import Format, Layout
 from weft.sharding.mesh import AxisType, Mesh, context_mesh, use_context_mesh
 from weft.sharding.named import NamedSharding, Sharding, type_sharding
 from weft.sharding.placement import (
@@ -321,10 +323,11 @@ def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = 
 
     Args:
       x: a pytree of arrays.
-      shardings: a sharding, or a `P` over the mesh in context, or a pytree of these that is a
-        prefix of ``x``. A dimension `P.UNCONSTRAINED` is left to the partitioner. Where the axes
-        do not divide a dimension, its parts are padded and `weft.comm` says so;
-        `weft.config.indivisible_constraints` set to 'error' refuses it.
+      shardings: a sharding, a `P` over the mesh in context, or a `weft.layout.Format`, which also
+        says how values lie in memory, or a pytree of these that is a prefix of ``x``. A dimension
+        `P.UNCONSTRAINED` is left to the partitioner. Where the axes do not divide a dimension, its
+        parts are padded and `weft.comm` says so; `weft.config.indivisible_constraints` set to
+        'error' refuses it.
       priorities: {dimension: rank}; in propagation, smaller ranks win over larger ones.
 
     Over Explicit axes, types say how values are placed: there the constraint checks the type.
@@ -350,6 +353,12 @@ def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = 
 
 def _constrain(x: Any, target: Any, priorities: tuple | None) -> Any:
     aval = typeof(x)
+    if type(target) is Format:
+        if target.layout is not None and target.layout is not Layout.AUTO:
+            x = provided.with_layout(x, target.layout)
+        if target.sharding is None:
+            return x
+        target = target.sharding
     target = PartitionSpec() if target is None else target
     sharding = named("with_sharding_constraint", target, x)
     wanted = type_sharding(sharding, aval.ndim)

@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShardingTypeError
 from weft.core.typing import join_shardings, linear_operands
@@ -502,7 +503,31 @@ def _partial_axes(
             f"{_axes(sorted(unreduced, key=str))}, and the op is not additive in all its operands. "
             "Add the parts up first: weft.reshard(x, P(...)) without unreduced axes"
         )
+    if reduced and prim.name != "dot_general":
+        _check_reduced(prim, avals, reduced)
     return unreduced, frozenset() if prim.name == "dot_general" else reduced - unreduced
+
+
+def _check_reduced(prim: Primitive, avals: Sequence[ShapedArray], reduced: frozenset) -> None:
+    """Raises ShardingTypeError for a reduced operand beside one that is replicated there.
+
+    The result's cotangent would be a partial sum, and so the reduced operand's; the other operand
+    needs a whole one.
+    """
+    for a in avals:
+        if a.sharding is None or not a.ndim or not dtypes.is_inexact(a.dtype):
+            continue
+        spec = a.sharding.spec
+        missing = reduced - spec.reduced - spec.unreduced - spec.used_axes()
+        if missing:
+            axis = _axes(sorted(missing, key=str))
+            listing = ", ".join(x.str_short() for x in avals)
+            raise ShardingTypeError(
+                f"{prim.name} of {listing}: one operand is reduced over mesh axis {axis} and "
+                f"another, {a.str_short()}, is replicated there, so that their cotangents would "
+                "not agree. Make both reduced, weft.reshard(x, P(..., reduced={...})), or split "
+                "the replicated one over the axis"
+            )
 
 
 def _is_additive(

@@ -210,6 +210,8 @@ def _masked(
 ) -> list:
     """The loop over a batch: it runs while any example goes on, and finished ones stay put.
 
+    Effects of the body take place for finished examples too, as long as any example goes on.
+
     Which examples go on is carried in front. same: the carries that the body leaves as they are.
     """
     if any(WRITES in b.effects for b in (pred, body)):
@@ -221,11 +223,6 @@ def _masked(
         raise ValueError(
             "while_loop: the condition is batched by vmap, so that a checkify.check would fail for "
             "examples that are finished; map the checkified function: vmap(checkify(f))"
-        )
-    if ordered_effects_of(pred, body):
-        raise ValueError(
-            "while_loop: the loop has ordered effects and its condition is batched by vmap, so "
-            "that finished examples would repeat them; make the effects unordered"
         )
     nc, nb = len(cond_consts), len(body_consts)
     avals = [typeof(x) for x in (*cond_consts, *body_consts, *carry)]
