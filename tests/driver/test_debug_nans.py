@@ -144,7 +144,10 @@ def _nested(x):
             lambda x: lax.while_loop(lambda c: c[0] > -3, _log_below_zero, x),
             "result of log .*in iteration 1 of while .*on cpu:0",
         ),
-        (_nested, "result of sqrt .*in iteration 1 of scan .*in iteration 1 of scan .*in shard_map"),
+        (
+            _nested,
+            "result of sqrt .*in iteration 1 of scan .*in iteration 1 of scan .*in shard_map",
+        ),
     ],
     ids=["scan", "cond", "while", "nested"],
 )
