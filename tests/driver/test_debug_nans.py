@@ -146,7 +146,7 @@ def _nested(x):
         ),
         (
             _nested,
-            "result of sqrt .*in iteration 1 of scan .*in iteration 1 of scan .*in shard_map",
+            "result of sqrt .*in iteration 0 of scan .*in iteration 1 of scan .*in shard_map",
         ),
     ],
     ids=["scan", "cond", "while", "nested"],
