@@ -59,3 +59,44 @@ def test_small_arrays_and_other_dtypes_are_left_to_xla():
     assert "weft_native" in hlo(np.zeros(10000, np.float32))
     with options["native_ops"](False):
         assert "weft_native" not in hlo(np.zeros(10000, np.float32))
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1e-45,
+           1e38, 3.5]  # fmt: skip
+
+
+def ulps(out, exact):
+    """The distance from exact results in units of the last place of float32."""
+    info = np.finfo(np.float32)
+    unit = np.spacing(np.clip(np.abs(exact), info.tiny, 0.75 * float(info.max)).astype(np.float32))
+    return np.abs(np.asarray(out).astype(np.longdouble) - exact) / unit
+
+
+@pytest.mark.parametrize("exponent", [1.7, -0.3, 20.5, 0.5, 1e-6, "each"])
+def test_powers_are_exact_to_half_a_unit(exponent, rng):
+    x = np.exp(rng.uniform(-80, 80, 20000)).astype(np.float32)
+    y = rng.uniform(-3, 3, 20000).astype(np.float32) if exponent == "each" else exponent
+    out = np.asarray(weft.jit(lambda x, y: x**y)(x, np.float32(y)))
+    exact = x.astype(np.longdouble) ** np.asarray(y, np.float32).astype(np.longdouble)
+    normal = (exact > np.finfo(np.float32).tiny) & (exact < np.finfo(np.float32).max)
+    assert normal.any() and ulps(out, exact)[normal].max() < 0.51
+    assert (out[exact > 1e39] == np.inf).all() and (out[exact < 1e-46] == 0).all()
+
+
+def test_powers_of_special_numbers_are_those_of_c():
+    x, y = (v.ravel().astype(np.float32) for v in np.meshgrid(SPECIAL, SPECIAL))
+    x, y = (np.tile(v, 40) for v in (x, y))
+    with np.errstate(all="ignore"):
+        expected = (x.astype(np.float64) ** y.astype(np.float64)).astype(np.float32)
+    out = np.asarray(weft.jit(lambda x, y: weft.lax.pow(x, y))(x, y))
+    smallest = np.finfo(np.float32).tiny  # XLA's threads flush smaller results to zero
+    np.testing.assert_allclose(out, expected, rtol=1e-6, atol=smallest)
+
+
+def test_powers_have_derivatives_and_batches(rng):
+    x = rng.uniform(0.5, 2, (8, 1000)).astype(np.float32)
+    grad = weft.jit(weft.grad(lambda x: (x**1.7).sum()))(x)
+    np.testing.assert_allclose(grad, 1.7 * x.astype(np.float64) ** 0.7, rtol=1e-6)
+    y = np.arange(1000, dtype=np.float32) / 500
+    out = weft.jit(weft.vmap(lambda x: x**y))(x)
+    np.testing.assert_allclose(out, x.astype(np.float64) ** y, rtol=1e-6)

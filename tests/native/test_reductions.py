@@ -88,3 +88,41 @@ def test_kernels_of_them_can_be_switched_off(function):
     assert "weft_native" in hlo()
     with options["native_ops"](False):
         assert "weft_native" not in hlo()
+
+
+def logsumexps(x, axis=0, reverse=False):
+    x = np.flip(x, axis) if reverse else x
+    with np.errstate(invalid="ignore"):
+        out = np.logaddexp.accumulate(x.astype(np.float64), axis)
+    return np.flip(out, axis) if reverse else out
+
+
+@pytest.mark.parametrize("spread", [0.01, 1, 100, 3000])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_cumulative_logsumexps_are_stable(shape, spread, rng):
+    x = (spread * rng.standard_normal(shape)).astype(np.float32)
+    for axis in range(x.ndim):
+        for reverse in (False, True):
+            out = weft.lax.cumlogsumexp(x, axis=axis, reverse=reverse)
+            np.testing.assert_allclose(out, logsumexps(x, axis, reverse), rtol=3e-7, atol=1e-7)
+
+
+def test_cumulative_logsumexps_of_infinities_and_nans(rng):
+    x = rng.standard_normal((6, 5000)).astype(np.float32)
+    x[0, :700] = -np.inf
+    x[1, 900] = np.inf
+    x[2, 900] = np.nan
+    x[3, ::2] = -np.inf
+    x[4] = -np.inf
+    x[5, :300] = -2000
+    np.testing.assert_allclose(
+        weft.lax.cumlogsumexp(x, axis=1), logsumexps(x, 1), rtol=3e-7, atol=1e-7
+    )
+
+
+def test_derivatives_of_cumulative_logsumexps(rng):
+    x = rng.standard_normal(3000).astype(np.float32)
+    grad = weft.jit(weft.grad(lambda x: weft.lax.cumlogsumexp(x).sum()))(x)
+    out = logsumexps(x)
+    weights = np.exp(x - out[:, None]) * (np.arange(3000)[:, None] >= np.arange(3000))
+    np.testing.assert_allclose(grad, weights.sum(0), rtol=1e-3)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from weft._xla.mlir import ir
 from weft.native.calls import call, has_compiler, target
 from weft.partition.emit import Emitter
+from weft.partition.walk import maker
 
 SMALL = 4096
 """Elements up to which fusing with what stands around matters more."""
@@ -23,3 +24,17 @@ def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | Non
         return None
     kernel = target("waves", "waves", {"QUARTER": quarter})
     return call(e, kernel, [x], [x.type], [size])
+
+
+def power(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces a power of f32."""
+    x, y = op.operands
+    size = math.prod(x.type.shape)
+    if str(x.type.element_type) != "f32" or size < SMALL or not has_compiler():
+        return None
+    spread = maker(y)
+    same = spread is not None and spread.name == "stablehlo.broadcast_in_dim"
+    if same and spread.operands[0].type.rank == 0:
+        y = spread.operands[0]
+    kernel = target("exponentials", "powers", {})
+    return call(e, kernel, [x, y], [x.type], [size, int(y.type.rank > 0)])

@@ -144,7 +144,7 @@ _COMPARISON = {
     ast.Eq: {"i": "icmp eq", "u": "icmp eq", "f": "fcmp oeq", "b": "icmp eq"},
     ast.NotEq: {"i": "icmp ne", "u": "icmp ne", "f": "fcmp une", "b": "icmp ne"},
 }
-_OF_C = {"c_sin": "sin", "c_cos": "cos", "c_exp": "exp", "c_log": "log"}
+_OF_C = {"c_sin": "sin", "c_cos": "cos", "c_exp": "exp", "c_log": "log", "c_pow": "pow"}
 _INTRINSICS = {"sqrt": "sqrt", "fma": "fma", "floor": "floor", "absolute": "fabs", "rint": "rint"}
 
 
@@ -478,9 +478,11 @@ class _Writer:
         if method is not None:
             return method(*node.args)
         if name in _OF_C:
-            self.unit.declarations[name] = f"declare double @{_OF_C[name]}(double)"
-            x = self.typed(self.value(node.args[0]), SCALARS["f64"], node)
-            return self.op(SCALARS["f64"], f"call double @{_OF_C[name]}(double {x.text})")
+            parameters = ", ".join(["double"] * len(node.args))
+            self.unit.declarations[name] = f"declare double @{_OF_C[name]}({parameters})"
+            operands = [self.typed(self.value(a), SCALARS["f64"], node) for a in node.args]
+            listing = ", ".join(f"double {x.text}" for x in operands)
+            return self.op(SCALARS["f64"], f"call double @{_OF_C[name]}({listing})")
         if name in _INTRINSICS:
             return self.intrinsic(_INTRINSICS[name], [self.value(a) for a in node.args])
         raise self.fail(node, "no such function")
@@ -630,7 +632,7 @@ def _read_only(*_: Any) -> Any:
 i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
 bitcast = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
 load_wide = store_wide = splat = sum_wide = _read_only
-c_sin = c_cos = c_exp = c_log = _read_only
+c_sin = c_cos = c_exp = c_log = c_pow = _read_only
 
 
 def reassociated(function: Callable) -> Any:

@@ -19,6 +19,10 @@ def _split(shape: Sequence[int], dim: int) -> list[int]:
     return [math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])]
 
 
+LOGSUMEXP = 4
+"""The number of cumulative log-sum-exps; those before it are in `kernels/scan.py`."""
+
+
 def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | None:
     """Replaces a reduction of values and their indices along one dimension."""
     x, index, *_ = op.operands
@@ -62,8 +66,27 @@ def scan(e: Emitter, op: ir.Operation, which: int) -> Sequence[ir.Value] | None:
     for strides in ("window_strides", "base_dilations", "window_dilations"):
         if strides in op.attributes and set(op.attributes[strides]) != {1}:
             return None
+    step = 1 if low else -1
+    if which == LOGSUMEXP:
+        return _cumulative_logsumexp(e, x, dim, step)
     bindings: dict[str, str | int] = {"T": _TYPES[name], "OP": which}
     totals = e.type([n // 4096 + 1], x.type.element_type)
-    parameters = [*_split(shape, dim), 1 if low else -1]
+    parameters = [*_split(shape, dim), step]
     kernel = target("scan", "scan", bindings)
     return call(e, kernel, [x], [x.type, totals], parameters)[:1]
+
+
+def _cumulative_logsumexp(
+    e: Emitter, x: ir.Value, dim: int, step: int
+) -> Sequence[ir.Value] | None:
+    """Calls the kernel of rows; other dimensions are turned to be the last."""
+    rank = x.type.rank
+    if str(x.type.element_type) != "f32":
+        return None
+    order = [d for d in range(rank) if d != dim] + [dim]
+    turned = x if dim == rank - 1 else e.transpose(x, order)
+    n = turned.type.shape[-1]
+    kernel = target("exponentials", "logsumexps", {})
+    parameters = [math.prod(turned.type.shape) // n, n, step]
+    (out,) = call(e, kernel, [turned], [turned.type], parameters)
+    return [out if dim == rank - 1 else e.transpose(out, [order.index(d) for d in range(rank)])]

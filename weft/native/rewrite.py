@@ -23,6 +23,7 @@ def rules() -> dict[str, Rule]:
         "argreduce": reductions.argreduce,
         "depthwise": convolution.depthwise,
         "pointwise": pointwise.pointwise,
+        "power": elementwise.power,
         "scan": reductions.scan,
         "sort": sorting.sort,
         "wave": elementwise.wave,

@@ -56,7 +56,7 @@ def _spread(x: Any, axis: int, start: int, size: int) -> Any:
     return pad(x, aval.dtype.type(0), config)
 
 
-_NATIVE = ("cumsum", "cumprod", "cummax", "cummin")
+_NATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 """Those with a native kernel; the position is its name there."""
 
 

@@ -250,7 +250,10 @@ def _pow_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     x, y = ctx.spread((x, y))
     if ctx.avals_in[1].dtype != ctx.avals_in[0].dtype:
         y = ctx.op("stablehlo.convert", [y], ctx.out_types())[0]
-    return ctx.op("stablehlo.power", [x, y], ctx.out_types())[0]
+    operation = ctx.operation("stablehlo.power", [x, y], ctx.out_types())
+    if ctx.avals_in[0].dtype == dtypes.float32:
+        ctx.mark(operation, "power", 0)
+    return operation.results[0]
 
 
 def _pow_jvp_base(t: Any, out: Any, x: Any, y: Any) -> Any:
