@@ -1,12 +1,14 @@
 """`weft launch` starts processes, prefixes what they print, ends all when one fails."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -170,3 +172,58 @@ def test_a_process_of_another_launcher_becomes_the_program(tmp_path):
         **{"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "5"},
     )
     assert (ended.returncode, ended.stdout) == (0, "1 3 ['a']\n"), ended.stderr
+
+
+TRAINING = """
+import os, sys, numpy as np, weft
+from weft import P
+weft.distributed.initialize()
+attempt, folder = int(os.environ["WEFT_RESTART"]), sys.argv[1]
+count, rank = weft.process_count(), weft.process_index()
+mesh = weft.make_mesh((count,), ("data",))
+split = weft.NamedSharding(mesh, P("data"))
+whole = weft.NamedSharding(mesh, P())
+data = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+x = weft.make_array_from_callback((12, 3), split, lambda i: data[i])
+y = weft.make_array_from_callback((12,), split, lambda i: (data @ np.float32([1, -2, 3]))[i])
+loss = lambda w: ((x @ w - y) ** 2).mean()
+step = weft.jit(lambda w: (loss(w), w - 0.1 * weft.grad(loss)(w)))
+manager = weft.checkpoints.Manager(folder)
+w, start = weft.make_array_from_callback((3,), whole, lambda i: np.zeros(3, np.float32)[i]), 0
+if manager.latest_step() is not None:
+    state = manager.restore(like={"w": w, "step": 0})
+    w, start = state["w"], state["step"] + 1
+for i in range(start, 8):
+    value, w = step(w)
+    manager.save(i, {"w": w, "step": i})
+    manager.wait()
+    if rank == 0:
+        print(f"LOSS {i} {float(value):.6f} {count}", flush=True)
+    if i == 2 + 2 * attempt and attempt < 2 and rank == attempt:
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_a_run_whose_processes_are_killed_continues_the_same_loss_curve(tmp_path, elastic):
+    pytest.importorskip("tensorstore")
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING)
+    words = ["--elastic", "2"] if elastic else []
+    ended = run("-n", "4", "--devices-per-process", "1", "--restarts", "3", *words, str(path),
+                str(tmp_path / "steps"))  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    data = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    target, w = data @ np.float32([1, -2, 3]), np.zeros(3, np.float32)
+    expected = []
+    for _ in range(8):
+        error = data @ w - target
+        expected.append((error**2).mean())
+        w = w - 0.1 * 2 * data.T @ error / len(error)
+    lines = re.findall(r"LOSS (\d+) (\S+) (\d)", ended.stdout)
+    losses = {int(i): float(value) for i, value, _ in lines}
+    np.testing.assert_allclose([losses[i] for i in range(8)], expected, rtol=1e-3, atol=1e-5)
+    counts = [int(count) for _, _, count in lines]
+    assert counts[0] == 4 and counts[-1] == (2 if elastic else 4)
+    assert "process 0 was ended by SIGKILL" in ended.stderr
+    assert "process 1 was ended by SIGKILL" in ended.stderr

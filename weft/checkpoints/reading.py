@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft
-from weft.checkpoints import layout
+from weft.checkpoints import layout, orbax
 from weft.core.dtypes import is_extended
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def restore(path: str | os.PathLike, like: Any = None) -> Any:
-    """Read a checkpoint that `save` wrote.
+    """Read a checkpoint that `save`, or Orbax, wrote.
 
     Args:
-      path: the folder.
+      path: the folder; of Orbax's, that of a checkpoint or of a CheckpointManager's step.
       like: the tree to read: arrays, or `weft.ShapeDtypeStruct`s with shardings. An array comes
         with the sharding and the dtype of its counterpart, on any mesh and any number of processes;
         a tree with fewer leaves reads only those. None: everything, as NumPy arrays by name.
@@ -48,7 +48,9 @@ def restore(path: str | os.PathLike, like: Any = None) -> Any:
     """
     root = Path(path)
     ts = layout.tensorstore()
-    manifest = layout.read_manifest(root)
+    foreign = None if (root / layout.MANIFEST).exists() else orbax.find_checkpoint(root)
+    root = foreign or root
+    manifest = layout.read_manifest(root) if foreign is None else orbax.read_manifest(root)
     arrays, values = manifest["arrays"], manifest["values"]
     if like is None:
         found = {name: _whole(ts, root, name, entry) for name, entry in arrays.items()}
@@ -70,14 +72,20 @@ def restore(path: str | os.PathLike, like: Any = None) -> Any:
 
 
 def _open(ts: Any, root: Path, name: str, entry: dict[str, Any]) -> Any:
-    folder = layout.array_folder(root, entry["number"])
+    folder = _folder(root, entry)
+    place = entry.get("spec") or layout.spec(folder)
     try:
-        store = ts.open({**layout.spec(folder), "open": True}).result()
+        store = ts.open({**place, "open": True}).result()
     except ValueError as error:
         raise _damaged(root, name, folder, error) from None
     if list(store.shape) != entry["shape"] or store.dtype.name != entry["dtype"]:
         raise _damaged(root, name, folder, f"it is {store.dtype.name}{list(store.shape)}")
     return store
+
+
+def _folder(root: Path, entry: dict[str, Any]) -> Path:
+    """Where an array is: the folder of its own that weft gives it, or the checkpoint."""
+    return root if "spec" in entry else layout.array_folder(root, entry["number"])
 
 
 def _damaged(root: Path, name: str, folder: Path, error: Any) -> layout.CheckpointError:
@@ -90,7 +98,7 @@ def _damaged(root: Path, name: str, folder: Path, error: Any) -> layout.Checkpoi
 def _read(ts: Any, root: Path, name: str, entry: dict[str, Any], store: Any, index: tuple) -> Any:
     """A part of an array. Chunks that are not there are lost, not zeros."""
     view = store[index] if index else store
-    folder = layout.array_folder(root, entry["number"])
+    folder = _folder(root, entry)
     try:
         found = view.read().result()
     except ValueError as error:
@@ -100,7 +108,7 @@ def _read(ts: Any, root: Path, name: str, entry: dict[str, Any], store: Any, ind
 
 
 def _check_chunks(root: Path, name: str, entry: dict[str, Any], view: Any, folder: Path) -> None:
-    if 0 in entry["shape"]:
+    if 0 in entry["shape"] or "spec" in entry:  # Orbax leaves out chunks that are zero
         return
     domain, chunk = view.domain, entry["chunk"]
     starts = [int(a) // c for a, c in zip(domain.inclusive_min, chunk, strict=True)]

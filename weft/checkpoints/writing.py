@@ -14,6 +14,7 @@ import weft
 from weft.checkpoints import layout
 from weft.core.dtypes import is_extended
 from weft.runtime import backend
+from weft.runtime.meeting import meet
 
 _BARRIER_SECONDS = 600
 _barriers = 0
@@ -156,4 +157,5 @@ def _barrier(name: str) -> None:
     """Wait for all processes; there is nothing to wait for in one."""
     client = backend.distributed_state["client"]
     if client is not None:
-        client.wait_at_barrier(f"weft/checkpoint/{name}", _BARRIER_SECONDS * 1000)
+        count = backend.distributed_state["num_processes"]
+        meet(client, f"weft/checkpoint/{name}", count, _BARRIER_SECONDS)
