@@ -2,8 +2,8 @@
 
     python -m benchmarks.kills --count 100 --processes 4
 
-Each run saves steps one after the other; a process is killed (SIGKILL), and the rest a moment later.
-Every step that is listed must be whole, and no step before the last that was committed may be lost.
+Each run saves steps one after the other; one process is killed (SIGKILL), and soon after the rest.
+Every step that is listed must be whole, and the last one that was committed must be there.
 """
 
 from __future__ import annotations

@@ -661,7 +661,11 @@ class _GuardedJit(Guarded):
 class _LoggedJit(_GuardedJit):
     """A jitted function of a group of processes: notes its calls of programs over several."""
 
-    __slots__ = ()
+    __slots__ = ("_is_plain",)
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._is_plain = not self._donates and self._explain is None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         info = self._jit_info
@@ -673,6 +677,8 @@ class _LoggedJit(_GuardedJit):
         log.note(info.label, sys._getframe(1))
         calls.inside = True
         try:
+            if self._is_plain:
+                return self._call(*args, **kwargs)
             return Guarded.__call__(self, *args, **kwargs)
         except (RuntimeError, ValueError) as error:
             known = calls.explained(error)

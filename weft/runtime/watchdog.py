@@ -37,6 +37,14 @@ _SETTLE = 1.5
 """Seconds that a difference must last before it is judged without those that are not there yet."""
 
 
+def neighbours(rank: int, count: int) -> list[int]:
+    """Return the processes with which process `rank` of `count` exchanges states."""
+    if count <= _ALL:
+        return [r for r in range(count) if r != rank]
+    steps = [1 << i for i in range(count.bit_length()) if 1 << i < count]
+    return sorted({(rank + sign * s) % count for s in steps for sign in (1, -1)} - {rank})
+
+
 class Watchdog:
     """The heartbeat and the judgement of one process.
 
@@ -81,19 +89,11 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="weft watchdog", daemon=True)
         self._thread.start()
 
-    def neighbours(self) -> list[int]:
-        """Return the processes with which this one exchanges states."""
-        if self.count <= _ALL:
-            return [r for r in range(self.count) if r != self.rank]
-        steps = [1 << i for i in range(self.count.bit_length()) if 1 << i < self.count]
-        around = {(self.rank + sign * s) % self.count for s in steps for sign in (1, -1)}
-        return sorted(around - {self.rank})
-
     def _connect(self) -> None:
         """Learn the others' addresses; they are there when the group is."""
         wait = 300_000
         self._key = self.client.blocking_key_value_get("weft/watchdog/key", wait).encode()
-        for rank in self.neighbours():
+        for rank in neighbours(self.rank, self.count):
             address = self.client.blocking_key_value_get(f"weft/watchdog/{rank}", wait)
             host, port = address.split(" ")
             link = socket.socket(self._inbox.family, socket.SOCK_DGRAM)
