@@ -2,9 +2,9 @@
 
     python -m benchmarks.scale
 
-The step is that of `examples.plan` (GPT of 1.3 billion parameters, a sequence for each device, split
-over data only), lowered for a machine that is not there. Start-up is measured where it can be:
-the meeting of processes, with a thread's connection for each; the watchdog by what it sends.
+The step is that of `examples.plan` (GPT of 1.3 billion parameters, a sequence for each device,
+split over data only), lowered for a machine that is not there. Start-up is measured where it can
+be: the meeting of processes, a thread's connection for each; the watchdog by what it sends.
 """
 
 from __future__ import annotations
