@@ -4,11 +4,14 @@ from weft._xla.compile import XlaRuntimeError as JaxRuntimeError
 from weft.core.check import JaxprTypeError
 from weft.core.dtypes import TypePromotionError
 from weft.core.errors import (
+    ArgumentError,
+    BadIndexError,
     ConcretizationTypeError,
     DistributedError,
     JAXIndexError,
     JAXTypeError,
     KeyReuseError,
+    NoMeshError,
     NonConcreteBooleanIndexError,
     ShapeError,
     ShardingTypeError,
@@ -16,12 +19,15 @@ from weft.core.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
     UnexpectedTracerError,
+    UnsupportedArgumentError,
 )
 from weft.core.namespace import seal
 from weft.runtime.compile import CompileError
 from weft.sharding.named import IndivisibleError
 
 __all__ = [
+    "ArgumentError",
+    "BadIndexError",
     "CompileError",
     "ConcretizationTypeError",
     "DistributedError",
@@ -31,6 +37,7 @@ __all__ = [
     "JaxRuntimeError",
     "JaxprTypeError",
     "KeyReuseError",
+    "NoMeshError",
     "NonConcreteBooleanIndexError",
     "ShapeError",
     "ShardingTypeError",
@@ -39,5 +46,6 @@ __all__ = [
     "TracerIntegerConversionError",
     "TypePromotionError",
     "UnexpectedTracerError",
+    "UnsupportedArgumentError",
 ]
 seal(globals())

@@ -10,6 +10,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
 
@@ -137,7 +138,7 @@ def _checked(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[Any, tu
     x = wnp.asarray(image)
     shape = tuple(int(s) for s in shape)
     if len(shape) != x.ndim:
-        raise ValueError(
+        raise ArgumentError(
             f"{name}: shape {shape} must have an entry for each of the image's {x.ndim} dimensions"
         )
     return x, shape
@@ -205,7 +206,7 @@ def scale_and_translate(
     scale, translation = wnp.asarray(scale), wnp.asarray(translation)
     for name, value in (("scale", scale), ("translation", translation)):
         if value.shape != (len(dims),):
-            raise ValueError(
+            raise ArgumentError(
                 f"scale_and_translate: {name} must have the shape ({len(dims)},) of spatial_dims, "
                 f"got {value.shape}"
             )

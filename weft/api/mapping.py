@@ -9,6 +9,7 @@ from weft.api.vmap_api import vmap
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import reshape
 from weft.core.boundary import api_boundary
+from weft.core.errors import ArgumentError
 from weft.core.ref import AbstractRef
 from weft.core.trace import typeof
 from weft.core.tree import flatten, leaf_names, tree_map
@@ -41,7 +42,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     if batch_size is None:
         return scan(derived(f, "map", _Step), None, xs)[1]
     if not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
+        raise ArgumentError(f"map: batch_size must be a positive int, got {batch_size!r}")
     whole = n // batch_size * batch_size
     parts = []
     if whole:

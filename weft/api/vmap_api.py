@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.vmap import AxisData, EqualDim, batch_flat, move_dim
 from weft.core.boundary import api_boundary
+from weft.core.errors import ArgumentError
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
 from weft.driver.staging import check_callable, function_name
@@ -156,7 +157,7 @@ def check_dim(
             f"{dim!r}"
         )
     if not is_array_like(x):
-        raise TypeError(
+        raise ArgumentError(
             f"{api}: argument {_name(fun, in_tree, i)} is not an array or a number but "
             f"{type(x).__name__}: {x!r:.100}; use None as its in_axes entry"
         )

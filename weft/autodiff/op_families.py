@@ -10,7 +10,7 @@ import numpy as np
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes, provided
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError
+from weft.core.errors import ArgumentError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -48,7 +48,7 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
 
 def check_kind(name: str, dtype: np.dtype, kind: str) -> None:
     if not _ACCEPTS[kind](dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"{name} takes {kind} operands, got dtype {dtypes.short_name(dtype)}; convert it "
             "first, for example with x.astype('float32')"
         )
@@ -99,7 +99,7 @@ def common_dtype(name: str, avals: Sequence[ShapedArray]) -> tuple[Any, bool]:
     for a in avals:
         if a.dtype != dtype:
             listing = ", ".join(x.str_short() for x in avals)
-            raise TypeError(
+            raise ArgumentError(
                 f"{name} takes operands of equal dtypes, got {listing}; convert with "
                 "lax.convert_element_type, or use weft.numpy, which promotes"
             )
@@ -300,7 +300,7 @@ def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     try:
         axis = axis.__index__()
     except AttributeError:
-        raise TypeError(f"{what} must be an integer, got {axis!r}") from None
+        raise ArgumentError(f"{what} must be an integer, got {axis!r}") from None
     if not -ndim <= axis < ndim:
         raise AxisError(f"{what} {axis} is out of bounds for an array of rank {ndim}")
     return axis + ndim if axis < 0 else axis
@@ -314,5 +314,5 @@ def canonical_axes(axes: Any, ndim: int, what: str = "axes") -> tuple[int, ...]:
         axes = axes.tolist() if isinstance(axes, np.ndarray) and axes.ndim == 1 else (axes,)
     result = tuple(canonical_axis(a, ndim, what) for a in axes)
     if len(set(result)) != len(result):
-        raise ValueError(f"{what} {tuple(axes)} names a dimension twice")
+        raise ArgumentError(f"{what} {tuple(axes)} names a dimension twice")
     return result

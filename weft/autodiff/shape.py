@@ -12,7 +12,7 @@ import numpy as np
 from weft.autodiff.op_families import canonical_axes, canonical_axis, linear_unary
 from weft.core import dtypes, provided
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError
+from weft.core.errors import ArgumentError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 
@@ -34,11 +34,11 @@ def check_shape(shape: Any, what: str = "shape") -> Shape:
         try:
             d = d.__index__()
         except AttributeError:
-            raise TypeError(
+            raise ArgumentError(
                 f"{what} must consist of integers, got {d!r} of type {type(d).__name__}"
             ) from None
         if d < 0:
-            raise ValueError(f"{what} {tuple(shape)} has a negative dimension")
+            raise ArgumentError(f"{what} {tuple(shape)} has a negative dimension")
         result.append(d)
     return tuple(result)
 
@@ -54,7 +54,7 @@ def _check_broadcast(x: ShapedArray, shape: Shape, broadcast_dimensions: Shape) 
         )
     for i, d in enumerate(broadcast_dimensions):
         if not 0 <= d < len(shape) or x.shape[i] not in (1, shape[d]):
-            raise TypeError(
+            raise ArgumentError(
                 f"broadcast_in_dim: operand dimension {i} of size {x.shape[i]} ({x.str_short()}) "
                 f"cannot become dimension {d} of the shape {shape}; it must be 1 or equal"
             )

@@ -26,7 +26,7 @@ from weft.collectives.groups import (
 from weft.collectives.vma_promotion import check_varies
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
-from weft.core.errors import names_text
+from weft.core.errors import ArgumentError, names_text
 from weft.core.manual_states import VARYING, result_mat
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
@@ -330,7 +330,7 @@ def _check(
             f"{operand.str_short()} and {output.str_short()}"
         )
     if operand.dtype != output.dtype or operand.shape[1:] != output.shape[1:]:
-        raise TypeError(
+        raise ArgumentError(
             f"{who}: operand and output must have one dtype and equal dimensions after the first, "
             f"got {operand.str_short()} and {output.str_short()}"
         )
@@ -338,7 +338,7 @@ def _check(
     for name, x in zip(INDICES, indices, strict=True):
         aval = typeof(x)
         if not dtypes.is_integer(aval.dtype):
-            raise TypeError(
+            raise ArgumentError(
                 f"{who}: {name} must be integers, got {aval.str_short()}; convert it with "
                 ".astype('int32')"
             )

@@ -18,12 +18,20 @@ from opcode import opmap
 from types import FrameType, TracebackType
 from typing import Any
 
+from weft.core.errors import ArgumentError, JAXIndexError, JAXTypeError, kind_of
 from weft.core.source import GENERATED, is_internal_file
 
 # Raised by Python for a value of another kind than the code below expects.
 _UNFIT = (AttributeError, KeyError, AssertionError, NameError, StopIteration, ZeroDivisionError)
 _KNOWN = (TypeError, ValueError, IndexError, OverflowError, *_UNFIT)
 _NO_CAST = "std::bad_cast"  # what jaxlib says of an argument of another kind, at times
+_INSIDE = (
+    *(_NO_CAST, "incompatible function arguments", "MLIRError", "zip() argument", "to unpack"),
+    *("tuple index out of range", "list index out of range", "has no attribute", "unhashable"),
+    *("unsupported operand", "not supported between", "can only concatenate", "cannot unpack"),
+)
+"""What Python and jaxlib say of values inside of weft that the user does not know."""
+_NEEDED = "a value of another kind or size is needed"
 _RAISES = frozenset((opmap["RAISE_VARARGS"], opmap["RERAISE"]))
 _CONVERSIONS = frozenset(
     f"__{name}__"
@@ -52,7 +60,7 @@ _SHOWN = 60
 def explain(function: str, e: Exception, original: Callable) -> None:
     """Says in an exception which function of weft, and which argument, was to blame.
 
-    Raises a TypeError in place of exceptions such as KeyError that only tell of weft's inside.
+    Raises an ArgumentError in place of exceptions that only tell of weft's inside.
     Exceptions of the user's own functions, and those that name the function, stay as they are.
     """
     tb = e.__traceback__
@@ -84,11 +92,11 @@ def explain(function: str, e: Exception, original: Callable) -> None:
             if name not in left_out or value is not left_out[name]
         ]
         where += f"called with {', '.join(given)}: " if given else ""
-    text = _short(text)
-    if not raised and (isinstance(e, _UNFIT) or type(e) is RuntimeError):
-        plain = isinstance(e, AttributeError | RuntimeError)
-        kind = "" if plain else f"{type(e).__name__} "
-        raise TypeError(f"{where}{kind}{text}".rstrip(": ")) from None
+    if not raised and not isinstance(e, OverflowError | JAXTypeError | JAXIndexError):
+        if isinstance(e, _UNFIT) or any(words in text for words in _INSIDE):
+            one = blamed is not None
+            text = f"{_NEEDED}, got {kind_of(arguments[blamed])}" if one else "these do not fit"
+        raise ArgumentError(where + text) from None
     e.args = (where + text, *e.args[1:])
 
 
@@ -220,14 +228,6 @@ def _names(tb: TracebackType) -> list[str]:
         if isinstance(n, ast.Name | ast.Attribute)
     ]
     return list(dict.fromkeys(names))
-
-
-def _short(text: str) -> str:
-    """Return an error's text without the signatures that jaxlib lists."""
-    if text == _NO_CAST:
-        return "a value of another kind is needed"
-    head, listed, _ = text.partition("incompatible function arguments")
-    return head + listed
 
 
 def _mentions(text: str, name: str) -> bool:

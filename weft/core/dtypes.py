@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from weft.core.config import config
+from weft.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from weft.typing import DTypeLike
@@ -163,7 +164,7 @@ def canonicalize_dtype(dtype: Any) -> Any:
     if not is_extended(dtype):
         dtype = np.dtype(dtype)
         if dtype not in _ALL and dtype != float0:
-            raise TypeError(
+            raise ArgumentError(
                 f"dtype {dtype} is not a type weft computes with; "
                 "use a bool, integer, float or complex dtype"
             )
@@ -219,6 +220,10 @@ class TypePromotionError(ValueError):
     """Two dtypes have no common type to which both convert implicitly."""
 
 
+class KeyPromotionError(TypePromotionError, TypeError):
+    """Random keys meet numbers: a TypeError as in JAX."""
+
+
 @cache
 def _join(nodes: frozenset) -> Any:
     common = frozenset.intersection(*(_ABOVE[n] for n in nodes))
@@ -251,7 +256,7 @@ def _promote(nodes: tuple, x64: bool, weak_dtypes: tuple) -> tuple[Any, bool]:
         if is_extended(n):
             if all(m == n for m in nodes):
                 return n, False
-            raise TypePromotionError(
+            raise KeyPromotionError(
                 f"random keys ({n.name}) do not mix with other dtypes; "
                 "use weft.random.key_data to get at their bits"
             )

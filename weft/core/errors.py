@@ -49,6 +49,23 @@ class ShapeError(TypeError, ValueError):
     """Shapes of operands do not fit: a TypeError as in JAX, and a ValueError as in NumPy."""
 
 
+class ArgumentError(TypeError, ValueError):
+    """An argument does not fit: a TypeError or a ValueError of JAX, by where it is found out."""
+
+
+class UnsupportedArgumentError(ArgumentError, NotImplementedError):
+    """An argument asks for what there is not, such as an unknown mode: a NotImplementedError or a
+    RuntimeError of JAX."""
+
+
+class BadIndexError(ArgumentError, IndexError):
+    """What stands in brackets is no index, or none of the array: an IndexError as NumPy's."""
+
+
+class NoMeshError(ValueError, RuntimeError):
+    """A PartitionSpec is given where no mesh is in context: a RuntimeError or ValueError of JAX."""
+
+
 class DistributedError(RuntimeError):
     """Processes of one group do not act together: one is missing, or runs another program."""
 

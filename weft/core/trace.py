@@ -20,6 +20,7 @@ from weft.core.aval import ShapedArray
 from weft.core.caches import make_room
 from weft.core.cell import Cell, cell_aval
 from weft.core.config import config
+from weft.core.errors import ArgumentError
 from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.primitive import PRIMITIVES, Primitive
 from weft.core.source import Source, capture
@@ -247,7 +248,7 @@ def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
             return aval_of[base]
     if array_method(x) is not None:
         return lambda v: typeof(array_method(v)())
-    raise TypeError(
+    raise ArgumentError(
         f"a value of type {type(x).__module__}.{type(x).__qualname__} is not an array or a "
         f"number: {x!r:.200}. Arguments and results of transformed functions are arrays, scalars "
         "and pytrees of them; mark other arguments static or register their type as a pytree node."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft._xla import pytree
 from weft._xla.pytree import PyTreeDef, flatten
+from weft.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
@@ -88,7 +89,7 @@ def broadcast_prefix(
     try:
         subtrees = prefix_tree.flatten_up_to(full)
     except (ValueError, TypeError):
-        raise ValueError(
+        raise ArgumentError(
             f"{what} must be a pytree prefix of the values it stands for, but "
             + (
                 _first_difference(prefix, full, leaf, what.split()[-1])

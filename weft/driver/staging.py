@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.dtypes import canonicalize_dtype
-from weft.core.errors import kind_of
+from weft.core.errors import ArgumentError, kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
 from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
@@ -172,7 +172,7 @@ def _checked_sharding(sharding: NamedSharding | None, shape: tuple[int, ...]) ->
     elif isinstance(sharding, NamedSharding):
         sharding.check_rank(shape, "a ShapeDtypeStruct")
     elif not isinstance(sharding, Sharding):
-        raise TypeError(
+        raise ArgumentError(
             "ShapeDtypeStruct: sharding must be a weft.sharding.Sharding, a PartitionSpec or "
             f"None, got {type(sharding).__name__}: {sharding!r:.100}"
         )

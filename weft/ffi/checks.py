@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import TOKEN, AbstractToken, ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.source import capture
 from weft.core.trace import Tracer, typeof
 
@@ -17,7 +18,7 @@ def result(what: str, i: int, r: Any) -> Any:
     if r is None or isinstance(r, AbstractToken):
         return TOKEN
     if not hasattr(r, "shape") or not hasattr(r, "dtype"):
-        raise TypeError(
+        raise ArgumentError(
             f"{what}: result_shape_dtypes[{i}] must have shape and dtype, such as "
             f"weft.ShapeDtypeStruct((2, 3), 'float32'), got {type(r).__name__}"
         )

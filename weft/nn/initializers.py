@@ -13,6 +13,7 @@ from weft import random
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal, with_example
 from weft.runtime.device_put import device_put
 
@@ -147,7 +148,7 @@ def _size(shape: tuple, axes: Axes) -> int:
 
 def _fans(shape: tuple, in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
     if in_axis == -2 and len(shape) < 2:
-        raise ValueError(
+        raise ArgumentError(
             f"a variance-scaling initializer needs at least 2 dimensions to tell inputs from "
             f"outputs, got shape {shape}; name in_axis and out_axis, or use normal()"
         )

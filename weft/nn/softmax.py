@@ -13,6 +13,7 @@ from weft.autodiff.shape import broadcast_in_dim_p, expand_dims
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
@@ -123,7 +124,7 @@ def _masked(prim: Primitive, x: Array, axes: Axes, where: ArrayLike, fill: float
 def _check_mask(name: str, where: ArrayLike) -> None:
     aval = typeof(where)
     if not dtypes.is_bool(aval.dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.nn.{name}: where must be booleans, got {aval.str_short()}; compare first, for "
             "example where != 0"
         )

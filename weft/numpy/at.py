@@ -14,7 +14,7 @@ import numpy as np
 from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
 from weft.core import dtypes
 from weft.core.boundary import show_user_frames
-from weft.core.errors import ShapeError
+from weft.core.errors import ArgumentError, ShapeError
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, check_not_masked, is_array_like, typeof
@@ -318,7 +318,7 @@ def _check_values(y: Array, name: str) -> Any:
 
         return asarray(y)
     if not is_array_like(y):
-        raise TypeError(
+        raise ArgumentError(
             f"x.at[index].{name}: values must be an array or a number, got {type(y).__name__} "
             f"{y!r:.80}"
         )

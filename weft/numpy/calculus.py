@@ -12,6 +12,7 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
+from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import Tracer, typeof
 from weft.numpy import formulas
 from weft.numpy import ufuncs as u
@@ -112,7 +113,9 @@ def gradient(
     Array([1. , 1.5, 2. ], dtype=float32)
     """
     if edge_order not in (None, 1, 2):
-        raise ValueError(f"weft.numpy.gradient: edge_order must be 1 or 2, got {edge_order}")
+        raise UnsupportedArgumentError(
+            f"weft.numpy.gradient: edge_order must be 1 or 2, got {edge_order}"
+        )
     f = inexact(f)
     aval = typeof(f)
     axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, aval.ndim)
@@ -449,7 +452,7 @@ def cov(
             continue
         wval = aval_of("cov", weights)
         if wval.shape != (n,):
-            raise ValueError(
+            raise UnsupportedArgumentError(
                 f"weft.numpy.cov: {name} must be a vector with one entry for each of the {n} "
                 f"observations, got {wval.str_short()}"
             )

@@ -12,6 +12,7 @@ from weft.autodiff.op_families import canonical_axes
 from weft.autodiff.shape import broadcast_in_dim_p
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
@@ -47,7 +48,7 @@ def check_array(name: str, *xs: Any) -> None:
     """Raises for Python sequences, which NumPy would convert silently and slowly."""
     for i, x in enumerate(xs):
         if isinstance(x, list | tuple) or x is None or isinstance(x, str):
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.{name}: argument {i} must be an array or a number, got "
                 f"{type(x).__name__}; convert it with weft.numpy.asarray"
             )
@@ -66,7 +67,7 @@ def refuse_complex(name: str, x: ArrayLike) -> None:
     """Raises for an operand of complex numbers."""
     aval = typeof(x)
     if dtypes.is_complex(aval.dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.{name}: not defined for complex numbers, got {aval.str_short()}; take "
             "x.real, x.imag or abs(x) first"
         )
@@ -101,7 +102,7 @@ def static_int(x: ArrayLike, what: str) -> int:
     value = concrete(x, what)
     if value.ndim or value.dtype.kind not in "iub":
         shown = repr(x) if isinstance(x, SCALARS) else f"an array of {value.dtype}{value.shape}"
-        raise TypeError(f"weft.numpy.{what} must be an integer, got {shown}")
+        raise ArgumentError(f"weft.numpy.{what} must be an integer, got {shown}")
     return int(value)
 
 

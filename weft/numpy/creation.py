@@ -12,7 +12,7 @@ import numpy as np
 from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p, reshape
 from weft.core import dtypes
 from weft.core.aval import NO_MAT
-from weft.core.errors import ShapeError
+from weft.core.errors import ArgumentError, ShapeError, UnsupportedArgumentError
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, array_method, check_not_masked, typeof
@@ -108,7 +108,7 @@ def array(
            [3, 4]], dtype=int32)
     """
     if order not in (None, "C", "K", "A"):
-        raise ValueError(
+        raise UnsupportedArgumentError(
             f"weft.numpy.array: order must be None, 'C', 'A' or 'K', got {order!r}; the layout of "
             "an array is the compiler's choice"
         )
@@ -152,7 +152,7 @@ def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
     """A host array that will not change under the device array."""
     check_not_masked(value)
     if value.dtype.kind in "OSUMm":
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.array: NumPy dtype {value.dtype} has no counterpart; give numbers or "
             "booleans"
         )
@@ -204,7 +204,7 @@ def _from_other(x: list, dtype: Any) -> Any:
             return stack([array(v, dtype, copy=False) for v in x])
         return constant(_host(_host_nested(x, dtype), dtype))
     if x is None or isinstance(x, str | bytes | dict | set):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.array: cannot make an array from a {type(x).__name__}: {x!r:.80}"
         )
     for interface in ("__array__", "__array_interface__"):
@@ -215,7 +215,7 @@ def _from_other(x: list, dtype: Any) -> Any:
     try:
         view = memoryview(x)
     except TypeError:
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.array: cannot make an array from a {type(x).__name__}: {x!r:.80}; give an "
             "array, a number, or nested lists of them"
         ) from None
@@ -600,7 +600,7 @@ def arange(
     bounds = [np.asarray(v) for v in given]  # a derivative would be lost, which this tells
     for b in bounds:
         if b.ndim:
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.arange: start, stop and step must be numbers, got shape {b.shape}"
             )
     if dtype is None:

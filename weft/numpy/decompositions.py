@@ -6,6 +6,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.autodiff import shape as ops
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.lax import linalg
 from weft.numpy import ufuncs as u
@@ -46,7 +47,7 @@ def as_matrices(name: str, a: ArrayLike, square: builtins.bool = False) -> Any:
     aval = aval_of(f"linalg.{name}", a)
     if aval.ndim < 2 or (square and aval.shape[-1] != aval.shape[-2]):
         kind = "square matrices" if square else "matrices"
-        raise ValueError(f"weft.numpy.linalg.{name}: takes {kind}, got {aval.str_short()}")
+        raise ArgumentError(f"weft.numpy.linalg.{name}: takes {kind}, got {aval.str_short()}")
     return strong(inexact(to_array(a)))
 
 

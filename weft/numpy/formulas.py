@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.lax import bessel_i0e, while_loop
 from weft.numpy.common import (
@@ -464,7 +465,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     Array([16. ,  1.5], dtype=float32)
     """
     if aval_of("ldexp", x2).dtype not in INTEGERS | {dtypes.bool_}:
-        raise TypeError(f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}")
+        raise ArgumentError(f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}")
     x1 = inexact(x1)
     refuse_complex("ldexp", x1)
     dtype = typeof(x1).dtype

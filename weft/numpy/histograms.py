@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.autodiff import shape as ops
 from weft.core import dtypes
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.calculus import diff
@@ -65,7 +66,7 @@ def bincount(
             f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
         )
     if aval.ndim != 1:
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
         )
     if weights is not None and aval_of("bincount", weights).shape != aval.shape:
@@ -141,7 +142,7 @@ def histogram_bin_edges(
     Array([0., 1., 2., 3., 4.], dtype=float32)
     """
     if isinstance(bins, str):
-        raise ValueError(
+        raise UnsupportedArgumentError(
             "weft.numpy.histogram: bins must be a number or an array of edges; rules such as "
             f"{bins!r} make the shape depend on the data"
         )

@@ -20,6 +20,7 @@ from weft.autodiff.shape import broadcast_shapes, expand_dims
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
+from weft.core.errors import BadIndexError
 from weft.core.trace import Tracer, array_method, typeof
 from weft.driver.jit import jit
 from weft.numpy.traced_windows import WindowInIndex
@@ -451,7 +452,7 @@ def _as_index_array(i: ArrayLike) -> Any:
         raise _bad_dtype(np.asarray(i).dtype)
     if type(i).__name__ == "Slice":  # of weft.pallas, which arrays need not load
         raise WindowInIndex
-    raise TypeError(
+    raise BadIndexError(
         "an index consists of integers, slices, Ellipsis, None and integer or boolean arrays; got "
         f"{type(i).__name__} {i!r:.80}"
     )

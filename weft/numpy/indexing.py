@@ -11,6 +11,7 @@ from weft.autodiff.shape import broadcast_in_dim, reshape_p
 from weft.autodiff.zeros import full
 from weft.core import dtypes
 from weft.core.boundary import show_user_frames
+from weft.core.errors import ArgumentError
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.numpy import traced_windows
@@ -289,7 +290,7 @@ def get(x: ArrayLike, index: Any, options: Options, out_sharding: Any = None) ->
     except WindowInIndex:
         return traced_windows.take(x, index, lambda v, i: get(v, i, options, out_sharding))
     if options.fill_value is not None and np.ndim(options.fill_value):
-        raise ValueError(f"fill_value must be a scalar, got {options.fill_value!r}")
+        raise ArgumentError(f"fill_value must be a scalar, got {options.fill_value!r}")
     if out_sharding is not None:
         from weft.sharding.explicit import placed
 

@@ -13,6 +13,7 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import Tracer, typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import (
@@ -52,7 +53,7 @@ def _arrays(name: str, arrays: Any, dtype: Any) -> list:
             raise TypeError(f"weft.numpy.{name}: takes a sequence of arrays, got a scalar")
         arrays = unstack(arrays)
     if not arrays:
-        raise ValueError(f"weft.numpy.{name}: needs at least one array, got none")
+        raise ArgumentError(f"weft.numpy.{name}: needs at least one array, got none")
     check_array(name, *arrays)
     if dtype is not None:
         dtype = canonical(dtype, name)
@@ -181,7 +182,7 @@ def block(arrays: Any) -> Any:
     def depth(x: Any) -> int:
         if not isinstance(x, list):
             if isinstance(x, tuple):
-                raise TypeError("weft.numpy.block: blocks are nested in lists, got a tuple")
+                raise ArgumentError("weft.numpy.block: blocks are nested in lists, got a tuple")
             return 0
         if not x:
             raise ValueError(
@@ -277,7 +278,7 @@ def repeat(
     if is_concrete(repeats):
         counts = concrete(repeats, "repeat: repeats")
         if counts.size and counts.dtype.kind not in "biu":
-            raise TypeError(f"weft.numpy.repeat: repeats must be integers, got {repeats!r}")
+            raise ArgumentError(f"weft.numpy.repeat: repeats must be integers, got {repeats!r}")
         if (counts < 0).any():
             raise ValueError(
                 f"weft.numpy.repeat: repeats must not be negative, got {int(counts.min())}"

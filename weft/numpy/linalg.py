@@ -13,6 +13,7 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.core.trace import typeof
 from weft.numpy import linear
@@ -72,7 +73,7 @@ def lstsq(
     a, b = strong(to_array(a)), strong(to_array(b))
     x, y = typeof(a), typeof(b)
     if x.ndim != 2 or y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.linalg.lstsq: a must be a matrix and b a vector or matrix of as many rows, "
             f"got {x.str_short()} and {y.str_short()}"
         )
@@ -132,7 +133,7 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
     a = as_matrices("matrix_power", a, True) if n < 0 else to_array(a)
     aval = typeof(a)
     if aval.ndim < 2 or aval.shape[-1] != aval.shape[-2]:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.linalg.matrix_power: takes square matrices, got {aval.str_short()}"
         )
     n = operator.index(n)
@@ -178,7 +179,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     """The product of several matrices in the cheapest order; the ends may be vectors."""
     arrays = list(arrays)
     if len(arrays) < 2:
-        raise ValueError("weft.numpy.linalg.multi_dot: needs at least two arrays")
+        raise ArgumentError("weft.numpy.linalg.multi_dot: needs at least two arrays")
     check_array("linalg.multi_dot", *arrays)
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     terms, ends = [], ["", ""]

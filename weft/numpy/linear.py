@@ -11,7 +11,7 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axes, canonical_axis
 from weft.core import dtypes
-from weft.core.errors import ShapeError, mark_dimensions
+from weft.core.errors import ArgumentError, ShapeError, mark_dimensions
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, cast, check_array, refuse_out, to_array
 from weft.numpy.einsums import einsum, einsum_path
@@ -344,7 +344,7 @@ def tensordot(
     else:
         n = operator.index(axes)
         if not 0 <= n <= min(x.ndim, y.ndim):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.tensordot: axes {n} exceeds the rank of {x.str_short()} or "
                 f"{y.str_short()}; at most {min(x.ndim, y.ndim)} axes can be summed"
             )

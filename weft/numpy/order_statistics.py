@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.autodiff import shape as ops
 from weft.core import dtypes
+from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.numpy import rounding
 from weft.numpy import ufuncs as u
@@ -152,7 +153,7 @@ def _quantile(
         x, q = cast(x, dtypes.float32), cast(q, dtypes.float32)
     if weights is not None:
         if method != "inverted_cdf":
-            raise ValueError(
+            raise UnsupportedArgumentError(
                 f"weft.numpy.{name}: weights need method 'inverted_cdf', got {method!r}"
             )
         result = _weighted(name, x, q, weights, aval, axes, kept, skip_nan)

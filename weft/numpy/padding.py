@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.autodiff import shape as ops
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, cast, concrete, convert, to_array
 from weft.numpy.order_statistics import median
@@ -56,7 +57,7 @@ def _pairs(value: ArrayLike | Sequence, rank: int, name: str) -> list[tuple[int,
         else np.asarray(value)
     )
     if given.dtype.kind not in "iu" and given.size:
-        raise TypeError(f"weft.numpy.pad: {name} must consist of integers, got {value!r}")
+        raise ArgumentError(f"weft.numpy.pad: {name} must consist of integers, got {value!r}")
     try:
         full = np.broadcast_to(given, (rank, 2))
     except ValueError:

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.autodiff import shape as ops
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.lax import scan
 from weft.numpy import ufuncs as u
@@ -38,7 +39,7 @@ def _vector(name: str, p: ArrayLike) -> Any:
     check_array(name, p)
     p = atleast_1d(p)
     if typeof(p).ndim != 1:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: coefficients are a vector, got {typeof(p).str_short()}"
         )
     return p

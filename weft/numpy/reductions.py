@@ -11,6 +11,7 @@ import numpy as np
 from weft.autodiff.shape import broadcast_shapes, reshape, transpose
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy import ufuncs
 from weft.numpy.common import (
@@ -46,7 +47,7 @@ def masked(name: str, a: ArrayLike, where: ArrayLike | None, value: ArrayLike) -
     """a with the elements outside `where` replaced by a scalar."""
     mask = aval_of(name, where)
     if mask.dtype != _bool:
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.{name}: where must be booleans, got {mask.str_short()}; compare "
             "first, for example where != 0"
         )
@@ -181,7 +182,7 @@ def _extremum(
     axes = axes_of(axis, aval.ndim)
     if where is not None:
         if initial is None:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{name}: where needs initial, because {name} of no elements has no "
                 "value"
             )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import Tracer, typeof
 from weft.driver.staging import ShapeDtypeStruct
 from weft.numpy.creation import asarray
@@ -195,7 +196,7 @@ def isdtype(dtype: DTypeLike | None, kind: Any) -> Any:
             if np.dtype(k) == d:
                 return True
         except TypeError:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.isdtype: kind must be a dtype or one of {sorted(_KINDS)}, got {k!r}"
             ) from None
     return False

@@ -13,6 +13,7 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.driver.jit import jit
@@ -143,7 +144,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     if mode == "raise":
         known = concrete(a, "choose: a (with mode='raise'; use 'wrap' or 'clip')")
         if known.size and (known.min() < 0 or known.max() >= n):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.choose: a must be within [0, {n}), got numbers "
                 f"from {known.min()} to {known.max()}; use mode='wrap' or 'clip' for others"
             )
@@ -163,7 +164,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 def index_array(name: str, indices: ArrayLike) -> Any:
     indices = to_array(indices)
     if not dtypes.is_integer(typeof(indices).dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.{name}: indices must be integers, got {typeof(indices).str_short()}"
         )
     return indices
@@ -345,7 +346,7 @@ def put_along_axis(
 
 def _refuse_inplace(name: str, inplace: builtins.bool) -> None:
     if inplace:
-        raise ValueError(
+        raise UnsupportedArgumentError(
             f"weft.numpy.{name}: arrays are immutable; pass inplace=False and use the result"
         )
 
@@ -431,7 +432,9 @@ def compress(
     aval = aval_of("compress", a)
     cval = aval_of("compress", condition)
     if cval.ndim != 1:
-        raise ValueError(f"weft.numpy.compress: condition must be a vector, got {cval.str_short()}")
+        raise UnsupportedArgumentError(
+            f"weft.numpy.compress: condition must be a vector, got {cval.str_short()}"
+        )
     x = to_array(a)
     if axis is None:
         x, axis = ops.reshape(x, (aval.size,)), 0

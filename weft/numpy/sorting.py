@@ -13,6 +13,7 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import (
@@ -50,10 +51,14 @@ def _axis(name: str, a: ArrayLike, axis: int | None) -> tuple[Any, int]:
 def _check_kind(name: str, kind: Any, order: Any, stable: bool) -> bool:
     """Whether the sort must be stable; `kind` is NumPy's older way to say it."""
     if order is not None:
-        raise ValueError(f"weft.numpy.{name}: order= is for structured dtypes, which do not exist")
+        raise ArgumentError(
+            f"weft.numpy.{name}: order= is for structured dtypes, which do not exist"
+        )
     if kind is not None:
         if kind not in ("quicksort", "mergesort", "heapsort", "stable"):
-            raise ValueError(f"weft.numpy.{name}: unknown kind {kind!r}; use stable=True or False")
+            raise ArgumentError(
+                f"weft.numpy.{name}: unknown kind {kind!r}; use stable=True or False"
+            )
         return kind in ("stable", "mergesort")
     return bool(stable)
 

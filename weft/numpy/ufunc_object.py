@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.namespace import bounded
 from weft.core.trace import typeof
 from weft.driver.staging import eval_shape
@@ -163,7 +164,7 @@ class ufunc(functools.partial):
         from weft.ops.control.divergence import vary
 
         if inplace:
-            raise TypeError(
+            raise UnsupportedArgumentError(
                 f"weft.numpy.{self.__name__}.at: arrays are immutable; pass inplace=False and use "
                 "the result"
             )
@@ -204,7 +205,7 @@ class ufunc(functools.partial):
         known = np.asarray(concrete(indices, f"{self.__name__}.reduceat: indices"))
         size = a.shape[axis]
         if known.ndim != 1 or known.dtype.kind not in "iu":
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.{self.__name__}.reduceat: indices must be a vector of integers, got "
                 f"{known.dtype} of shape {known.shape}"
             )

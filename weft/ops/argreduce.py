@@ -13,6 +13,7 @@ from weft.autodiff.shape import broadcast_in_dim, moveaxis, reshape
 from weft.autodiff.vmap import batch_flat, in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
@@ -54,7 +55,7 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
                 "has no element to choose"
             )
         if not dtypes.is_integer(index_dtype):
-            raise TypeError(f"{name}: index_dtype must be an integer dtype, got {index_dtype}")
+            raise ArgumentError(f"{name}: index_dtype must be an integer dtype, got {index_dtype}")
         shape = tuple(s for i, s in enumerate(x.shape) if i not in axes)
         return ShapedArray(shape, index_dtype)
 

@@ -11,6 +11,7 @@ from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
 from weft.autodiff.vmap import AxisData, batch_flat, move_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import flatten
@@ -29,7 +30,7 @@ def trace_combiner(
     flat, tree = flatten(operands)
     inits, init_tree = flatten(init_values)
     if tree != init_tree:
-        raise TypeError(
+        raise ArgumentError(
             f"{name}: operands and init_values must have one structure, got {tree} and {init_tree}"
         )
     if not flat:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from weft.core.errors import UnsupportedArgumentError
+
 Dims = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
@@ -116,7 +118,7 @@ def padtype_to_pads(
         return [(int(lo), int(hi)) for lo, hi in padding]
     kind = padding.upper()
     if kind not in PADDINGS:
-        raise ValueError(
+        raise UnsupportedArgumentError(
             f"padding must be {', '.join(map(repr, PADDINGS))} or (low, high) for every "
             f"dimension, got {padding!r}"
         )
@@ -185,7 +187,7 @@ def transposed_padding(window: int, stride: int, padding: str | tuple[int, int])
         total = window + stride - 2 + max(window - stride, 0)
         low = window - 1
     else:
-        raise ValueError(
+        raise UnsupportedArgumentError(
             f"conv_transpose: padding must be 'SAME', 'VALID' or (low, high) pairs, got {padding!r}"
         )
     return low, total - low

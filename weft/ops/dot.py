@@ -12,7 +12,7 @@ from weft.autodiff.op_families import bilinear_jvp, canonical_axes
 from weft.autodiff.shape import transpose_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError, ShardingTypeError, mark_dimensions
+from weft.core.errors import ArgumentError, ShapeError, ShardingTypeError, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -470,7 +470,7 @@ def dot(
     if dimension_numbers is None:
         a, b = typeof(lhs), typeof(rhs)
         if not (1 <= a.ndim <= 2 and 1 <= b.ndim <= 2 and a.shape[-1] == b.shape[0]):
-            raise TypeError(
+            raise ArgumentError(
                 f"dot takes vectors and matrices with lhs.shape[-1] == rhs.shape[0], got "
                 f"{a.str_short()} and {b.str_short()}; see dot_general"
             )

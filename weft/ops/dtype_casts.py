@@ -9,6 +9,7 @@ import numpy as np
 from weft.autodiff.shape import moveaxis
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 
@@ -120,7 +121,7 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return operand
     if dtypes.is_extended(dtype) or dtypes.is_extended(aval.dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"cannot convert {aval.str_short()} to {dtypes.short_name(dtype)}: random keys do not "
             "convert; see weft.random.key_data and weft.random.wrap_key_data"
         )

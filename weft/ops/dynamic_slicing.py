@@ -14,6 +14,7 @@ from weft.autodiff.vmap import move_dim
 from weft.autodiff.zeros import instantiate_zero, zeros_like
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
@@ -59,13 +60,13 @@ def start_operands(
     if not isinstance(starts, tuple | list):
         aval = typeof(starts)
         if aval.ndim != 1:
-            raise TypeError(
+            raise ArgumentError(
                 f"{name}: start_indices must be a sequence of scalars or an array of rank 1, got "
                 f"{aval.str_short()}"
             )
         starts = [index_in_dim(starts, i, 0, keepdims=False) for i in range(aval.shape[0])]
     if len(starts) != len(shape):
-        raise TypeError(
+        raise ArgumentError(
             f"{name}: got {len(starts)} start_indices for an operand of rank {len(shape)}; give "
             "one for each dimension"
         )
@@ -240,7 +241,7 @@ def dynamic_slice(
     shape = typeof(operand).shape
     sizes = static_ints("dynamic_slice", "slice_sizes", slice_sizes)
     if len(sizes) != len(shape):
-        raise TypeError(
+        raise ArgumentError(
             f"dynamic_slice: slice_sizes {sizes} must have one entry for each dimension of "
             f"{typeof(operand).str_short()}"
         )
@@ -405,7 +406,7 @@ def dynamic_update_slice(
         update = aval.dtype.type(update)
     window = typeof(update)
     if window.ndim != aval.ndim:
-        raise TypeError(
+        raise ArgumentError(
             f"dynamic_update_slice: the update {window.str_short()} must have the rank of the "
             f"operand {aval.str_short()}"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autodiff.op_families import canonical_axis, linear_unary
 from weft.autodiff.shape import squeeze
 from weft.core.aval import ShapedArray
+from weft.core.errors import BadIndexError
 from weft.core.trace import typeof
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     axis = canonical_axis(axis, len(shape))
     index, size = index.__index__(), shape[axis]
     if not -size <= index < size:
-        raise ValueError(
+        raise BadIndexError(
             f"index_in_dim: index {index} is out of bounds for axis {axis} of size {size}"
         )
     index %= size

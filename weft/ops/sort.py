@@ -11,6 +11,7 @@ from weft.autodiff.op_families import batch_in_front, canonical_axis
 from weft.autodiff.shape import broadcasted_iota, expand_dims, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.tree import flatten
@@ -161,14 +162,14 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     leaves, tree = flatten(operand)
     many = isinstance(operand, tuple | list)
     if not leaves:
-        raise ValueError("sort: needs at least one operand, got none")
+        raise ArgumentError("sort: needs at least one operand, got none")
     if not 1 <= num_keys <= len(leaves):
         raise ValueError(
             f"sort: num_keys must be between 1 and the number of operands {len(leaves)}, got "
             f"{num_keys}"
         )
     if typeof(leaves[0]).ndim == 0:
-        raise TypeError(f"sort: operands must have rank 1 at least, got {typeof(leaves[0])}")
+        raise ArgumentError(f"sort: operands must have rank 1 at least, got {typeof(leaves[0])}")
     outs = sort_p.bind(
         *leaves,
         dimension=canonical_axis(dimension, typeof(leaves[0]).ndim, "dimension"),
@@ -260,7 +261,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list:
     """
     aval = typeof(operand)
     if aval.ndim == 0:
-        raise TypeError(f"top_k: operand must have rank 1 at least, got {aval.str_short()}")
+        raise ArgumentError(f"top_k: operand must have rank 1 at least, got {aval.str_short()}")
     return top_k_p.bind(operand, k=k.__index__(), axis=canonical_axis(axis, aval.ndim))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
@@ -131,7 +132,7 @@ def gumbel(
 
 def gumbel_mode(mode: str | None) -> str:
     if mode not in (None, "low", "high", "highest"):
-        raise ValueError(f"mode must be 'low', 'high' or 'highest', got {mode!r}")
+        raise ArgumentError(f"mode must be 'low', 'high' or 'highest', got {mode!r}")
     return mode or "low"
 
 

@@ -13,6 +13,7 @@ from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import expand_dims, moveaxis, reshape
 from weft.autodiff.zeros import full, match_type
 from weft.core import dtypes
+from weft.core.errors import ArgumentError, BadIndexError
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to, promote_inexact
@@ -41,7 +42,7 @@ def _static_size(name: str, what: str, x: Any) -> int:
     try:
         return x.__index__()
     except (TypeError, AttributeError):
-        raise TypeError(
+        raise ArgumentError(
             f"{name}: {what} must be an integer or an array with at least one dimension, got "
             f"{typeof(x).str_short()}"
         ) from None
@@ -69,7 +70,7 @@ def categorical(
     key, _ = check_key("categorical", key)
     aval = typeof(logits)
     if not aval.shape:
-        raise ValueError("categorical: logits must have at least one dimension, got a scalar")
+        raise BadIndexError("categorical: logits must have at least one dimension, got a scalar")
     if not dtypes.is_float(aval.dtype):
         (logits,) = promote_inexact(logits)
     axis = canonical_axis(axis, aval.ndim)

@@ -11,6 +11,7 @@ import numpy as np
 from weft.autodiff.shape import broadcast_shapes, reshape
 from weft.autodiff.shape import check_shape as canonical_shape
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.driver.jit import jit
@@ -76,7 +77,7 @@ def draw(
     for value in params:
         kind = typeof(value).dtype
         if dtypes.is_complex(kind) or dtypes.is_extended(kind):
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.random.{name}: parameters must be real numbers, got "
                 f"{typeof(value).str_short()}"
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft.numpy as wnp
+from weft.core.errors import UnsupportedArgumentError
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
 from weft.scipy.examples import EXAMPLES
@@ -22,7 +23,7 @@ __all__ = ["dct", "dctn", "idct", "idctn"]
 
 def _checked(name: str, x: Array, type: int, norm: str | None) -> Any:
     if type not in (1, 2, 3, 4):
-        raise ValueError(f"{name}: type must be 1, 2, 3 or 4, got {type!r}")
+        raise UnsupportedArgumentError(f"{name}: type must be 1, 2, 3 or 4, got {type!r}")
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f"{name}: norm must be None, 'ortho' or 'forward', got {norm!r}")
     x = as_float(x)

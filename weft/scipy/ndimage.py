@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.scipy.examples import EXAMPLES
 from weft.scipy.linalg.factorizations import _choice
@@ -55,7 +56,7 @@ def map_coordinates(
     x = wnp.asarray(input)
     positions = [as_float(c) for c in coordinates]
     if len(positions) != x.ndim:
-        raise ValueError(
+        raise ArgumentError(
             f"map_coordinates: coordinates has {len(positions)} arrays, input {x.ndim} dimensions"
         )
     fill = wnp.asarray(cval).astype(x.dtype)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core import provided
 from weft.core.config import config
-from weft.core.errors import ShardingTypeError
+from weft.core.errors import ArgumentError, NoMeshError, ShardingTypeError
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.sharding.layout import Format, Layout
@@ -113,7 +113,7 @@ def named(what: str, target: Any, *operands: Any) -> Any:
     if not isinstance(target, PartitionSpec):
         if isinstance(target, Sharding | NamedSharding):
             return target
-        raise TypeError(
+        raise ArgumentError(
             f"{what}: a sharding or a PartitionSpec is needed, got {type(target).__name__}: "
             f"{target!r}"
         )
@@ -124,7 +124,7 @@ def named(what: str, target: Any, *operands: Any) -> Any:
         for x in operands:  # an array over Auto axes
             mesh = getattr(getattr(x, "sharding", None), "mesh", None) or mesh
     if mesh is None:
-        raise ValueError(
+        raise NoMeshError(
             f"{what}: {target!r} was given but no mesh is in context; call weft.set_mesh(mesh), or "
             "give NamedSharding(mesh, spec)"
         )
@@ -281,7 +281,7 @@ def explicit_axes(
             )
         mesh = _region_mesh("explicit_axes", target, flatten(args)[0])
         if mesh is None:
-            raise ValueError(
+            raise NoMeshError(
                 "explicit_axes: no mesh is in context; call weft.set_mesh(mesh), or give "
                 "in_sharding as NamedSharding(mesh, spec)"
             )

@@ -15,6 +15,7 @@ from weft._xla import config as _xla_config
 from weft._xla.sharding import DeviceList
 from weft.core import provided
 from weft.core.caches import interned
+from weft.core.errors import ArgumentError
 from weft.core.state import State, state
 
 
@@ -145,7 +146,7 @@ def _types(axis_types: Any, names: tuple) -> tuple[AxisType, ...]:
     if bad:
         raise TypeError(f"axis_types must hold AxisType.Auto, .Explicit or .Manual, got {bad[0]!r}")
     if len(types) != len(names):
-        raise ValueError(
+        raise ArgumentError(
             f"axis_types has {len(types)} entries for {len(names)} axes {names}; give one for "
             "each axis"
         )
@@ -158,7 +159,7 @@ def _sizes(sizes: Any, what: str) -> tuple[int, ...]:
     try:
         whole = tuple(operator.index(s) for s in given)
     except TypeError:
-        raise TypeError(f"{what} must hold whole numbers, got {sizes!r}") from None
+        raise ArgumentError(f"{what} must hold whole numbers, got {sizes!r}") from None
     _check_sizes(whole, what)
     return whole
 

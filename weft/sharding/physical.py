@@ -11,6 +11,7 @@ import numpy as np
 from weft._xla import sharding as _xla
 from weft.core import provided
 from weft.core.caches import clearable, interned
+from weft.core.errors import ArgumentError, NoMeshError
 from weft.core.state import MEMORIES
 from weft.sharding.mesh import Mesh, get_mesh
 from weft.sharding.named import (
@@ -273,14 +274,14 @@ def as_sharding(target: Device | NamedSharding, what: str = "sharding") -> Any:
     if isinstance(target, PartitionSpec):
         mesh = get_mesh()
         if mesh is None:
-            raise ValueError(
+            raise NoMeshError(
                 f"{what} is {target!r} but no mesh is in context; call weft.set_mesh(mesh), or "
                 "give NamedSharding(mesh, spec)"
             )
         return NamedSharding(mesh, target)
     if hasattr(target, "process_index"):
         return SingleDeviceSharding(target)
-    raise TypeError(
+    raise ArgumentError(
         f"{what} must be a device, a sharding or a PartitionSpec, got {type(target).__name__}: "
         f"{target!r}"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.errors import ArgumentError
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, is_array_like, typeof
@@ -134,7 +135,7 @@ def _with_consts(body: Body, consts: list, where: dict[int, int]) -> ClosedJaxpr
 
 def _scalar(who: str, what: str, x: ArrayLike | str) -> ShapedArray:
     if not is_array_like(x):
-        raise TypeError(
+        raise ArgumentError(
             f"{who}: {what} must be a scalar, got {type(x).__name__} {x!r:.100}; the order of the "
             f"arguments is {who}({what}, functions, *operands)"
         )

@@ -11,6 +11,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import config
+from weft.core.errors import ArgumentError
 from weft.core.ref import AbstractRef
 from weft.core.state import state
 from weft.core.trace import typeof
@@ -78,7 +79,7 @@ def check_unroll(unroll: int, length: int, who: str) -> int:
     if unroll is False:
         return 1
     if not isinstance(unroll, int) or unroll < 0:
-        raise ValueError(f"{who}: unroll must be a nonnegative int or a bool, got {unroll!r}")
+        raise ArgumentError(f"{who}: unroll must be a nonnegative int or a bool, got {unroll!r}")
     return max(length, 1) if unroll == 0 else unroll
 
 

@@ -12,6 +12,7 @@ from weft.autodiff.shape import moveaxis, reshape
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -35,7 +36,7 @@ def _abstract(a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: Any) -> S
     check_matrix("triangular_solve", a, square=True)
     side = b.shape[-2 if left_side else -1] if b.ndim > 1 else None
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2] or side != a.shape[-1]:
-        raise TypeError(
+        raise ArgumentError(
             f"triangular_solve: a {a.str_short()} and b {b.str_short()} must have one dtype, equal "
             f"batch dimensions, and b's dimension {-2 if left_side else -1} must be a's size"
         )

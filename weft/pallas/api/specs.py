@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import made_at
+from weft.core.errors import ArgumentError, made_at
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
@@ -204,7 +204,7 @@ def check_grid(grid: int | tuple) -> tuple[Any, ...]:
             result.append(n)
             continue
         if not hasattr(n, "__index__"):
-            raise TypeError(f"pallas_call: grid[{i}] must be an int, got {n!r:.80}")
+            raise ArgumentError(f"pallas_call: grid[{i}] must be an int, got {n!r:.80}")
         if n.__index__() < 0:
             raise ValueError(f"pallas_call: grid[{i}] must not be negative, got {n}")
         result.append(n.__index__())

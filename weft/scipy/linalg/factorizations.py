@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
+from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.lax import linalg as lax_linalg
 from weft.numpy.decompositions import adjoint, as_matrices
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def _choice(name: str, argument: str, value: int | str, allowed: tuple) -> None:
     if value not in allowed:
         listed = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name}: {argument} must be one of {listed}; got {value!r}")
+        raise UnsupportedArgumentError(f"{name}: {argument} must be one of {listed}; got {value!r}")
 
 
 def _pair(a: Array, b: Array) -> tuple:

@@ -9,6 +9,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.numpy.common import static_int
 from weft.scipy.linalg.factorizations import _choice
 from weft.scipy.special.factorials import as_float
@@ -27,7 +28,9 @@ def _size(name: str, n: int, least: int = 0) -> int:
 def _vectors(name: str, x: ArrayLike, least: int = 1) -> Any:
     x = wnp.asarray(x)
     if x.ndim < 1 or x.shape[-1] < least:
-        raise ValueError(f"{name}: takes vectors of {least} or more elements, got shape {x.shape}")
+        raise ArgumentError(
+            f"{name}: takes vectors of {least} or more elements, got shape {x.shape}"
+        )
     return x
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax, tree
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.flatten_util import ravel_pytree
 from weft.scipy.examples import EXAMPLES
@@ -27,7 +28,7 @@ def _operator(name: str, argument: str, a: Any) -> Callable:
     if callable(a):
         return a
     if getattr(a, "ndim", None) != 2 or a.shape[0] != a.shape[1]:
-        raise TypeError(
+        raise ArgumentError(
             f"{name}: {argument} must be a function or a square matrix, got "
             f"{getattr(a, 'shape', type(a).__name__)}"
         )
