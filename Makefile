@@ -8,12 +8,16 @@ READY  := $(VENV)/.ready
 CUDA   := $(VENV)/cuda/.ready
 TPU    := $(VENV)/tpu/.ready
 TORCH  := $(VENV)/torch/.ready
+MKDOCS := $(VENV)/mkdocs/.ready
 JOBS   ?= 2
 QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering tests/autodiff tests/refs/test_api.py \
           tests/driver/test_jit.py tests/api/test_grad.py tests/api/test_shard_map.py tests/ops/test_argreduce.py \
           tests/numpy/test_indexing.py tests/collectives/test_gather.py tests/partition/test_localize.py
 
-.PHONY: demo test libraries test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
+# Pages whose screenshots `make docs-look` takes, at two widths.
+LOOK   := README tutorial partitioning reference/weft.numpy performance
+
+.PHONY: demo docs docs-look test libraries test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -37,6 +41,13 @@ $(TORCH): $(READY)
 	@rm -rf $(@D)
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check numpy torch==2.13.0
+	@touch $@
+
+# The generator of the documentation's site, in an environment of its own.
+$(MKDOCS): $(READY)
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs==1.6.*' 'mkdocs-material==9.*'
 	@touch $@
 
 # XLA's compiler for TPUs, in the version that JAX names for itself.
@@ -70,6 +81,20 @@ quick: $(READY)
 # What editors see of namespaces that load lazily.
 stubs: $(READY)
 	$(BIN)/python -m tests.stubs
+
+# The documentation as a site in build/site, which needs no server; dead links are errors.
+docs: $(MKDOCS)
+	$(BIN)/python docs/gather.py build/docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs/bin/mkdocs build --quiet --strict
+
+# Screenshots of some pages at the widths of a phone and of a desk, in build/look.
+docs-look: docs
+	@mkdir -p build/look
+	@for page in $(LOOK); do for width in 500 1280; do \
+	    name=$$(echo $$page | sed s/README/index/); \
+	    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=$$width,1400 \
+	        --screenshot=build/look/$$(basename $$name)-$$width.png file://$(CURDIR)/build/site/$$name.html 2>/dev/null; \
+	done; done; ls build/look
 
 # The figures of the structure, against the budgets of tests/house_budget.toml.
 house: $(READY)

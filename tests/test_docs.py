@@ -1,6 +1,8 @@
 """The examples of the documentation give the results that it shows."""
 
 import doctest
+import importlib.util
+import inspect
 import re
 from pathlib import Path
 
@@ -97,3 +99,22 @@ def test_the_backend_shown_to_contributors_runs_a_kernel(monkeypatch):
     np.testing.assert_array_equal(weft.jit(pl.pallas_call(axpy, out_shape=struct))(x, x), 3 * x)
     with pytest.raises(ir.UnsupportedKernelError, match="axpy.*without a grid"):
         weft.jit(pl.pallas_call(axpy, out_shape=struct, grid=(2,)))(x, x)
+
+
+def test_the_site_shows_every_page_and_every_public_name(tmp_path):
+    spec = importlib.util.spec_from_file_location("gather", DOCS / "gather.py")
+    assert spec is not None and spec.loader is not None
+    gather = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gather)
+    gather.gather(tmp_path)
+    pages = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.md")}
+    shown = set(re.findall(r"(?:: |- )(\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(), re.M))
+    assert shown == pages
+    for page in sorted(pages):
+        text = re.sub(r"```.*?```", "", (tmp_path / page).read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"(?<!\\)\]\(([^)#:\s]+\.md)(?:#[^)]*)?\)", text):
+            assert (tmp_path / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+    shown_names = (tmp_path / "reference" / "weft.numpy.md").read_text("utf-8")
+    for name in weft.numpy.__all__:
+        assert f"## {name} {{" in shown_names or inspect.ismodule(getattr(weft.numpy, name)), name
+    assert ">>> weft.jit(lambda x: x + 1)(2)" in (tmp_path / "reference" / "weft.md").read_text()
