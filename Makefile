@@ -17,7 +17,7 @@ QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering t
 # Pages whose screenshots `make docs-look` takes, at two widths.
 LOOK   := README tutorial partitioning reference/weft.numpy performance
 
-.PHONY: demo docs docs-look test libraries test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
+.PHONY: demo docs docs-look matrix test libraries test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -103,6 +103,10 @@ house: $(READY)
 # Other instruction sets, numbers of cores, hash seeds and orders: tests/elsewhere.py.
 test-elsewhere: $(READY)
 	$(BIN)/python -m tests.elsewhere $(ARGS)
+
+# The wheel and the sdist in clean environments: tests/matrix.py.  make matrix ARGS="3.12 wheel"
+matrix:
+	$(PYTHON) -m tests.matrix $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --write docs/performance.md $(ARGS)

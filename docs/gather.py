@@ -1,6 +1,6 @@
 """Gather the site's pages: what stands in docs/, and a reference page of each public namespace.
 
-    python docs/gather.py build/docs      # `make docs` then lets MkDocs make the site of them
+python docs/gather.py build/docs      # `make docs` then lets MkDocs make the site of them
 """
 
 import importlib
@@ -12,16 +12,53 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
-NAMESPACES = (
-    "weft weft.numpy weft.numpy.fft weft.numpy.linalg weft.lax weft.nn weft.nn.initializers "
-    "weft.random weft.scipy.linalg weft.scipy.optimize weft.scipy.signal weft.scipy.sparse.linalg "
-    "weft.scipy.special weft.scipy.stats weft.image weft.ode weft.sharding weft.layout "
-    "weft.collectives weft.communication weft.partition weft.pallas weft.ffi weft.tree "
-    "weft.tree_util weft.checkpoints weft.export weft.checkify weft.debug weft.profiler "
-    "weft.monitoring weft.distributed weft.multihost_utils weft.mesh_utils weft.topologies "
-    "weft.stages weft.testing weft.errors weft.dtypes weft.custom_derivatives "
-    "weft.custom_batching weft.flatten_util weft.dlpack weft.ref weft.typing"
-).split()
+NAMESPACES = [
+    "weft",
+    "weft.numpy",
+    "weft.numpy.fft",
+    "weft.numpy.linalg",
+    "weft.lax",
+    "weft.nn",
+    "weft.nn.initializers",
+    "weft.random",
+    "weft.scipy.linalg",
+    "weft.scipy.optimize",
+    "weft.scipy.signal",
+    "weft.scipy.sparse.linalg",
+    "weft.scipy.special",
+    "weft.scipy.stats",
+    "weft.image",
+    "weft.ode",
+    "weft.sharding",
+    "weft.layout",
+    "weft.collectives",
+    "weft.communication",
+    "weft.partition",
+    "weft.pallas",
+    "weft.ffi",
+    "weft.tree",
+    "weft.tree_util",
+    "weft.checkpoints",
+    "weft.export",
+    "weft.checkify",
+    "weft.debug",
+    "weft.profiler",
+    "weft.monitoring",
+    "weft.distributed",
+    "weft.multihost_utils",
+    "weft.mesh_utils",
+    "weft.topologies",
+    "weft.stages",
+    "weft.testing",
+    "weft.errors",
+    "weft.dtypes",
+    "weft.custom_derivatives",
+    "weft.custom_batching",
+    "weft.flatten_util",
+    "weft.dlpack",
+    "weft.ref",
+    "weft.typing",
+]
 # Pages of the root, as pages of the site.
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
@@ -44,7 +81,9 @@ def signature(name: str, value: object) -> str:
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
     text = str(inspect.Signature(bare))
     # The defaults of objects show addresses, which differ between builds.
-    return name + re.sub(r"<(?:\w+\.)*(\w+) object at 0x\w+>|<function (\w+) at 0x\w+>", r"\1\2", text)
+    return name + re.sub(
+        r"<(?:\w+\.)*(\w+) object at 0x\w+>|<function (\w+) at 0x\w+>", r"\1\2", text
+    )
 
 
 def as_markdown(doc: str) -> str:
@@ -76,7 +115,9 @@ def reference_page(name: str) -> str:
         lines += [f"## {public} {{ #{name}.{public} }}", ""]
         if callable(value):
             lines += ["```python", signature(f"{name}.{public}", value), "```", ""]
-            documented = inspect.getdoc(value)
+            # What NumPy wrote of its own functions has headings and is not ours to copy.
+            foreign = (getattr(value, "__module__", None) or "").startswith("numpy")
+            documented = f"NumPy's own `{public}`." if foreign else inspect.getdoc(value)
         else:
             text = repr(value)
             documented = f"`{text}`" if len(text) < 80 and "0x" not in text else ""
@@ -84,16 +125,15 @@ def reference_page(name: str) -> str:
     return "\n".join(lines)
 
 
-def relink(text: str, page: str) -> str:
+def relink(text: str) -> str:
     """Let links of a page that leave docs/ lead to the site's pages, or be plain names."""
 
     def replace(match: re.Match[str]) -> str:
         label, target = match.groups()
         path = target.removeprefix("../").removeprefix("docs/")
-        if path.split("#")[0] in ROOT_PAGES:
-            return f"[{label}]({path.replace(*next((k, v) for k, v in ROOT_PAGES.items() if k in path))})"
-        if (ROOT / "docs" / path.split("#")[0]).exists():
-            return f"[{label}]({path})"
+        file, _, anchor = path.partition("#")
+        if file in ROOT_PAGES or (ROOT / "docs" / file).exists():
+            return f"[{label}]({ROOT_PAGES.get(file, file)}{anchor and '#' + anchor})"
         return label
 
     return re.sub(r"\[([^\]]+)\]\(((?:\.\./|docs/)[^)]+)\)", replace, text)
@@ -104,9 +144,9 @@ def gather(out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
     (out / "reference").mkdir(parents=True)
     for page in (ROOT / "docs").glob("*.md"):
-        (out / page.name).write_text(relink(page.read_text("utf-8"), page.name), "utf-8")
+        (out / page.name).write_text(relink(page.read_text("utf-8")), "utf-8")
     for source, page in ROOT_PAGES.items():
-        (out / page).write_text(relink((ROOT / source).read_text("utf-8"), page), "utf-8")
+        (out / page).write_text(relink((ROOT / source).read_text("utf-8")), "utf-8")
     for name in NAMESPACES:
         (out / "reference" / f"{name}.md").write_text(reference_page(name), "utf-8")
     rows = [f"- [{n}]({n}.md)" for n in NAMESPACES]

@@ -48,6 +48,23 @@ def test_a_size_without_a_unit_that_exists_is_refused(rows):
         assert_comm(total, (rows,), all_reduce=1, max_bytes="3 megs")
 
 
+def test_a_golden_is_written_on_request_and_compared(rows, tmp_path, monkeypatch):
+    path = tmp_path / "goldens" / "total.txt"
+    with pytest.raises(AssertionError, match="does not exist; WEFT_UPDATE_GOLDENS=1 writes it"):
+        assert_comm(total, (rows,), golden=path)
+    monkeypatch.setenv("WEFT_UPDATE_GOLDENS", "1")
+    assert_comm(total, (rows,), golden=path)
+    monkeypatch.delenv("WEFT_UPDATE_GOLDENS")
+    # Eight devices sum 16 numbers of 4 bytes: each sends 2 · 7/8 · 64 bytes.
+    [line] = path.read_text().splitlines()
+    assert line.startswith("all_reduce") and "112 B" in line and "× 1" in line
+    assert_comm(total, (rows,), golden=path)
+    with pytest.raises(AssertionError, match=r"- all_reduce(.|\n)*\+ all_reduce"):
+        assert_comm(lambda x: weft.numpy.sum(x), (rows,), golden=path)
+    with pytest.raises(AssertionError, match="at most 1 B"):
+        assert_comm(total, (rows,), golden=path, max_bytes=1)
+
+
 def test_static_and_keyword_arguments_reach_the_function(rows):
     function = lambda x, *, scale: total(x) * scale
     assert_comm(function, (rows,), {"scale": 2.0}, all_reduce=1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +15,7 @@ from weft.communication import comm
 from weft.core.namespace import seal
 from weft.core.tree import flatten, tree_map
 from weft.partition.collect import KINDS
-from weft.partition.report import format_bytes, parse_bytes
+from weft.partition.report import CommReport, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
@@ -32,13 +35,16 @@ def assert_comm(
     *,
     max_bytes: str | float | None = None,
     exact: bool = True,
+    golden: str | os.PathLike[str] | None = None,
     **counts: int,
 ) -> None:
     """Fails unless `fun(*args, **kwargs)` communicates within a budget.
 
     counts: executions by kind (`all_reduce=2`, `all_gather=0`, …), loops counted. Kinds that are
     not named must not occur, unless exact is False. max_bytes: what each device may send in one
-    call, a number or a string such as '3 MB'.
+    call, a number or a string such as '3 MB'. golden: a file that lists the collectives as they
+    were when it was written, in place of counts; the environment variable WEFT_UPDATE_GOLDENS=1
+    writes it anew. It holds kinds, axes, local shapes, bytes and executions, no lines or times.
 
     Raises AssertionError with the whole communication table, expected and found counts.
 
@@ -57,7 +63,9 @@ def assert_comm(
     report = comm(fun, *args, **(kwargs or {}))
     found = report.counts()
     expected = dict(counts)
-    if exact:
+    if golden is not None:
+        _compare_with_golden(report, Path(golden))
+    if exact and (golden is None or counts):
         expected = {**dict.fromkeys(found, 0), **counts}
     problems = []
     for kind in sorted(expected):
@@ -74,6 +82,26 @@ def assert_comm(
             "communication differs from its budget (- expected, + found):\n"
             + "\n".join(problems)
             + f"\n\n{report}"
+        )
+
+
+def _compare_with_golden(report: CommReport, path: Path) -> None:
+    """Raise the difference between a report's collectives and those that a file lists."""
+    found = "".join("  ".join(row[:5]) + "\n" for row in report.rows())
+    if os.environ.get("WEFT_UPDATE_GOLDENS", "0") not in ("", "0"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found, "utf-8")
+        return
+    remedy = "WEFT_UPDATE_GOLDENS=1 writes it"
+    if not path.exists():
+        raise AssertionError(f"golden {path} does not exist; {remedy}\n\n{report}")
+    expected = path.read_text("utf-8")
+    if expected != found:
+        lines = difflib.ndiff(expected.splitlines(), found.splitlines())
+        changes = "\n".join(line for line in lines if not line.startswith("?"))
+        raise AssertionError(
+            f"communication differs from {path} (- expected, + found); {remedy} anew if this is "
+            f"meant:\n{changes}\n\n{report}"
         )
 
 
