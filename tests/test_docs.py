@@ -118,3 +118,9 @@ def test_the_site_shows_every_page_and_every_public_name(tmp_path):
     for name in weft.numpy.__all__:
         assert f"## {name} {{" in shown_names or inspect.ismodule(getattr(weft.numpy, name)), name
     assert ">>> weft.jit(lambda x: x + 1)(2)" in (tmp_path / "reference" / "weft.md").read_text()
+
+
+def test_every_public_error_class_has_a_section():
+    headings = re.findall(r"^## (.*)$", (DOCS / "errors.md").read_text("utf-8"), re.MULTILINE)
+    described = {name for heading in headings for name in heading.split(" and ")}
+    assert described == set(weft.errors.__all__)
