@@ -18,8 +18,6 @@ class JaxprTypeError(TypeError):
     Such a jaxpr comes from a faulty rule, not from the program that was traced.
     """
 
-    __module__ = "weft.errors"  # where users find it
-
 
 def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     """Raises JaxprTypeError unless the jaxpr and all inner ones are well-formed and well-typed."""

@@ -219,8 +219,6 @@ _ABOVE = {node: _close(node) for node in _EDGES}
 class TypePromotionError(ValueError):
     """Two dtypes have no common type to which both convert implicitly."""
 
-    __module__ = "weft.errors"  # where users find it
-
 
 class KeyPromotionError(TypePromotionError, TypeError):
     """Random keys meet numbers: a TypeError as in JAX."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 class CompileError(RuntimeError):
     """XLA rejected a module; the message holds XLA's own and the module's name."""
 
-    __module__ = "weft.errors"  # where users find it
-
 
 in_use: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """The compiled programs there are, by numbers in the order in which they were compiled."""

@@ -27,8 +27,6 @@ Index = tuple[slice, ...]
 class IndivisibleError(ValueError):
     """A dimension's size is not a multiple of the number of parts it is split into."""
 
-    __module__ = "weft.errors"  # where users find it
-
 
 def placement_class(cls: type) -> type:
     """Class decorator: adds what every sharding answers, written over ``shard_shape``.
