@@ -19,6 +19,7 @@ MODULES = ["weft"] + [
             "scipy.cluster.vq",
             "scipy.integrate",
             "scipy.interpolate",
+            "scipy.spatial.transform",
             "scipy.sparse.linalg",
             "image",
         ),

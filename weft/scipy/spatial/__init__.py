@@ -1,0 +1,5 @@
+"""Spatial functions, under the names of jax.scipy.spatial."""
+
+from weft.scipy.spatial import transform as transform
+
+__all__ = ["transform"]
