@@ -621,3 +621,17 @@ def test_a_device_is_where_derivatives_run_too():
     value, grad = weft.value_and_grad(f)(x)
     assert value.devices() == {away}
     np.testing.assert_array_equal(grad, [0, 2, 4])
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_results_say_axes_of_size_one_that_their_arguments_say(kind):
+    mesh = weft.make_mesh((1, 4), ("a", "b"), axis_types=(kind,) * 2)
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    both = weft.device_put(x, NamedSharding(mesh, P("a", "b")))
+    rows = weft.device_put(x, NamedSharding(mesh, P("a")))
+    for f in (lambda v: v * 2, weft.jit(lambda v: v * 2)):
+        assert f(both).sharding.spec == P("a", "b")
+        assert f(rows).sharding.spec.axes_of(0) == ("a",)
+    assert weft.jit(lambda v, w: v + 0 * w)(both, both).sharding.spec == P("a", "b")
+    asked = weft.jit(lambda v: v, out_shardings=NamedSharding(mesh, P("a")))(both)
+    assert asked.sharding.spec == P("a")

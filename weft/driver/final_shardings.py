@@ -35,7 +35,26 @@ def final_shardings(program: Program, compiled: LoadedExecutable, local: bool) -
         _as_asked(asked, a, _on_typed_mesh(a, s, asked))
         for asked, a, s in zip(program.asked, jaxpr.out_avals, outs, strict=True)
     ]
+    if program.mesh is not None and 1 in program.mesh.axis_sizes:
+        outs = [
+            s if asked is not None else _with_axes_of_one(s, a, program.in_shardings)
+            for asked, a, s in zip(program.asked, jaxpr.out_avals, outs, strict=True)
+        ]
     return ins, outs
+
+
+def _with_axes_of_one(found: Any, aval: Any, given: Sequence[Any]) -> Any:
+    """An argument's sharding that places the result alike: it says axes of size 1, too.
+
+    Partitioners do not tell those axes, over which nothing is split.
+    """
+    if getattr(aval, "sharding", None) is not None or type(found) is not NamedSharding:
+        return found
+    for s in given:
+        alike = type(s) is NamedSharding and s.mesh is found.mesh and len(s.spec) <= aval.ndim
+        if alike and s.memory_kind == found.memory_kind and s.is_equivalent_to(found, aval.ndim):
+            return s
+    return found
 
 
 def _final(
