@@ -103,26 +103,26 @@ class Side:
 
 def measure(patterns: list[str], rounds: int) -> dict[str, tuple[float, float]]:
     """Seconds in weft and in JAX by name."""
-    weft, jax = Side("weft"), Side("jax")
+    side, other = Side("weft"), Side("jax")
     times: dict[str, tuple[float, float]] = {}
     for room in ROOMS:
-        names, candidates = weft.functions[room]
-        for name in sorted({*names} & {*jax.functions[room][0]}):
+        names, candidates = side.functions[room]
+        for name in sorted({*names} & {*other.functions[room][0]}):
             if patterns and not any(p in f"{room}.{name}" for p in patterns):
                 continue
             for index in range(candidates):
-                ours = weft.ask(room, name, index)
-                theirs = jax.ask(room, name, index) if ours is not None else None
+                ours = side.ask(room, name, index)
+                theirs = other.ask(room, name, index) if ours is not None else None
                 if ours is None or theirs is None:
                     continue
                 for _ in range(rounds - 1):
-                    ours = min(ours, weft.ask(room, name, index) or ours)
-                    theirs = min(theirs, jax.ask(room, name, index) or theirs)
+                    ours = min(ours, side.ask(room, name, index) or ours)
+                    theirs = min(theirs, other.ask(room, name, index) or theirs)
                 times[f"{room}.{name}"] = ours, theirs
                 break
-    for side in (weft, jax):
-        side.process.stdin.close()
-        side.process.wait()
+    for each in (side, other):
+        each.process.stdin.close()
+        each.process.wait()
     return times
 
 

@@ -93,6 +93,9 @@ PARAMETERS: dict[str, dict[str, str]] = {
             "Traced": "meta_tys_flat params in_tree out_tree consts",
         }.items()
     },
+    "distributed.initialize": {
+        "heartbeat_timeout_seconds": "20 s, which the variable of weft launch may change"
+    },
     "ffi.ffi_lowering": {"skip_ffi_layout_processing": INTERNAL},
     "ClosedJaxpr.pretty_print": dict.fromkeys(
         ["print_shapes", "custom_pp_eqn_rules", "print_effects"], "types and effects always show"
