@@ -6,6 +6,7 @@ beside arrays are put on the device once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from weft.core.caches import clearable
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.driver.jit import jit
+from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
 
 if TYPE_CHECKING:
@@ -60,6 +62,23 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
     method.__name__ = method.__qualname__ = name
     method.__doc__ = doc
     return method
+
+
+_PLAIN = frozenset((ArrayImpl, bool, int, float))
+"""Operands that a program takes as they are."""
+
+
+def as_one_program(function: Callable, *operands: Any) -> Any:
+    """function(*operands), which is several ops, as one compiled program outside of jit."""
+    classes = [x.__class__ for x in operands]
+    if state.trace is not EVAL or ArrayImpl not in classes or not _PLAIN.issuperset(classes):
+        return function(*operands)
+    return _compiled(function)(*operands)
+
+
+@functools.cache
+def _compiled(function: Callable) -> Callable:
+    return jit(function)
 
 
 _floats: dict[float, Any] = {}

@@ -26,6 +26,7 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
+from weft.numpy.eager import as_one_program
 from weft.numpy.reductions import any as any_
 from weft.numpy.selection import where
 from weft.numpy.ufuncs import (
@@ -77,6 +78,10 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     >>> weft.numpy.floor_divide(weft.numpy.array([-3, 3]), 2)
     Array([-2,  1], dtype=int32)
     """
+    return as_one_program(_floor_divide, x1, x2)
+
+
+def _floor_divide(x1: ArrayLike, x2: ArrayLike) -> Any:
     x1, x2 = _integer_operands("floor_divide", x1, x2)
     dtype = typeof(x1).dtype
     if dtype in dtypes.UNSIGNED:
@@ -124,6 +129,10 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     >>> wnp.remainder(wnp.array([7, -7]), 3)
     Array([1, 2], dtype=int32)
     """
+    return as_one_program(_remainder, x1, x2)
+
+
+def _remainder(x1: ArrayLike, x2: ArrayLike) -> Any:
     x1, x2 = _integer_operands("remainder", x1, x2)
     dtype = typeof(x1).dtype
     rest = ew.rem_p.bind(x1, _divisor(x2))
@@ -142,6 +151,10 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     >>> wnp.fmod(wnp.array([7, -7]), 3)
     Array([ 1, -1], dtype=int32)
     """
+    return as_one_program(_fmod, x1, x2)
+
+
+def _fmod(x1: ArrayLike, x2: ArrayLike) -> Any:
     x1, x2 = _integer_operands("fmod", x1, x2)
     return ew.rem_p.bind(x1, _divisor(x2))
 
@@ -153,9 +166,13 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     >>> wnp.divmod(wnp.array([7, -7]), 3)
     (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
     """
+    return as_one_program(_divmod, x1, x2)
+
+
+def _divmod(x1: ArrayLike, x2: ArrayLike) -> Any:
     x1, x2 = _integer_operands("divmod", x1, x2)
     if typeof(x1).dtype in INTEGERS:
-        return floor_divide(x1, x2), remainder(x1, x2)
+        return _floor_divide(x1, x2), _remainder(x1, x2)
     return _float_divmod(x1, x2)
 
 
@@ -264,6 +281,10 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Any:
     >>> wnp.float_power(wnp.array([2, 4]), -1)
     Array([0.5 , 0.25], dtype=float32)
     """
+    return as_one_program(_float_power, x, y)
+
+
+def _float_power(x: ArrayLike, y: ArrayLike) -> Any:
     return _inexact_power(*both_inexact("float_power", x, y))
 
 
@@ -277,6 +298,10 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     >>> wnp.hypot(wnp.array([3.0, 3e20]), wnp.array([4.0, 4e20]))
     Array([5.e+00, 5.e+20], dtype=float32)
     """
+    return as_one_program(_hypot, x1, x2)
+
+
+def _hypot(x1: ArrayLike, x2: ArrayLike) -> Any:
     x1, x2 = formula_operands(*both_inexact("hypot", x1, x2))
     refuse_complex("hypot", x1)
     a, b = ew.abs_p.bind(x1), ew.abs_p.bind(x2)
@@ -298,6 +323,10 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     >>> wnp.heaviside(wnp.array([-1.0, 0.0, 2.0]), 0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
+    return as_one_program(_heaviside, x1, x2)
+
+
+def _heaviside(x1: ArrayLike, x2: ArrayLike) -> Any:
     x1, x2 = formula_operands(*both_inexact("heaviside", x1, x2))
     refuse_complex("heaviside", x1)
     zero = const_like(x1, 0)
@@ -316,6 +345,10 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     >>> wnp.copysign(wnp.array([1.0, -2.0]), -0.0)
     Array([-1., -2.], dtype=float32)
     """
+    return as_one_program(_copysign, x1, x2)
+
+
+def _copysign(x1: ArrayLike, x2: ArrayLike) -> Any:
     x1, x2 = same_rank(*both_inexact("copysign", x1, x2))
     size = ew.abs_p.bind(x1)
     return ew.select(signbit(x2), ew.neg_p.bind(size), size)
@@ -328,6 +361,10 @@ def sinc(x: ArrayLike, /) -> Any:
     >>> wnp.sinc(wnp.array([0.0, 0.5, 1.5])).round(2)
     Array([ 1.  ,  0.64, -0.21], dtype=float32)
     """
+    return as_one_program(_sinc, x)
+
+
+def _sinc(x: ArrayLike) -> Any:
     x = inexact(x)
     z = ew.mul_p.bind(x, const_like(x, math.pi))
     near = less(absolute(z), 0.2)
@@ -346,6 +383,10 @@ def i0(x: ArrayLike) -> Any:
     >>> wnp.i0(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
+    return as_one_program(_i0, x)
+
+
+def _i0(x: ArrayLike) -> Any:
     x = inexact(x)
     refuse_complex("i0", x)
     size = ew.mul_p.bind(x, ew.sign_p.bind(x))  # |x| with derivative 0 at 0, where i0 is smooth
@@ -429,6 +470,10 @@ def frexp(x: Any, /) -> Any:
     >>> wnp.frexp(wnp.array([8.0, -0.75]))
     (Array([ 0.5 , -0.75], dtype=float32), Array([4, 0], dtype=int32))
     """
+    return as_one_program(_frexp, x)
+
+
+def _frexp(x: Any) -> Any:
     x = inexact(x)
     dtype = typeof(x).dtype
     refuse_complex("frexp", x)
@@ -464,6 +509,10 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     >>> wnp.ldexp(wnp.array([1.0, 3.0]), wnp.array([4, -1]))
     Array([16. ,  1.5], dtype=float32)
     """
+    return as_one_program(_ldexp, x1, x2)
+
+
+def _ldexp(x1: ArrayLike, x2: ArrayLike) -> Any:
     if aval_of("ldexp", x2).dtype not in INTEGERS | {dtypes.bool_}:
         raise ArgumentError(f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}")
     x1 = inexact(x1)
@@ -512,6 +561,10 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Any:
     >>> wnp.gcd(wnp.array([12, 0, -9]), 6)
     Array([6, 6, 3], dtype=int32)
     """
+    return as_one_program(_gcd, x1, x2)
+
+
+def _gcd(x1: ArrayLike, x2: ArrayLike) -> Any:
     x, y = _common_integers("gcd", x1, x2)
 
     def step(pair: tuple) -> tuple:
@@ -531,6 +584,10 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Any:
     >>> wnp.lcm(wnp.array([4, 0, -3]), 6)
     Array([12,  0,  6], dtype=int32)
     """
+    return as_one_program(_lcm, x1, x2)
+
+
+def _lcm(x1: ArrayLike, x2: ArrayLike) -> Any:
     x, y = _common_integers("lcm", x1, x2)
     d = gcd(x, y)
     none = ew.eq_p.bind(d, const_like(d, 0))

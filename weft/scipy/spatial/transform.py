@@ -11,7 +11,6 @@ from weft import random, tree_util
 from weft.core.namespace import seal
 from weft.runtime.array import Array
 from weft.scipy.special.factorials import as_float
-from weft.typing import ArrayLike
 
 __all__ = ["Rotation", "Slerp"]
 
@@ -32,7 +31,7 @@ class Rotation:
     True
     """
 
-    def __init__(self, quat: ArrayLike):
+    def __init__(self, quat: Any):
         self.quat = quat
 
     def tree_flatten(self) -> tuple:
@@ -50,7 +49,7 @@ class Rotation:
         return cls(wnp.concatenate([wnp.atleast_2d(r.quat) for r in rotations]))
 
     @classmethod
-    def from_euler(cls, seq: str, angles: ArrayLike, degrees: bool = False) -> Rotation:
+    def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
         """Rotate by angles (...) around one axis, or (..., k) around the k axes of seq in turn.
 
         seq: up to three of 'xyz' (axes that stay) or of 'XYZ' (axes that turn along).
@@ -77,7 +76,7 @@ class Rotation:
         return cls(total[0] if len(axes) == 1 and wnp.shape(angles) == (1,) else total)
 
     @classmethod
-    def from_matrix(cls, matrix: ArrayLike) -> Rotation:
+    def from_matrix(cls, matrix: Any) -> Rotation:
         """Take rotation matrices (..., 3, 3), which must be orthogonal with determinant 1."""
         m = as_float(matrix)
         _check_shape("from_matrix", "matrix", m, (3, 3))
@@ -96,7 +95,7 @@ class Rotation:
         return cls(_normalized(chosen))
 
     @classmethod
-    def from_mrp(cls, mrp: ArrayLike) -> Rotation:
+    def from_mrp(cls, mrp: Any) -> Rotation:
         """Take modified Rodrigues parameters (..., 3): the axis times the tangent of angle / 4."""
         m = as_float(mrp)
         _check_shape("from_mrp", "mrp", m, (3,))
@@ -104,14 +103,14 @@ class Rotation:
         return cls(wnp.concatenate([2 * m, 1 - square], -1) / (1 + square))
 
     @classmethod
-    def from_quat(cls, quat: ArrayLike) -> Rotation:
+    def from_quat(cls, quat: Any) -> Rotation:
         """Take quaternions (..., 4), scalar last, which are normalized."""
         q = as_float(quat)
         _check_shape("from_quat", "quat", q, (4,))
         return cls(_normalized(q))
 
     @classmethod
-    def from_rotvec(cls, rotvec: ArrayLike, degrees: bool = False) -> Rotation:
+    def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
         """Take rotation vectors (..., 3): the axis times the angle."""
         v = as_float(rotvec)
         _check_shape("from_rotvec", "rotvec", v, (3,))
@@ -155,7 +154,7 @@ class Rotation:
             return NotImplemented
         return Rotation(_product(self.quat, other.quat))
 
-    def apply(self, vectors: ArrayLike, inverse: bool = False) -> Array:
+    def apply(self, vectors: Any, inverse: bool = False) -> Array:
         """Rotate vectors (..., 3), back if inverse; vectors and rotations broadcast."""
         v = as_float(vectors)
         _check_shape("apply", "vectors", v, (3,))
@@ -237,7 +236,7 @@ class Rotation:
         """The angles (...), from 0 to pi."""
         return 2 * wnp.arctan2(_norm(self.quat[..., :3])[..., 0], wnp.abs(self.quat[..., 3]))
 
-    def mean(self, weights: ArrayLike | None = None) -> Rotation:
+    def mean(self, weights: Any | None = None) -> Rotation:
         """The rotation nearest to all, weighted by weights (n,), in the sense of chordal distance.
 
         Source: Markley and others, Averaging Quaternions, J. Guid. Control Dyn. 30 (2007).
@@ -266,7 +265,7 @@ class Slerp:
     45.0
     """
 
-    def __init__(self, times: ArrayLike, rotations: Rotation):
+    def __init__(self, times: Any, rotations: Rotation):
         if not isinstance(rotations, Rotation):
             raise TypeError("`rotations` must be a `Rotation` instance.")
         if rotations.single or len(rotations) < 2:
@@ -279,7 +278,7 @@ class Slerp:
             )
 
     @classmethod
-    def init(cls, times: ArrayLike, rotations: Rotation) -> Slerp:
+    def init(cls, times: Any, rotations: Rotation) -> Slerp:
         """Make the interpolation of rotations (n) at times (n,)."""
         return cls(times, rotations)
 
@@ -294,7 +293,7 @@ class Slerp:
         self.times, self.rotations = children
         return self
 
-    def __call__(self, times: ArrayLike) -> Rotation:
+    def __call__(self, times: Any) -> Rotation:
         """The rotations at times () or (m,)."""
         t = as_float(times)
         following = wnp.searchsorted(self.times, t, side="right")
