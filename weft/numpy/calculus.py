@@ -18,6 +18,7 @@ from weft.numpy import formulas
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
 from weft.numpy.creation import zeros
+from weft.numpy.eager import as_one_program
 from weft.numpy.joining import concatenate
 from weft.numpy.linear import dot
 from weft.numpy.matrices import diag
@@ -112,6 +113,10 @@ def gradient(
     >>> weft.numpy.gradient(weft.numpy.array([1.0, 2.0, 4.0]))
     Array([1. , 1.5, 2. ], dtype=float32)
     """
+    return as_one_program(_gradients, f, *varargs, axis=axis, edge_order=edge_order)
+
+
+def _gradients(f: Any, *varargs: Any, axis: Any, edge_order: int | None) -> Any:
     if edge_order not in (None, 1, 2):
         raise UnsupportedArgumentError(
             f"weft.numpy.gradient: edge_order must be 1 or 2, got {edge_order}"
@@ -421,6 +426,23 @@ def cov(
     Array([[1., 2.],
            [2., 4.]], dtype=float32)
     """
+    return (
+        _cov(m, y, rowvar, bias, ddof, dtype, fweights, aweights)  # whose values are looked at
+        if fweights is not None or aweights is not None
+        else as_one_program(_cov, m, y, rowvar=rowvar, bias=bias, ddof=ddof, dtype=dtype)
+    )
+
+
+def _cov(
+    m: Any,
+    y: Any,
+    rowvar: builtins.bool,
+    bias: builtins.bool,
+    ddof: int | None,
+    dtype: DTypeLike | None,
+    fweights: Any = None,
+    aweights: Any = None,
+) -> Any:
     from weft.numpy.reductions import average, mean, sum
 
     given = [v for v in (m, y) if v is not None]
@@ -494,6 +516,10 @@ def corrcoef(
     Array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
+    return as_one_program(_corrcoef, x, y, rowvar=rowvar, dtype=dtype)
+
+
+def _corrcoef(x: Any, y: Any, rowvar: builtins.bool, dtype: DTypeLike | None) -> Any:
     c = cov(x, y, rowvar, dtype=dtype)
     if typeof(c).ndim == 0:
         return u.true_divide(c, c)

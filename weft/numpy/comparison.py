@@ -9,6 +9,7 @@ from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import INEXACT, aval_of, fill
 from weft.numpy.creation import asarray
+from weft.numpy.eager import as_one_program
 from weft.ops.promote import promote
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ def isclose(
     >>> wnp.isclose(wnp.array([1.0, 1.0, 0.0]), wnp.array([1.000001, 1.001, 1e-9]))
     Array([ True, False,  True], dtype=bool)
     """
+    return as_one_program(_isclose, a, b, rtol, atol, equal_nan=equal_nan)
+
+
+def _isclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
     aval_of("isclose", a), aval_of("isclose", b)
     a, b = promote(a, b)
     dtype = typeof(a).dtype
@@ -51,9 +56,13 @@ def allclose(
     >>> wnp.allclose(wnp.array([1.0, 1e-9]), wnp.array([1.000001, 0.0]))
     Array(True, dtype=bool)
     """
+    return as_one_program(_allclose, a, b, rtol, atol, equal_nan=equal_nan)
+
+
+def _allclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
     from weft.numpy.reductions import all
 
-    return all(isclose(a, b, rtol, atol, equal_nan))
+    return all(_isclose(a, b, rtol, atol, equal_nan))
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:

@@ -64,21 +64,32 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
     return method
 
 
-_PLAIN = frozenset((ArrayImpl, bool, int, float))
+_PLAIN = frozenset((ArrayImpl, bool, int, float, type(None)))
 """Operands that a program takes as they are."""
 
 
-def as_one_program(function: Callable, *operands: Any) -> Any:
-    """function(*operands), which is several ops, as one compiled program outside of jit."""
+def as_one_program(function: Callable, *operands: Any, **options: Any) -> Any:
+    """function(*operands, **options), which is several ops, as one program outside of jit.
+
+    There is a program for each set of options; options that do not hash run it op by op.
+    """
     classes = [x.__class__ for x in operands]
     if state.trace is not EVAL or ArrayImpl not in classes or not _PLAIN.issuperset(classes):
-        return function(*operands)
-    return _compiled(function)(*operands)
+        return function(*operands, **options)
+    try:
+        program = _compiled(function, *options.items())
+    except TypeError:
+        return function(*operands, **options)
+    return program(*operands)
 
 
-@functools.cache
-def _compiled(function: Callable) -> Callable:
-    return jit(function)
+@functools.lru_cache(maxsize=_MOST)
+def _compiled(function: Callable, *options: tuple[str, Any]) -> Callable:
+    def run(*operands: Any) -> Any:
+        return function(*operands, **dict(options))
+
+    run.__name__ = function.__name__.strip("_")
+    return jit(run)
 
 
 _floats: dict[float, Any] = {}

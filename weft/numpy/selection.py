@@ -20,6 +20,7 @@ from weft.driver.jit import jit
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
 from weft.numpy.creation import zeros
+from weft.numpy.eager import as_one_program
 from weft.numpy.indexing import Options, get, getitem
 from weft.numpy.shaping import broadcast_arrays, moveaxis, ravel
 from weft.numpy.ufuncs import add, less
@@ -463,6 +464,10 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     >>> wnp.diagonal(wnp.arange(9).reshape(3, 3), offset=1)
     Array([1, 5], dtype=int32)
     """
+    return as_one_program(_diagonal, a, offset=offset, axis1=axis1, axis2=axis2)
+
+
+def _diagonal(a: ArrayLike, offset: int, axis1: int, axis2: int) -> Any:
     aval = aval_of("diagonal", a)
     if aval.ndim < 2:
         raise ValueError(
