@@ -14,6 +14,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.numpy.common import strong
+from weft.numpy.eager import as_one_program
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.slicing import slice_in_dim
@@ -114,6 +115,10 @@ def leaky_relu(x: ArrayLike, negative_slope: Any = 0.01) -> Any:
     >>> weft.nn.leaky_relu(-1.0, 0.5)
     Array(-0.5, dtype=float32, weak_type=True)
     """
+    return as_one_program(_leaky_relu, x, negative_slope)
+
+
+def _leaky_relu(x: ArrayLike, negative_slope: Any) -> Any:
     x = _beside_float(x)
     return wnp.where(wnp.greater_equal(x, 0.0), x, wnp.multiply(x, negative_slope))
 
@@ -127,6 +132,10 @@ def elu(x: ArrayLike, alpha: Any = 1.0) -> Any:
     >>> weft.nn.elu(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
+    return as_one_program(_elu, x, alpha)
+
+
+def _elu(x: ArrayLike, alpha: Any) -> Any:
     x = _beside_float(x)
     positive = wnp.greater(x, 0.0)
     # The untaken branch must be finite, or its derivative would turn zeros into NaNs.
@@ -143,6 +152,10 @@ def celu(x: ArrayLike, alpha: Any = 1.0) -> Any:
     >>> weft.nn.celu(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
+    return as_one_program(_celu, x, alpha)
+
+
+def _celu(x: ArrayLike, alpha: Any) -> Any:
     x = _beside_float(x)
     below = ew.expm1(wnp.divide(wnp.minimum(x, 0.0), alpha))
     return wnp.add(wnp.maximum(x, 0.0), wnp.multiply(below, alpha))
@@ -157,6 +170,10 @@ def selu(x: ArrayLike) -> Any:
     >>> weft.nn.selu(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
+    return as_one_program(_selu, x)
+
+
+def _selu(x: ArrayLike) -> Any:
     return ew.mul(elu(x, 1.6732632423543772848), 1.0507009873554804934)
 
 
@@ -167,6 +184,10 @@ def hard_tanh(x: ArrayLike) -> Any:
     >>> nn.hard_tanh(wnp.array([-4.0, 0.5, 4.0]))
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """
+    return as_one_program(_hard_tanh, x)
+
+
+def _hard_tanh(x: ArrayLike) -> Any:
     return wnp.where(wnp.greater(x, 1), 1, wnp.where(wnp.less(x, -1), -1, x))
 
 
@@ -190,6 +211,10 @@ def log_sigmoid(x: ArrayLike) -> Any:
     >>> nn.log_sigmoid(wnp.array([-1000.0, 1000.0]))
     Array([-1000.,    -0.], dtype=float32)
     """
+    return as_one_program(_log_sigmoid, x)
+
+
+def _log_sigmoid(x: ArrayLike) -> Any:
     return ew.neg_p.bind(softplus(ew.neg_p.bind(_float(x))))
 
 
@@ -200,6 +225,10 @@ def hard_sigmoid(x: ArrayLike) -> Any:
     >>> nn.hard_sigmoid(wnp.array([-4.0, 0.0, 4.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
+    return as_one_program(_hard_sigmoid, x)
+
+
+def _hard_sigmoid(x: ArrayLike) -> Any:
     return ew.div(_bind(relu6_p, ew.add(_beside_float(x), 3.0)), 6.0)
 
 
@@ -210,6 +239,10 @@ def sparse_sigmoid(x: ArrayLike) -> Any:
     >>> nn.sparse_sigmoid(wnp.array([-2.0, 0.5, 2.0]))
     Array([0.  , 0.75, 1.  ], dtype=float32)
     """
+    return as_one_program(_sparse_sigmoid, x)
+
+
+def _sparse_sigmoid(x: ArrayLike) -> Any:
     x = _beside_float(x)
     # Not clamp: at -1 and 1 the derivative is that of ties, halfway between both sides.
     return wnp.multiply(wnp.minimum(wnp.maximum(wnp.add(x, 1.0), 0.0), 2.0), 0.5)
@@ -222,6 +255,10 @@ def silu(x: ArrayLike) -> Any:
     >>> weft.nn.silu(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
+    return as_one_program(_silu, x)
+
+
+def _silu(x: ArrayLike) -> Any:
     x = _float(x)
     return ew.mul_p.bind(x, ew.logistic_p.bind(x))
 
@@ -236,6 +273,10 @@ def hard_silu(x: ArrayLike) -> Any:
     >>> nn.hard_silu(wnp.array([-4.0, 0.0, 4.0]))
     Array([-0.,  0.,  4.], dtype=float32)
     """
+    return as_one_program(_hard_silu, x)
+
+
+def _hard_silu(x: ArrayLike) -> Any:
     x = _beside_float(x)
     return ew.mul_p.bind(x, hard_sigmoid(x))
 
@@ -321,6 +362,10 @@ def sparse_plus(x: ArrayLike) -> Any:
     >>> nn.sparse_plus(wnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
+    return as_one_program(_sparse_plus, x)
+
+
+def _sparse_plus(x: ArrayLike) -> Any:
     x = _beside_float(x)
     between = ew.mul(ew.integer_pow(ew.add(x, 1.0), 2), 0.25)
     return wnp.where(wnp.less_equal(x, -1.0), 0.0, wnp.where(wnp.greater_equal(x, 1.0), x, between))
@@ -335,6 +380,10 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     >>> weft.nn.squareplus(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
+    return as_one_program(_squareplus, x, b)
+
+
+def _squareplus(x: ArrayLike, b: ArrayLike) -> Any:
     x = _float(x)
     return ew.mul(wnp.add(x, wnp.sqrt(wnp.add(ew.mul(x, x), b))), 0.5)
 
@@ -346,6 +395,10 @@ def soft_sign(x: ArrayLike) -> Any:
     >>> nn.soft_sign(wnp.array([-1.0, 0.0, 3.0]))
     Array([-0.5 ,  0.  ,  0.75], dtype=float32)
     """
+    return as_one_program(_soft_sign, x)
+
+
+def _soft_sign(x: ArrayLike) -> Any:
     x = _float(x)
     return wnp.divide(x, wnp.add(ew.abs(x), 1.0))
 
@@ -359,6 +412,10 @@ def mish(x: ArrayLike) -> Any:
     >>> weft.nn.mish(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
+    return as_one_program(_mish, x)
+
+
+def _mish(x: ArrayLike) -> Any:
     x = _float(x)
     return ew.mul_p.bind(x, ew.tanh_p.bind(_bind(softplus_p, x)))
 
@@ -397,6 +454,10 @@ def glu(x: ArrayLike, axis: int = -1) -> Any:
     >>> weft.nn.glu(np.zeros(4, "float32")).shape
     (2,)
     """
+    return as_one_program(_glu, x, axis=axis)
+
+
+def _glu(x: ArrayLike, axis: int) -> Any:
     x = _float(x)
     shape = typeof(x).shape
     axis = canonical_axis(axis, len(shape))
