@@ -94,10 +94,10 @@ def ffi_call(
     that the target, registered as batch-partitionable, treats independently.
 
     The returned function takes operands by position and attributes by keyword: bools, ints,
-    floats, NumPy scalars, strings, 1-D arrays, enums, dicts of these.
+    floats, NumPy scalars, strings, arrays, enums, dicts of these.
 
-    Raises TypeError or ValueError naming the argument; an unregistered target raises when the
-    call is lowered.
+    Raises TypeError or ValueError naming the argument; an unregistered target raises
+    UnregisteredTargetError, a ValueError and RuntimeError, when the program is compiled.
 
     Source: XLA, "Foreign function interface"; Shardy, `op_sharding_rule`.
 
@@ -106,7 +106,7 @@ def ffi_call(
     >>> call(weft.numpy.ones(2))
     Traceback (most recent call last):
         ...
-    ValueError: ffi_call (...): target 'no_such_target' is not registered for platform 'cpu'...
+    weft.ffi.registry.UnregisteredTargetError: ffi_call (...): target 'no_such_target' is not registered for platform 'cpu'...
     """
     if not isinstance(target_name, str) or not target_name:
         raise TypeError(f"ffi_call: target_name must be a non-empty string, got {target_name!r}")

@@ -197,7 +197,7 @@ def _scan(t: Translator, eqn: Eqn, *operands: Any) -> list:
         carried = carry.inside(loop.carried)
         for k, (x, first) in enumerate(zip(carried, operands[n_consts:end], strict=True)):
             step_of = ranges.increment(jaxpr, n_consts + k, k)
-            if step_of is not None and first.range is not None:
+            if step_of is not None and getattr(first, "range", None) is not None:
                 last = first.range[1] + step_of * max(length - 1, 0)
                 x.range = ranges.within(x.dtype, (first.range[0], last))
         outs = t.run(jaxpr, [*consts, *carried, *rows])
@@ -248,9 +248,10 @@ def _while(t: Translator, eqn: Eqn, *operands: Any) -> list:
     with f.scope(), t.region():
         emit_look(t, eqn)
         inside = carry.inside(registers)
-        counters = ranges.of_while(p, [x.range for x in (*cond_consts, *carried)])
+        counters = ranges.of_while(p, [getattr(x, "range", None) for x in (*cond_consts, *carried)])
         for x, known in zip(inside, counters, strict=True):
-            x.range = ranges.within(x.dtype, known)
+            if known is not None:
+                x.range = ranges.within(x.dtype, known)
         outs = t.run(p["body_jaxpr"], [*body_consts, *inside])
         following = carry.update(outs)
         if watch.on:
