@@ -41,7 +41,7 @@ class Site(NamedTuple):
         return sum(kind == "iteration" for kind, _ in self.around)
 
     def text(self, kind: str, iterations: Sequence[int]) -> str:
-        """What is wrong there, and in which iterations of the loops, from the outermost."""
+        """Names the equation and the iterations of its loops, from the outermost."""
         counts = iter(iterations)
         where = [
             f", in {what}{f' {next(counts)}' if what == 'iteration' else ''} of "

@@ -80,7 +80,7 @@ class Checks:
         return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]
 
     def apply(self, eqn: Eqn, ins: Sequence[Any]) -> Any:
-        """What an equation gives; its checks are entered."""
+        """Returns the results of an equation; its checks are entered."""
         name = eqn.primitive.name
         if name == "check" and FailedCheckError in self.errors:
             self.discharge(*ins, **eqn.params)

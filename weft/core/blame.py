@@ -30,7 +30,7 @@ _INSIDE = (
     *("tuple index out of range", "list index out of range", "has no attribute", "unhashable"),
     *("unsupported operand", "not supported between", "can only concatenate", "cannot unpack"),
 )
-"""What Python and jaxlib say of values inside of weft that the user does not know."""
+"""Texts of Python and jaxlib about values inside of weft that the user does not know."""
 _NEEDED = "a value of another kind or size is needed"
 _RAISES = frozenset((opmap["RAISE_VARARGS"], opmap["RERAISE"]))
 _CONVERSIONS = frozenset(

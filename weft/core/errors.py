@@ -59,7 +59,7 @@ class UnsupportedArgumentError(ArgumentError, NotImplementedError):
 
 
 class BadIndexError(ArgumentError, IndexError):
-    """What stands in brackets is no index, or none of the array: an IndexError as NumPy's."""
+    """Brackets hold no index, or none of the array: an IndexError as NumPy's."""
 
 
 class NoMeshError(ValueError, RuntimeError):

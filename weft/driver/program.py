@@ -369,7 +369,7 @@ class Program:
         return module
 
     def _executable(self, compiled: LoadedExecutable, local: bool) -> Executable:
-        """What runs: the compiled module with the types and shardings of all that passes it."""
+        """Returns the compiled module with the types and shardings of its arguments and results."""
         out_avals = self.jaxpr.out_avals
         ins: Sequence[Any]
         outs: Sequence[Any]

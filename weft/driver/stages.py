@@ -99,7 +99,7 @@ class _Arguments:
 
 
 def value_of(x: Any) -> Any:
-    """What a ref holds; other values as they are."""
+    """Returns the array that a ref holds; other values as they are."""
     return x.get() if x.__class__ is Cell else x
 
 
@@ -135,7 +135,7 @@ class Traced(_Arguments):
         return self._info.leaf_names(self._entry)
 
     def _request(self) -> Request:
-        """What the function is lowered for; raises for what it closes over of other traces."""
+        """Returns the placements it is lowered for; raises for values of other traces."""
         info, entry = self._info, self._entry
         if entry.consts:
             if isinstance(entry.consts[0], Cell):

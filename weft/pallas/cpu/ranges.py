@@ -61,7 +61,7 @@ def within(dtype: Any, known: Known) -> Known:
 
 
 def increment(body: ClosedJaxpr, carry: int, place: int) -> int | None:
-    """What every iteration adds to a carried number, a positive constant; None if it does not.
+    """Returns the positive constant that every iteration adds to a carried number, if it does.
 
     carry: the position of its operand in the loop's body; place: of its result.
     """
