@@ -46,6 +46,7 @@ from weft.driver.execute import compiled_for, execute, is_debugging, layouts_for
 from weft.driver.jit_op import jit_p, typed_as
 from weft.driver.program_key import Request
 from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
+from weft.driver.static_arguments import named_arguments
 from weft.runtime import calls
 from weft.runtime.array import ArrayImpl
 from weft.runtime.backend import devices, distributed_state
@@ -436,79 +437,6 @@ class JitInfo:
         return not self.mixed
 
 
-def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, int):
-        return (value,)
-    try:
-        result = tuple(int(v) for v in value)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"jit: {what} must be an int or a sequence of ints, got {value!r}"
-        ) from None
-    return result
-
-
-def _names(value: Any, what: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    names = (value,) if isinstance(value, str) else tuple(value)
-    if not all(isinstance(v, str) for v in names):
-        raise TypeError(f"jit: {what} must be a string or strings, got {value!r}")
-    return names
-
-
-def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[tuple, tuple]:
-    """Positions and names of the same arguments, each completed from the other."""
-    if not numbers and not names:
-        return (), ()
-    import inspect
-
-    try:
-        parameters = list(inspect.signature(fun).parameters.values())
-    except (TypeError, ValueError):
-        return numbers, names
-    positional = [
-        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
-    keywords = any(p.kind == p.VAR_KEYWORD for p in parameters)
-    for i in numbers:
-        if not variadic and not -len(positional) <= i < len(positional):
-            raise ValueError(
-                f"jit: {what}_argnums {i} is out of range for {function_name(fun)}, which takes "
-                f"{len(positional)} positional arguments"
-            )
-    known = {p.name for p in parameters}
-    for name in names:
-        if name not in known and not keywords:
-            raise ValueError(
-                f"jit: {what}_argnames {name!r} is not an argument of {function_name(fun)}; its "
-                f"arguments are {', '.join(sorted(known))}"
-            )
-    all_numbers = dict.fromkeys(numbers)
-    for name in names:
-        if name in positional:
-            all_numbers[positional.index(name)] = None
-    all_names = dict.fromkeys(names)
-    for i in numbers:
-        if -len(positional) <= i < len(positional):
-            p = positional[i]
-            if next(q for q in parameters if q.name == p).kind != inspect.Parameter.POSITIONAL_ONLY:
-                all_names[p] = None
-    return tuple(all_numbers), tuple(all_names)
-
-
-def _named(
-    fun: Callable, numbers: Any, names: Any, what: str
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The arguments that `{what}_argnums` and `{what}_argnames` name, each in both ways."""
-    return _complete(
-        fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
-    )
-
-
 def _moved(tree: Any, sharding: Any) -> Any:
     """Arrays that are committed to other devices, on the device that jit is asked to run on."""
 
@@ -584,8 +512,8 @@ def jit(
         raise ValueError(f"jit: partitioner must be 'auto', 'weft' or 'xla', got {partitioner!r}")
     if device is not None or backend is not None:
         in_shardings = _on_device(device, backend, in_shardings)
-    numbers, names = _named(fun, static_argnums, static_argnames, "static")
-    donate_numbers, donate_names = _named(fun, donate_argnums, donate_argnames, "donate")
+    numbers, names = named_arguments(fun, static_argnums, static_argnames, "static")
+    donate_numbers, donate_names = named_arguments(fun, donate_argnums, donate_argnames, "donate")
     both = set(numbers) & set(donate_numbers)
     if both:
         raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")

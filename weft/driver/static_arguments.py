@@ -1,0 +1,81 @@
+"""Arguments that jit is told of by position or by name: static and donated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.driver.staging import function_name
+
+
+def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, int):
+        return (value,)
+    try:
+        result = tuple(int(v) for v in value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"jit: {what} must be an int or a sequence of ints, got {value!r}"
+        ) from None
+    return result
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(v, str) for v in names):
+        raise TypeError(f"jit: {what} must be a string or strings, got {value!r}")
+    return names
+
+
+def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[tuple, tuple]:
+    """Positions and names of the same arguments, each completed from the other."""
+    if not numbers and not names:
+        return (), ()
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return numbers, names
+    positional = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    keywords = any(p.kind == p.VAR_KEYWORD for p in parameters)
+    for i in numbers:
+        if not variadic and not -len(positional) <= i < len(positional):
+            raise ValueError(
+                f"jit: {what}_argnums {i} is out of range for {function_name(fun)}, which takes "
+                f"{len(positional)} positional arguments"
+            )
+    known = {p.name for p in parameters}
+    for name in names:
+        if name not in known and not keywords:
+            raise ValueError(
+                f"jit: {what}_argnames {name!r} is not an argument of {function_name(fun)}; its "
+                f"arguments are {', '.join(sorted(known))}"
+            )
+    all_numbers = dict.fromkeys(numbers)
+    for name in names:
+        if name in positional:
+            all_numbers[positional.index(name)] = None
+    all_names = dict.fromkeys(names)
+    for i in numbers:
+        if -len(positional) <= i < len(positional):
+            p = positional[i]
+            if next(q for q in parameters if q.name == p).kind != inspect.Parameter.POSITIONAL_ONLY:
+                all_names[p] = None
+    return tuple(all_numbers), tuple(all_names)
+
+
+def named_arguments(
+    fun: Callable, numbers: Any, names: Any, what: str
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The arguments that `{what}_argnums` and `{what}_argnames` name, each in both ways."""
+    return _complete(
+        fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
+    )
