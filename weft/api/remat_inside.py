@@ -7,7 +7,7 @@ them in place of the equations that make them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,7 +150,6 @@ def _of_body(closed: ClosedJaxpr, policy: Callable, inline: Callable) -> _Body |
 
 def _renamed(eqn: Eqn, names: dict[Any, Var]) -> Eqn:
     """The equation on the kept names of values; what makes such a value may still read it."""
-    if not any(v in names for v in eqn.invars if v.__class__ is Var):
+    if not any(v in names for v in eqn.invars):
         return eqn
-    invars: Sequence[Any] = [names.get(v, v) if v.__class__ is Var else v for v in eqn.invars]
-    return eqn.replace(invars=list(invars))
+    return eqn.replace(invars=[names.get(v, v) for v in eqn.invars])

@@ -253,7 +253,7 @@ def linear_unary(
     transpose: Callable,
     batch: Callable,
     lower: Callable,
-    sharding: str = None,
+    sharding: str | None = None,
     structural: bool = False,
 ) -> Primitive:
     """An op linear in its one operand: the derivative is the op itself.

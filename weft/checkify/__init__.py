@@ -112,8 +112,4 @@ def checkify(f: Callable, errors: frozenset[ErrorCategory] = user_checks) -> Cal
     return checked
 
 
-def _is_kind(x: Any) -> bool:
-    return isinstance(x, type) and issubclass(x, JaxException)
-
-
 seal(globals())

@@ -323,7 +323,7 @@ class UserContext:
 
     __slots__ = ("_state",)
 
-    def __init__(self, default_value: float = None) -> None:
+    def __init__(self, default_value: float | None = None) -> None:
         hash(default_value)
         self._state = _xla_config.state("user_context", default_value)
         _traced.add(self._state)

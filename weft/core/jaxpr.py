@@ -116,7 +116,7 @@ class Jaxpr(_Memoized):
         outvars: list[Atom],
         eqns: list[Eqn],
         effects: frozenset = NO_EFFECTS,
-        debug: str = None,
+        debug: str | None = None,
     ) -> None:
         self.constvars = constvars
         self.invars = invars

@@ -166,7 +166,7 @@ def log_softmax(
 def logsumexp(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    b: ArrayLike = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
     where: ArrayLike | None = None,

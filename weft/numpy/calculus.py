@@ -213,7 +213,7 @@ def _three_points(x: Any, y: Any, z: Any, h1: Any, h2: Any, at_end: bool) -> Any
     return u.add(u.add(u.multiply(a, x), u.multiply(b, y)), u.multiply(c, z))
 
 
-def trapezoid(y: ArrayLike, x: ArrayLike = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid.
 
     >>> import weft.numpy as wnp
@@ -411,7 +411,7 @@ def correlate(
 
 def cov(
     m: ArrayLike,
-    y: ArrayLike = None,
+    y: ArrayLike | None = None,
     rowvar: builtins.bool = True,
     bias: builtins.bool = False,
     ddof: int | None = None,
@@ -507,7 +507,10 @@ def _cov(
 
 
 def corrcoef(
-    x: ArrayLike, y: ArrayLike = None, rowvar: builtins.bool = True, dtype: DTypeLike | None = None
+    x: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: builtins.bool = True,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef.
 

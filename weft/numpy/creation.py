@@ -512,7 +512,7 @@ def _python(value: Any, dtype: Any) -> Any:
 def zeros_like(
     a: ArrayLike,
     dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     *,
     device: Any = None,
     out_sharding: Any = None,
@@ -529,7 +529,7 @@ def zeros_like(
 def ones_like(
     a: ArrayLike,
     dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     *,
     device: Any = None,
     out_sharding: Any = None,
@@ -541,7 +541,7 @@ def ones_like(
 def empty_like(
     prototype: Any,
     dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     *,
     device: Any = None,
 ) -> Any:
@@ -553,7 +553,7 @@ def full_like(
     a: ArrayLike,
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     *,
     device: Any = None,
     out_sharding: Any = None,
@@ -573,8 +573,8 @@ def full_like(
 
 def arange(
     start: ArrayLike,
-    stop: ArrayLike = None,
-    step: ArrayLike = None,
+    stop: ArrayLike | None = None,
+    step: ArrayLike | None = None,
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,

@@ -22,6 +22,7 @@ from weft.runtime.device_put import put_host
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
+    from weft.sharding.named import NamedSharding
     from weft.typing import ArrayLike
 
 _MOST = 256
@@ -38,7 +39,9 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
     def method(self: Array, *args: Any, **kwargs: Any) -> Any:
         if state.trace is not EVAL:
             return function()(self, *args, **kwargs)
-        key = (*args, *kwargs.items()) if args or kwargs else ()
+        key: tuple = ()
+        if args or kwargs:  # equal numbers of different kinds are different options
+            key = (*args, *kwargs.items(), *map(type, (*args, *kwargs.values())))
         try:
             program = programs.get(key)
         except TypeError:
@@ -77,19 +80,34 @@ def as_one_program(function: Callable, *operands: Any, **options: Any) -> Any:
     if state.trace is not EVAL or ArrayImpl not in classes or not _PLAIN.issuperset(classes):
         return function(*operands, **options)
     try:
-        program = _compiled(function, *options.items())
+        program = compiled(function, options)
     except TypeError:
         return function(*operands, **options)
     return program(*operands)
 
 
-@functools.lru_cache(maxsize=_MOST)
-def _compiled(function: Callable, *options: tuple[str, Any]) -> Callable:
+def compiled(
+    function: Callable, options: dict[str, Any], out_sharding: NamedSharding | None = None
+) -> Callable:
+    """The function with these options as a jitted function of its operands, made once.
+
+    Raises TypeError for options that do not hash.
+    """
+    # Equal numbers of different kinds, such as 1, 1.0 and True, are different options.
+    typed = tuple([(name, value, value.__class__) for name, value in options.items()])
+    return _compiled(function, typed, out_sharding)
+
+
+@clearable
+@functools.lru_cache(maxsize=4096)
+def _compiled(function: Callable, options: tuple, out_sharding: NamedSharding | None) -> Callable:
+    static = {name: value for name, value, _ in options}
+
     def run(*operands: Any) -> Any:
-        return function(*operands, **dict(options))
+        return function(*operands, **static)
 
     run.__name__ = function.__name__.strip("_")
-    return jit(run)
+    return jit(run) if out_sharding is None else jit(run, out_shardings=out_sharding)
 
 
 _floats: dict[float, Any] = {}

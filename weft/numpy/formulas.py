@@ -394,12 +394,12 @@ def _i0(x: ArrayLike) -> Any:
 
 
 def clip(
-    arr: ArrayLike = None,
+    arr: ArrayLike | None = None,
     /,
     min: Any = None,
     max: Any = None,
     *,
-    a: ArrayLike = None,
+    a: ArrayLike | None = None,
     a_min: ArrayLike | None = None,
     a_max: ArrayLike | None = None,
 ) -> Any:

@@ -348,7 +348,7 @@ def _transpose(self: Array, *args: int | tuple) -> Any:
     return _function("transpose")(self, axes if isinstance(axes, tuple | list) else (axes,))
 
 
-def _view(self: Array, dtype: DTypeLike = None, type: Any = None) -> Any:
+def _view(self: Array, dtype: DTypeLike | None = None, type: Any = None) -> Any:
     """The same bits as another dtype; the last dimension grows or shrinks with the item size."""
     if type is not None:
         raise TypeError("view: the argument type is NumPy's own; give a dtype")

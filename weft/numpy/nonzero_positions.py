@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _bool = dtypes.bool_
 
 
-def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = None) -> tuple:
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple:
     """For each dimension the indices of the nonzero elements.
 
     size: a static number of indices, which makes the function traceable; missing ones are
@@ -94,7 +94,9 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = No
     return tuple(out)
 
 
-def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Any:
     """The indices of nonzero elements in the flat array.
 
     >>> import weft.numpy as wnp
@@ -104,7 +106,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike 
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Any:
     """The indices of nonzero elements, a row for each.
 
     >>> import weft.numpy as wnp

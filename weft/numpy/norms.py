@@ -123,7 +123,7 @@ def vector_norm(
     return _vector_norm(x, ord, axes, keepdims)
 
 
-def cond(x: ArrayLike, p: ArrayLike = None) -> Any:
+def cond(x: ArrayLike, p: ArrayLike | None = None) -> Any:
     """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
     a = as_matrices("cond", x)
     if 0 in typeof(a).shape[-2:]:

@@ -50,7 +50,10 @@ def _with_one(shape: tuple, axis: int) -> tuple:
 
 
 def argmax(
-    a: ArrayLike, axis: int | Sequence[int] | None = None, out: Any = None, keepdims: bool = None
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    out: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """The first position of the greatest element, along an axis or in the flat array.
 
@@ -62,7 +65,10 @@ def argmax(
 
 
 def argmin(
-    a: ArrayLike, axis: int | Sequence[int] | None = None, out: Any = None, keepdims: bool = None
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    out: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """The first position of the least element, along an axis or in the flat array.
 

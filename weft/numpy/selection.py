@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,7 @@ from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
 from weft.core.errors import ArgumentError, UnsupportedArgumentError
-from weft.core.state import state
-from weft.core.trace import EVAL, typeof
-from weft.driver.jit import jit
+from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
 from weft.numpy.creation import zeros
@@ -34,8 +31,6 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 _bool = dtypes.bool_
-_PLAIN = frozenset((ArrayImpl, bool, int, float))
-"""Operands of `where` that outside of jit are selected by one program."""
 
 
 def where(
@@ -63,16 +58,9 @@ def where(
         raise ValueError("weft.numpy.where: give both x and y, or neither")
     if size is not None or fill_value is not None:
         raise ValueError("weft.numpy.where: size and fill_value belong to the one-argument form")
-    if state.trace is EVAL and condition.__class__ is ArrayImpl:
-        kinds = x.__class__, y.__class__
-        if kinds[0] in _PLAIN and kinds[1] in _PLAIN and kinds != (ArrayImpl, ArrayImpl):
-            return _select_program()(condition, x, y)  # one program, not one for each cast
-    return _where(condition, x, y)
-
-
-@functools.cache
-def _select_program() -> Any:
-    return jit(_where)
+    if x.__class__ is ArrayImpl and y.__class__ is ArrayImpl:
+        return _where(condition, x, y)  # one op
+    return as_one_program(_where, condition, x, y)  # one program, not one for each cast
 
 
 def _where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
@@ -255,7 +243,7 @@ def take_along_axis(
     indices: ArrayLike,
     axis: int | None = -1,
     mode: Any = None,
-    fill_value: ArrayLike = None,
+    fill_value: ArrayLike | None = None,
     *,
     wrap_negative_indices: builtins.bool | None = None,
 ) -> Any:

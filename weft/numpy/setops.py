@@ -63,7 +63,7 @@ def unique(
     *,
     equal_nan: builtins.bool = True,
     size: int | None = None,
-    fill_value: ArrayLike = None,
+    fill_value: ArrayLike | None = None,
     sorted: builtins.bool = True,
 ) -> Any:
     """The distinct elements, sorted, or the distinct slices along an axis.
@@ -176,7 +176,9 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
     return values, where(present, first, first[0]), inverse, counts
 
 
-def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Any:
     """Distinct values, first indices, inverse and counts (array API standard).
 
     >>> import weft.numpy as wnp
@@ -188,7 +190,9 @@ def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLik
     )
 
 
-def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Any:
     """Distinct values and their counts (array API standard).
 
     >>> import weft.numpy as wnp
@@ -202,7 +206,7 @@ def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Array
 
 
 def unique_inverse(
-    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike = None
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Any:
     """Distinct values and the positions that rebuild x (array API standard).
 
@@ -215,7 +219,9 @@ def unique_inverse(
     )
 
 
-def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike = None) -> Any:
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Any:
     """Distinct values (array API standard).
 
     >>> import weft.numpy as wnp
@@ -231,7 +237,7 @@ def _flat(name: str, *xs: ArrayLike) -> list:
 
 
 def union1d(
-    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = None
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Any:
     """The sorted distinct elements of both.
 
@@ -308,7 +314,7 @@ def setdiff1d(
     assume_unique: builtins.bool = False,
     *,
     size: int | None = None,
-    fill_value: ArrayLike = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """The distinct elements of the first that are not in the second.
 
@@ -345,7 +351,7 @@ def setxor1d(
     assume_unique: builtins.bool = False,
     *,
     size: int | None = None,
-    fill_value: ArrayLike = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """The sorted distinct elements that are in exactly one of both.
 
@@ -372,7 +378,7 @@ def intersect1d(
     return_indices: builtins.bool = False,
     *,
     size: int | None = None,
-    fill_value: ArrayLike = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """The sorted distinct elements of both; with return_indices, also where they first stand.
 

@@ -203,7 +203,7 @@ def full_like(
     x: Any,
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     sharding: Any = None,
 ) -> Any:
     """`full` with x's shape, dtype and placement where none is given.

@@ -388,7 +388,7 @@ def gather(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
-    fill_value: ArrayLike = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """Windows of the operand at an array of start indices.
 

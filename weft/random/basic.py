@@ -155,7 +155,7 @@ def truncated_normal(
     key: Any,
     lower: Any,
     upper: Any,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
@@ -308,7 +308,7 @@ def _where(condition: Array, x: ArrayLike, y: Array) -> Any:
 def bernoulli(
     key: Any,
     p: ArrayLike = 0.5,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     mode: str = "low",
     *,
     out_sharding: Any = None,

@@ -191,7 +191,7 @@ def _fraction(high: Array, low: Array) -> Any:
 def pareto(
     key: Any,
     b: ArrayLike,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
@@ -213,7 +213,7 @@ def _pareto(key: Array, b: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 def lognormal(
     key: Any,
     sigma: Any = 1.0,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
@@ -234,7 +234,7 @@ def _lognormal(key: Array, sigma: Array, *, shape: tuple, dtype: np.dtype) -> An
 def rayleigh(
     key: Any,
     scale: Any,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
@@ -258,7 +258,7 @@ def triangular(
     left: Any,
     mode: Any,
     right: Any,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
@@ -287,7 +287,7 @@ def _triangular(
 def wald(
     key: Any,
     mean: Any,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
@@ -486,7 +486,7 @@ def multivariate_normal(
     key: Any,
     mean: Any,
     cov: Any,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     method: str = "cholesky",
     *,
@@ -552,7 +552,7 @@ def _multivariate_normal(
 def t(
     key: Any,
     df: Any,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,

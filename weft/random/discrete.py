@@ -52,7 +52,7 @@ def categorical(
     key: Any,
     logits: Any,
     axis: int = -1,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     replace: bool = True,
     mode: str | None = None,
     *,
@@ -170,7 +170,7 @@ def choice(
     a: ArrayLike,
     shape: int | Sequence[int] = (),
     replace: bool = True,
-    p: ArrayLike = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
     mode: str | None = None,
 ) -> Any:
@@ -244,7 +244,7 @@ def _weighted_distinct(key: Array, p: Array, *, shape: tuple, mode: str) -> Any:
 def geometric(
     key: Any,
     p: ArrayLike,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
@@ -281,7 +281,7 @@ def _full(shape: tuple, value: bool | int, dtype: np.dtype, like: Array) -> Any:
 def poisson(
     key: Any,
     lam: Any,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
@@ -376,7 +376,7 @@ def binomial(
     key: Any,
     n: Any,
     p: ArrayLike,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
 ) -> Any:
     """Binomial counts, as floats: successes in n trials of probability p.
@@ -511,7 +511,7 @@ def multinomial(
     n: Any,
     p: ArrayLike,
     *,
-    shape: int | Sequence[int] = None,
+    shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     unroll: int | bool = 1,
 ) -> Any:

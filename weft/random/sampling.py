@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
-from weft.driver.jit import jit
 from weft.numpy.common import canonical as narrowed
+from weft.numpy.eager import compiled
 from weft.ops.elementwise_api import convert
 from weft.ops.promote import broadcast_to
 from weft.ops.slicing import slice_in_dim
@@ -30,21 +29,9 @@ from weft.sharding.physical import as_sharding
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
-    from weft.sharding.named import NamedSharding
     from weft.typing import ArrayLike, DTypeLike
 
 Shape = tuple[int, ...]
-
-
-@lru_cache(maxsize=4096)
-def _compiled(fun: Callable, static: tuple, out_sharding: NamedSharding | None) -> Callable:
-    options = dict(static)
-
-    def sampler(key: Array, *params: Array) -> Any:
-        return fun(key, *params, **options)
-
-    sampler.__name__ = fun.__name__.strip("_")
-    return jit(sampler) if out_sharding is None else jit(sampler, out_shardings=out_sharding)
 
 
 def run(fun: Callable, key: Array, *params: Any, out_sharding: Any = None, **static: Any) -> Any:
@@ -58,7 +45,7 @@ def run(fun: Callable, key: Array, *params: Any, out_sharding: Any = None, **sta
         return out
     if out_sharding is not None:
         out_sharding = as_sharding(out_sharding, "out_sharding")
-    return _compiled(fun, tuple(static.items()), out_sharding)(key, *params)
+    return compiled(fun, static, out_sharding)(key, *params)
 
 
 def draw(

@@ -207,7 +207,7 @@ def shutdown() -> None:
             value = getattr(sys, "last_value", "")
             _watchdog.fail(f"process {_watchdog.rank} failed: {failed.__name__}: {value!s:.500}")
         _leave_together(client, _watchdog, float(_state["shutdown_timeout"]))
-        reason = calls.failure if failed is None and not _watchdog.told else None
+        reason = calls.failure if failed is None and not calls.raised else None
         _watchdog.stop()
         _watchdog = None
         calls.watched = False

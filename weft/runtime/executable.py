@@ -343,7 +343,7 @@ def reshard(
     aval: ShapedArray,
     sharding: NamedSharding,
     donate: bool = False,
-    named_source: NamedSharding = None,
+    named_source: NamedSharding | None = None,
 ) -> Any:
     """The array with another sharding over the same devices, moved by XLA's collectives.
 
@@ -365,7 +365,7 @@ def _reshard_program(
     out_aval: ShapedArray,
     out_sharding: NamedSharding,
     donate: bool,
-    named_source: NamedSharding = None,
+    named_source: NamedSharding | None = None,
 ) -> Executable:
     devices = out_sharding._devices_in_order
     ndim = len(in_aval.shape)

@@ -148,9 +148,7 @@ def _compiles_another(group: str, late: list[State], waiting: list[State]) -> Ve
     return Verdict("another program", ranks, text)
 
 
-def find_gone(
-    states: Mapping[int, State], gone: Mapping[int, str], others: Sequence[int]
-) -> Verdict | None:
+def find_gone(states: Mapping[int, State], gone: Mapping[int, str]) -> Verdict | None:
     """Name processes that do not answer. gone: why each counts as such."""
     if not gone:
         return None
@@ -161,7 +159,7 @@ def find_gone(
     waits = [
         f"process {s.rank} is in {_call(s, group, calls.count)}"
         for s in states.values()
-        if s.rank in others and s.rank not in gone and s.waits
+        if s.rank not in gone and s.waits
         for group, calls in s.calls.items()
         if calls.count
     ]

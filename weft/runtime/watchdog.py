@@ -193,7 +193,7 @@ class Watchdog:
                 gone[rank] = (
                     f"has been silent for {silent:.0f} s: it is stopped, or its host is cut off"
                 )
-        verdict = verdicts.find_gone(self.states, gone, list(self.states))
+        verdict = verdicts.find_gone(self.states, gone)
         if verdict is None and len(self.states) == len(self._links) + 1:
             verdict = self._difference(now) or verdicts.find_late(self.states, self.timeout)
         if verdict is not None:
@@ -240,11 +240,6 @@ class Watchdog:
             folder.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(content, indent=1))
         return path
-
-    @property
-    def told(self) -> bool:
-        """Whether a call has raised the verdict, so that the program knows it."""
-        return calls.raised
 
     def publish_end(self) -> None:
         """Store what this process has called, to be compared at the end."""

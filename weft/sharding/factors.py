@@ -115,7 +115,7 @@ def _transpose(avals: list, outs: list, *, permutation: tuple) -> str:
 
 
 def _reduce(
-    avals: list, outs: list, *, axes: tuple = None, dimensions: Any = None, **_: Any
+    avals: list, outs: list, *, axes: tuple | None = None, dimensions: Any = None, **_: Any
 ) -> str:
     axes = axes if axes is not None else dimensions
     axes = (axes,) if isinstance(axes, int) else axes

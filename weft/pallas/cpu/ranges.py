@@ -148,6 +148,8 @@ def _shift(x: Range, y: Range) -> Known:
 
 
 def _select(which: Range, *cases: Range) -> Range:
+    if which[0] < 0 or which[1] >= len(cases):
+        return _union(*cases)
     return _union(*cases[which[0] : which[1] + 1])
 
 

@@ -26,7 +26,7 @@ def checked(
     high: int,
     what: str,
     size: int | None = None,
-    known: Known = None,
+    known: Known | None = None,
 ) -> Any:
     """A position, which fails the call unless it is in [0, high], and is then moved to 0.
 

@@ -178,7 +178,7 @@ class Translator:
 
     # Values ------------------------------------------------------------------------------------
 
-    def literal(self, value: Any, aval: ShapedArray = None) -> Array:
+    def literal(self, value: Any, aval: ShapedArray | None = None) -> Array:
         import numpy as np
 
         array = np.asarray(value)

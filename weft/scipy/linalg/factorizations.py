@@ -275,7 +275,7 @@ def qr_multiply(
 
 def eigh(
     a: Any,
-    b: ArrayLike = None,
+    b: ArrayLike | None = None,
     lower: bool = True,
     eigvals_only: bool = False,
     overwrite_a: bool = False,

@@ -179,7 +179,7 @@ def polygamma(n: Any, x: ArrayLike) -> Any:
     return lax.polygamma(*floats(n, x))
 
 
-def zeta(x: ArrayLike, q: ArrayLike = None) -> Any:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
     """The Hurwitz zeta function, the sum of (k + q)**-x over k >= 0; q=None: Riemann's, q=1.
 
     Source: scipy.special.zeta.
