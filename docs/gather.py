@@ -54,6 +54,8 @@ NAMESPACES = [
     "weft.dtypes",
     "weft.custom_derivatives",
     "weft.custom_batching",
+    "weft.custom_partitioning",
+    "weft.shard_alike",
     "weft.flatten_util",
     "weft.dlpack",
     "weft.ref",

@@ -26,6 +26,7 @@ MODULES = ["weft"] + [
         *("pallas", "ffi", "sharding", "tree", "tree_util", "testing", "debug", "communication"),
         *("custom_batching", "custom_derivatives", "ad_checkpoint", "distributed", "dlpack"),
         *("dtypes", "errors", "flatten_util", "mesh_utils", "monitoring", "profiler", "ref"),
+        *("custom_partitioning", "shard_alike"),
         *("multihost_utils", "partition", "stages", "typing", "export"),
     )
 ]

@@ -278,6 +278,10 @@ class Program:
             whole_sums=whole_sums,
             compiler_options=tuple(sorted((self.options or {}).items())),
         )
+        if lowered.partitioned_calls:
+            from weft.driver.partitioned_calls import replace_calls
+
+            replace_calls(lowered)
         self.module = lowered.module
         if self.layouts is not None:
             from weft.runtime.layouts import set_layouts

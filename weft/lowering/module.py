@@ -87,6 +87,7 @@ class ModuleContext:
         self.host_callbacks: list[Any] = []
         self.keepalives: list[Any] = []
         self.inspections: list[Any] = []  # (callback, source) of `inspect_array_sharding`
+        self.partitioned_calls: list[Any] = []  # see weft/driver/partitioned_calls.py
         self.manual_axes: frozenset = frozenset()  # inside a shard_map body
         self.untracked_axes: frozenset = frozenset()  # those of check_vma=False
         self.diverging: frozenset = frozenset()  # those along which devices may not come here
