@@ -12,6 +12,7 @@ from weft import collectives as collectives
 from weft import communication as communication
 from weft import custom_batching as custom_batching
 from weft import custom_derivatives as custom_derivatives
+from weft import custom_partitioning as custom_partitioning
 from weft import debug as debug
 from weft import distributed as distributed
 from weft import dlpack as dlpack
@@ -37,6 +38,7 @@ from weft import profiler as profiler
 from weft import random as random
 from weft import ref as ref
 from weft import scipy as scipy
+from weft import shard_alike as shard_alike
 from weft import sharding as sharding
 from weft import stages as stages
 from weft import test_util as test_util
