@@ -23,6 +23,9 @@ MAY_CHANGE_NOTHING = {
         "allow_split_physical_axes": "tori of TPUs only",
     },
     "create_hybrid_device_mesh": {"allow_split_physical_axes": "tori of TPUs only"},
+    "custom_partitioning.def_partition": {
+        "decode_shardings": "shardings are always NamedShardings here"
+    },
     "eigh_tridiagonal": {"key": "eigenvectors are those of the dense matrix"},
     "histogram_bin_edges": {
         "weights": "NumPy reads them for rules by name only, which are refused"

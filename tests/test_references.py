@@ -21,7 +21,7 @@ NAME = re.compile(r"(?<![\w./\-])weft(?:\.[A-Za-z_]\w*)+(?![\w{])")
 # Attributes of operations in MLIR, and a plural.
 OTHERS = {"weft.attributes", "weft.kernel", "weft.ShapeDtypeStructs"}
 # Attributes of operations:
-OTHERS |= {"weft.why", "weft.started", "weft.done", "weft.kept", "weft.written"}
+OTHERS |= {"weft.why", "weft.started", "weft.done", "weft.kept", "weft.written", "weft.site"}
 
 
 @functools.cache

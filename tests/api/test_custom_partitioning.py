@@ -252,6 +252,11 @@ ROWS = NamedSharding(GRID, P("x"))
             NotImplementedError,
             "custom_vjp",
         ),
+        (
+            lambda: weft.linear_transpose(softmax(), np.ones(3))(np.ones(3)),
+            NotImplementedError,
+            "custom_vjp",
+        ),
         (lambda: weft.vmap(softmax())(np.ones((3, 2))), NotImplementedError, "custom_vmap"),
         (
             lambda: weft.jit(matmul(lambda *_: 3)[0])(

@@ -22,7 +22,6 @@ FINITE = {
     "lowering/context.py": {"bool_attr", "comparison_kind", "_small"},
     "numpy/determinants.py": {"_slogdet_by_qr"},
     "numpy/pseudo_inverse.py": {"_inverse"},
-    "numpy/selection.py": {"_select_program"},
     "ops/special_functions.py": {"_bessel_coefficients"},
     "ffi/library.py": {"_private_folder"},
     "native/engine.py": {"host"},

@@ -348,6 +348,7 @@ custom_partitioning_p = Primitive(
     effects=lambda avals, params: params["jaxpr"].effects,
     impl=lambda *args, jaxpr, call: eval_closed(jaxpr, *args),
     jvp=_no_derivative,
+    transpose=_no_derivative,
     batch=_no_batch,
     lower=_lower,
     sharding=_factors,
