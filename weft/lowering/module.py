@@ -374,7 +374,9 @@ def _is_plain(eqn: Eqn) -> bool:
     """Whether an equation of a primitive with `hlo` is that op on its operands as they are."""
     invars = eqn.invars
     if len(invars) == 1:
-        return invars[0].__class__ is not Literal and "accuracy" not in eqn.params
+        if invars[0].__class__ is Literal or "accuracy" in eqn.params:
+            return False
+        return eqn.outvars[0].aval.dtype.kind != "c"  # whose special values XLA has wrong
     aval = eqn.outvars[0].aval
     dtype = aval.dtype
     if dtype is dtypes.bool_:  # whose sums have their own lowering

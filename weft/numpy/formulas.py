@@ -89,7 +89,7 @@ def _floor_divide(x1: ArrayLike, x2: ArrayLike) -> Any:
     if dtype in dtypes.SIGNED:
         quotient = ew.div_p.bind(x1, x2)
         return ew.select(_other_sign(ew.rem_p.bind(x1, x2), x2), ew.sub(quotient, 1), quotient)
-    return _float_divmod(stop_gradient(x1), stop_gradient(x2))[0]  # flat between its steps
+    return _float_quotient(stop_gradient(x1), stop_gradient(x2))  # flat between its steps
 
 
 def _other_sign(rest: Any, divisor: Any) -> Any:
@@ -97,21 +97,49 @@ def _other_sign(rest: Any, divisor: Any) -> Any:
     zero = const_like(rest, 0)
     if isinstance(divisor, int | float | np.generic) and float(divisor) > 0:
         return ew.lt_p.bind(rest, zero)
+    if typeof(rest).dtype in dtypes.FLOATS:  # those of divisor zero are NaN
+        below = [ew.lt_p.bind(x, const_like(x, 0)) for x in (rest, divisor)]
+        return ew.and_p.bind(ew.ne_p.bind(rest, zero), ew.ne_p.bind(*below))
     return ew.and_p.bind(
         ew.ne_p.bind(rest, zero),
         ew.ne_p.bind(ew.sign_p.bind(rest), ew.sign_p.bind(divisor)),
     )
 
 
+def _float_quotient(x1: ArrayLike, x2: ArrayLike) -> Any:
+    """The whole quotient of floats, which is x1 / x2 where an operand is 0 or infinite.
+
+    There the array API standard departs from Python: inf // 2 is inf, and 1 // -inf is -0.
+    """
+    mod = ew.rem_p.bind(x1, x2)
+    whole = _whole(x1, x2, mod, _other_sign(mod, x2))
+    whole = ew.select(ew.eq_p.bind(whole, const_like(whole, 0)), filled_like(whole, 0), whole)
+    special = ew.or_p.bind(*(ew.eq_p.bind(ew.add_p.bind(x, x), x) for x in same_rank(x1, x2)))
+    return ew.select(special, ew.div_p.bind(x1, x2), whole)
+
+
+def _whole(x1: ArrayLike, x2: ArrayLike, mod: Any, adjust: Any) -> Any:
+    quotient = ew.div_p.bind(ew.sub_p.bind(x1, mod), x2)
+    quotient = ew.select(adjust, ew.sub_p.bind(quotient, const_like(x1, 1)), quotient)
+    return ew.round_p.bind(quotient, rounding_method=1)
+
+
 def _float_divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
     mod = ew.rem_p.bind(x1, x2)
-    quotient = ew.div_p.bind(ew.sub_p.bind(x1, mod), x2)
     adjust = _other_sign(mod, x2)
-    mod = ew.select(adjust, ew.add_p.bind(mod, x2), mod)
-    quotient = ew.select(adjust, ew.sub_p.bind(quotient, const_like(x1, 1)), quotient)
+    whole = _whole(x1, x2, mod, adjust)
     by_zero = ew.eq_p.bind(x2, const_like(x2, 0))  # infinite
-    whole = ew.round_p.bind(quotient, rounding_method=0)
+    mod = ew.select(adjust, ew.add_p.bind(mod, x2), _signed_as(mod, x2))
     return ew.select(by_zero, ew.div_p.bind(x1, x2), whole), mod
+
+
+def _signed_as(rest: Any, divisor: Any) -> Any:
+    """A remainder of the divisor's sign or 0, which takes that sign; the derivative is 1."""
+    below = ew.neg_p.bind(ew.abs_p.bind(ew.neg_p.bind(rest)))
+    above = ew.abs_p.bind(rest)
+    if isinstance(divisor, int | float | np.generic):
+        return below if float(divisor) < 0 else above
+    return ew.select(ew.lt_p.bind(divisor, const_like(divisor, 0)), below, above)
 
 
 def _divisor(x: ArrayLike) -> Any:
@@ -138,7 +166,8 @@ def _remainder(x1: ArrayLike, x2: ArrayLike) -> Any:
     rest = ew.rem_p.bind(x1, _divisor(x2))
     if dtype in dtypes.UNSIGNED:
         return rest
-    return ew.select(_other_sign(rest, x2), ew.add_p.bind(rest, x2), rest)
+    whole = _signed_as(rest, x2) if dtype in dtypes.FLOATS else rest
+    return ew.select(_other_sign(rest, x2), ew.add_p.bind(rest, x2), whole)
 
 
 mod = remainder

@@ -28,6 +28,7 @@ from weft.numpy.common import (
     to_array,
     zeros_of,
 )
+from weft.numpy.eager import as_one_program
 from weft.numpy.ufunc_object import ufunc
 from weft.ops import elementwise_api as ew
 from weft.ops.composite import complex_log_sum, log2_p, log10_p, logaddexp2_p, logaddexp_p
@@ -195,7 +196,19 @@ def _any_unary(name: str, prim: Primitive, doc: str) -> Callable:
     return named(function, name, doc)
 
 
-sign = _any_unary("sign", ew.sign_p, "-1, 0 or 1 by the sign; x/|x| for complex x.")
+def sign(x: ArrayLike, /) -> Any:
+    """-1, 0 or 1 by the sign, +0 of zeros; x/|x| for complex x. Source: numpy.sign."""
+    if aval_of("sign", x).dtype in INEXACT:
+        return as_one_program(_sign, x)
+    return _sign_of_integers(x)
+
+
+def _sign(x: Any) -> Any:
+    out = ew.sign_p.bind(x)
+    return ew.select(ew.eq_p.bind(x, const_like(x, 0)), filled_like(x, 0), out)
+
+
+_sign_of_integers = _any_unary("sign", ew.sign_p, "-1, 0 or 1.")
 bitwise_not = _any_unary("bitwise_not", ew.not_p, "Bits inverted; for booleans, not.")
 invert = bitwise_invert = bitwise_not
 negative = ufunc(_any_unary("negative", ew.neg_p, "-x."), 1, 1)

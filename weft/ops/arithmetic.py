@@ -442,7 +442,12 @@ sign_p = elementwise("sign", _sign_lower, accepts=NUMBER, jvps=[_sign_jvp])
 def _abs_lower(ctx: RuleContext, x: ir.Value) -> Any:
     if dtypes.is_unsigned(ctx.avals_in[0].dtype):
         return x
-    return ctx.op("stablehlo.abs", [x], ctx.out_types())[0]
+    out = ctx.op("stablehlo.abs", [x], ctx.out_types())[0]
+    if dtypes.is_complex(ctx.avals_in[0].dtype):
+        from weft.ops.complex_values import lower_abs
+
+        return lower_abs(ctx, x, out)
+    return out
 
 
 def _abs_jvp(t: Any, out: Any, x: Any) -> Any:

@@ -18,6 +18,7 @@ from weft.autodiff.op_families import (
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
+from weft.ops import complex_values
 from weft.ops.arithmetic import (
     _div,
     _like,
@@ -37,7 +38,14 @@ from weft.ops.arithmetic import (
     select,
     sub_p,
 )
-from weft.ops.complex_trig import complex_cos, complex_sin
+from weft.ops.complex_trig import (
+    complex_cos,
+    complex_cosh,
+    complex_exp,
+    complex_expm1,
+    complex_sin,
+    complex_sinh,
+)
 from weft.ops.dtype_casts import convert
 
 if TYPE_CHECKING:
@@ -47,11 +55,18 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _unary(name: str, hlo: str, derivative: Callable, accepts: str = INEXACT) -> Any:
-    """derivative(x, out) -> factor of the tangent."""
-    return elementwise(
-        name, hlo, accepts=accepts, jvps=[lambda t, out, x: _mul(t, derivative(x, out))]
-    )
+def _unary(
+    name: str,
+    hlo: str,
+    derivative: Callable,
+    accepts: str = INEXACT,
+    repair: complex_values.Repair | None = None,
+) -> Any:
+    """derivative(x, out) -> factor of the tangent; repair: of XLA's results for complex numbers."""
+    jvp = lambda t, out, x: _mul(t, derivative(x, out))
+    if repair is None:
+        return elementwise(name, hlo, accepts=accepts, jvps=[jvp])
+    return _accurate(name, hlo, jvp, accepts, repair=repair)
 
 
 _WAVES = ("stablehlo.sine", "stablehlo.cosine")
@@ -59,11 +74,17 @@ _WAVES = ("stablehlo.sine", "stablehlo.cosine")
 
 
 def _accurate(
-    name: str, hlo: str, jvp: Callable, accepts: str = INEXACT, of_complex: Callable | None = None
+    name: str,
+    hlo: str,
+    jvp: Callable,
+    accepts: str = INEXACT,
+    of_complex: Callable | None = None,
+    repair: complex_values.Repair | None = None,
 ) -> Any:
     """An op that may be asked for an accuracy: a parameter that is there only if it was given.
 
     of_complex: a formula for complex numbers, where XLA's is not good enough.
+    repair: of what XLA computes for complex numbers, at special values.
     """
 
     def lower(ctx: RuleContext, x: ir.Value, *, accuracy: Any = None) -> Any:
@@ -74,15 +95,20 @@ def _accurate(
         operation = ctx.operation(hlo, [x], ctx.out_types(), attrs)
         if hlo in _WAVES and accuracy is None and aval.dtype == dtypes.float32:
             ctx.mark(operation, "wave", _WAVES.index(hlo))
-        return operation.results[0]
+        out = operation.results[0]
+        if repair is not None and dtypes.is_complex(aval.dtype):
+            return complex_values.lower_repaired(ctx, repair, x, out)
+        return out
 
     rule = lambda t, out, x, **accuracy: jvp(t, out, x)
     prim = elementwise(name, lower, accepts=accepts, jvps=[rule])
-    prim.hlo = hlo if of_complex is None else None
+    prim.hlo = None if hlo in _WAVES else hlo
     return prim
 
 
-exp_p = _accurate("exp", "stablehlo.exponential", lambda t, out, x: _mul(t, out))
+exp_p = _accurate(
+    "exp", "stablehlo.exponential", lambda t, out, x: _mul(t, out), of_complex=complex_exp
+)
 
 
 def _complex_exp2(x: Any) -> Any:
@@ -106,12 +132,25 @@ exp2_p = elementwise(
     accepts=INEXACT,
     jvps=[lambda t, out, x, **accuracy: _mul(t, _times(out, math.log(2)))],
 )
-log_p = _accurate("log", "stablehlo.log", lambda t, out, x: _div(t, x))
+log_p = _accurate("log", "stablehlo.log", lambda t, out, x: _div(t, x), repair=complex_values.log)
 expm1_p = _accurate(
-    "expm1", "stablehlo.exponential_minus_one", lambda t, out, x: _mul(t, _plus(out, 1))
+    "expm1",
+    "stablehlo.exponential_minus_one",
+    lambda t, out, x: _mul(t, _plus(out, 1)),
+    of_complex=complex_expm1,
 )
-log1p_p = _accurate("log1p", "stablehlo.log_plus_one", lambda t, out, x: _div(t, _plus(x, 1)))
-tanh_p = _accurate("tanh", "stablehlo.tanh", lambda t, out, x: _mul(t, _one_minus(_square(out))))
+log1p_p = _accurate(
+    "log1p",
+    "stablehlo.log_plus_one",
+    lambda t, out, x: _div(t, _plus(x, 1)),
+    repair=complex_values.log,
+)
+tanh_p = _accurate(
+    "tanh",
+    "stablehlo.tanh",
+    lambda t, out, x: _mul(t, _one_minus(_square(out))),
+    repair=complex_values.tanh,
+)
 logistic_p = _accurate(
     "logistic", "stablehlo.logistic", lambda t, out, x: _mul(t, _mul(out, _one_minus(out)))
 )
@@ -127,32 +166,66 @@ cos_p = _accurate(
     lambda t, out, x: _mul(t, neg_p.bind(sin_p.bind(x))),
     of_complex=complex_cos,
 )
-tan_p = _accurate("tan", "stablehlo.tan", lambda t, out, x: _mul(t, _plus(_square(out), 1)))
-asin_p = _unary("asin", "chlo.asin", lambda x, out: rsqrt_p.bind(_one_minus(_square(x))))
-acos_p = _unary(
-    "acos", "chlo.acos", lambda x, out: neg_p.bind(rsqrt_p.bind(_one_minus(_square(x))))
+tan_p = _accurate(
+    "tan",
+    "stablehlo.tan",
+    lambda t, out, x: _mul(t, _plus(_square(out), 1)),
+    repair=complex_values.turned(complex_values.tanh),
 )
-atan_p = elementwise(
+asin_p = _unary(
+    "asin",
+    "chlo.asin",
+    lambda x, out: rsqrt_p.bind(_one_minus(_square(x))),
+    repair=complex_values.turned(complex_values.asinh),
+)
+acos_p = _unary(
+    "acos",
+    "chlo.acos",
+    lambda x, out: neg_p.bind(rsqrt_p.bind(_one_minus(_square(x)))),
+    repair=complex_values.acos,
+)
+atan_p = _accurate(
     "atan",
     "chlo.atan",
-    accepts=INEXACT,
-    jvps=[lambda t, out, x: _div(t, _plus(_square(x), 1))],
+    lambda t, out, x: _div(t, _plus(_square(x), 1)),
+    repair=complex_values.turned(complex_values.atanh),
 )
-sinh_p = _unary("sinh", "chlo.sinh", lambda x, out: cosh_p.bind(x))
-cosh_p = _unary("cosh", "chlo.cosh", lambda x, out: sinh_p.bind(x))
-asinh_p = _unary("asinh", "chlo.asinh", lambda x, out: rsqrt_p.bind(_plus(_square(x), 1)))
+sinh_p = _accurate(
+    "sinh",
+    "chlo.sinh",
+    lambda t, out, x: _mul(t, cosh_p.bind(x)),
+    of_complex=complex_sinh,
+)
+cosh_p = _accurate(
+    "cosh",
+    "chlo.cosh",
+    lambda t, out, x: _mul(t, sinh_p.bind(x)),
+    of_complex=complex_cosh,
+)
+asinh_p = _unary(
+    "asinh",
+    "chlo.asinh",
+    lambda x, out: rsqrt_p.bind(_plus(_square(x), 1)),
+    repair=complex_values.asinh,
+)
 acosh_p = _unary(
     "acosh",
     "chlo.acosh",
     lambda x, out: _mul(rsqrt_p.bind(_plus(x, -1)), rsqrt_p.bind(_plus(x, 1))),
+    repair=complex_values.acosh,
 )
-atanh_p = elementwise(
+atanh_p = _accurate(
     "atanh",
     "chlo.atanh",
-    accepts=INEXACT,
-    jvps=[lambda t, out, x: _div(t, _one_minus(_square(x)))],
+    lambda t, out, x: _div(t, _one_minus(_square(x))),
+    repair=complex_values.atanh,
 )
-sqrt_p = _accurate("sqrt", "stablehlo.sqrt", lambda t, out, x: _times(_div(t, out), 0.5))
+sqrt_p = _accurate(
+    "sqrt",
+    "stablehlo.sqrt",
+    lambda t, out, x: _times(_div(t, out), 0.5),
+    repair=complex_values.sqrt,
+)
 rsqrt_p = _accurate(
     "rsqrt", "stablehlo.rsqrt", lambda t, out, x: _mul(t, _times(_div(out, x), -0.5))
 )
