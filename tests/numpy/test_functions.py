@@ -281,7 +281,7 @@ def test_integers_divided_by_zero_are_those_of_the_type_s_last_values(dtype):
 
 
 def test_floats_divided_by_zero_are_infinite():
-    x = np.float32([1, -1, 0, np.inf, 5.5])
+    x = np.float32([1, -1, 0, 5.5])
     for y in (np.float32(0), np.float32(-0.0), np.float32(2)):
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(wnp.floor_divide(x, y), np.floor_divide(x, y))
