@@ -18,8 +18,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
-from weft.pallas import scalar_formulas, windows
-from weft.pallas.formulas import ANY
+from weft.pallas.formulas import ANY, scalars, windows
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
 
 if TYPE_CHECKING:
@@ -221,7 +220,7 @@ def formula(eqn: Eqn) -> ClosedJaxpr | None:
     if make is not None:
         return traced(eqn, lambda *args: make(eqn, *args))
     name = eqn.primitive.name
-    function = scalar_formulas.FORMULAS.get(name)
+    function = scalars.FORMULAS.get(name)
     if function is None and not dtypes.is_complex(eqn.outvars[0].aval.dtype):
         function = ANY.get(name)
     if function is not None:

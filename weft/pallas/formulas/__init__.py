@@ -6,6 +6,9 @@
     special         the error function and its inverse, the gamma function
     complex         complex numbers as pairs
     floats          floats of 8 bits
+    scalars         sums such as the zeta function's, and what is done to bits
+    windows         convolutions and reductions of windows
+    sorting         bitonic sorting, updates of a part
 
 `element_formula` gives the jaxpr of one element.
 """

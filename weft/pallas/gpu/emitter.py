@@ -22,7 +22,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.api.params import param
-from weft.pallas.gpu.formulas import FORMULAS
+from weft.pallas.formulas.sorting import FORMULAS
 from weft.pallas.ir import KernelCall, unsupported
 from weft.pallas.legalize import Target, in_float32
 
