@@ -33,10 +33,9 @@ LIBRARIES = {
     *("lu_pivots_to_permutation", "lu_solve", "ormqr", "qr", "schur", "svd"),
     *("triangular_solve", "tridiagonal", "tridiagonal_solve"),
 }
-SCATTERS = {f"scatter{how}" for how in ("", "_add", "_max", "_min", "_mul", "_sub")}
 REFUSED = {
     "LLVM": LIBRARIES,
-    "Triton": {*LIBRARIES, *SCATTERS, "complex", "real", "imag"},
+    "Triton": {*LIBRARIES, "complex", "real", "imag"},
     "NumPy": set(),
 }
 """Ops that a backend has for no operands."""

@@ -18,8 +18,10 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
-from weft.pallas.formulas import ANY, scalars, windows
+from weft.pallas.formulas import ANY, arrays, scalars, windows
+from weft.pallas.formulas.language import plainly
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
+from weft.pallas.order import used_vars
 
 if TYPE_CHECKING:
     from weft.core.ref import AbstractRef
@@ -41,14 +43,17 @@ class Target:
     """The operations that a backend can translate.
 
     name: in messages. platforms: those that `platform_dependent` may name. is_native: whether the
-    backend has the op for its operands' types. formulas: op → function(equation, *operands) of
-    other ops, tried before those that all backends share. instead: what to do, by the first
-    letters of ops that are refused. has_keys: random keys are values, rather than their words.
+    backend has the op for its operands' types. narrowest: op → the bytes of the narrowest floats
+    that the backend computes it in; it is computed in float32 for narrower ones. formula: op →
+    function(equation, *operands) of other ops, tried before those that all backends share.
+    instead: what to do, by the first letters of ops that are refused. has_keys: random keys are
+    values, rather than their words.
     """
 
     name: str
     platforms: frozenset[str]
     is_native: Callable[[Eqn], bool]
+    narrowest: Callable[[str], int] = lambda name: 1
     formula: Callable[[Eqn], Callable | None] = lambda eqn: None
     instead: tuple[tuple[str, str], ...] = ()
     has_keys: bool = False
@@ -111,6 +116,7 @@ class _Rewriting:
     def inline(self, jaxpr: Any, operands: Sequence[Atom], composed: Eqn | None) -> list[Atom]:
         """The results of a jaxpr on the operands, its equations added to this one's."""
         body = open_jaxpr(jaxpr)
+        used = used_vars(body)
         values: dict[Any, Atom] = dict(zip(body.invars, operands, strict=True))
         for v, const in zip(body.constvars, getattr(jaxpr, "consts", ()), strict=True):
             values[v] = self.constant(const, v.aval)
@@ -122,12 +128,22 @@ class _Rewriting:
             invars = [read(a) for a in eqn.invars]
             if composed is not None:
                 eqn = eqn.replace(source=composed.source)
-            outs = self.results(eqn, invars, composed)
+            is_used = any(v in used for v in eqn.outvars)
+            outs = self.results(eqn, invars, composed, is_used)
             values.update(zip(eqn.outvars, outs, strict=True))
         return [read(a) for a in body.outvars]
 
-    def results(self, eqn: Eqn, invars: list[Atom], composed: Eqn | None) -> Sequence[Atom]:
-        """The results of an equation, once the target's ops for it are added."""
+    def results(
+        self, eqn: Eqn, invars: list[Atom], composed: Eqn | None, used: bool
+    ) -> Sequence[Any]:
+        """The results of an equation, once the target's ops for it are added.
+
+        used: whether anything reads them.
+        """
+        plain = plainly(eqn)
+        if plain.invars[:1] != eqn.invars[:1]:
+            invars = invars[::-1]
+        eqn = plain
         name, params = eqn.primitive.name, eqn.params
         if name in CALLS:
             return self.inline(params["jaxpr"], invars, composed)
@@ -145,6 +161,12 @@ class _Rewriting:
         if keys and not name.startswith("random_"):
             why = "arrays of random keys; unwrap them with random.key_data"
             raise self.unsupported(eqn, composed, why)
+        make = arrays.everywhere(eqn, used)
+        if make is None and _has_narrower_floats(eqn, self.target.narrowest(name)):
+            make = in_float32
+        if make is not None:
+            outs = self.inline(_formula_of(eqn, make), invars, composed or eqn)
+            return outs or [None] * len(eqn.outvars)
         # Its formula is of the types of the user's equation.
         if self.target.is_native(eqn):
             outvars = [Var(self.aval(v.aval)) for v in eqn.outvars]
@@ -166,7 +188,7 @@ class _Rewriting:
 
     def formula(self, eqn: Eqn) -> ClosedJaxpr | None:
         own = self.target.formula(eqn)
-        return formula(eqn) if own is None else traced(eqn, lambda *args: own(eqn, *args))
+        return formula(eqn) if own is None else _formula_of(eqn, own)
 
     def platform(self, eqn: Eqn) -> Any:
         """The place of the target's function among those of `platform_dependent`."""
@@ -216,16 +238,20 @@ class _Context:
 
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
     """The jaxpr of other ops that an equation stands for, or None if there is none."""
-    make = windows.FORMULAS.get(eqn.primitive.name)
-    if make is not None:
-        return traced(eqn, lambda *args: make(eqn, *args))
     name = eqn.primitive.name
+    make = windows.FORMULAS.get(name) or arrays.ARRAYS.get(name)
+    if make is not None:
+        return _formula_of(eqn, make)
     function = scalars.FORMULAS.get(name)
     if function is None and not dtypes.is_complex(eqn.outvars[0].aval.dtype):
         function = ANY.get(name)
     if function is not None:
         return traced(eqn, lambda *args: function(*args, **eqn.params))
     return None if name in OUTSIDE else lowering_formula(eqn)
+
+
+def _formula_of(eqn: Eqn, make: Callable) -> ClosedJaxpr:
+    return traced(eqn, lambda *args: make(eqn, *args))
 
 
 def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
@@ -248,6 +274,11 @@ def in_float32(eqn: Eqn, *operands: Any) -> list[Any]:
     outs = eqn.primitive.bind(*wide, **eqn.params)
     outs = outs if eqn.primitive.multiple_results else [outs]
     return [x.astype(v.aval.dtype) for x, v in zip(outs, eqn.outvars, strict=True)]
+
+
+def _has_narrower_floats(eqn: Eqn, size: int) -> bool:
+    types = [v.aval.dtype for v in eqn.invars if isinstance(v.aval, ShapedArray)]
+    return size > 1 and any(dtypes.is_float(t) and t.itemsize < size for t in types)
 
 
 def lowering_formula(eqn: Eqn) -> ClosedJaxpr | None:

@@ -47,7 +47,7 @@ def _is_injective(call: KernelCall, d: int) -> bool:
         position = operand - call.num_scalars
         if position < 0:
             return False
-        if jaxpr.invars[operand] not in _used(jaxpr):
+        if jaxpr.invars[operand] not in used_vars(jaxpr):
             continue
         if d not in _direct(call.input_blocks[position]):
             return False
@@ -164,7 +164,7 @@ def _written_first(call: KernelCall, jaxpr: Jaxpr, ref: Var, ordered: list[int])
             continue
         name = eqn.primitive.name
         if name in ("set", "swap"):
-            quiet = name == "set" or eqn.outvars[0] not in _used(jaxpr)
+            quiet = name == "set" or eqn.outvars[0] not in used_vars(jaxpr)
             whole = eqn.params["indexer"].is_whole(ref.aval.shape) and not eqn.params["masked"]
             return quiet and whole and eqn.invars[0] is ref and ref not in eqn.invars[1:]
         if name == "cond" and len(eqn.params["branches"]) == 2:
@@ -177,7 +177,7 @@ def _written_first(call: KernelCall, jaxpr: Jaxpr, ref: Var, ordered: list[int])
     return True
 
 
-def _used(jaxpr: Jaxpr) -> set:
+def used_vars(jaxpr: Jaxpr) -> set:
     used = {v for eqn in jaxpr.eqns for v in eqn.invars if v.__class__ is not Literal}
     return used | {v for v in jaxpr.outvars if v.__class__ is not Literal}
 

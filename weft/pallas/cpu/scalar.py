@@ -1,8 +1,7 @@
 """Ops on one element in a register: a table from primitive name to code.
 
 A rule is rule(f, dtype, operands, params, result dtype) -> register. An op that has none for a
-dtype is written by its formula (weft/pallas/formulas); floats of less than 32 bits are
-widened to float32 and rounded after every op.
+dtype is written by its formula (weft/pallas/formulas).
 """
 
 from __future__ import annotations
@@ -52,10 +51,6 @@ def emit(
     """The code of an op whose operands have one dtype."""
     if _is_native(name, dtype):
         return RULES[name](f, dtype, operands, params, result)
-    if types.is_small_float(dtype):
-        wide = [convert(f, o, dtype, dtypes.float32) for o in operands]
-        kind = dtypes.float32 if result == dtype else result
-        return convert(f, emit(f, name, dtypes.float32, wide, params, kind), kind, result)
     exponent = (("y", params["y"]),) if name == "integer_pow" else ()
     formula = element_formula(name, (dtype,) * len(operands), result, exponent)
     assert formula is not None, name
@@ -75,9 +70,21 @@ def _is_native(name: str, dtype: np.dtype) -> bool:
         return False
     if name == "exp":
         return dtype == dtypes.float32 and vectors.has_exp()
-    if types.is_complex(dtype) or types.is_float8(dtype):
-        return name in _OF_ANY_BITS
-    return not types.is_small_float(dtype) or name in _OF_ANY_BITS or name in ("neg", "abs")
+    return not types.is_complex(dtype) or name in _OF_ANY_BITS
+
+
+def narrowest(name: str) -> int:
+    """The bytes of the narrowest floats that an op is computed in."""
+    if name in _OF_ANY_BITS or name not in RULES and not has_formula(name, dtypes.float32):
+        return 1
+    return 2 if name in ("neg", "abs") else 4
+
+
+def add(f: Function, dtype: np.dtype, x: str, y: str) -> str:
+    """The sum of two elements, of narrow floats by way of float32."""
+    wide = dtypes.float32 if types.is_small_float(dtype) else dtype
+    x, y = (convert(f, v, dtype, wide) for v in (x, y))
+    return convert(f, emit(f, "add", wide, [x, y], {}, wide), wide, dtype)
 
 
 def evaluate(f: Function, formula: ClosedJaxpr, operands: Sequence[str]) -> str:
@@ -126,7 +133,6 @@ def _binary(name: str, float_op: str, signed: str, unsigned: str, boolean: str, 
 
 
 _binary("add", "fadd", "add", "add", "or", 1)
-_binary("add_any", "fadd", "add", "add", "or", 1)
 _binary("sub", "fsub", "sub", "sub", "xor", 1)
 _binary("mul", "fmul", "mul", "mul", "and", 1)
 _binary("and", "", "and", "and", "and", 1)
@@ -264,8 +270,6 @@ for _name, _ops in {
     "ne": ("une", "ne", "ne"),
     "lt": ("olt", "slt", "ult"),
     "le": ("ole", "sle", "ule"),
-    "gt": ("ogt", "sgt", "ugt"),
-    "ge": ("oge", "sge", "uge"),
 }.items():
     _comparison(_name, *_ops)
 

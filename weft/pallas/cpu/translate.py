@@ -37,7 +37,7 @@ Value = Array | Buffer
 
 Rule = Callable[..., Any]
 WRITTEN = {
-    **dict.fromkeys(("set", "swap", "addupdate", "atomic_rmw", "atomic_cas"), (0,)),
+    **dict.fromkeys(("set", "addupdate", "atomic_rmw", "atomic_cas"), (0,)),
     "async_copy_start": (1,),
 }
 """Positions of the refs whose contents a primitive changes."""
@@ -59,7 +59,20 @@ def _is_native(eqn: Eqn) -> bool:
 _ARRAYS = {"dot_general": complex.product}
 """Op on arrays of complex numbers → formula."""
 
-LLVM = Target("CPU", frozenset({"cpu"}), _is_native, lambda eqn: _ARRAYS.get(eqn.primitive.name))
+
+def _narrowest(name: str) -> int:
+    if name.startswith(("cum", "reduce_", "sort")):
+        return 4
+    return scalar.narrowest(name)
+
+
+LLVM = Target(
+    "CPU",
+    frozenset({"cpu"}),
+    _is_native,
+    _narrowest,
+    lambda eqn: _ARRAYS.get(eqn.primitive.name),
+)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -172,7 +185,7 @@ class Translator:
         inputs = [(o, no_indices if p else same) for o, p in zip(operands, plain, strict=True)]
         out = Array(aval.shape, result, element, inputs, scalar.COSTS.get(name, 1))
         out.pointwise = True
-        if name in ("add", "add_any"):
+        if name == "add":
             out.terms = (operands[0], operands[1])
         return out
 

@@ -30,7 +30,7 @@ from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
 from weft.pallas.formulas import elementary, floats, inverse, special
 from weft.pallas.formulas.complex import COMPLEX
-from weft.pallas.formulas.language import where
+from weft.pallas.formulas.language import plainly, where
 
 
 def _sign(x: Any) -> Any:
@@ -121,6 +121,6 @@ def element_formula(
 
     with options["enable_x64"](True):
         avals = [ShapedArray((), kind) for kind in kinds]
-        return ClosedJaxpr(
-            *trace_to_jaxpr(lambda *xs: [function(*xs, **dict(params))], avals, name)
-        )
+        one = lambda *xs: [function(*xs, **dict(params))]
+        jaxpr, consts = trace_to_jaxpr(one, avals, name)
+    return ClosedJaxpr(jaxpr.replace(eqns=list(map(plainly, jaxpr.eqns))), consts)

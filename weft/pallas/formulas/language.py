@@ -13,11 +13,12 @@ import numpy as np
 
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
-from weft.ops.arithmetic import floor_p, select_n_p
+from weft.ops.arithmetic import add_p, floor_p, le_p, lt_p, select_n_p
 from weft.ops.dtype_casts import bitcast_convert_type_p
 from weft.ops.promote import broadcast_to
 
 if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
     from weft.typing import ArrayLike
 
 
@@ -29,6 +30,18 @@ fma_p = Primitive("fma", abstract=_like_the_widest, sharding="elementwise")
 """a * b + c, rounded once."""
 ldexp_p = Primitive("ldexp", abstract=_like_the_widest, sharding="elementwise")
 """x * 2**n for an integer n as wide as x, rounded once where the result is subnormal."""
+
+
+_SAME = {"add_any": (add_p, 1), "gt": (lt_p, -1), "ge": (le_p, -1)}
+"""Op → the op that it is by another name, and the step that puts its operands in order."""
+
+
+def plainly(eqn: Eqn) -> Eqn:
+    """An equation of an op that is another one by the other's name."""
+    primitive, step = _SAME.get(eqn.primitive.name, (None, 1))
+    if primitive is None:
+        return eqn
+    return eqn.replace(primitive=primitive, invars=list(eqn.invars)[::step])
 
 
 def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
