@@ -279,6 +279,24 @@ def test_shapes_that_are_no_powers_of_two(name):
     np.testing.assert_allclose(elementwise(f, x, out=want), want, rtol=1e-5, atol=1e-5)
 
 
+COMPLEX = {
+    "arithmetic": lambda xp, x, y: x * y + x / y - y.conj(),
+    "functions": lambda xp, x, y: xp.exp(x) + xp.log(y) * abs(x),
+    "product": lambda xp, x, y: x @ y.T,
+    "sum": lambda xp, x, y: (x * y.real).sum(1),
+    "choice": lambda xp, x, y: xp.where(abs(x) > abs(y), x, y)[:, ::-1],
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers_are_pairs_of_floats(name):
+    x, y = (normal(5, 11) + 1j * normal(5, 11) for _ in range(2))
+    x, y = x.astype(np.complex64), y.astype(np.complex64)
+    want = COMPLEX[name](np, x, y)
+    got = elementwise(lambda x, y: COMPLEX[name](np_, x, y), x, y, out=want)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["softmax", "gelu", "silu", "log_softmax"])
 def test_functions_that_stand_for_formulas(name):
     x = normal(3, 10)

@@ -38,18 +38,16 @@ COSTS: dict[str, int] = {
 """Cost of an op, in additions; 1 where not named."""
 
 
-def is_elementwise(name: str, dtype: np.dtype) -> bool:
-    """Whether `emit` has code for an op on a dtype."""
-    if types.is_complex(dtype):
-        return name in _OF_ANY_BITS or has_formula(name, dtype)
-    return name in RULES or has_formula(name, dtype)
+def has_code(name: str) -> bool:
+    """Whether `emit` has code for an op."""
+    return name in RULES or has_formula(name, dtypes.float32)
 
 
 def emit(
     f: Function, name: str, dtype: np.dtype, operands: list[str], params: dict, result: np.dtype
 ) -> str:
     """The code of an op whose operands have one dtype."""
-    if _is_native(name, dtype):
+    if name in RULES and (name != "exp" or dtype == dtypes.float32 and vectors.has_exp()):
         return RULES[name](f, dtype, operands, params, result)
     exponent = (("y", params["y"]),) if name == "integer_pow" else ()
     formula = element_formula(name, (dtype,) * len(operands), result, exponent)
@@ -57,25 +55,13 @@ def emit(
     return evaluate(f, formula, operands)
 
 
-_OF_ANY_BITS = {
-    *("select_n", "real", "imag"),
-    *("convert_element_type", "bitcast_convert_type"),
-}
+_OF_ANY_BITS = ("select_n", "convert_element_type", "bitcast_convert_type")
 """Ops that need no arithmetic of their operands' dtype."""
-
-
-def _is_native(name: str, dtype: np.dtype) -> bool:
-    """Whether an op of a dtype has a rule, rather than a formula or a wider dtype."""
-    if name not in RULES:
-        return False
-    if name == "exp":
-        return dtype == dtypes.float32 and vectors.has_exp()
-    return not types.is_complex(dtype) or name in _OF_ANY_BITS
 
 
 def narrowest(name: str) -> int:
     """The bytes of the narrowest floats that an op is computed in."""
-    if name in _OF_ANY_BITS or name not in RULES and not has_formula(name, dtypes.float32):
+    if name in _OF_ANY_BITS or not has_code(name):
         return 1
     return 2 if name in ("neg", "abs") else 4
 
@@ -326,23 +312,6 @@ def _select(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np
     return f.op(f"select i1 {o[0]}, {type_} {o[2]}, {type_} {o[1]}")
 
 
-def _part(name: str, place: int) -> None:
-    @rule(name, cost=0)
-    def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-        return f.op(f"extractvalue {types.register(dtype)} {o[0]}, {place}")
-
-
-_part("real", 0)
-_part("imag", 1)
-
-
-@rule("complex", cost=0)
-def _complex(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-    part, type_ = types.register(dtype), types.register(result)
-    half = f.op(f"insertvalue {type_} poison, {part} {o[0]}, 0")
-    return f.op(f"insertvalue {type_} {half}, {part} {o[1]}, 1")
-
-
 # Conversion ------------------------------------------------------------------------------------
 
 
@@ -362,8 +331,6 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
     """An element of another dtype; floats saturate to integers as XLA's do."""
     if old == new:
         return value
-    if types.is_complex(old) or types.is_complex(new):
-        return _convert_complex(f, value, old, new)
     if types.is_float8(new) or new.name == "bfloat16":
         value, old = convert(f, value, old, dtypes.float32), dtypes.float32
     by_bits = new.name == "bfloat16" and not _has_bfloat16()
@@ -402,24 +369,6 @@ def _has_bfloat16() -> bool:
     """Whether LLVM converts to bfloat16 without a call of compiler-rt, which jaxlib lacks."""
     own = host()
     return not own.triple.startswith("x86") or {"avx512bf16", "avx512vl"} <= own.able
-
-
-_PARTS = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
-
-
-def _convert_complex(f: Function, value: str, old: np.dtype, new: np.dtype) -> str:
-    """Between complex dtypes, and from and to real ones (the real part)."""
-    if old not in _PARTS:
-        part = _PARTS[new]
-        parts = [convert(f, value, old, part), types.constant(0, part)]
-        return RULES["complex"](f, part, parts, {}, new)
-    if new == dtypes.bool_:
-        return emit(f, "ne", old, [value, types.constant(0, old)], {}, new)
-    parts = [RULES[name](f, old, [value], {}, None) for name in ("real", "imag")]
-    if new not in _PARTS:
-        return convert(f, parts[0], _PARTS[old], new)
-    parts = [convert(f, x, _PARTS[old], _PARTS[new]) for x in parts]
-    return RULES["complex"](f, _PARTS[new], parts, {}, new)
 
 
 def identity_of(kind: str, dtype: np.dtype) -> str:

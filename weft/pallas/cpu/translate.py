@@ -23,7 +23,6 @@ from weft.pallas.cpu.values import (
     row_major,
 )
 from weft.pallas.cpu.values import same_indices as same
-from weft.pallas.formulas import complex
 from weft.pallas.ir import unsupported
 from weft.pallas.legalize import Target
 
@@ -47,17 +46,7 @@ RULES: dict[str, Rule] = {}
 
 
 def _is_native(eqn: Eqn) -> bool:
-    name = eqn.primitive.name
-    if name == "dot_general" and dtypes.is_complex(eqn.outvars[0].aval.dtype):
-        return False
-    if name in RULES or not eqn.invars:
-        return name in RULES
-    # An op on complex numbers that only real ones have a rule for is refused where it is written.
-    return name in scalar.RULES or scalar.is_elementwise(name, eqn.invars[0].aval.dtype)
-
-
-_ARRAYS = {"dot_general": complex.product}
-"""Op on arrays of complex numbers → formula."""
+    return eqn.primitive.name in RULES or scalar.has_code(eqn.primitive.name)
 
 
 def _narrowest(name: str) -> int:
@@ -71,7 +60,6 @@ LLVM = Target(
     frozenset({"cpu"}),
     _is_native,
     _narrowest,
-    lambda eqn: _ARRAYS.get(eqn.primitive.name),
 )
 
 
@@ -161,10 +149,8 @@ class Translator:
         function = RULES.get(name)
         if function is not None:
             out = function(self, eqn, *operands)
-        elif scalar.is_elementwise(name, operands[0].dtype):
-            out = self.elementwise(eqn, operands)
         else:
-            raise self.unsupported(eqn, "of complex numbers")
+            out = self.elementwise(eqn, operands)
         if out is None:
             return []
         if out.__class__ is Array and out.range is None:
@@ -342,10 +328,6 @@ class Translator:
         for dtype in (*(o.dtype for o in operands), *(v.aval.dtype for v in eqn.outvars)):
             if not types.is_supported(dtype):
                 raise self.unsupported(eqn, f"arrays of dtype {dtypes.short_name(dtype)}")
-
-    def check_ordered(self, eqn: Eqn, *operands: Any) -> None:
-        if any(types.is_complex(o.dtype) for o in operands):
-            raise self.unsupported(eqn, "complex numbers have no order")
 
     def fail(self, condition: str, text: str) -> None:
         """Where the condition (i1) holds, the call will end with this error."""

@@ -29,7 +29,6 @@ from weft.core.trace import trace_to_jaxpr
 from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
 from weft.pallas.formulas import elementary, floats, inverse, special
-from weft.pallas.formulas.complex import COMPLEX
 from weft.pallas.formulas.language import plainly, where
 
 
@@ -96,13 +95,11 @@ def _formula(name: str, kind: np.dtype, result: np.dtype | None) -> Callable | N
         if kind.name in dtypes.float8_names:
             return lambda x, **_: floats.widen(x)
         return lambda x, **_: floats.narrow(x, result)
-    if dtypes.is_complex(kind):
-        return COMPLEX.get(name)
     return ANY.get(name) or FLOATS.get(name)
 
 
 def has_formula(name: str, kind: np.dtype) -> bool:
-    """Whether an op on elements of a dtype, a complex or real one, has a formula."""
+    """Whether an op on elements of a real dtype has a formula."""
     return _formula(name, kind, None) is not None
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +21,6 @@ from weft.core.jaxpr import Eqn
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef, At, Indexer, Pick, whole
 from weft.core.trace import closed_call_jaxpr
-from weft.ops.argreduce import folded
 from weft.ops.arithmetic import (
     add_p,
     eq_p,
@@ -114,10 +114,11 @@ def _top_k(eqn: Eqn, x: Any) -> list[Any]:
     return [outs[0], _spread(INT.type(n - 1), outs[1].shape) - outs[1]]
 
 
-def _cumulative_logsumexp(eqn: Eqn, x: Any) -> Any:
+def cumulative(combine: Callable, eqn: Eqn, x: Any) -> Any:
+    """Prefixes along the equation's axis, from the end on if it is `reverse`."""
     axis, reverse = eqn.params["axis"], eqn.params["reverse"]
     turned = lambda v: rev(v, (axis,)) if reverse else v
-    return turned(prefix(logaddexp, turned(x), axis))
+    return turned(prefix(combine, turned(x), axis))
 
 
 def _last(x: Any, axis: int, count: int) -> Any:
@@ -328,7 +329,7 @@ def everywhere(eqn: Eqn, used: bool) -> Callable | None:
 ARRAYS: dict[str, Callable] = {
     "argmax": _arg_extremum(reduce_max_p),
     "argmin": _arg_extremum(reduce_min_p),
-    "cumlogsumexp": _cumulative_logsumexp,
+    "cumlogsumexp": functools.partial(cumulative, logaddexp),
     "top_k": _top_k,
     "gather": _gather,
     "scatter": _scatter(None),
@@ -336,7 +337,6 @@ ARRAYS: dict[str, Callable] = {
     "scatter_mul": _scatter(mul_p),
     "scatter_min": _scatter(min_p),
     "scatter_max": _scatter(max_p),
-    "reduce": lambda eqn, *values: folded(values, **eqn.params),
     "split": _split,
 }
 """Op → function(equation, *operands)."""

@@ -52,7 +52,8 @@ def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
 def where(condition: Any, x: Any, y: Any) -> Any:
     dtype = next(v.dtype for v in (x, y) if hasattr(v, "dtype"))
     cases = [v if hasattr(v, "dtype") else dtype.type(v) for v in (y, x)]
-    return select_n_p.bind(condition, *(broadcast_to(v, condition.shape) for v in cases))
+    shape = max((v.shape for v in (condition, *cases)), key=len)
+    return select_n_p.bind(condition, *(broadcast_to(v, shape) for v in cases))
 
 
 def clamp(x: Any, low: float, high: float) -> Any:

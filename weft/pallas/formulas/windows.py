@@ -18,7 +18,7 @@ from weft.api.vmap_api import vmap
 from weft.autodiff.shape import moveaxis, transpose
 from weft.autodiff.zeros import full
 from weft.core import dtypes
-from weft.core.jaxpr import Eqn, eval_closed
+from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.ops import elementwise_api
 from weft.ops.control.loops import fori_loop
 from weft.ops.dot import dot_general
@@ -127,9 +127,10 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
 # Reductions -------------------------------------------------------------------------------------
 
 
-def _reduced(eqn: Eqn, xs: Sequence[Any], fills: Sequence[Any], combine: Callable) -> list:
-    """combine(totals, parts) over all places, from the fills on."""
-    p, shape = eqn.params, eqn.outvars[0].aval.shape
+def _reduced(
+    p: dict[str, Any], shape: Sequence[int], xs: Sequence[Any], fills: Sequence, combine: Callable
+) -> list:
+    """combine(totals, parts) over all places in order, from the fills on."""
     window, strides = p["window_dimensions"], p["window_strides"]
     config = [
         (low, high, base - 1)
@@ -159,19 +160,41 @@ def _monoid(operation: str, identity: Callable) -> Callable:
         dtype = _wide(x.dtype)
         bind = getattr(elementwise_api, operation).bind
         combine = lambda totals, parts: [bind(totals[0], parts[0])]
-        (total,) = _reduced(eqn, [x.astype(dtype)], [dtype.type(identity(dtype))], combine)
+        shape, fill = eqn.outvars[0].aval.shape, dtype.type(identity(dtype))
+        (total,) = _reduced(eqn.params, shape, [x.astype(dtype)], [fill], combine)
         return total.astype(x.dtype)
 
     return make
 
 
-def _any_function(eqn: Eqn, *operands: Any) -> list:
+def _by_any_function(
+    p: dict[str, Any], jaxpr: ClosedJaxpr, shape: Sequence[int], operands: Sequence[Any]
+) -> list:
     count = len(operands) // 2
-    function: Callable = lambda *xs: eval_closed(eqn.params["jaxpr"], *xs)
-    for _ in eqn.outvars[0].aval.shape:
+    function: Callable = lambda *xs: eval_closed(jaxpr, *xs)
+    for _ in shape:
         function = vmap(function)
     combine = lambda totals, parts: function(*totals, *parts)
-    return _reduced(eqn, operands[:count], operands[count:], combine)
+    return _reduced(p, shape, operands[:count], operands[count:], combine)
+
+
+def _windows(eqn: Eqn, *operands: Any) -> list:
+    p = eqn.params
+    return _by_any_function(p, p["jaxpr"], eqn.outvars[0].aval.shape, operands)
+
+
+def _reduce(eqn: Eqn, *operands: Any) -> list:
+    """One window over all of the reduced dimensions."""
+    whole, dims = operands[0].shape, eqn.params["dimensions"]
+    ones = (1,) * len(whole)
+    p = {
+        "window_dimensions": [n if d in dims else 1 for d, n in enumerate(whole)],
+        "padding": ((0, 0),) * len(whole),
+        **dict.fromkeys(("window_strides", "base_dilation", "window_dilation"), ones),
+    }
+    shape = [1 if d in dims else n for d, n in enumerate(whole)]
+    outs = _by_any_function(p, eqn.params["jaxpr"], shape, operands)
+    return [x.reshape(v.aval.shape) for x, v in zip(outs, eqn.outvars, strict=True)]
 
 
 FORMULAS: dict[str, Callable] = {
@@ -179,6 +202,7 @@ FORMULAS: dict[str, Callable] = {
     "reduce_window_sum": _monoid("add_p", lambda dtype: 0),
     "reduce_window_max": _monoid("max_p", lowest),
     "reduce_window_min": _monoid("min_p", highest),
-    "reduce_window": _any_function,
+    "reduce_window": _windows,
+    "reduce": _reduce,
 }
 """Op → function(equation, *operands)."""

@@ -196,8 +196,6 @@ class Emitter:
         return ir.RankedTensorType.get(shape, element, loc=self.loc)
 
     def of(self, aval: ShapedArray) -> ir.Type:
-        if dtypes.is_complex(aval.dtype):
-            raise self.fail("complex numbers have no Triton type; compute real and imaginary parts")
         return self.type(aval.shape, aval.dtype)
 
     # Constants and shapes ------------------------------------------------------------------
@@ -433,9 +431,6 @@ class Emitter:
         raise self.fail("a constant array that is not one repeated value must be an input")
 
 
-_COMPLEX = "complex numbers have no Triton type; compute real and imaginary parts"
-
-
 @functools.lru_cache(maxsize=8)
 def target_of(platform: str) -> Target:
     """Triton's ops, for "cuda" or "rocm"."""
@@ -445,7 +440,6 @@ def target_of(platform: str) -> Target:
         is_native=lambda eqn: eqn.primitive.name in RULES,
         narrowest=lambda name: LEAST.get(name, 1),
         formula=lambda eqn: FORMULAS.get(eqn.primitive.name),
-        instead=(("complex", _COMPLEX),),
     )
 
 

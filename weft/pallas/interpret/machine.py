@@ -60,6 +60,7 @@ NUMPY = Target(
     narrowest=lambda name: 4 if name in ("reduce_sum", "reduce_prod", "cumsum", "cumprod") else 1,
     formula=lambda eqn: of_narrow_bits if narrow_bits(eqn) else None,
     has_keys=True,
+    has_complex=True,
 )
 
 

@@ -89,16 +89,6 @@ def _plain(x: Any) -> Any:
 # Elementwise -----------------------------------------------------------------------------------
 
 
-def _logistic(x: np.ndarray) -> Any:
-    one = x.dtype.type(1)
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, one / (one + e), e / (one + e)).astype(x.dtype)
-
-
-def _rsqrt(x: np.ndarray) -> Any:
-    return x.dtype.type(1) / np.sqrt(x)
-
-
 def _div(x: Any, y: Any) -> Any:
     kind = x.dtype.kind
     if kind in "iu":
@@ -137,27 +127,16 @@ _DIRECT: dict[str, Callable] = {
     "xor": np.bitwise_xor,
     "not": np.invert,
     "exp": np.exp,
-    "exp2": np.exp2,
     "log": np.log,
-    "expm1": np.expm1,
-    "log1p": np.log1p,
     "tanh": np.tanh,
     "sin": np.sin,
     "cos": np.cos,
-    "tan": np.tan,
     "sqrt": np.sqrt,
-    "rsqrt": _rsqrt,
-    "logistic": _logistic,
     "abs": np.abs,
-    "sign": np.sign,
     "floor": np.floor,
     "ceil": np.ceil,
-    "is_finite": np.isfinite,
-    "atan2": np.arctan2,
     "elements": lambda x, *places: x[places],
     "select_n": lambda which, no, yes: np.where(which, yes, no),
-    "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
-    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
 }
 
 
@@ -187,13 +166,6 @@ def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: Any) -> Callable | None:
     if old.kind == "V" and dtypes.is_integer(old):  # NumPy knows no casts between those
         return lambda x: np.asarray(x).astype(np.int8).astype(new_dtype)
     return lambda x: np.asarray(x).astype(new_dtype)
-
-
-@_maker("integer_pow")
-def _integer_pow(eqn: Eqn, *, y: int) -> Callable:
-    if y < 0:
-        return lambda x: (x.dtype.type(1) / np.power(x, -y)).astype(x.dtype)
-    return lambda x: np.asarray(np.power(x, y)).astype(x.dtype)
 
 
 # Shapes ----------------------------------------------------------------------------------------
