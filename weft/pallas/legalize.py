@@ -233,8 +233,9 @@ class _Rewriting:
         make = complex.ARRAYS.get(name)
         formula = self.formula(eqn) if make is None else _formula_of(eqn, make)
         if formula is None:
-            why = "complex numbers have no order" if name in _ORDERED else "of complex numbers"
-            raise self.unsupported(eqn, composed, why)
+            ordered = name in _ORDERED
+            why = "complex numbers have no order" if ordered else "of complex numbers"
+            raise self.unsupported(eqn, composed, "" if name in OUTSIDE else why)
         return self.inline(formula, invars, composed or eqn)
 
     def param(self, value: Any) -> Any:
