@@ -214,9 +214,9 @@ class _Rewriting:
         """The results of an equation of complex numbers."""
         name = eqn.primitive.name
         if name in ("get", "set", "addupdate"):
-            both = pairs.accesses(eqn, invars)
-            self.eqns += both
-            return [Pair(*outs) for outs in zip(*(e.outvars for e in both), strict=True)]
+            accesses = pairs.accesses(eqn, invars)
+            self.eqns += accesses
+            return [Pair(*outs) for outs in zip(*(e.outvars for e in accesses), strict=True)]
         if name.startswith("async_copy"):
             self.eqns.append(eqn.replace(invars=invars, params=pairs.copy_of_pairs(eqn)))
             return []

@@ -96,7 +96,8 @@ def with_pairs(array: ShapedArray) -> ShapedArray:
 def counts_of_atoms(eqn: Eqn) -> dict[str, int]:
     """The parameters of an equation that count operands, once its values are pairs."""
     sizes = [len(parts_of(v.aval)) for v in eqn.invars]
-    counts, start = {}, 0
+    counts: dict[str, int] = {}
+    start = 0
     for name in ("num_consts", "num_carry", "cond_nconsts", "body_nconsts"):
         if name in eqn.params:
             end = start + eqn.params[name]

@@ -269,7 +269,7 @@ def _reduce_prod(eqn: Eqn, x: Any) -> Any:
     return folded([x, x.dtype.type(1)], jaxpr, eqn.params["axes"])[0]
 
 
-ARRAYS = {
+ARRAYS: dict[str, Callable] = {
     "dot_general": _product,
     "iota": _iota,
     "reduce_prod": _reduce_prod,

@@ -137,7 +137,7 @@ def _reduced(
         for (low, high), base in zip(p["padding"], p["base_dilation"], strict=True)
     ]
     xs = [pad(x, fill, config) for x, fill in zip(xs, fills, strict=True)]
-    totals = [broadcast_to(fill, shape) for fill in fills]
+    totals = [broadcast_to(fill, tuple(shape)) for fill in fills]
     if 0 in shape:
         return totals
     spans = [(n - 1) * s + 1 for n, s in zip(shape, strides, strict=True)]
