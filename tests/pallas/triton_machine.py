@@ -363,10 +363,7 @@ def run(call, *operands: np.ndarray) -> list[np.ndarray]:
         outs[o] = ins[i]
     zeros = [b for x, b in zip(built.extras, extras, strict=True) if x.zeroed]
     launch(built.module, built.programs, [*ins, *zeros, *outs, *extras])
-    return [
-        b.view(a.dtype).reshape(a.shape)
-        for a, b in zip(call.outputs, outs, strict=True)
-    ]
+    return [b.view(a.dtype).reshape(a.shape) for a, b in zip(call.outputs, outs, strict=True)]
 
 
 def pallas_call(*args, **options):
