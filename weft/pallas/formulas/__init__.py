@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,14 +31,17 @@ from weft.ops.transcendental import sqrt_p
 from weft.pallas.formulas import elementary, floats, inverse, special
 from weft.pallas.formulas.language import plainly, where
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
-def _sign(x: Any) -> Any:
+
+def _sign(x: Array) -> Array:
     """Zeros keep their sign, NaN stays NaN."""
     positive = where(x > 0, x.dtype.type(1), x)
     return positive if dtypes.is_unsigned(x.dtype) else where(x < 0, x.dtype.type(-1), positive)
 
 
-def _integer_pow(x: Any, *, y: int) -> Any:
+def _integer_pow(x: Array, *, y: int) -> Array:
     total, square, n = None, x, abs(y)
     while n:
         if n & 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -49,6 +49,9 @@ from weft.ops.transcendental import pow_p
 from weft.pallas.api.primitives import run_scoped_p
 from weft.refs.ops import get_p, set_p
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 INT = np.dtype(np.int32)
 
 # Values -------------------------------------------------------------------------------------------
@@ -62,24 +65,24 @@ elements_p = Primitive("elements", abstract=_elements_abstract, sharding="elemen
 """Elements of an array by their indices, one int32 array for each dimension; all are in bounds."""
 
 
-def _as(x: Any, dtype: np.dtype) -> Any:
+def _as(x: Array, dtype: np.dtype) -> Array:
     if x.dtype == dtype:
         return x
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=False)
 
 
-def _spread(x: Any, shape: Sequence[int], dims: Sequence[int] = ()) -> Any:
+def _spread(x: Array, shape: Sequence[int], dims: Sequence[int] = ()) -> Array:
     """x over some dimensions of a shape, repeated along the others."""
     if tuple(shape) == x.shape:
         return x
     return broadcast_in_dim_p.bind(x, shape=tuple(shape), broadcast_dimensions=tuple(dims))
 
 
-def _choose(which: Any, yes: Any, no: Any) -> Any:
+def _choose(which: Array, yes: Any, no: Any) -> Array:
     return select_n_p.bind(which, no, yes)
 
 
-def _select_among(eqn: Eqn, which: Any, *cases: Any) -> Any:
+def _select_among(eqn: Eqn, which: Array, *cases: Array) -> Array:
     """The case of a number, the last one from the last number on, as choices between two."""
     result = cases[-1]
     for k in reversed(range(len(cases) - 1)):
@@ -89,7 +92,7 @@ def _select_among(eqn: Eqn, which: Any, *cases: Any) -> Any:
 
 
 def _arg_extremum(reduce_p: Primitive) -> Callable:
-    def formula(eqn: Eqn, x: Any) -> Any:
+    def formula(eqn: Eqn, x: Array) -> Array:
         """The least place whose element is the extremum; NaN is one."""
         (axis,), n = eqn.params["axes"], x.shape[eqn.params["axes"][0]]
         others = [d for d in range(x.ndim) if d != axis]
@@ -104,7 +107,7 @@ def _arg_extremum(reduce_p: Primitive) -> Callable:
     return formula
 
 
-def _top_k(eqn: Eqn, x: Any) -> list[Any]:
+def _top_k(eqn: Eqn, x: Array) -> list[Array]:
     """The end of what is sorted by value, then by place from the last on, turned round."""
     axis, n = eqn.params["axis"], x.shape[eqn.params["axis"]]
     places = broadcasted_iota(INT, x.shape, axis)
@@ -114,20 +117,20 @@ def _top_k(eqn: Eqn, x: Any) -> list[Any]:
     return [outs[0], _spread(INT.type(n - 1), outs[1].shape) - outs[1]]
 
 
-def cumulative(combine: Callable, eqn: Eqn, x: Any) -> Any:
+def cumulative(combine: Callable, eqn: Eqn, x: Array) -> Array:
     """Prefixes along the equation's axis, from the end on if it is `reverse`."""
     axis, reverse = eqn.params["axis"], eqn.params["reverse"]
     turned = lambda v: rev(v, (axis,)) if reverse else v
     return turned(prefix(combine, turned(x), axis))
 
 
-def _last(x: Any, axis: int, count: int) -> Any:
+def _last(x: Array, axis: int, count: int) -> Array:
     """The last elements along an axis, the very last first."""
     starts = [x.shape[d] - count if d == axis else 0 for d in range(x.ndim)]
     return rev(slice_of(x, starts, x.shape), (axis,))
 
 
-def _split(eqn: Eqn, x: Any) -> list[Any]:
+def _split(eqn: Eqn, x: Array) -> list[Array]:
     axis, parts, start = eqn.params["axis"], [], 0
     for size in eqn.params["sizes"]:
         low = [start if d == axis else 0 for d in range(x.ndim)]
@@ -141,7 +144,7 @@ def _bits(width: int) -> np.dtype:
     return np.dtype(getattr(np if width >= 8 else ml_dtypes, f"uint{width}"))
 
 
-def _bitcast(eqn: Eqn, x: Any) -> Any:
+def _bitcast(eqn: Eqn, x: Array) -> Array:
     """Between widths: parts of the bits of a wide number, the lowest first, or their union."""
     new, had = eqn.params["new_dtype"], bit_width(x.dtype)
     wide = bit_width(new)
@@ -169,7 +172,7 @@ def _bitcast(eqn: Eqn, x: Any) -> Any:
 
 
 def _places(
-    indices: Any,
+    indices: Array,
     numbers: tuple,
     operand: Sequence[int],
     sizes: Sequence[int],
@@ -210,7 +213,7 @@ def _places(
 _CLIPPED = (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
-def _gather(eqn: Eqn, x: Any, indices: Any) -> Any:
+def _gather(eqn: Eqn, x: Array, indices: Array) -> Array:
     p, shape = eqn.params, eqn.outvars[0].aval.shape
     if not x.ndim:
         return _spread(x, shape)
@@ -224,7 +227,7 @@ def _gather(eqn: Eqn, x: Any, indices: Any) -> Any:
 
 
 def _scatter(op: Primitive | None) -> Callable:
-    def formula(eqn: Eqn, x: Any, indices: Any, updates: Any) -> Any:
+    def formula(eqn: Eqn, x: Array, indices: Array, updates: Array) -> Array:
         """In scratch that starts as x: one update after the other, by numbers of elements."""
         p, numbers = eqn.params, eqn.params["dimension_numbers"]
         sizes = window_sizes(x.shape, updates.shape, numbers)
@@ -240,7 +243,7 @@ def _scatter(op: Primitive | None) -> Callable:
             )
         ]
 
-        def body(ref: Any) -> list[Any]:
+        def body(ref: Array) -> list[Array]:
             set_p.bind(
                 ref, reshape_p.bind(x, new_sizes=(x.size,)), indexer=whole((x.size,)), masked=False
             )
@@ -260,7 +263,7 @@ def _scatter(op: Primitive | None) -> Callable:
     return formula
 
 
-def _linear(places: Sequence[Any], operand: Sequence[int], shape: Sequence[int]) -> Any:
+def _linear(places: Sequence[Array], operand: Sequence[int], shape: Sequence[int]) -> Array:
     """The row-major numbers of elements."""
     total = _spread(INT.type(0), shape)
     for d, place in enumerate(places):
@@ -269,7 +272,7 @@ def _linear(places: Sequence[Any], operand: Sequence[int], shape: Sequence[int])
     return total
 
 
-def _update(ref: Any, op: Primitive, k: Any, flat: Sequence[Any]) -> tuple:
+def _update(ref: Array, op: Primitive, k: Array, flat: Sequence[Array]) -> tuple:
     """Combines the k-th update with its element, where it is in bounds."""
     place, value, here = (
         reshape_p.bind(dynamic_slice_p.bind(v, k, slice_sizes=(1,)), new_sizes=()) for v in flat
@@ -283,20 +286,20 @@ def _update(ref: Any, op: Primitive, k: Any, flat: Sequence[Any]) -> tuple:
 # Refs ---------------------------------------------------------------------------------------------
 
 
-def _swap(eqn: Eqn, ref: Any, value: Any, *rest: Any) -> Any:
+def _swap(eqn: Eqn, ref: Array, value: Array, *rest: Array) -> Array:
     params = eqn.params
     old = get_p.bind(ref, *rest, has_other=False, **params)
     set_p.bind(ref, value, *rest, **params)
     return old
 
 
-def _only_set(eqn: Eqn, ref: Any, value: Any, *rest: Any) -> list:
+def _only_set(eqn: Eqn, ref: Array, value: Array, *rest: Array) -> list:
     """A swap whose result nobody reads."""
     set_p.bind(ref, value, *rest, **eqn.params)
     return []
 
 
-def _addupdate(eqn: Eqn, ref: Any, value: Any, *index: Any) -> list:
+def _addupdate(eqn: Eqn, ref: Array, value: Array, *index: Array) -> list:
     indexer = eqn.params["indexer"]
     old = get_p.bind(ref, *index, indexer=indexer, masked=False, has_other=False)
     set_p.bind(ref, add_p.bind(old, value), *index, indexer=indexer, masked=False)

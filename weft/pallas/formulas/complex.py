@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,7 +34,10 @@ from weft.ops.transcendental import (
 from weft.pallas.formulas.arrays import cumulative
 from weft.pallas.formulas.language import clamp, copysign, fma, is_wide, where
 
-Pair = tuple[Any, Any]
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
+Pair = tuple[Array, Array]
 """Real and imaginary part."""
 
 # Arithmetic ---------------------------------------------------------------------------------------
@@ -83,7 +86,7 @@ def _sizes(x: Pair) -> Pair:
     return where(a > b, a, b), where(a > b, b, a)
 
 
-def _abs(x: Pair) -> Any:
+def _abs(x: Pair) -> Array:
     large, small = _sizes(x)
     ratio = small / large
     size = where(large == 0, 0.0, large * sqrt_p.bind(fma(ratio, ratio, 1.0)))
@@ -180,7 +183,7 @@ def _exp2(x: Pair) -> Pair:
     return _exp((x[0] * math.log(2), x[1] * math.log(2)))
 
 
-def _convert(eqn: Eqn, x: Any) -> Any:
+def _convert(eqn: Eqn, x: Array) -> Array:
     """To and from complex numbers: real ones have no imaginary part, of which they lack one."""
     new = eqn.params["new_dtype"]
     if not isinstance(x, tuple):
@@ -249,7 +252,7 @@ PARTS = frozenset(
 """Ops that are done to each part."""
 
 
-def _product(eqn: Eqn, x: Any, y: Any) -> Any:
+def _product(eqn: Eqn, x: Array, y: Array) -> Array:
     """A dot_general from the four products of the parts."""
     result = eqn.outvars[0].aval.dtype
     params = {**eqn.params, "preferred_element_type": part_dtype(result)}
@@ -258,12 +261,12 @@ def _product(eqn: Eqn, x: Any, y: Any) -> Any:
     return complex_p.bind(rr - ii, ri + ir)
 
 
-def _iota(eqn: Eqn) -> Any:
+def _iota(eqn: Eqn) -> Array:
     params = {**eqn.params, "dtype": part_dtype(eqn.params["dtype"])}
     return eqn.primitive.bind(**params).astype(eqn.params["dtype"])
 
 
-def _reduce_prod(eqn: Eqn, x: Any) -> Any:
+def _reduce_prod(eqn: Eqn, x: Array) -> Array:
     number = ShapedArray((), x.dtype)
     jaxpr = ClosedJaxpr(*trace_to_jaxpr(lambda a, b: [mul_p.bind(a, b)], [number] * 2, "product"))
     return folded([x, x.dtype.type(1)], jaxpr, eqn.params["axes"])[0]

@@ -19,6 +19,7 @@ from weft.ops.promote import broadcast_to
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
+    from weft.runtime.array import Array
     from weft.typing import ArrayLike
 
 
@@ -44,25 +45,25 @@ def plainly(eqn: Eqn) -> Eqn:
     return eqn.replace(primitive=primitive, invars=list(eqn.invars)[::step])
 
 
-def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
+def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
     dtype = next(x.dtype for x in (a, b, c) if hasattr(x, "dtype"))
     return fma_p.bind(*(x if hasattr(x, "dtype") else dtype.type(x) for x in (a, b, c)))
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: Array, x: ArrayLike, y: ArrayLike) -> Array:
     dtype = next(v.dtype for v in (x, y) if hasattr(v, "dtype"))
     cases = [v if hasattr(v, "dtype") else dtype.type(v) for v in (y, x)]
     shape = max((v.shape for v in (condition, *cases)), key=len)
     return select_n_p.bind(condition, *(broadcast_to(v, shape) for v in cases))
 
 
-def clamp(x: Any, low: float, high: float) -> Any:
+def clamp(x: Array, low: float, high: float) -> Array:
     """x within the bounds; NaN stays."""
     x = where(x < low, low, x)
     return where(x > high, high, x)
 
 
-def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+def polynomial(x: Array, coefficients: Sequence[float]) -> Array:
     """Horner's rule, highest power first."""
     total: Any = coefficients[0]
     for c in coefficients[1:]:
@@ -70,36 +71,36 @@ def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     return total
 
 
-def floor(x: Any) -> Any:
+def floor(x: Array) -> Array:
     return floor_p.bind(x)
 
 
 # Bits ---------------------------------------------------------------------------------------------
 
 
-def is_wide(x: Any) -> bool:
+def is_wide(x: Array) -> bool:
     return bool(x.dtype == np.float64)
 
 
-def mantissa_bits(x: Any) -> int:
+def mantissa_bits(x: Array) -> int:
     return 52 if is_wide(x) else 23
 
 
-def exponent_bias(x: Any) -> int:
+def exponent_bias(x: Array) -> int:
     return 1023 if is_wide(x) else 127
 
 
-def bits(x: Any) -> Any:
+def bits(x: Array) -> Array:
     """The bits of a float as a signed integer."""
     return bitcast_convert_type_p.bind(x, new_dtype=np.dtype("int64" if is_wide(x) else "int32"))
 
 
-def from_bits(n: Any) -> Any:
+def from_bits(n: Array) -> Array:
     dtype = np.dtype("float64" if n.dtype.itemsize == 8 else "float32")
     return bitcast_convert_type_p.bind(n, new_dtype=dtype)
 
 
-def copysign(size: ArrayLike, x: Any) -> Any:
+def copysign(size: ArrayLike, x: Array) -> Array:
     """size >= 0 with the sign of x."""
     sign = -(1 << (63 if is_wide(x) else 31))
     if not hasattr(size, "dtype"):
@@ -107,18 +108,18 @@ def copysign(size: ArrayLike, x: Any) -> Any:
     return from_bits((bits(size) & ~sign) | (bits(x) & sign))
 
 
-def is_negative(x: Any) -> Any:
+def is_negative(x: Array) -> Array:
     """Whether the sign bit is set: also of -0."""
     return bits(x) < 0
 
 
-def power_of_two(exponent: Any) -> Any:
+def power_of_two(exponent: Array) -> Array:
     """2**exponent for a normal exponent, an integer as wide as the float."""
     wide = exponent.dtype.itemsize == 8
     return from_bits((exponent + (1023 if wide else 127)) << (52 if wide else 23))
 
 
-def round_scaled(x: Any, factor: float) -> tuple[Any, Any]:
+def round_scaled(x: Array, factor: float) -> tuple[Array, Array]:
     """The integer nearest to x * factor, as a float and as an integer; small ones only."""
     magic = 1.5 * 2.0 ** mantissa_bits(x)
     shifted = fma(x, factor, magic)
@@ -126,7 +127,7 @@ def round_scaled(x: Any, factor: float) -> tuple[Any, Any]:
     return shifted - magic, bits(shifted) - base
 
 
-def split_exponent(x: Any) -> tuple[Any, Any]:
+def split_exponent(x: Array) -> tuple[Array, Array]:
     """m, k where x = m 2**k, m in [sqrt(1/2), sqrt(2)), for normal positive x."""
     start = 0x3FE6A09E667F3BCD if is_wide(x) else 0x3F3504F3
     mantissa, bias = mantissa_bits(x), exponent_bias(x)
@@ -135,7 +136,7 @@ def split_exponent(x: Any) -> tuple[Any, Any]:
     return from_bits((shifted & ((1 << mantissa) - 1)) + start), k
 
 
-def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """a + b rounded, and what rounding lost."""
     total = a + b
     part = total - a
@@ -145,7 +146,7 @@ def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
 def in_double(function: Callable) -> Callable:
     """The formula computed in float64, whatever its operands."""
 
-    def wider(*operands: Any) -> Any:
+    def wider(*operands: Array) -> Array:
         out = function(*(x.astype("float64") for x in operands))
         return out.astype(operands[0].dtype)
 

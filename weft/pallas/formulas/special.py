@@ -7,7 +7,7 @@ Float32 goes through float64 but for erf and erf_inv, which kernels of networks 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.ops.transcendental import exp_p, sqrt_p
 from weft.pallas.formulas.elementary import exp, log, log1p, sin
@@ -21,6 +21,9 @@ from weft.pallas.formulas.language import (
     polynomial,
     where,
 )
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 # The error function -------------------------------------------------------------------------------
 
@@ -72,11 +75,11 @@ _ERFC_FAR = (
 )  # fmt: skip
 
 
-def _ratio(z: Any, fit: tuple) -> Any:
+def _ratio(z: Array, fit: tuple) -> Array:
     return polynomial(z, fit[0]) / polynomial(z, fit[1])
 
 
-def _erf_parts(x: Any) -> tuple[Any, Any, Any, Any]:
+def _erf_parts(x: Array) -> tuple[Array, Array, Array, Array]:
     """|x|, (erf(x) - x)/x near 0, erf(|x|) - erx in the middle, erfc(|x|) beyond 1.25."""
     size = abs(x)
     near = _ratio(x * x, _ERF_SMALL)
@@ -109,7 +112,7 @@ _ERFC_FLOAT_FAR = (
 )  # fmt: skip
 
 
-def erf(x: Any) -> Any:
+def erf(x: Array) -> Array:
     """In float32 by Cephes' erff, whose fits are short; it is the gelu's function."""
     if is_wide(x):
         size, near, middle, tail = _erf_parts(x)
@@ -126,11 +129,11 @@ def erf(x: Any) -> Any:
 
 
 @in_double
-def erfc(x: Any) -> Any:
+def erfc(x: Array) -> Array:
     return _erfc(x)
 
 
-def _erfc(x: Any) -> Any:
+def _erfc(x: Array) -> Array:
     size, near, middle, tail = _erf_parts(x)
     below = x < 0
     # Near 0.5 and above, 1 - x is not exact: 0.5 - (x - 0.5 + x*near) is.
@@ -154,7 +157,7 @@ _ERF_INV_FAR = (
 _HALF_ROOT_PI = math.sqrt(math.pi) / 2
 
 
-def erf_inv(x: Any) -> Any:
+def erf_inv(x: Array) -> Array:
     """M. Giles, "Approximating the erfinv function", 2011, to about 1e-7; in float64 with two steps
     of Newton's method on erfc."""
     w = -log1p(-(x * x))
@@ -183,7 +186,7 @@ _LANCZOS = (
 
 
 @in_double
-def lgamma(x: Any) -> Any:
+def lgamma(x: Array) -> Array:
     reflected = x < 0.5
     z = where(reflected, -x, x - 1)
     series: Any = _LANCZOS_FIRST

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,17 +28,20 @@ from weft.ops.promote import broadcast_to
 from weft.ops.reduce import highest, lowest
 from weft.ops.slicing import slice as window_of
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 UNROLLED = 16
 """Places of a window up to which each has code of its own, if that is an elementwise product:
 they are one loop. Products of matrices are not joined, and their code takes long to compile."""
 
 
-def _wide(dtype: np.dtype) -> Any:
+def _wide(dtype: np.dtype) -> Array:
     """Return the dtype in which elements of a dtype are accumulated."""
     return dtypes.float32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
-def _place(number: Any, window: Sequence[int]) -> list[Any]:
+def _place(number: Array, window: Sequence[int]) -> list[Array]:
     """The indices of a place in a window, from its row-major number."""
     place: list[Any] = []
     for n in reversed(window):
@@ -47,12 +50,14 @@ def _place(number: Any, window: Sequence[int]) -> list[Any]:
     return place
 
 
-def _convolution(eqn: Eqn, x: Any, y: Any) -> Any:
+def _convolution(eqn: Eqn, x: Array, y: Array) -> Array:
     result = eqn.outvars[0].aval
     return _convolved(x, y, eqn.params, _wide(result.dtype), result.shape).astype(result.dtype)
 
 
-def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequence[int]) -> Any:
+def _convolved(
+    x: Array, y: Array, params: dict[str, Any], dtype: Any, shape: Sequence[int]
+) -> Array:
     """The convolution as other ops, summed in `dtype`; shape: of the result."""
     ls, rs, os = params["dimension_numbers"]
     groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
@@ -78,7 +83,7 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
     spans = [(n - 1) * s + 1 for n, s in zip(out, strides, strict=True)]
     features = x.shape[-1]
 
-    def term(covered: Any, weights: Any) -> Any:
+    def term(covered: Array, weights: Array) -> Array:
         """[groups, batch, *out, results] of one place in the window."""
         if features == 1:
             scale = weights.reshape(split, *(1,) * (rank + 1), outs // split)
@@ -89,7 +94,7 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
         )
         return part.reshape(*covered.shape[:-1], outs // split)
 
-    def at(place: Sequence[Any], steady: bool) -> Any:
+    def at(place: Sequence[Array], steady: bool) -> Array:
         first = [p * step for p, step in zip(place, steps, strict=True)]
         if steady:
             ends = [f + n for f, n in zip(first, spans, strict=True)]
@@ -112,7 +117,7 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
             total = total + at(place, True)
     else:
 
-        def add(k: Any, total: Any) -> Any:
+        def add(k: Array, total: Array) -> Array:
             return total + at(_place(k, window), False)
 
         total = fori_loop(0, math.prod(window), add, start)
@@ -128,7 +133,7 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
 
 
 def _reduced(
-    p: dict[str, Any], shape: Sequence[int], xs: Sequence[Any], fills: Sequence, combine: Callable
+    p: dict[str, Any], shape: Sequence[int], xs: Sequence[Array], fills: Sequence, combine: Callable
 ) -> list:
     """combine(totals, parts) over all places in order, from the fills on."""
     window, strides = p["window_dimensions"], p["window_strides"]
@@ -156,7 +161,7 @@ def _reduced(
 
 
 def _monoid(operation: str, identity: Callable) -> Callable:
-    def make(eqn: Eqn, x: Any) -> Any:
+    def make(eqn: Eqn, x: Array) -> Array:
         dtype = _wide(x.dtype)
         bind = getattr(elementwise_api, operation).bind
         combine = lambda totals, parts: [bind(totals[0], parts[0])]
@@ -168,7 +173,7 @@ def _monoid(operation: str, identity: Callable) -> Callable:
 
 
 def _by_any_function(
-    p: dict[str, Any], jaxpr: ClosedJaxpr, shape: Sequence[int], operands: Sequence[Any]
+    p: dict[str, Any], jaxpr: ClosedJaxpr, shape: Sequence[int], operands: Sequence[Array]
 ) -> list:
     count = len(operands) // 2
     function: Callable = lambda *xs: eval_closed(jaxpr, *xs)
@@ -178,12 +183,12 @@ def _by_any_function(
     return _reduced(p, shape, operands[:count], operands[count:], combine)
 
 
-def _windows(eqn: Eqn, *operands: Any) -> list:
+def _windows(eqn: Eqn, *operands: Array) -> list:
     p = eqn.params
     return _by_any_function(p, p["jaxpr"], eqn.outvars[0].aval.shape, operands)
 
 
-def _reduce(eqn: Eqn, *operands: Any) -> list:
+def _reduce(eqn: Eqn, *operands: Array) -> list:
     """One window over all of the reduced dimensions."""
     whole, dims = operands[0].shape, eqn.params["dimensions"]
     ones = (1,) * len(whole)
