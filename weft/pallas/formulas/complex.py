@@ -37,7 +37,7 @@ from weft.pallas.formulas.language import clamp, copysign, fma, is_wide, where
 if TYPE_CHECKING:
     from weft.runtime.array import Array
 
-Pair = tuple[Array, Array]
+Pair = tuple[Any, Any]
 """Real and imaginary part."""
 
 # Arithmetic ---------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ _LOG_DOUBLE = (
 )  # fmt: skip
 
 
-def _log_of_parts(z: Array, k: Array, extra: Array = None) -> Array:
+def _log_of_parts(z: Array, k: Array, extra: Array | None = None) -> Array:
     """log(1 + z) + k ln 2 (+ extra, tiny)."""
     kind, k = z.dtype.name, k.astype(z.dtype)
     square = z * z
