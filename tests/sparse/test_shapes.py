@@ -47,6 +47,12 @@ OPS = {
         ),
         lambda x: np.broadcast_to(x, (5, 2, 3, 4)),
     ),
+    "broadcast of sparse dimensions": (
+        lambda m: sparse.bcoo_broadcast_in_dim(
+            m[:, :1], shape=(2, 5, 3, 4), broadcast_dimensions=(0, 2, 3)
+        ),
+        lambda x: np.broadcast_to(x[:, None, :1], (2, 5, 3, 4)),
+    ),
     "squeeze": (
         lambda m: sparse.bcoo_squeeze(m[:1], dimensions=(0,)) if m.n_batch < 2 else m[0],
         lambda x: x[0],

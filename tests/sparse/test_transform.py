@@ -86,7 +86,8 @@ def test_derivatives_are_those_of_the_stored_elements(rng):
         close(dy, x.T @ slope)
         for jacobian in (sparse.jacfwd, sparse.jacrev):
             close(jacobian(lambda m, y: m @ y, 1)(m, y), x)
-        close(weft.jvp(lambda m: m @ y, (m,), (m,))[1], x @ y)
+        other = lambda d, m=m: type(m).tree_unflatten(m._info, (d, *m._bufs[1:])) @ y
+        close(weft.jvp(other, (m.data,), (m.data,))[1], x @ y)
     m = BCOO.fromdense(x)
     jac = sparse.jacrev(lambda m: m @ y)(m)
     close(jac, np.einsum("ai,ij,j->aij", np.eye(3), x != 0, y))

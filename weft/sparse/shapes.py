@@ -46,10 +46,9 @@ def bcoo_broadcast_in_dim(
     """Return the array with new dimensions; `weft.lax.broadcast_in_dim` of a BCOO.
 
     New dimensions before the sparse ones are batches, behind them dense if the array has dense
-    dimensions; sparse ones have size 1.
+    dimensions. Sparse dimensions that grow store each element as often.
 
-    Raises ValueError for dimensions that do not fit, NotImplementedError for sparse dimensions that
-    grow.
+    Raises ValueError for dimensions that do not fit.
     """
     expect("bcoo_broadcast_in_dim", mat)
     shape, to = tuple(shape), tuple(broadcast_dimensions)
@@ -65,11 +64,7 @@ def bcoo_broadcast_in_dim(
     n_batch = min(to[n:], default=len(shape))
     n_dense = len(shape) - min(to[end:]) if mat.n_dense else 0
     sparse = shape[n_batch : len(shape) - n_dense]
-    if math.prod(sparse) != math.prod(split_shape(mat)[1]):
-        raise NotImplementedError(
-            f"bcoo_broadcast_in_dim: sparse dimensions of shape {mat.shape} cannot grow to {shape};"
-            " bcoo_update_layout makes batch or dense dimensions of them"
-        )
+    old = split_shape(mat)[1]
     dense = [1 + d - len(sparse) for d in to[end:]]
     # New batch dimensions are not stored: all batches are alike.
     size_of = lambda x: [x.shape[to.index(d)] if d in to else 1 for d in range(n_batch)]
@@ -86,6 +81,15 @@ def bcoo_broadcast_in_dim(
     places = [d - n_batch for d in to[n:end]]
     zeros = wnp.zeros((*rows.shape[:-1], len(sparse)), rows.dtype)
     indices = zeros.at[..., np.array(places, int)].set(rows) if places else zeros
+    if math.prod(sparse) != math.prod(old):
+        # Dimensions that grow have each element at every index.
+        known = {p: s for p, s in zip(places, old, strict=True)}
+        grown = [s if known.get(i, 1) == 1 else 1 for i, s in enumerate(sparse)]
+        grid = np.indices(grown).reshape(len(grown), -1).T.astype(rows.dtype)
+        inside = in_bounds(rows, old)[..., None, None]
+        spread = wnp.where(inside, indices[..., None, :] + grid, np.array(sparse, rows.dtype))
+        indices = spread.reshape(*rows.shape[:-2], -1, len(sparse)).astype(rows.dtype)
+        data = wnp.repeat(data, len(grid), n_batch)
     return BCOO((data, indices), shape=shape, unique_indices=mat.unique_indices)
 
 
