@@ -374,7 +374,7 @@ class Emitter:
     def one_of(self, x: ir.Value, axis: int) -> ir.Value:
         """One of the entries along an axis, which are all equal.
 
-        Their bits are or-ed: in jaxlib 0.11.2, XLA ends the process at a combiner without an op.
+        Their bits are or-ed, as a combiner needs an op (quirks.COMBINER_WITHOUT_OP).
         """
         sizes, element = self.sizes(x), self.element(x)
         bits = np.dtype(f"int{element.width}") if element.width > 1 else BOOL

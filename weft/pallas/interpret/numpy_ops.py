@@ -43,7 +43,7 @@ _CASTS = {"convert_element_type", "copy"}
 def narrow_bits(eqn: Eqn) -> bool:
     """Whether an op takes an integer of less than a byte as the bits it consists of.
 
-    XLA:CPU counts those of the byte that holds it (jaxlib 0.10.2).
+    XLA:CPU counts those of the byte that holds it (quirks.NARROW_BITS).
     """
     if eqn.primitive.name not in ("shift_right_logical", "population_count", "clz"):
         return False
