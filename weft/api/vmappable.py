@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weft.core.tree import OutTree, broadcast_prefix, flatten
+from weft.core.trace import typeof
+from weft.core.tree import OutTree, broadcast_prefix, flatten, tree_map
 
 if TYPE_CHECKING:
     from weft.core.tree import PyTreeDef
@@ -99,6 +100,9 @@ class Opened:
                 return array
 
             self._wholes(whole, size)
+            # Types say enough of them later; traced values must not outlive the trace.
+            skeleton = lambda x: tree_map(typeof, x) if is_vmappable(x) else None
+            self.results = list(map(skeleton, self.results))
             out.tree = flatten(arrays)[1]
             return arrays
 
