@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import ffi
-from weft.core import dtypes
 from weft.ffi.call import emit_call
 from weft.ffi.registry import register_kernel
 from weft.native import engine
@@ -27,6 +26,7 @@ from weft.pallas.cpu.nontemporal import emit_fence
 from weft.pallas.cpu.threads import emit_grid
 from weft.pallas.cpu.translate import LLVM, note
 from weft.pallas.legalize import legalize_call
+from weft.pallas.narrow_integers import in_bytes
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -108,7 +108,8 @@ _registered: set[str] = set()
 
 def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value) -> list:
     """Emits the custom call of a kernel."""
-    ins, outs = [_whole_bytes(a) for a in ctx.avals_in], [_whole_bytes(a) for a in ctx.avals_out]
+    # XLA packs integers of 4 bits.
+    ins, outs = [in_bytes(a) for a in ctx.avals_in], [in_bytes(a) for a in ctx.avals_out]
     results = emit_call(
         ctx,
         [_converted(ctx, x, a) for x, a in zip(operands, ins, strict=True)],
@@ -126,13 +127,6 @@ def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value) -> list:
         num_batch_dims=0,
     )
     return [_converted(ctx, x, a) for x, a in zip(results, ctx.avals_out, strict=True)]
-
-
-def _whole_bytes(aval: ShapedArray) -> Any:
-    """The type with a byte for each element: XLA packs integers of 4 bits."""
-    if not types.is_narrow(aval.dtype):
-        return aval
-    return aval.update(dtype=dtypes.int8 if types.is_signed(aval.dtype) else dtypes.uint8)
 
 
 def _converted(ctx: RuleContext, x: ir.Value, aval: ShapedArray) -> Any:

@@ -347,8 +347,7 @@ def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array
     n = indexer.num_operands
     mask = rest[n] if eqn.params["masked"] else None
     op = _atomic_op(eqn.params["op"], ref.dtype)
-    whole = types.is_float8(ref.dtype) or types.is_narrow(ref.dtype)
-    if not op or whole:
+    if not op or types.is_float8(ref.dtype):
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
     shared, zero = ref, types.constant(0, ref.dtype)
     apart = _adds_apart(t, eqn, ref, op)
@@ -417,8 +416,6 @@ def _atomic_cas(
     t: Translator, eqn: Eqn, ref: Buffer, compare: Array, value: Array, *operands: Array
 ) -> Array:
     f = t.f
-    if types.is_narrow(ref.dtype):
-        raise t.unsupported(eqn, f"of {ref.dtype}")
     target = window(t, ref, eqn.params["indexer"], operands)
     t.before_write(ref.group)
     bits = f"i{max(8, types.bits(ref.dtype))}"

@@ -76,8 +76,6 @@ def element_type(dtype: np.dtype) -> ir.Type:
 
 def no_type(dtype: np.dtype) -> str | None:
     """Suggest a remedy for dtypes without a Triton type; None for those that have one."""
-    if dtype.name in dtypes.int4_names:
-        return "compute in int8"
     if dtype.name in dtypes.float8_names and dtype.name not in ("float8_e4m3fn", "float8_e5m2"):
         return "compute in float16, or store float8_e4m3fn or float8_e5m2"
     return None
