@@ -83,9 +83,8 @@ def _text(given: KernelCall) -> str:
     def one_chunk(f: Function, number: str, buffers: str, arena: str) -> str:
         return f.op(f"call i64 @chunk(i64 {number}, ptr {buffers}, ptr {arena})")
 
-    def body(f: Function, buffers: str, api: str, context: str) -> tuple[str, None]:
-        arena, threads = memory.peak, grid.threads
-        return emit_grid(f, buffers, api, context, grid.chunks, arena, one_chunk, threads), None
+    def body(f: Function, buffers: str) -> tuple[str, None]:
+        return emit_grid(f, buffers, grid.chunks, memory.peak, one_chunk, grid.threads), None
 
     emit_handler(module, "handler", *shapes, body, messages, call.name)
     return module.text()
