@@ -1,9 +1,9 @@
 """Kernel jaxprs in the ops that a backend has.
 
 `legalize_call(call, target)` is what a backend translates: calls are inlined, ops that hand a value
-on are dropped, a choice among platforms is made, complex numbers become pairs, narrow floats are
-widened, and an op that the target lacks becomes the ops of its formula, down to ops that the target
-has. What has no formula raises `UnsupportedKernelError`.
+on are dropped, a choice among platforms is made, complex numbers become pairs, narrow floats and
+integers are widened, and an op that the target lacks becomes the ops of its formula, down to ops
+that the target has. What has no formula raises `UnsupportedKernelError`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
-from weft.pallas import pairs
+from weft.pallas import narrow_integers, pairs
 from weft.pallas.formulas import ANY, arrays, complex, scalars, windows
 from weft.pallas.formulas.language import plainly
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
+from weft.pallas.narrow_integers import in_bytes
 from weft.pallas.order import used_vars
 from weft.pallas.pairs import Pair, Value
 
@@ -72,7 +73,9 @@ def legalize_call(call: KernelCall, target: Target) -> KernelCall:
         blocks = tuple(
             replace(b, index_map=_closed(b.index_map, target, call)) for b in call.blocks
         )
-        outputs, scratch = call.outputs, call.scratch
+        blocks = tuple(replace(b, array=in_bytes(b.array)) for b in blocks)
+        outputs = tuple(map(in_bytes, call.outputs))
+        scratch = tuple(map(in_bytes, call.scratch))
         if not target.has_complex:
             blocks = tuple(map(pairs.block_of_pairs, blocks))
             outputs = tuple(map(pairs.with_pairs, outputs))
@@ -117,7 +120,7 @@ class _Rewriting:
 
     def fresh(self, aval: ShapedArray | AbstractRef) -> Value:
         """Variables for a value of a type, as the target holds it."""
-        aval = aval if self.target.has_keys else _words(aval)
+        aval = in_bytes(aval if self.target.has_keys else _words(aval))
         parts = pairs.parts_of(aval) if self.splits else (aval,)
         return Pair(*map(Var, parts)) if len(parts) == 2 else Var(parts[0])
 
@@ -129,6 +132,7 @@ class _Rewriting:
                 for v, part in zip((both.real, both.imag), pairs.parts_of(aval), strict=True)
             )
             return Pair(re, im)
+        aval = in_bytes(aval)
         if not aval.shape and not dtypes.is_extended(aval.dtype):
             return Literal(np.asarray(value).astype(aval.dtype)[()], aval)
         self.constvars.append(Var(aval))
@@ -146,8 +150,7 @@ class _Rewriting:
         def read(atom: Atom) -> Value:
             if not isinstance(atom, Literal):
                 return values[atom]
-            is_number = not self.splits or not pairs.is_complex(atom.aval)
-            return atom if is_number else self.constant(atom.val, atom.aval)
+            return self.constant(atom.val, atom.aval)
 
         for eqn in body.eqns:
             invars = [read(a) for a in eqn.invars]
@@ -192,6 +195,8 @@ class _Rewriting:
         if make is not None:
             outs = self.inline(_formula_of(eqn, make), invars, composed or eqn)
             return outs or [None] * len(eqn.outvars)
+        if narrow_integers.concerns(eqn) and not _takes_pairs(eqn):
+            return self.inline(self.on_bytes(eqn, composed), invars, composed or eqn)
         if self.splits and pairs.concerns(eqn) and not _takes_pairs(eqn):
             return self.of_pairs(eqn, invars, composed, used)
         # Its formula is of the types of the user's equation.
@@ -207,6 +212,19 @@ class _Rewriting:
         if formula is None:
             raise self.unsupported(eqn, composed)
         return self.inline(formula, invars, composed or eqn)
+
+    def on_bytes(self, eqn: Eqn, composed: Eqn | None) -> ClosedJaxpr:
+        """The jaxpr that an equation of integers of 2 and 4 bits stands for."""
+        op = eqn.params.get("op", "compare and swap")
+        wraps = self.target.has_keys and op in narrow_integers.ATOMIC
+        if eqn.primitive.name.startswith("atomic") and not wraps:
+            raise self.unsupported(eqn, composed, f"{op} of {eqn.invars[0].aval.dtype}")
+        if "jaxpr" in eqn.params:
+            closed = self.formula(eqn)
+            assert closed is not None, eqn.primitive.name
+            return closed
+        function = narrow_integers.on_bytes(eqn)
+        return traced(narrow_integers.equation_in_bytes(eqn), function)
 
     def of_pairs(
         self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool

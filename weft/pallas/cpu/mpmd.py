@@ -77,7 +77,7 @@ def mpmd_text(call: KernelCall, inputs: list[tuple], outputs: list[tuple]) -> st
     emit_arena(module, layout.size + total * each)
     _emit_thread(module, call)
 
-    def body(f: Function, buffers: str, api: str, context: str) -> tuple[str, str]:
+    def body(f: Function, buffers: str) -> tuple[str, str]:
         return _emit_call(f, buffers, call, layout, total, each)
 
     emit_handler(module, "handler", inputs, outputs, body, messages, call.name)

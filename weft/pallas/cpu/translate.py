@@ -212,7 +212,11 @@ class Translator:
         text = value.at(self.f, ())
         if text.lstrip("-").isdigit():
             return int(text)
-        return scalar.convert(self.f, text, value.dtype, dtypes.int64)
+        key = ("index", text, value.dtype)
+        wide = self.f.memo.get(key)
+        if wide is None:
+            wide = self.f.memo[key] = scalar.convert(self.f, text, value.dtype, dtypes.int64)
+        return wide
 
     def program_id(self, axis: int) -> Array:
         """The number of the running program along an axis of the grid."""

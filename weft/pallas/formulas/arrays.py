@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from weft.autodiff.shape import broadcast_in_dim_p, broadcasted_iota, reshape_p
+from weft.autodiff.shape import broadcast_in_dim_p, broadcasted_iota, reshape_p, transpose_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import options
@@ -41,7 +41,7 @@ from weft.ops.dtype_casts import bit_width, bitcast_convert_type_p, convert_elem
 from weft.ops.dynamic_slicing import dynamic_slice_p
 from weft.ops.gather import GatherScatterMode, default_fill
 from weft.ops.joining import rev
-from weft.ops.reduce import reduce_max_p, reduce_min_p
+from weft.ops.reduce import reduce_max_p, reduce_min_p, reduce_sum_p
 from weft.ops.scatter import window_sizes
 from weft.ops.slicing import slice as slice_of
 from weft.ops.sort import sort_p
@@ -166,6 +166,26 @@ def _bitcast(eqn: Eqn, x: Array) -> Array:
             part = shift_left_p.bind(part, _spread(number.type(k * had), part.shape))
             total = part if total is None else or_p.bind(total, part)
         return bitcast_convert_type_p.bind(total, new_dtype=new)
+
+
+def _product(eqn: Eqn, x: Array, y: Array) -> Array:
+    """A dot_general as the sums of products of elements, floats in at least float32."""
+    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    free = [
+        [d for d in range(v.ndim) if d not in (*shared, *batch)]
+        for v, shared, batch in ((x, left, left_batch), (y, right, right_batch))
+    ]
+    many, rows, columns = len(left_batch), len(free[0]), len(free[1])
+    shape = [x.shape[d] for d in (*left_batch, *free[0])] + [y.shape[d] for d in free[1]]
+    shape += [x.shape[d] for d in left]
+    end, out = many + rows + columns, eqn.outvars[0].aval.dtype
+    wide = np.dtype(np.float32) if dtypes.is_float(out) and out.itemsize < 4 else out
+    last = range(end, len(shape))
+    places = (*range(many + rows), *last), (*range(many), *range(many + rows, end), *last)
+    x = transpose_p.bind(x, permutation=(*left_batch, *free[0], *left))
+    y = transpose_p.bind(y, permutation=(*right_batch, *free[1], *right))
+    x, y = (_spread(_as(v, wide), shape, d) for v, d in zip((x, y), places, strict=True))
+    return _as(reduce_sum_p.bind(mul_p.bind(x, y), axes=tuple(last)), out)
 
 
 # Indices ------------------------------------------------------------------------------------------
@@ -331,6 +351,7 @@ def everywhere(eqn: Eqn, used: bool) -> Callable | None:
 
 ARRAYS: dict[str, Callable] = {
     "argmax": _arg_extremum(reduce_max_p),
+    "dot_general": _product,
     "argmin": _arg_extremum(reduce_min_p),
     "cumlogsumexp": functools.partial(cumulative, logaddexp),
     "top_k": _top_k,

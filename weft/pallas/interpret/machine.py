@@ -18,7 +18,7 @@ from weft.pallas.interpret.errors import (
     UninitializedReadError,
 )
 from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
-from weft.pallas.interpret.numpy_ops import function_of, in_numpy, narrow_bits, of_narrow_bits
+from weft.pallas.interpret.numpy_ops import function_of, in_numpy
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
 from weft.pallas.ir import OUTSIDE
@@ -44,8 +44,6 @@ def _is_native(eqn: Eqn) -> bool:
         return True
     if any(_is_ref_or_key(v.aval) for v in (*eqn.invars, *eqn.outvars)):
         return True
-    if narrow_bits(eqn):
-        return False
     return in_numpy(eqn) is not None or lowering_formula(eqn) is None
 
 
@@ -58,7 +56,6 @@ NUMPY = Target(
     frozenset(),
     _is_native,
     narrowest=lambda name: 4 if name in ("reduce_sum", "reduce_prod", "cumsum", "cumprod") else 1,
-    formula=lambda eqn: of_narrow_bits if narrow_bits(eqn) else None,
     has_keys=True,
     has_complex=True,
 )
