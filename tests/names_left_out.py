@@ -16,7 +16,6 @@ NAMES: dict[str, dict[str, str]] = {
         "host_id": "process_index",
         "host_ids": "process_indices",
         "jax2tf_associative_scan_reductions": "there is no jax2tf",
-        "memory": "memories are named by strings: sharding.with_memory_kind('pinned_host')",
         "print_environment_info": "python -m weft.debug.env",
         "remove_size_one_mesh_axis_from_type": "an option of JAX's way to write types",
         "softmax_custom_jvp": "weft.nn.softmax always has a derivative of its own",
@@ -31,7 +30,6 @@ NAMES: dict[str, dict[str, str]] = {
         "DebugEffect": INTERNAL,
         "OrderedDebugEffect": INTERNAL,
     },
-    "errors": {"InconclusiveDimensionOperation": "of symbolic dimensions, which no shape has"},
     "ffi": {"build_ffi_lowering_function": "an older name: ffi_lowering"},
     "numpy": {
         **dict.fromkeys(["int1", "uint1"], "XLA computes in them on no platform weft runs on"),

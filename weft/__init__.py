@@ -64,7 +64,7 @@ _PACKAGES = frozenset(
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
         *("mesh_utils", "monitoring", "multihost_utils", "profiler", "test_util", "topologies"),
         *("layout", "image", "checkpoints", "ode", "example_libraries", "checkify", "export"),
-        *("custom_partitioning", "shard_alike", "sparse", "jet"),
+        *("custom_partitioning", "shard_alike", "sparse", "jet", "rnn", "memory"),
     )
 )
 
@@ -90,7 +90,6 @@ def __getattr__(name: str) -> _Any:
 _ELSEWHERE = {
     "experimental": "weft.pallas, weft.shard_map, weft.io_callback, weft.multihost_utils, "
     "weft.layout, weft.mesh_utils, weft.topologies, weft.checkify",
-    "memory": "sharding.with_memory_kind('pinned_host')",
     "print_environment_info": "python -m weft.debug.env",
 }
 

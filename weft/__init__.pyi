@@ -26,6 +26,7 @@ from weft import image as image
 from weft import jet as jet
 from weft import lax as lax
 from weft import layout as layout
+from weft import memory as memory
 from weft import mesh_utils as mesh_utils
 from weft import monitoring as monitoring
 from weft import multihost_utils as multihost_utils
@@ -38,6 +39,7 @@ from weft import partition as partition
 from weft import profiler as profiler
 from weft import random as random
 from weft import ref as ref
+from weft import rnn as rnn
 from weft import scipy as scipy
 from weft import shard_alike as shard_alike
 from weft import sharding as sharding
