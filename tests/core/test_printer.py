@@ -1,5 +1,7 @@
 """The text of jaxprs: types, names, nesting, what is left out, lines and scopes."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -146,3 +148,13 @@ def test_named_dimensions_are_marked_whatever_their_sharding():
         "  other i32[3,4,5]",
         "              ^ ^",
     ]
+
+
+def test_colors_leave_the_text_as_it_is():
+    jaxpr = weft.make_jaxpr(lambda x: wnp.sin(x) * 2)(np.ones(2, np.float32))
+    plain = jaxpr.pretty_print(source_info=True)
+    colored = jaxpr.pretty_print(source_info=True, use_color=True)
+    assert "\033[32m:f32[2]\033[0m" in colored and "\033[1mlet\033[0m" in colored
+    assert (
+        re.sub("\033\\[\\d+m", "", colored) == plain == jaxpr.jaxpr.pretty_print(source_info=True)
+    )
