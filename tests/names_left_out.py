@@ -11,7 +11,6 @@ NAMES: dict[str, dict[str, str]] = {
     "": {
         "allow_f16_reductions": "nothing refuses sums of 16-bit floats",
         "auto_pcast": "values are always made to vary where they meet varying ones",
-        "debug_key_reuse": "an experiment of JAX's; weft.errors.KeyReuseError is there",
         "host_count": "process_count",
         "host_id": "process_index",
         "host_ids": "process_indices",
@@ -128,7 +127,7 @@ _OPTIONS = """
     compilation_cache_expect_pgle compilation_cache_include_metadata_in_key
     compilation_cache_max_size compiler_enable_remat_pass
     cpu_get_global_topology_timeout_minutes cpu_get_local_topology_timeout_minutes custom_vjp3
-    debug_key_reuse debug_leaked_clients_on_clear_backends debug_log_modules disable_bwd_checks
+    debug_leaked_clients_on_clear_backends debug_log_modules disable_bwd_checks
     disable_vmap_shmap_error disallow_mesh_context_manager distributed_debug
     embedded_constants_max_bytes enable_pgle enable_preemption_service enable_recoverability
     error_checking_behavior_divide error_checking_behavior_nan error_checking_behavior_oob

@@ -27,7 +27,8 @@ _HOMES = {
     "weft.api.shard_map": "shard_map smap",
     "weft.api.callback": "pure_callback io_callback",
     "weft.driver.context": """disable_jit enable_x64 default_device debug_nans debug_infs
-        default_matmul_precision numpy_dtype_promotion numpy_rank_promotion varying_promotion
+        debug_key_reuse default_matmul_precision numpy_dtype_promotion
+        numpy_rank_promotion varying_promotion
         default_prng_impl check_tracer_leaks checking_leaks enable_checks
         threefry_partitionable clear_caches
         log_compiles explain_cache_misses effects_barrier no_tracing no_execution

@@ -61,6 +61,7 @@ from weft.driver.context import array_garbage_collection_guard as array_garbage_
 from weft.driver.context import check_tracer_leaks as check_tracer_leaks
 from weft.driver.context import checking_leaks as checking_leaks
 from weft.driver.context import debug_infs as debug_infs
+from weft.driver.context import debug_key_reuse as debug_key_reuse
 from weft.driver.context import debug_nans as debug_nans
 from weft.driver.context import default_device as default_device
 from weft.driver.context import default_matmul_precision as default_matmul_precision

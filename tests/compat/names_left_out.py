@@ -159,7 +159,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "deprecated, an option without effect, or an experiment of JAX's": {
         "": """
-            ad allow_f16_reductions auto_pcast debug_key_reuse
+            ad allow_f16_reductions auto_pcast
             jax2tf_associative_scan_reductions remove_size_one_mesh_axis_from_type
             softmax_custom_jvp
         """,

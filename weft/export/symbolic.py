@@ -352,7 +352,7 @@ class SymbolicDim(int):
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(("weft.SymbolicDim", self.poly))
+        return hash(("symbolic dimension", self.poly))
 
     def __bool__(self) -> bool:
         answers = self.scope.at_least_zero(_add(self.poly, constant(-1)))
