@@ -93,8 +93,8 @@ def legalize(jaxpr: Any, target: Target, call: KernelCall | None = None) -> Any:
 
 
 def _closed(jaxpr: ClosedJaxpr, target: Target, call: KernelCall) -> ClosedJaxpr:
-    made = legalize(jaxpr, target, call)
-    return made if isinstance(made, ClosedJaxpr) else ClosedJaxpr(made)
+    legal = legalize(jaxpr, target, call)
+    return legal if isinstance(legal, ClosedJaxpr) else ClosedJaxpr(legal)
 
 
 class _Rewriting:
@@ -265,16 +265,16 @@ class _Rewriting:
         return value
 
     def formula(self, eqn: Eqn) -> ClosedJaxpr | None:
-        own = self.target.formula(eqn)
-        return formula(eqn) if own is None else _formula_of(eqn, own)
+        make = self.target.formula(eqn)
+        return formula(eqn) if make is None else _formula_of(eqn, make)
 
     def platform(self, eqn: Eqn) -> Any:
         """The place of the target's function among those of `platform_dependent`."""
         groups = eqn.params["platforms"]
-        own = self.target.platforms
-        places = [k for k, names in enumerate(groups) if not names or own & {*names}]
+        names_of_target = self.target.platforms
+        places = [k for k, names in enumerate(groups) if not names or names_of_target & {*names}]
         if not places:
-            name = min(own)
+            name = min(names_of_target)
             raise self.unsupported(eqn, None, f"it has no function for {name}, and no default")
         return np.int32(places[0])
 

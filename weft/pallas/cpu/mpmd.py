@@ -123,9 +123,9 @@ def _emit_core(
     for i, (aval, offset) in enumerate(zip(call.scratch, layout.offsets, strict=True)):
         where: Index = offset
         if aval.core is not None:
-            own = linear_index(f, aval.core, coordinates, {})
+            core = linear_index(f, aval.core, coordinates, {})
             size = loops.slot_bytes(aval.shape, aval.dtype)
-            where = f.add(f.mul(own, size), offset)
+            where = f.add(f.mul(core, size), offset)
         pointer = f.address("i8", "%shared", where)
         group = Group(call.ref_name(len(groups) + i))
         group.shared = True
@@ -154,8 +154,8 @@ def _emit_thread(module: Module, call: KernelCall) -> None:
             f"{f.op(f'icmp slt i64 {number}, {first + size}')}"
         )
         with f.when(inside):
-            own = f.sub(number, first)
-            f.do(f"call void @core_{k}(i64 {own}, ptr {buffers}, ptr {shared}, ptr {arena})")
+            core = f.sub(number, first)
+            f.do(f"call void @core_{k}(i64 {core}, ptr {buffers}, ptr {shared}, ptr {arena})")
         first += size
     # One that left a wait because the kernel ended stays as it was, for the report.
     _finish(f, shared, number)
