@@ -23,6 +23,7 @@ from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
 from weft.pallas.ir import OUTSIDE
 from weft.pallas.legalize import Target, lowering_formula
+from weft.pallas.order import used_vars
 from weft.pallas.spin_loops import polls
 
 if TYPE_CHECKING:
@@ -83,20 +84,18 @@ class Code:
         for v, c in zip(jaxpr.constvars, consts, strict=True):
             template[number(v)] = np.asarray(c).astype(v.aval.dtype, copy=False)
         self.inputs = [number(v) for v in jaxpr.invars]
+        used = used_vars(jaxpr)
         self.ops = [
-            _Op(eqn, [number(v) for v in eqn.invars], [number(v) for v in eqn.outvars], used)
-            for eqn, used in _with_uses(jaxpr)
+            _Op(
+                eqn,
+                [number(v) for v in eqn.invars],
+                [number(v) for v in eqn.outvars],
+                any(v in used for v in eqn.outvars),
+            )
+            for eqn in jaxpr.eqns
         ]
         self.outputs = [number(v) for v in jaxpr.outvars]
         self.template = template
-
-
-def _with_uses(jaxpr: Jaxpr) -> list[tuple[Eqn, bool]]:
-    """The equations, and whether their first result is read."""
-    read = {v for v in jaxpr.outvars if v.__class__ is not Literal}
-    for eqn in jaxpr.eqns:
-        read.update(v for v in eqn.invars if v.__class__ is not Literal)
-    return [(eqn, any(v in read for v in eqn.outvars)) for eqn in jaxpr.eqns]
 
 
 class _Op:
