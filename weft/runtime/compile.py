@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,7 +187,8 @@ def compile_module(
                 loaded, flat, name, time.perf_counter() - start, True, keep_alive
             )
     try:
-        with measured(COMPILED, name) if DURATIONS or SPANS else UNMEASURED:
+        listened = measured(COMPILED, name) if DURATIONS or SPANS else UNMEASURED
+        with listened, _announced(name):
             loaded = _xla_compile.compile_and_load(
                 own_client, module, device_list, options, host_callbacks
             )
@@ -235,6 +238,30 @@ def _log(name: str, start: float, what: str) -> None:
 
         ms = (time.perf_counter() - start) * 1e3
         logging.getLogger("weft").warning("%s %s in %.1f ms", name, what, ms)
+
+
+LONG = 30.0
+"""Seconds after which, and from then on every so many, a compilation that goes on is told of."""
+
+
+@contextmanager
+def _announced(name: str) -> Iterator[None]:
+    """Logs that a long compilation goes on, so that nobody takes it for a hang."""
+    done = threading.Event()
+    start = time.perf_counter()
+
+    def watch() -> None:
+        import logging
+
+        while not done.wait(LONG):
+            seconds = time.perf_counter() - start
+            logging.getLogger("weft").warning("XLA is compiling %s, %.0f s so far", name, seconds)
+
+    threading.Thread(target=watch, name=f"compile {name}", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def _client_of(devices: tuple) -> Any:
