@@ -9,7 +9,6 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,14 +185,17 @@ def compile_module(
             return LoadedExecutable(
                 loaded, flat, name, time.perf_counter() - start, True, keep_alive
             )
+    done = threading.Event()
+    threading.Thread(target=_announce, args=(name, done), daemon=True).start()
     try:
-        listened = measured(COMPILED, name) if DURATIONS or SPANS else UNMEASURED
-        with listened, _announced(name):
+        with measured(COMPILED, name) if DURATIONS or SPANS else UNMEASURED:
             loaded = _xla_compile.compile_and_load(
                 own_client, module, device_list, options, host_callbacks
             )
     except _xla_compile.XlaRuntimeError as error:
         raise CompileError(f"XLA cannot compile {name}: {error}{_remedy(error, module)}") from error
+    finally:
+        done.set()
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
@@ -244,24 +246,14 @@ LONG = 30.0
 """Seconds after which, and from then on every so many, a compilation that goes on is told of."""
 
 
-@contextmanager
-def _announced(name: str) -> Iterator[None]:
+def _announce(name: str, done: threading.Event) -> None:
     """Logs that a long compilation goes on, so that nobody takes it for a hang."""
-    done = threading.Event()
+    import logging
+
     start = time.perf_counter()
-
-    def watch() -> None:
-        import logging
-
-        while not done.wait(LONG):
-            seconds = time.perf_counter() - start
-            logging.getLogger("weft").warning("XLA is compiling %s, %.0f s so far", name, seconds)
-
-    threading.Thread(target=watch, name=f"compile {name}", daemon=True).start()
-    try:
-        yield
-    finally:
-        done.set()
+    while not done.wait(LONG):
+        seconds = time.perf_counter() - start
+        logging.getLogger("weft").warning("XLA is compiling %s, %.0f s so far", name, seconds)
 
 
 def _client_of(devices: tuple) -> Any:
