@@ -16,6 +16,7 @@ from tests.partition.corpus import (  # noqa: F401  they fill PROGRAMS
     linear,
     networks,
     orders,
+    papers,
     sciences,
     training,
     transformers,
