@@ -250,9 +250,9 @@ class Planner:
         best = first = self._way(self.given, self.out, split=True)
         assert first is not None, "the operation runs in the layout that propagation gave it"
         others = list(self._others())
+        self.least = sent = self._price(first)[0]
         if not others:
             return first
-        least = sent = self._price(first)[0]
         if self.summed and not sent:
             return first
         # Operands that both come split, such as activations in the gradient of a weight, are summed
@@ -266,8 +266,8 @@ class Planner:
             if self.summed and more > 0 and (both or way.across or not first.across):
                 continue
             cost, way.moves = self._price(way)
-            if cost < least and more <= FLOPS_PER_BYTE * (sent - cost):
-                best, least = way, cost
+            if cost < self.least and more <= FLOPS_PER_BYTE * (sent - cost):
+                best, self.least = way, cost
         return best
 
     def _others(self) -> Iterator[Way]:

@@ -133,8 +133,8 @@ def _plan(
             taken.update(atoms)
             across += atoms
             contracted.append(i)
-    layouts = (AxisLayout(lhs.mesh, x.shape, tuple(d)) for x, d in ((lhs, left), (rhs, right)))
-    return _Plan(now, by_group, *layouts, across, contracted)
+    at = [AxisLayout(x.mesh, x.shape, tuple(d)) for x, d in ((lhs, left), (rhs, right))]
+    return _Plan(now, by_group, at[0], at[1], across, contracted)
 
 
 def _cheapest(
@@ -159,9 +159,10 @@ def _cheapest(
         return first, lhs, rhs
     terms = 2 * math.prod(rhs.layout.shape) // max(1, rhs.layout.shape[conv.dims.rhs_out])
     pays = [share(lz, op, v) for v in op.operands]
-    best, cost, work = None, 0.0, 0.0
+    best: tuple[_Plan, LocalValue, LocalValue] | None = None
+    cost = work = 0.0
     for plan in plans:
-        sent = result_cost(lz, op, plan.result, out)
+        sent = float(result_cost(lz, op, plan.result, out))
         if plan.across:
             kind = "all_reduce" if scattered_to(lz, op) is None else "reduce_scatter"
             size = math.prod(plan.result.local) * byte_size_of(op.results[0].type.element_type)
@@ -177,7 +178,7 @@ def _cheapest(
             sources.append(source)
         flops = terms * math.prod(plan.result.local) / lz.mesh.count(plan.across)
         if best is None or sent < cost and flops - work <= FLOPS_PER_BYTE * (cost - sent):
-            best, cost, work = (plan, *sources), sent, flops
+            best, cost, work = (plan, sources[0], sources[1]), sent, flops
     assert best is not None
     return best
 

@@ -126,13 +126,27 @@ def pad(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     def fit(layout: AxisLayout) -> AxisLayout:
         return _no_empty_shards(AxisLayout(lz.mesh, shape, layout.dims), layout)[1]
 
+    def fit_alike(layout: AxisLayout) -> AxisLayout:
+        """Leave dimensions whole where the shares of the devices would begin differently."""
+        pairs = enumerate(amounts[2])
+        return fit(layout.without(*(d for d, more in pairs if layout.local[d] % (more + 1))))
+
     def need(index: int, layout: AxisLayout) -> AxisLayout:
         return AxisLayout(lz.mesh, shape, layout.dims)
 
     def exchange(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> None:
         _pad_operand(e, x, layout, fill, *amounts)
 
-    planner = Planner(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    def lead(index: int, layout: AxisLayout) -> AxisLayout:
+        return AxisLayout(lz.mesh, out.shape, layout.dims)
+
+    planner = Planner(lz, op, out, [0], need, fit=fit_alike, lead=lead, exchange=exchange)
+    if fit_alike(out) != fit(out):
+        split = Planner(lz, op, out, [0], need, fit=fit, lead=lead, exchange=exchange)
+        planner.best(), split.best()
+        # What is whole now is not gathered behind this, so that it has to save as much again.
+        if 2 * split.least < planner.least:
+            planner = split
     [x], way = planner.moved()
     now = way.out
     value, left, cuts = _pad_operand(lz.e, x, now, fill, *amounts)
