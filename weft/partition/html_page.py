@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 import math
+import os
 import re
 from typing import TYPE_CHECKING
 
+from weft._xla.mlir import to_hlo_text
 from weft.partition.collect import KINDS
 from weft.partition.report import HEADER, escape, format_bytes, format_seconds
+from weft.partition.source_lines import hlo_with_lines
 
 if TYPE_CHECKING:
     from weft.partition.report import CommReport
@@ -30,12 +34,16 @@ table.comm th.num{text-align:right}.why{color:#5a6472;min-width:22rem;max-width:
 .stage h3{margin:0;padding:.4rem .8rem;background:#f2f5fa;font-size:13px}
 .stage pre{margin:0;padding:.6rem .8rem;font:11px/1.45 ui-monospace,monospace;overflow:auto;max-height:36rem}
 mark.c{background:#ffe3a3}
+[data-at]{cursor:pointer}.stage .on,tr.on{background:#cfe3ff}rect.on{stroke:#c02020;stroke-width:2}
+svg.time .computes{fill:#3f6fd8}svg.time .moves{fill:#e08a20}
+svg.time polyline{fill:none;stroke:#3a9a5a;stroke-width:1.5}
 .values{display:flex;flex-wrap:wrap;gap:1.2rem}
 .value{font-size:12px;max-width:22rem;overflow-wrap:anywhere}
 .summary{font-size:15px}
 svg text{font:10px ui-monospace,monospace}
 @media (prefers-color-scheme:dark){body{background:#14181f;color:#dde3ec}.stage h3{background:#222936}
-table.comm th,table.comm td{border-color:#2c3442}.stage{border-color:#2c3442}mark.c{background:#6b5310;color:#fff}.why{color:#9aa5b5}}
+table.comm th,table.comm td{border-color:#2c3442}.stage{border-color:#2c3442}mark.c{background:#6b5310;color:#fff}.why{color:#9aa5b5}
+.stage .on,tr.on{background:#234a7a}}
 """
 
 
@@ -65,39 +73,116 @@ def _collectives(report: CommReport) -> str:
             f'<td class="{"num" if i in _NUMBERS else "why" if i == 7 else ""}">{escape(v)}</td>'
             for i, v in enumerate(row)
         )
-        body.append(f"<tr><td>{bar}</td>{cells}</tr>")
+        body.append(f'<tr data-at="{_key(row[6])}"><td>{bar}</td>{cells}</tr>')
     return (
         f'<div class="wide"><table class="comm"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
-def page_html(report: CommReport) -> str:
-    """The whole page."""
+def page_html(report: CommReport, before: CommReport | None = None) -> str:
+    """The whole page, with what differs from a report before."""
     alike: dict[tuple, list[str]] = {}
     for name, shape, dims in (*report.arguments, *report.results):
         alike.setdefault((shape, dims), []).append(name)
     values = "".join(_value_html(v, report.mesh, names) for v, names in alike.items())
     stages = "".join(
         f'<div class="stage"><h3>{escape(name)}</h3><pre>{_marked(text)}</pre></div>'
-        for name, text in report.stages
+        for name, text in _panels(report)
     )
+    compared = ""
+    if before is not None:
+        compared = f"<h2>Compared</h2><pre>{escape(report.diff(before))}</pre>"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>weft: communication report</title>
 <meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
 <h1>Communication report</h1>
 {_summary(report)}
 {_totals(report)}
+{compared}
 <h2>Collectives</h2>{_collectives(report)}
+{_time_html(report)}
 <h2>Mesh</h2>{_mesh_svg(report.mesh)}
 <h2>Arguments and results by shard</h2><div class="values">{values}</div>
-<h2>Stages</h2><div class="stages">{stages}</div>
+<h2>Stages</h2><p>Click a line, a bar or a row: what comes from the same line of yours is marked in all.</p>
+<div class="stages">{stages}</div>
 <p>Times are estimates for {escape(report.hardware.name)}: {escape(report.hardware.source)}</p>
-</body></html>
+<script>{_LINKS}</script></body></html>
 """
 
 
+_LINKS = """
+const at = x => (x.dataset.at || "").split(", ");
+addEventListener("click", e => {
+  const chosen = e.target.closest("[data-at]");
+  if (!chosen) return;
+  const places = new Set(at(chosen));
+  for (const x of document.querySelectorAll("[data-at]")) x.classList.toggle("on", at(x).some(p => places.has(p)));
+  for (const pre of document.querySelectorAll(".stage pre")) {
+    const first = pre.querySelector(".on");
+    if (first && !pre.contains(chosen)) pre.scrollTop = first.offsetTop - pre.offsetTop - pre.clientHeight / 3;
+  }
+});
+"""
+_PLACE = re.compile(r"(?://|  #) (\S+:\d+)[^/]*$")  # of the user's line, behind a line of a stage
+
+
+def _panels(report: CommReport) -> list[tuple[str, str]]:
+    """The user's lines that the stages come from, and the stages, with XLA's form of the last."""
+    panels = list(report.stages)
+    if report.program is not None:
+        panels.append(("hlo", hlo_with_lines(to_hlo_text(report.program.local, metadata=True))))
+    found = {m[1] for _, text in panels for m in map(_PLACE.search, text.splitlines()) if m}
+    numbers: dict[str, set[int]] = {}
+    for file, _, line in (place.rpartition(":") for place in found):
+        if os.path.exists(file):  # a jaxpr has names of files without their folders
+            numbers.setdefault(file, set()).add(int(line))
+    lines = []
+    for file, used in sorted(numbers.items()):
+        source = linecache.getlines(file)
+        near = {n + d for n in used for d in (-1, 0, 1)} & set(range(1, len(source) + 1))
+        lines += [f"{source[n - 1].rstrip():<80}  # {file}:{n}" for n in sorted(near)]
+    return [("your lines", "\n".join(lines)), *panels] if lines else panels
+
+
+def _time_html(report: CommReport) -> str:
+    """Bars of computing and communicating over time, and what one device holds meanwhile."""
+    steps = report.timeline()
+    total = sum(s.seconds for s in steps)
+    if not total:
+        return ""
+    peak = max(steps, key=lambda s: s.live)
+    width, bars, points = 900, [], []
+    for s in sorted(steps, key=lambda s: -s.seconds)[:2000]:
+        x, w = width * s.start / total, max(width * s.seconds / total, 1)
+        place = escape(
+            f"{s.name} {s.source}: {format_seconds(s.seconds)}, {format_bytes(s.live)} held"
+        )
+        bars.append(
+            f'<g><title>{place}</title><rect class="{"moves" if s.communicates else "computes"}" '
+            f'data-at="{_key(s.source)}" x="{x:.1f}" y="{24 if s.communicates else 2}" width="{w:.1f}" height="18"/></g>'
+        )
+    for s in steps:
+        y = 118 - 70 * s.live / max(peak.live, 1)
+        points += [f"{width * t / total:.1f},{y:.1f}" for t in (s.start, s.start + s.seconds)]
+    held = "".join(f"<li>{escape(v)}</li>" for v in peak.largest)
+    busy = sum(s.seconds for s in steps if not s.communicates)
+    return (
+        f"<h2>Time and memory of one device</h2><p>computing {format_seconds(busy)} (upper bars), communicating "
+        f"{format_seconds(total - busy)} (lower bars), one after the other, by the model; below, the bytes held.</p>"
+        f'<div class="wide"><svg class="time" width="{width}" height="122" role="img" aria-label="timeline">'
+        f'{"".join(bars)}<polyline points="{" ".join(points)}"/></svg></div>'
+        f"<p>The peak of {format_bytes(peak.live)} is at {escape(peak.name)} {escape(peak.source)}; the largest "
+        f"values held there:</p><ul>{held}</ul>"
+    )
+
+
 _COLLECTIVE = re.compile(rf"(sdy|stablehlo)\.({'|'.join([*KINDS.values(), 'all_slice'])})\b")
+
+
+def _key(places: str) -> str:
+    """Files without their folders, by which lines of all panels find each other."""
+    return escape(", ".join(os.path.basename(place) for place in places.split(", ")))
 
 
 def _marked(text: str) -> str:
@@ -105,6 +190,8 @@ def _marked(text: str) -> str:
     lines = []
     for line in text.splitlines():
         shown = escape(line)
+        if place := _PLACE.search(line):
+            shown = f'<span data-at="{_key(place[1])}">{shown}</span>'
         if _COLLECTIVE.search(line):
             shown = f'<mark class="c">{shown}</mark>'
         lines.append(shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +184,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     if _same_parts(source, sharding, aval.shape):
         if not donate:
             return _rewrap(copied(x, sharding, semantics), new_aval, sharding)
-        # With DONATE_INPUT, any later use of `x` ends the process (jaxlib 0.10.2).
+        # A copy and a deletion, as a later use of `x` must raise: quirks.DONATE_INPUT.
         moved = _rewrap(copied(x, sharding, kinds.ALWAYS_COPY), new_aval, sharding)
         x.delete()
         return moved
@@ -570,4 +571,4 @@ def devices_text(sharding: Any) -> str:
     return f"{devices[0].platform} device{'s' * (len(ids) > 1)} {shown}"
 
 
-aval_of[ArrayImpl] = lambda x: x.aval
+aval_of[ArrayImpl] = operator.attrgetter("aval")

@@ -20,6 +20,7 @@ from weft.pallas.interpret.scheduler import Task
 from weft.pallas.interpret.sync import Semaphores, Waits, fresh
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 from weft.pallas.legalize import legalize_call
+from weft.pallas.narrow_integers import byte_of
 
 if TYPE_CHECKING:
     from weft.pallas.api.mesh import Mesh
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:
     """The outputs of a kernel call, from NumPy operands."""
     with np.errstate(all="ignore"):
-        return _Run(legalize_call(call, NUMPY), operands, params).outputs()
+        held = [x.astype(byte_of(x.dtype), copy=False) for x in map(np.asarray, operands)]
+        outs = _Run(legalize_call(call, NUMPY), held, params).outputs()
+    return [x.astype(a.dtype, copy=False) for x, a in zip(outs, call.outputs, strict=True)]
 
 
 class _Run:
