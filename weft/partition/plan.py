@@ -249,10 +249,12 @@ class Planner:
         """The way for the result as propagated, or one that sends less without much more work."""
         best = first = self._way(self.given, self.out, split=True)
         assert first is not None, "the operation runs in the layout that propagation gave it"
+        if self._stays(first):
+            return first
         others = list(self._others())
-        self.least = sent = self._price(first)[0]
         if not others:
             return first
+        least = sent = self._price(first)[0]
         if self.summed and not sent:
             return first
         # Operands that both come split, such as activations in the gradient of a weight, are summed
@@ -266,9 +268,19 @@ class Planner:
             if self.summed and more > 0 and (both or way.across or not first.across):
                 continue
             cost, way.moves = self._price(way)
-            if cost < self.least and more <= FLOPS_PER_BYTE * (sent - cost):
-                best, self.least = way, cost
+            if cost < least and more <= FLOPS_PER_BYTE * (sent - cost):
+                best, least = way, cost
         return best
+
+    def cost(self, way: Way) -> float:
+        """Bytes that a way sends."""
+        return self._price(way)[0]
+
+    def _stays(self, way: Way) -> bool:
+        """Whether nothing moves, now or behind the operation."""
+        if self.chain or way.across or self.exchange is not None:
+            return False
+        return all(x.before is None and x.layout == layout for x, layout, _ in way.moves)
 
     def _others(self) -> Iterator[Way]:
         """Ways to the result where it is wanted, and where operands lead as they are."""

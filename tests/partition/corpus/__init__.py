@@ -14,6 +14,8 @@ from tests.partition.corpus import (  # noqa: F401  they fill PROGRAMS
     indexing,
     inference,
     linear,
+    methods,
+    models,
     networks,
     orders,
     papers,

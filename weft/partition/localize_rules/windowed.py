@@ -143,9 +143,8 @@ def pad(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     planner = Planner(lz, op, out, [0], need, fit=fit_alike, lead=lead, exchange=exchange)
     if fit_alike(out) != fit(out):
         split = Planner(lz, op, out, [0], need, fit=fit, lead=lead, exchange=exchange)
-        planner.best(), split.best()
         # What is whole now is not gathered behind this, so that it has to save as much again.
-        if 2 * split.least < planner.least:
+        if 2 * split.cost(split.best()) < planner.cost(planner.best()):
             planner = split
     [x], way = planner.moved()
     now = way.out
