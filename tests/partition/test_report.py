@@ -12,9 +12,9 @@ from tests.partition.test_collect import DOT, LOOP
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.cost import HardwareModel, Link
-from weft.partition.html_page import _value_html
 from weft.partition.memory import estimate_memory
 from weft.partition.report import format_bytes, format_seconds, parse_bytes, report
+from weft.sharding.drawing import value_html
 
 
 def made(text: str = DOT, **options):
@@ -86,7 +86,7 @@ def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
     ],
 )
 def test_a_drawing_shows_the_dimensions_that_are_split(dims, corners):
-    html = _value_html(((4, 8, 6), dims), {"data": 4, "model": 2}, ["x"])
+    html = value_html(((4, 8, 6), dims), {"data": 4, "model": 2}, ["x"])
     shards = html[html.index('aria-label="shards"') : html.index("</svg>")]
     found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)"', shards)
     assert {(float(x), float(y)) for x, y in found} == corners

@@ -96,6 +96,11 @@ class _Memoized:
         value = self._memo[key] = make()
         return value
 
+    def _repr_html_(self) -> str:
+        from weft.core.printer import jaxpr_html
+
+        return jaxpr_html(str(self))
+
 
 class Jaxpr(_Memoized):
     """constvars and invars in, outvars out; `effects` joins those of the equations."""

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import itertools
 import linecache
-import math
 import os
 import re
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ from weft._xla.mlir import to_hlo_text
 from weft.partition.collect import KINDS
 from weft.partition.report import HEADER, escape, format_bytes, format_seconds
 from weft.partition.source_lines import hlo_with_lines
+from weft.sharding.drawing import mesh_svg, value_html
 
 if TYPE_CHECKING:
     from weft.partition.report import CommReport
@@ -85,7 +84,7 @@ def page_html(report: CommReport, before: CommReport | None = None) -> str:
     alike: dict[tuple, list[str]] = {}
     for name, shape, dims in (*report.arguments, *report.results):
         alike.setdefault((shape, dims), []).append(name)
-    values = "".join(_value_html(v, report.mesh, names) for v, names in alike.items())
+    values = "".join(value_html(v, report.mesh, names) for v, names in alike.items())
     stages = "".join(
         f'<div class="stage"><h3>{escape(name)}</h3><pre>{_marked(text)}</pre></div>'
         for name, text in _panels(report)
@@ -102,7 +101,7 @@ def page_html(report: CommReport, before: CommReport | None = None) -> str:
 {compared}
 <h2>Collectives</h2>{_collectives(report)}
 {_time_html(report)}
-<h2>Mesh</h2>{_mesh_svg(report.mesh)}
+<h2>Mesh</h2>{mesh_svg(report.mesh)}
 <h2>Arguments and results by shard</h2><div class="values">{values}</div>
 <h2>Stages</h2><p>Click a line, a bar or a row: what comes from the same line of yours is marked in all.</p>
 <div class="stages">{stages}</div>
@@ -212,113 +211,3 @@ def _totals(report: CommReport) -> str:
     )
     head = "<th>kind</th>" + "".join(f'<th class="num">{h}</th>' for h in ("calls", "sent", "time"))
     return f'<table class="comm"><tr>{head}</tr>{rows}</table>' if rows else ""
-
-
-def _color(index: int, count: int) -> str:
-    return f"hsl({round(360 * index / max(count, 1))} 65% 70%)"
-
-
-def _mesh_svg(mesh: dict[str, int]) -> str:
-    """Devices in a grid: the last axis runs across, the others down; at most 512 are drawn."""
-    if not mesh:
-        return "<p>one device</p>"
-    sizes = list(mesh.values())
-    across = sizes[-1]
-    down = math.prod(sizes[:-1])
-    shown_across, shown_down = min(across, 32), min(down, 16)
-    cells = []
-    for r, c in itertools.product(range(shown_down), range(shown_across)):
-        x, y = c * 34, r * 24
-        number = r * across + c
-        cells.append(
-            f'<rect x="{x}" y="{y}" width="32" height="22" rx="3" fill="{_color(number, down * across)}"/>'
-            f'<text x="{x + 16}" y="{y + 15}" text-anchor="middle">{number}</text>'
-        )
-    label = " × ".join(f"{escape(k)} = {v}" for k, v in mesh.items())
-    shown = f" (those of {shown_down} rows and {shown_across} columns shown)"
-    note = "" if (shown_across, shown_down) == (across, down) else shown
-    return (
-        f'<p>{label}: {down * across} devices{note}</p><div class="wide"><svg class="mesh" width="{shown_across * 34}"'
-        f' height="{shown_down * 24}" role="img" aria-label="device mesh">{"".join(cells)}</svg></div>'
-    )
-
-
-def _value_html(value, mesh: dict[str, int], names: list[str]) -> str:
-    """Values of one shape and layout, cut into their shards (its last split dimension across, the one before it down), and
-    the mesh with who holds which.
-
-    A shard has one colour in both drawings; devices of one colour hold copies.
-    """
-    shape, dims = value
-    counts = [math.prod(_axis_size(a, mesh) for a in axes) for axes in dims]
-    total = math.prod(counts)
-    down, across = _drawn(counts)
-    steps = [math.prod(counts[d + 1 :]) for d in range(len(counts))] + [0]
-    rows, columns = (min(counts[d], 32) if d < len(counts) else 1 for d in (down, across))
-    width, height = 96, 64
-    cells = "".join(
-        f'<rect x="{c * width / columns:.1f}" y="{r * height / rows:.1f}" width="{width / columns:.1f}"'
-        f' height="{height / rows:.1f}" stroke="#fff" fill="{_color(r * steps[down] + c * steps[across], total)}"/>'
-        for r, c in itertools.product(range(rows), range(columns))
-    )
-    spec = ", ".join("·".join(a) if a else "–" for a in dims)
-    kind = f"{list(shape)} ({spec})" if shape else "a number"
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return (
-        f'<div class="value" title="{escape(", ".join(names))}"><b>{escape(names[0])}</b>{more}<br>{escape(kind)}<br>'
-        f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg> '
-        f"{_holders_svg(dims, counts, mesh)}</div>"
-    )
-
-
-def _drawn(counts: list[int]) -> tuple[int, int]:
-    """The dimensions that run down and across; those that are split come first, rank is none."""
-    split = [d for d, count in enumerate(counts) if count > 1]
-    none = len(counts)
-    if len(split) > 1:
-        return split[-2], split[-1]
-    if not split:
-        return none, none
-    return (0, none) if split == [0] else (none, split[0])
-
-
-def _holders_svg(dims, counts: list[int], mesh: dict[str, int]) -> str:
-    """The mesh, each device in the colour of the shard that it holds."""
-    sizes = list(mesh.values()) or [1]
-    across, down = sizes[-1], math.prod(sizes[:-1])
-    shown_across, shown_down = min(across, 16), min(down, 16)
-    side = max(4, min(16, 64 // max(shown_across, shown_down)))
-    cells = []
-    for r, c in itertools.product(range(shown_down), range(shown_across)):
-        tile = 0
-        for axes, count in zip(dims, counts, strict=True):
-            tile = tile * count + _coordinate(r * across + c, axes, mesh)
-        cells.append(
-            f'<rect x="{c * side}" y="{r * side}" width="{side - 1}" height="{side - 1}"'
-            f' fill="{_color(tile, math.prod(counts))}"/>'
-        )
-    return (
-        f'<svg class="holders" width="{shown_across * side}" height="{shown_down * side}" role="img"'
-        f' aria-label="devices by shard">{"".join(cells)}</svg>'
-    )
-
-
-def _coordinate(device: int, axes, mesh: dict[str, int]) -> int:
-    """Which shard of a dimension split over `axes` a mesh position holds."""
-    total = 0
-    for axis in axes:
-        name, _, piece = axis.partition(":(")
-        names = list(mesh)
-        inner = math.prod(mesh[n] for n in names[names.index(name) + 1 :])
-        at = device // inner % mesh[name]
-        size = _axis_size(axis, mesh)
-        if piece:
-            at = at // (mesh[name] // (int(piece.split(")")[0]) * size)) % size
-        total = total * size + at
-    return total
-
-
-def _axis_size(name: str, mesh: dict[str, int]) -> int:
-    if ":(" in name:
-        return int(name.rsplit(")", 1)[1])
-    return mesh[name]
