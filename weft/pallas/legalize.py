@@ -93,8 +93,8 @@ def legalize(jaxpr: Any, target: Target, call: KernelCall | None = None) -> Any:
 
 
 def _closed(jaxpr: ClosedJaxpr, target: Target, call: KernelCall) -> ClosedJaxpr:
-    made = legalize(jaxpr, target, call)
-    return made if isinstance(made, ClosedJaxpr) else ClosedJaxpr(made)
+    legal = legalize(jaxpr, target, call)
+    return legal if isinstance(legal, ClosedJaxpr) else ClosedJaxpr(legal)
 
 
 class _Rewriting:
@@ -169,7 +169,7 @@ class _Rewriting:
         used: whether anything reads them.
         """
         plain = plainly(eqn)
-        if plain.invars[:1] != eqn.invars[:1]:
+        if plain.invars[:1] != eqn.invars[:1]:  # a > b is b < a
             invars = invars[::-1]
         eqn = plain
         name, params = eqn.primitive.name, eqn.params
@@ -189,24 +189,31 @@ class _Rewriting:
         if keys and not name.startswith("random_"):
             why = "arrays of random keys; unwrap them with random.key_data"
             raise self.unsupported(eqn, composed, why)
+        return self.computed(eqn, invars, composed, used)
+
+    def computed(
+        self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool
+    ) -> Sequence[Any]:
+        """The results of an op on values or refs: its own, or those of the ops it stands for."""
         make = arrays.everywhere(eqn, used)
-        if make is None and _has_narrower_floats(eqn, self.target.narrowest(name)):
+        if make is None and _has_narrower_floats(eqn, self.target.narrowest(eqn.primitive.name)):
             make = in_float32
         if make is not None:
             outs = self.inline(_formula_of(eqn, make), invars, composed or eqn)
             return outs or [None] * len(eqn.outvars)
-        if narrow_integers.concerns(eqn) and not _takes_pairs(eqn):
-            return self.inline(self.on_bytes(eqn, composed), invars, composed or eqn)
-        if self.splits and pairs.concerns(eqn) and not _takes_pairs(eqn):
-            return self.of_pairs(eqn, invars, composed, used)
-        # Its formula is of the types of the user's equation.
+        # Types first: only then is the op, on types that the target has, native or not.
+        if not _takes_parts(eqn):
+            if narrow_integers.concerns(eqn):
+                return self.inline(self.on_bytes(eqn, composed), invars, composed or eqn)
+            if self.splits and pairs.concerns(eqn):
+                return self.of_pairs(eqn, invars, composed, used)
         if self.target.is_native(eqn):
             outs = [self.fresh(v.aval) for v in eqn.outvars]
-            inner = {key: self.param(value) for key, value in params.items()}
-            if self.splits:
-                inner |= pairs.counts_of_atoms(eqn)
+            params = {key: self.param(value) for key, value in eqn.params.items()}
+            if self.splits:  # a pair counts as two operands
+                params |= pairs.counts_of_atoms(eqn)
             atoms, outvars = pairs.flat(invars), pairs.flat(outs)
-            self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, params=inner))
+            self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, params=params))
             return outs
         formula = self.formula(eqn)
         if formula is None:
@@ -246,7 +253,7 @@ class _Rewriting:
             both: list[Any] = []
             for k, part in enumerate(pairs.equations_of_parts(eqn)):
                 operands = [v[k] if isinstance(v, Pair) else v for v in invars]
-                both += self.results(part, operands, composed, used)
+                both += self.computed(part, operands, composed, used)
             return [Pair(*both)]
         make = complex.ARRAYS.get(name)
         formula = self.formula(eqn) if make is None else _formula_of(eqn, make)
@@ -265,16 +272,16 @@ class _Rewriting:
         return value
 
     def formula(self, eqn: Eqn) -> ClosedJaxpr | None:
-        own = self.target.formula(eqn)
-        return formula(eqn) if own is None else _formula_of(eqn, own)
+        make = self.target.formula(eqn)
+        return formula(eqn) if make is None else _formula_of(eqn, make)
 
     def platform(self, eqn: Eqn) -> Any:
         """The place of the target's function among those of `platform_dependent`."""
         groups = eqn.params["platforms"]
-        own = self.target.platforms
-        places = [k for k, names in enumerate(groups) if not names or own & {*names}]
+        names_of_target = self.target.platforms
+        places = [k for k, names in enumerate(groups) if not names or names_of_target & {*names}]
         if not places:
-            name = min(own)
+            name = min(names_of_target)
             raise self.unsupported(eqn, None, f"it has no function for {name}, and no default")
         return np.int32(places[0])
 
@@ -294,8 +301,8 @@ _ORDERED = frozenset(
 )
 
 
-def _takes_pairs(eqn: Eqn) -> bool:
-    """Whether an op takes the parts of complex numbers as values of their own."""
+def _takes_parts(eqn: Eqn) -> bool:
+    """Whether an op hands its values on, so that it takes what stands for them as it is."""
     if eqn.primitive.name == "sort":
         return not any(pairs.is_complex(v.aval) for v in eqn.invars[: eqn.params["num_keys"]])
     return eqn.primitive.name in ("cond", "while", "scan", "run_scoped")

@@ -119,8 +119,8 @@ def _emit_error(
     index = f.op(f"sub i64 {status}, 1")
     message = field(f, f.address("ptr", table, index), 0)
     if text is not None:
-        made = f.op(f"icmp ne ptr {text}, null")
-        message = f.op(f"select i1 {made}, ptr {text}, ptr {message}")
+        has_text = f.op(f"icmp ne ptr {text}, null")
+        message = f.op(f"select i1 {has_text}, ptr {text}, ptr {message}")
     record = f.alloca("[4 x i64]")
     set_field(f, record, 0, "i64", 28)
     set_field(f, record, 8, "ptr", "null")

@@ -49,9 +49,9 @@ def _first_message(f: Function) -> str:
     return f.op(f"select i1 {none}, i64 0, i64 {number}")
 
 
-def _text(given: KernelCall) -> str:
-    call = legalize_call(given, LLVM)
-    shapes = [a.shape for a in given.operand_avals], [a.shape for a in given.outputs]
+def _text(original: KernelCall) -> str:
+    call = legalize_call(original, LLVM)
+    shapes = [a.shape for a in original.operand_avals], [a.shape for a in original.outputs]
     if call.is_mpmd:
         from weft.pallas.cpu.mpmd import mpmd_text
 

@@ -265,17 +265,16 @@ class Translator:
 
     def before_write(self, *groups: Group) -> None:
         """Stores living values that read memory which is about to change."""
-        changed = set(groups)
-        for scope in self.scopes:
-            for value in list(scope.values()):
-                if value.__class__ is Array and not changed.isdisjoint(value.reads):
-                    self.snapshot(value)
+        self._snapshot_where(lambda group: group in groups)
 
     def before_sync(self) -> None:
         """Reads what living values need of memory that other cores may change."""
+        self._snapshot_where(lambda group: group.shared)
+
+    def _snapshot_where(self, changes: Callable[[Group], bool]) -> None:
         for scope in self.scopes:
             for value in list(scope.values()):
-                if value.__class__ is Array and any(g.shared for g in value.reads):
+                if value.__class__ is Array and any(map(changes, value.reads)):
                     self.snapshot(value)
 
     def before_region(

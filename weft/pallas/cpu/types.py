@@ -107,12 +107,6 @@ class Real:
     def binary(self, op: str, a: str, b: str) -> str:
         return self.f.op(f"{op} {self.type} {a}, {b}")
 
-    def add(self, a: str, b: str) -> str:
-        return self.binary("fadd", a, b)
-
-    def sub(self, a: str, b: str) -> str:
-        return self.binary("fsub", a, b)
-
     def mul(self, a: str, b: str) -> str:
         return self.binary("fmul", a, b)
 

@@ -97,11 +97,11 @@ def _arg_extremum(reduce_p: Primitive) -> Callable:
         (axis,), n = eqn.params["axes"], x.shape[eqn.params["axes"][0]]
         others = [d for d in range(x.ndim) if d != axis]
         best = _spread(reduce_p.bind(x, axes=(axis,)), x.shape, others)
-        found = eq_p.bind(x, best)
+        is_best = eq_p.bind(x, best)
         if dtypes.is_float(x.dtype):
-            found = _choose(ne_p.bind(best, best), ne_p.bind(x, x), found)
+            is_best = _choose(ne_p.bind(best, best), ne_p.bind(x, x), is_best)
         places = broadcasted_iota(INT, x.shape, axis)
-        places = _choose(found, places, _spread(INT.type(n), x.shape))
+        places = _choose(is_best, places, _spread(INT.type(n), x.shape))
         return _as(reduce_min_p.bind(places, axes=(axis,)), eqn.params["index_dtype"])
 
     return formula
@@ -239,11 +239,11 @@ def _gather(eqn: Eqn, x: Array, indices: Array) -> Array:
         return _spread(x, shape)
     clip = p["mode"] in _CLIPPED
     places, fits = _places(indices, p["dimension_numbers"], x.shape, p["slice_sizes"], shape, clip)
-    found = elements_p.bind(x, *places)
+    picked = elements_p.bind(x, *places)
     if fits is None:
-        return found
+        return picked
     fill = default_fill(x.dtype) if p.get("fill_value") is None else p["fill_value"]
-    return _choose(fits, found, _spread(np.asarray(fill).astype(x.dtype)[()], shape))
+    return _choose(fits, picked, _spread(np.asarray(fill).astype(x.dtype)[()], shape))
 
 
 def _scatter(op: Primitive | None) -> Callable:

@@ -100,11 +100,11 @@ def elements(
     where: dimension of x -> int32 indices of shape `new`, 0 along others. What lies past the end of
     the result may point anywhere.
     """
-    linear, held = e.constant(0, new), padded(old)
+    linear, sizes = e.constant(0, new), padded(old)
     for d, index in where.items():
-        stride = e.constant(math.prod(held[d + 1 :]), new)
+        stride = e.constant(math.prod(sizes[d + 1 :]), new)
         linear = e.binary("add", linear, e.binary("mul", index, stride, INT), INT)
-    flat = e.reshape(x, (math.prod(held),))
+    flat = e.reshape(x, (math.prod(sizes),))
     return e.reshape(take(e, flat, e.reshape(linear, (math.prod(padded(new)),)), 0), new)
 
 

@@ -295,16 +295,16 @@ class Emitter:
 
     def unflatten(self, index: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
         """A row-major linear index, or a tensor of such, as one index for each size."""
-        found: list[ir.Value] = []
+        indices: list[ir.Value] = []
         shape = self.sizes(index)
         for n in reversed(sizes):
             if n == 1:
-                found.append(self.constant(0, shape))
+                indices.append(self.constant(0, shape))
                 continue
             size = self.constant(n, shape)
-            found.append(self.binary("rem", index, size, INT))
+            indices.append(self.binary("rem", index, size, INT))
             index = self.binary("div", index, size, INT)
-        return found[::-1]
+        return indices[::-1]
 
     def inside(self, shape: Sequence[int], axes: Sequence[int]) -> ir.Value | None:
         """Where the positions along these axes belong to the array; None: everywhere."""

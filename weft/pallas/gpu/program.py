@@ -77,15 +77,15 @@ def sequential_dims(call: KernelCall) -> frozenset[int]:
 
 def _scoped(jaxpr: Any, threads: int) -> list[tuple[int, AbstractRef]]:
     """(id of the body's variable, type) of every ref in memory that a run_scoped makes."""
-    found: list[tuple[int, AbstractRef]] = []
+    scoped: list[tuple[int, AbstractRef]] = []
     for eqn in open_jaxpr(jaxpr).eqns:
         if eqn.primitive.name == "run_scoped":
             inner, n = eqn.params["jaxpr"], eqn.params["num_consts"]
-            made = list(enumerate(inner.jaxpr.invars))[n:]
-            found += [(id(v), v.aval) for i, v in made if not holds(inner, i, v.aval, threads)]
+            fresh = list(enumerate(inner.jaxpr.invars))[n:]
+            scoped += [(id(v), v.aval) for i, v in fresh if not holds(inner, i, v.aval, threads)]
         for _, inner in subjaxprs(eqn.params):
-            found += _scoped(inner, threads)
-    return found
+            scoped += _scoped(inner, threads)
+    return scoped
 
 
 class Builder:
@@ -229,8 +229,8 @@ class Builder:
         steps = steps_of(call.jaxpr, axis, call.grid[innermost] if loops else 1)
 
         def nest(depth: int) -> None:
-            mine = [k for k, d in depths.items() if d == depth]
-            opened = [self.open(k, ids, reads=depth > 0) for k in mine]
+            outputs = [k for k, d in depths.items() if d == depth]
+            opened = [self.open(k, ids, reads=depth > 0) for k in outputs]
             if depth == len(loops):
                 e.program_ids = list(ids)
                 e.run(steps.every, self.refs(ids))
@@ -246,7 +246,7 @@ class Builder:
                 self.branches(steps.first if inner else (), ids, dim, 0)
                 for_loop(e, call.grid[dim], [], body, list(e.cells))
                 self.branches(steps.last if inner else (), ids, dim, call.grid[dim] - 1)
-            for k, view in zip(mine, opened, strict=True):
+            for k, view in zip(outputs, opened, strict=True):
                 self.close(k, view)
 
         nest(0)
@@ -256,7 +256,7 @@ class Builder:
 
         An output block stays in registers while the loops further in visit it again.
         """
-        call, found = self.call, {}
+        call, depths = self.call, {}
         first = len(call.operand_avals)
         for k, aval in enumerate(call.outputs, first):
             block = call.blocks[k - call.num_scalars]
@@ -266,8 +266,8 @@ class Builder:
             moves = [] if block.whole else [d for d in loops if used(block.index_map, d)]
             depth = loops.index(moves[-1]) + 1 if moves else 0
             if depth < len(loops) or reads(call.jaxpr, k):
-                found[k] = depth
-        return found
+                depths[k] = depth
+        return depths
 
     def is_own(self, k: int) -> bool:
         """Whether no program that runs at the same time may leave output k's block to another."""
@@ -356,8 +356,8 @@ class Builder:
         if first == len(programs) - 1:
             self.core(program, start)
             return
-        mine = e.compare("lt", self.index, e.constant(end), INT)
-        operation = e.op("scf.if", [mine], [], regions=2)
+        is_this = e.compare("lt", self.index, e.constant(end), INT)
+        operation = e.op("scf.if", [is_this], [], regions=2)
 
         def run_this() -> None:
             self.core(program, start)
@@ -374,15 +374,15 @@ class Builder:
 
     def core(self, program: Program, start: int) -> None:
         e = self.e
-        own = e.binary("sub", self.index, e.constant(start), INT)
-        places = e.unflatten(own, list(program.mesh.shape.values()))
+        core = e.binary("sub", self.index, e.constant(start), INT)
+        places = e.unflatten(core, list(program.mesh.shape.values()))
         e.core_index = dict(zip(program.mesh.shape, places, strict=True))
         scratch = []
         for k, ref in enumerate(self.call.scratch):
-            mine = ref.core is not None and ref.core == program.mesh
+            is_ours = ref.core is not None and ref.core == program.mesh
             if k not in self.in_memory:
-                self.cells[self.first_scratch + k] = new_cell(e, ref) if mine else None
-            scratch.append(self.scratch_of(k, own if mine else None))
+                self.cells[self.first_scratch + k] = new_cell(e, ref) if is_ours else None
+            scratch.append(self.scratch_of(k, core if is_ours else None))
         e.run(program.jaxpr, [*self.arrays, *scratch])
 
 

@@ -43,11 +43,11 @@ def _compiled(eqn: Eqn) -> Callable:
         before = state.trace, state.axes
         state.trace, state.axes = EVAL, {}
         try:
-            given = [
+            values = [
                 a if dtypes.is_extended(v.dtype) else np.asarray(a, v.dtype)
                 for a, v in zip(args, avals, strict=True)
             ]
-            out = prim.bind(*given, **params)
+            out = prim.bind(*values, **params)
         finally:
             state.trace, state.axes = before
         return [*map(_plain, out)] if prim.multiple_results else _plain(out)
@@ -120,9 +120,9 @@ def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: Any) -> Callable | None:
 
 @_maker("broadcast_in_dim")
 def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: Any) -> Callable:
-    given = eqn.invars[0].aval.shape
+    old = eqn.invars[0].aval.shape
     middle = [1] * len(shape)
-    for d, n in zip(broadcast_dimensions, given, strict=True):
+    for d, n in zip(broadcast_dimensions, old, strict=True):
         middle[d] = n
     return lambda x: np.broadcast_to(np.reshape(x, middle), shape)
 
