@@ -11,6 +11,7 @@ from weft._xla import mlir
 from weft._xla import sharding as xla_sharding
 from weft._xla.mlir import ir
 from weft.core.config import config
+from weft.core.events import DURATIONS, PARTITIONED, tell
 from weft.core.source import warn
 from weft.partition import AxisLayout, Stages, Unsupported, manual, partition
 from weft.sharding.mesh import AbstractMesh
@@ -60,7 +61,7 @@ def partition_program(program: Program, partitioner: str) -> None:
     except Unsupported as e:
         what = f"{e.op} at {e.location}: {e.reason}"
         cause: Exception = e
-    except ir.MLIRError as e:  # Shardy's passes refuse some partial sums in loops (jaxlib 0.10.2)
+    except ir.MLIRError as e:  # quirks.SHARDY_LOOP_SUMS
         what = " ".join(str(e).split())[:300]
         cause = e
     if partitioner == "weft":
@@ -74,9 +75,9 @@ def partition_program(program: Program, partitioner: str) -> None:
 
 _WAITS = (
     "devices may take its branches and loops differently, and where a shard_map leaves axes to the "
-    "partitioner, XLA's adds permutations there that wait for all devices on the CPU (jaxlib "
-    "0.10.2)"
+    "partitioner, XLA's adds permutations there that wait for all devices on the CPU"
 )
+"""The reason to warn of: quirks.GSPMD_WAITS."""
 
 
 def partitioned_stages(program: Program) -> Any:
@@ -103,7 +104,10 @@ def _partition(program: Program) -> Boundary:
 
     def run() -> Stages:
         with mlir.context(), mlir.unknown_location():
-            return partition(program.module, **options)
+            stages = partition(program.module, **options)
+        for step, seconds in stages.seconds.items():
+            tell(DURATIONS, PARTITIONED.format(step), seconds, fun_name=program.name)
+        return stages
 
     with mlir.context(), mlir.unknown_location():
         found = manual.recognize(program.module)

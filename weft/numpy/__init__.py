@@ -9,6 +9,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from weft.core.namespace import missing as _missing
 from weft.core.namespace import public, with_example
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
@@ -95,6 +96,7 @@ _MODULES = {
     """,
     "polynomial": "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
     "window_functions": "bartlett blackman hamming hanning kaiser",
+    "array_api": "__array_api_version__ __array_namespace_info__",
     "vectorization": "vectorize apply_along_axis apply_over_axes piecewise",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -114,7 +116,7 @@ def __getattr__(name: str) -> Any:
     if module is None:
         if name in ("fft", "linalg"):
             return import_module(f"weft.numpy.{name}")
-        raise AttributeError(f"module 'weft.numpy' has no attribute {name!r}")
+        raise _missing(__name__, name)
     value = getattr(import_module(f"weft.numpy.{module}"), name)
     example = EXAMPLES.get(getattr(value, "__name__", name))
     if example is not None and not isinstance(value, FunctionType):  # a ufunc

@@ -293,8 +293,8 @@ def broadcast_to(array: ArrayLike, shape: int | Sequence[int], *, out_sharding: 
     return place(to_array(_broadcast_to(array, shape)), None, out_sharding)
 
 
-def broadcast_arrays(*args: Any) -> list:
-    """The arrays repeated to one shape.
+def broadcast_arrays(*args: Any) -> tuple:
+    """The arrays repeated to one shape, in a tuple as the array API standard has it.
 
     >>> import weft.numpy as wnp
     >>> [x.shape for x in wnp.broadcast_arrays(wnp.ones((3, 1)), wnp.ones(2))]
@@ -302,7 +302,7 @@ def broadcast_arrays(*args: Any) -> list:
     """
     check_array("broadcast_arrays", *args)
     shape = ops.broadcast_shapes(*(typeof(a).shape for a in args))
-    return [to_array(_broadcast_to(a, shape)) for a in args]
+    return tuple(to_array(_broadcast_to(a, shape)) for a in args)
 
 
 def _at_least(n: int, arys: tuple) -> Any:

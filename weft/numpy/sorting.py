@@ -250,7 +250,7 @@ def searchsorted(
         a = take(a, sorter)
     a, v = (to_array(x) for x in promote(a, v))
     n = aval.shape[0]
-    index = dtypes.int32 if n < 2**31 else dtypes.canonicalize_dtype(int)
+    index = dtypes.canonicalize_dtype(int)
     if n == 0:
         return fill(vval.shape, 0, index)
     below = _precedes(side)

@@ -1,7 +1,7 @@
 """Sine, cosine, their hyperbolic forms and exponentials of complex numbers, as C99 has them.
 
-XLA's own (jaxlib 0.10.2) give NaN where one part is infinite or zero, lose signs of zeros and small
-imaginary parts (sin(1e-30j) is 0), and take twice the time.
+XLA's own give NaN where one part is infinite or zero, lose signs of zeros and small imaginary parts
+(quirks.COMPLEX_TRIG), and take twice the time.
 
 Source: ISO C99, annex G.6 (csinh, ccosh, cexp; sine and cosine turned by i).
 """

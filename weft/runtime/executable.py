@@ -100,7 +100,9 @@ class Executable:
         self.arg_names = None if arg_names is None else tuple(arg_names)
         self.has_side_effects = has_side_effects
         self.has_callbacks = has_callbacks
-        self.place = cpu_run_limit.place_of(compiled.xla)
+        self.place = cpu_run_limit.ELSEWHERE
+        if not compiled.runs or len(compiled.devices[0].client.local_devices()) > 1:
+            self.place = cpu_run_limit.place_of(compiled.xla)
         self.committed = committed
         self.log = _log_of(compiled.devices)
         self.label = compiled.name
@@ -277,7 +279,7 @@ def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any])
     """Raises ValueError if a donated array (of `given`) stands twice among the arguments.
 
     XLA sees it when the program has started; over several CPU devices that ends the process
-    (jaxlib 0.10.2).
+    (quirks.DONATED_TWICE).
     """
     alone = not any(hasattr(x, "_shared") for x in given)
     if alone and len({*map(id, everything)}) == len(everything):
