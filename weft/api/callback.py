@@ -165,12 +165,14 @@ def _lower(
     ordered = effect is not None and effect.ordered
     index = len(module.host_callbacks)
     results = [(tuple(a.shape), np.dtype(a.dtype)) for a in out_avals]
+    # Over several CPU devices a failed call must not leave the others waiting for its results.
     calls = calls_of(module) if results else None
     alone = function
     if calls is not None:
         alone = failing_together(calls, function, blank_arrays(results))
         if module.manual_axes:  # each shard calls
             calls.on_shards, function = True, alone
+    # The module refers to all three by number; the partitioner picks one of them.
     _, guarded, fail = variants(function, results)
     # On several devices, a call without results is not waited for: its error comes late.
     plain = guarded if not results and module.num_partitions > 1 else alone
@@ -184,6 +186,7 @@ def _lower(
         values.insert(0, ctx.function.tokens[effect])
         types.insert(0, ctx.token_type())
         avals.insert(0, None)
+    # jaxlib's target finds the function by its index among the callbacks of the executable.
     attrs = {
         "call_target_name": ctx.string(target_name(module.platforms[0], partitioned=partitioned)),
         "api_version": ctx.i32(API_VERSION),

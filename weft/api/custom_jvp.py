@@ -186,6 +186,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     if owner is not None and owner._tracing_rules:
         # A rule that is being traced calls its own function: there the body stands for it.
         return call.fun(*args)
+    # Without traced values that the rule closes over, it can stay a Python function.
     traced, closes = trace_call(call, avals, functions)
     if not closes:
         new = {"call": call, "jaxpr": traced.jaxpr, "num_consts": len(traced.consts)}
@@ -202,10 +203,12 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
             *filled_tangents(outs, out_tangents),
         ]
 
+    # It closes over values of this trace: the rule becomes a jaxpr that is given them.
     with tracing_rules(owner):
         rule_jaxpr, rule_consts = closed_call_jaxpr(
             rule, [*avals, *map(tangent_aval, with_tangents)], f"jvp rule of {call.name}"
         )
+    # The body takes the rule's constants too, and reads none of them.
     j = traced.jaxpr.jaxpr
     start = len(traced.consts)
     unread = [Var(typeof(c)) for c in rule_consts]

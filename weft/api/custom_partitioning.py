@@ -131,6 +131,8 @@ class custom_partitioning:
                 f"custom_partitioning of {name}: no partition is defined; call "
                 f"{name}.def_partition(partition, sharding_rule=…)"
             )
+        # The callbacks are given all arguments by position, so keywords and defaults are put in
+        # place.
         bound = inspect.signature(self.fun).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
@@ -146,6 +148,7 @@ class custom_partitioning:
                 f"custom_partitioning of {name}: arguments {sorted(static_at)} are static, but hold"
                 " traced values"
             )
+        # Only what is not static is an operand of the op.
         leaves, tree = flatten(tuple(a for i, a in enumerate(args) if i not in static_at))
         out_tree: list[PyTreeDef] = []
 
@@ -238,6 +241,7 @@ class _Call:
             raise ValueError(
                 f"{self.who}: partition returned the mesh {own_mesh!r}; the program's is {mesh!r}"
             )
+        # Lists and tuples of shardings are taken alike, as the arguments come as a tuple.
         in_shardings = tuple(in_shardings) if isinstance(in_shardings, list) else in_shardings
         ins = self._flat_shardings(
             self.in_tree, in_shardings, "partition must return, for the arguments,", operands, mesh

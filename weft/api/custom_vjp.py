@@ -376,12 +376,14 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     if owner is not None and owner._tracing_rules:
         # A rule that is being traced calls its own function: there the body stands for it.
         return call.fun(*args)
+    # Without traced values that the rules close over, they can stay Python functions.
     traced, closes = trace_call(call, avals, functions)
     if not closes:
         new = {"call": call, "jaxpr": traced.jaxpr, "num_consts": len(traced.consts)}
         return trace.process(custom_vjp_p, [*traced.consts, *args], new)
     context: list = []
 
+    # Else both rules become jaxprs that are given those values.
     def forward(*xs: Any) -> list:
         outs, residuals, ctx = call.forward((), xs, [has_tangent(a) for a in avals])
         context[:] = [(*ctx, [typeof(o) for o in outs]), len(outs)]
@@ -389,6 +391,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
 
     with tracing_rules(owner):
         fwd, fwd_consts = closed_call_jaxpr(forward, avals, f"forward rule of {call.name}")
+    # The structure of the residuals is known now: what the backward rule is traced for.
     value, n = context
     out_cts = [cotangent_aval(a) for a in value[2] if has_tangent(a)]
     res_avals = fwd.out_avals[n:]
@@ -407,6 +410,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
         bwd, bwd_consts = closed_call_jaxpr(
             backward, [*res_avals, *out_cts], f"backward rule of {call.name}"
         )
+    # The body takes the rules' constants too, and reads none of them.
     j = traced.jaxpr.jaxpr
     start = len(traced.consts)
     unread = [Var(typeof(c)) for c in (*fwd_consts, *bwd_consts)]

@@ -203,6 +203,7 @@ def custom_linear_solve(
 
         return flat
 
+    # Everything is traced now, so that the op can be transformed without the user's functions.
     m, m_consts = closed_call_jaxpr(flat_matvec, avals, "matvec")
     _check_avals(f"{who}: matvec", avals, m.out_avals)
     s, s_consts = closed_call_jaxpr(solver(solve, flat_matvec, "solve"), avals, "solve")
@@ -210,6 +211,7 @@ def custom_linear_solve(
     v = t = None
     v_consts: list = []
     t_consts: list = []
+    # The transposed system, for reverse mode: its product follows from that of matvec.
     if transpose_solve is not None:
 
         def flat_vecmat(*cts: ArrayLike) -> list:
@@ -225,6 +227,7 @@ def custom_linear_solve(
             solver(transpose_solve, transposed, "transpose_solve"), avals, "transpose_solve"
         )
         _check_avals(f"{who}: transpose_solve", avals, t.out_avals[:n])
+    # The constants of all four are operands, as they may be differentiated.
     outs = linear_solve_p.bind(
         *m_consts,
         *v_consts,

@@ -112,6 +112,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     if len(set(sizes)) > 1:
         listing = ", ".join(f"{n} has {s}" for n, s in zip(names, sizes, strict=True))
         raise ValueError(f"associative_scan: sizes along axis {axis} must be equal: {listing}")
+    # A scan from the end is one from the start of what is turned around.
     if reverse:
         leaves = [rev(x, (d,)) for x, d in zip(leaves, dims, strict=True)]
 
@@ -126,6 +127,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     def every_other(xs: list, start: int, stop: int) -> list:
         return [_strided(x, d, start, stop) for x, d in zip(xs, dims, strict=True)]
 
+    # Blelloch's recursion: about 2 n applications in 2 log n steps.
     def prefixes(xs: list, n: int) -> list:
         """Prefix results by halving: pairs are combined, then the odd places are known."""
         if n < 2:

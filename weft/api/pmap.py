@@ -123,6 +123,7 @@ def pmap(
                 args.insert(i, x)
             return fun(*args, **kwargs)
 
+        # Each device holds one example: its axis of size 1 goes away inside and comes back outside.
         def body(*leaves: Array) -> tuple:
             inner = [
                 x if d is None else squeeze(x, (d,)) for x, d in zip(leaves, dims, strict=True)
@@ -164,6 +165,7 @@ def pmap(
             return tree.unflatten(outs)
 
         functools.update_wrapper(program, fun, assigned=("__name__", "__qualname__"), updated=())
+        # Donation is by argument for the user, by leaf for jit.
         positions = [i for i in range(len(rest) + len(static)) if i not in static]
         counts = [len(flatten(x)[0]) for x in rest]
         given = [p in donated for p, n in zip(positions, counts, strict=True) for _ in range(n)]

@@ -215,6 +215,7 @@ def choose_kept(
         return known
 
     named: dict[Any, Any] = {}
+    # A value with a name may be saved under it, whatever made it.
     if policy is not None:
         for e in jaxpr.eqns:
             if e.primitive is name_p and verdict(e):
@@ -223,6 +224,7 @@ def choose_kept(
     again: set = set()
     inside: dict[Eqn, Inside] = {}
     pending = [v for v in needed if v.__class__ is Var]
+    # From what the backward pass reads, back to what is kept or given.
     while pending:
         v = pending.pop()
         if v in given or v in kept:
@@ -436,6 +438,7 @@ def checkpoint(
 
     known: dict[Hashable, Callable] = {}
 
+    # Traces are kept by function, so that equal static values must give the same one.
     def with_static(count: int, values: tuple, fixed: tuple) -> Callable:
         """The function of the other arguments: one for equal values, so that it is traced once."""
         if not values and not fixed:
@@ -459,6 +462,7 @@ def checkpoint(
                 raise ValueError(
                     f"checkpoint: static_argnums {i} is out of range for {len(args)} arguments"
                 )
+        # Negative positions count from the last argument of this call.
         places = sorted(i % len(args) for i in static)
         fixed = tuple((k, v) for k, v in sorted(kwargs.items()) if k in names)
         inner = with_static(len(args), tuple((i, args[i]) for i in places), fixed)

@@ -498,6 +498,7 @@ def _lower(
     before = module.manual_axes
     if module.mesh is not None:
         _check_mesh(module.mesh, mesh)
+    # One shard is the whole array: the body runs in place.
     if module.mesh is None or all(mesh.shape[n] == 1 for n in axes):
         module.manual_axes = before | frozenset(axes)
         try:
@@ -509,6 +510,7 @@ def _lower(
     tokens = [function.tokens[e] for e in effects]
     local_in = [ctx.type_of(a) for a in jaxpr.in_avals]
 
+    # Tokens pass through the region as further operands, so that effects keep their order.
     def body(*locals_: ir.Value) -> list:
         module.manual_axes = before | frozenset(axes)
         untracked = module.untracked_axes
@@ -525,6 +527,7 @@ def _lower(
             module.untracked_axes = untracked
 
     whole_out = ctx.out_types()
+    # GSPMD has no region: the values are marked as shards before and as whole behind.
     if not module.use_shardy:
         given = [
             shard(ctx, x, s, t, axes) for x, s, t in zip(operands, in_specs, local_in, strict=True)

@@ -78,6 +78,7 @@ def vmap(
             check_dim(x, d, i, fun, in_tree)
             for i, (x, d) in enumerate(zip(leaves, axes, strict=True))
         ]
+        # All mapped axes must have one size; without a mapped argument axis_size says it.
         size = common_axis_size(leaves, dims, axis_size, fun, in_tree)
         axis = AxisData(axis_name, size, _mesh_axes(leaves, dims, spmd_axis_name))
         if opened is None:
@@ -91,6 +92,7 @@ def vmap(
             wanted = opened.wanted
         results = []
         for i, (o, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True)):
+            # A result without an axis must be the same for all examples, or be added up.
             if w is None:
                 if isinstance(d, EqualDim):
                     o = index_in_dim(o, 0, d, keepdims=False)

@@ -158,6 +158,7 @@ def elementwise(
             if t is not None and rule is not None:
                 term = rule(t, out, *primals, **params)
                 total = term if total is None else _add_any(total, term)
+        # A scalar operand's tangent has not the result's shape yet.
         if total is not None:
             aval = typeof(out)
             if typeof(total).shape != aval.shape:

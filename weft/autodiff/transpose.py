@@ -34,6 +34,7 @@ def backward_pass(
     linear: set[Any] = set()
     unwanted: set[Any] = set()
     refs = refs or {}
+    # What does not depend on the linear arguments is computed forwards; the rest is only noted.
     for var, arg in zip(jaxpr.invars, args, strict=True):
         if isinstance(arg, UndefinedPrimal):
             linear.add(var)
@@ -45,6 +46,7 @@ def backward_pass(
     try:
         eqns = _evaluate(jaxpr, linear, env, unwanted)
         ct_env: dict[Var, Any] = {}
+        # One result may be returned twice: its cotangents add up.
         for out, ct in zip(jaxpr.outvars, cts, strict=True):
             if ct is not None and isinstance(out, Var) and out in linear:
                 if out in refs:
@@ -54,6 +56,7 @@ def backward_pass(
                 ct_env[out] = ct if old is None else add_any(old, ct)
         # The cotangent of a broadcast is summed where it is: the sum is what moves.
         spread = {e.outvars[0] for e in eqns if _is_broadcast(e)}
+        # An equation's cotangents are complete when all equations that read its results are done.
         for eqn in reversed(eqns):
             out_cts = [ct_env.pop(v, None) for v in eqn.outvars]
             if all(ct is None for ct in out_cts):
@@ -69,6 +72,7 @@ def backward_pass(
                         refs[v].addupdate(ct)
                         continue
                     old = ct_env.get(v)
+                    # Sums of differently placed cotangents would be moved at each addition.
                     if getattr(v.aval, "sharding", None) is not None and (
                         old is not None or v not in spread
                     ):

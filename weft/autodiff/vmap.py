@@ -145,6 +145,7 @@ class BatchTrace:
             else:
                 vals.append(a)
                 dims.append(None)
+        # Examples known to be equal need one evaluation, unless the op communicates along the axis.
         if equal or not batched:
             communicates = (
                 prim.named_axes is not None

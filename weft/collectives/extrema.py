@@ -101,6 +101,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         shape = typeof(x).shape
         kept = tuple(d for d in range(len(shape)) if d not in dims)
         whole = broadcast_in_dim(out, shape, kept) if dims else out
+        # 1 where the extremum is attained: the tangents there are averaged over all devices.
         at = convert(eq(x, whole), typeof(x).dtype)
 
         def total(x: Any) -> Any:
@@ -117,10 +118,12 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         dims: tuple,
     ) -> tuple:
         (x,), (dim,) = args, batch_dims
+        # Another axis is mapped: it shifts the dimensions, and is part of the array.
         if axis.name not in over.names:
             shifted = tuple(d + (d >= dim) for d in dims)
             out = prim.bind(x, over=over, dims=shifted)
             return out, dim - sum(d < dim for d in shifted)
+        # The mapped axis is one of the team's: its part of the reduction is over a dimension.
         s = split(over, axis.name)
         x = batch_in_front(x, dim, axis.size)
         if s.slots == 1:
@@ -137,6 +140,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         if dims:
             x = ctx.reduce(hlo, x, neutral(aval.dtype), dims, aval.dtype)
             aval = ctx.avals_out[0]
+        # quirks.ALL_REDUCE_NANS
         if communicates(over) and "cpu" in ctx.module.platforms and _loses_nans(aval.dtype):
             plain = ShapedArray(aval.shape, aval.dtype)
             own = over.untracked()

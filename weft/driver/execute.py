@@ -264,6 +264,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
 
     def miss(*args: ArrayLike) -> tuple:
         check_not_leaked(args)
+        # Objects with __jax_array__ are converted before their types are asked for.
         methods = [array_method(a) for a in args]
         args = tuple(a if m is None else m() for a, m in zip(args, methods, strict=True))
         if any(isinstance(a, Tracer) for a in args):
@@ -271,6 +272,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
                 f"{prim.name}: an operand is an object that stands for a differentiated or mapped "
                 "array; convert it first, weft.numpy.asarray(x)"
             )
+        # The op's params are fixed by this function, so types alone choose the program.
         avals = tuple(typeof(a) for a in args)
         key = (avals, config.trace_key())
         closed = programs.get(key)

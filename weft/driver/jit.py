@@ -527,6 +527,7 @@ def jit(
         in_shardings = _on_device(device, backend, in_shardings)
     numbers, names = named_arguments(fun, static_argnums, static_argnames, "static")
     donate_numbers, donate_names = named_arguments(fun, donate_argnums, donate_argnames, "donate")
+    # A static argument has no buffer to give up.
     both = set(numbers) & set(donate_numbers)
     if both:
         raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
@@ -544,6 +545,7 @@ def jit(
         partitioner=partitioner,
     )
 
+    # `device` and `backend` move arguments to the device, other shardings have to be there already.
     one_device = in_shardings if device is not None or backend is not None else None
 
     def miss(*args: Any, **kwargs: Any) -> tuple:
@@ -566,6 +568,7 @@ def jit(
         name=info.name,
     )
     compiled._jit_info = info
+    # Without static or donated arguments, or other processes, C++ answers known calls by itself.
     in_group = distributed_state["client"] is not None
     if not (numbers or names or donate_numbers or donate_names or in_group):
         return compiled

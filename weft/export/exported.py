@@ -304,6 +304,7 @@ def _exported(
     n = len(closed.in_avals)
     request = replace(request, donated=(False,) * n, partitioner="xla")
     modules: dict[str, bytes] = {}
+    # A module of its own for each platform, as lowering rules differ.
     for platform in platforms:
         program = Program.place(closed, request, hoist=False)
         program.platforms = (platform,)
@@ -318,6 +319,7 @@ def _exported(
         check_custom_calls(who, program.module, disabled)
         modules[platform] = _portable(program)
     mesh = program.mesh.abstract_mesh if program.partitions > 1 else None
+    # Arguments that the program does not read have no sharding there, but are still passed.
     kept = np.flatnonzero(program.kept).tolist()
     in_shardings: list = [None] * n
     for i, s in zip(kept, program.in_shardings, strict=True):
@@ -331,6 +333,7 @@ def _exported(
             for s, is_named in zip(shardings, named, strict=True)
         ]
 
+    # Made when it is asked for, and then serialized with it.
     def make_vjp() -> Exported:
         ins = [_struct(a, s) for a, s in zip(closed.in_avals, in_shardings, strict=True)]
         outs = [_struct(a, s) for a, s in zip(closed.out_avals, out_shardings, strict=True)]

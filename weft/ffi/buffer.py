@@ -99,6 +99,7 @@ def buffer_callback(
     specs, out_tree = flatten(result_shape_dtypes)
     results = tuple(result(what, i, r) for i, r in enumerate(specs))
     aliases = alias_pairs(what, input_output_aliases)
+    # All of this is fixed before the first call; below is what depends on its arguments.
     rule = as_rule(sharding_rule)
 
     @api_boundary

@@ -117,6 +117,7 @@ def ffi_call(
         result(what, i, r)
         for i, r in enumerate([result_shape_dtypes] if single else result_shape_dtypes)
     )
+    # All of this is fixed before the first call; below is what depends on its arguments.
     _check_options(what, vmap_method, custom_call_api_version, legacy_backend_config)
     rule = as_rule(sharding_rule)
     given_outputs = [output_layouts] if single and output_layouts is not None else output_layouts
@@ -127,6 +128,7 @@ def ffi_call(
     def call(*args: ArrayLike, **kwargs: Any) -> Any:
         avals = operand_types(what, args)
         _check_attributes(what, kwargs, custom_call_api_version)
+        # Params of an op are compared and hashed, so attributes become tuples.
         frozen = attrs.freeze_all(what, kwargs)
         ins = check_layouts(what, "input_layouts", input_layouts, avals)
         check_aliases(what, aliases, avals, results, ins, out_layouts)
@@ -237,6 +239,7 @@ def ffi_lowering(
         )
     rule = as_rule(sharding_rule)
 
+    # JAX gives these layouts from minor to major, ffi_call from major to minor.
     def outward(layouts: Sequence[Any] | None) -> list | None:
         if layouts is None:
             return None

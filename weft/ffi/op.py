@@ -88,6 +88,7 @@ def _batch(axis: AxisData, args: list, dims: list, **params: Any) -> tuple:
     full = [b or method == "broadcast_all" or i in aliased for i, b in enumerate(batched)]
     wide = [f or method == "expand_dims" for f in full]
     moved = []
+    # The new dimension goes in front, of its full size or of size 1 as the method says.
     for a, d, f, w in zip(args, dims, full, wide, strict=True):
         if d is not None:
             a = moveaxis(a, d, 0)

@@ -72,6 +72,7 @@ def register_ffi_target(
             _check_capsule(name, capsule, f"the {stage!r} stage of ")
     else:
         _check_capsule(name, fn, "")
+    # A function that is no handler would end the process at its first call: ask it now.
     here = _xla.platform_name(platform) == "Host"
     if api_version == 1 and not all(map(native_errors.answers, _capsules(fn))):
         raise ValueError(
@@ -83,6 +84,7 @@ def register_ffi_target(
     except (XlaRuntimeError, ValueError) as e:
         raise ValueError(f"register_ffi_target: XLA refuses {name!r}: {_advice(str(e))}") from e
     _platforms.setdefault(name, set()).add(_xla.platform_name(platform))
+    # Host handlers can be called from Python again, for programs that must fail together.
     if api_version == 1 and here:
         _handlers.setdefault(name, (fn, kwargs.get("traits", 0)))
 

@@ -153,6 +153,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
         return slice_in_dim(f, start, stop, axis=axis)
 
     h = to_array(h)
+    # One distance for all points, or the points' coordinates.
     if typeof(h).ndim == 0:
         left = right = h
         steps = None
@@ -171,6 +172,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
         return h if steps is None else steps[i]
 
     parts = []
+    # At the ends, differences to one side: of two points, or of three.
     if order == 1:
         parts.append(u.true_divide(u.subtract(part(1, 2), part(0, 1)), step(0)))
     else:
@@ -179,6 +181,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
         if steps is None:
             inner = u.true_divide(u.subtract(part(2, n), part(0, n - 2)), u.multiply(2, h))
         else:
+            # The slope of the parabola through three points at unequal distances.
             total = u.add(left, right)
             a = u.negative(u.true_divide(right, u.multiply(left, total)))
             b = u.true_divide(u.subtract(right, left), u.multiply(left, right))
@@ -446,6 +449,7 @@ def _cov(
     from weft.numpy.reductions import average, mean, sum
 
     given = [v for v in (m, y) if v is not None]
+    # Variables in rows, observations in columns.
     for v in given:
         if aval_of("cov", v).ndim > 2:
             raise ValueError(
@@ -469,6 +473,7 @@ def _cov(
         ddof = 0 if bias else 1
     n = typeof(x).shape[1]
     w = None
+    # Counts and weights of observations multiply.
     for name, weights, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
         if weights is None:
             continue
@@ -493,6 +498,7 @@ def _cov(
         w = cast(w, typeof(x).dtype)
         center, total = average(x, axis=1, weights=w, returned=True)
         total = total[0]
+        # What a sum of weights is reduced by so that the estimate has no bias.
         if ddof == 0:
             norm = total
         elif aweights is None:

@@ -594,6 +594,7 @@ def arange(
         dtype = dtypes.int64 if _x64() else dtypes.int32
         x = iota_p.bind(dtype=dtype, shape=(max(start, 0),), dimension=0)
         return x if device is None and out_sharding is None else place(x, device, out_sharding)
+    # The size has to be known: shapes are static.
     given = [v for v in (start, stop, step) if v is not None]
     for v in given:
         concrete(v, "arange: start, stop and step")
@@ -618,6 +619,7 @@ def arange(
         raise ValueError("weft.numpy.arange: step must not be zero")
     if all(v.__class__ is int for v in (lo, hi, by)) and not dtypes.is_bool(dtype):
         size = len(range(lo, hi, by))
+        # An iota costs no constant in the program; few elements are made on the host at once.
         if lo == 0 and by == 1:
             x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
         elif state.trace is EVAL and size <= ON_HOST or not dtypes.is_integer(dtype):

@@ -85,6 +85,7 @@ def _transform(
         x = ew.convert(x, dtypes.complex128 if wide else dtypes.complex64)
     if not axes:
         return x
+    # XLA transforms no narrower floats.
     if kind == "RFFT" and typeof(x).dtype.itemsize < 4:
         x = ew.convert(x, dtypes.float32)
     shape = typeof(x).shape
@@ -95,6 +96,7 @@ def _transform(
     elif any(n < 1 for n in s):
         raise ValueError(f"weft.numpy.fft.{name}: sizes must be positive, got {s}")
     for i, n in zip(axes, s, strict=True):
+        # Real results come from one half of the spectrum.
         half = kind == "IRFFT" and i == axes[-1]
         x = _resized(x, i, (n // 2 + 1 if n else 0) if half else n)
     # The op works on up to three last dimensions: the transformed ones are moved there.

@@ -284,6 +284,7 @@ def histogramdd(
     edges, slots, outside = [], [], None
     for d, (b, r) in enumerate(zip(per, ranges, strict=True)):
         x = cast(sample[:, d], dtypes.to_inexact(typeof(sample).dtype))
+        # The last bin holds its right edge too.
         e = histogram_bin_edges(x, b, r)
         n = typeof(e).shape[0] - 1
         slot = u.subtract(searchsorted(e, x, side="right"), 1)
@@ -293,6 +294,7 @@ def histogramdd(
         edges.append(e)
         slots.append(slot)
     shape = tuple(typeof(e).shape[0] - 1 for e in edges)
+    # Points outside of any dimension go to a place that the update below drops.
     slots = [where(outside, n, s) for s, n in zip(slots, shape, strict=True)]
     if weights is None:
         one = dtypes.canonicalize_dtype(int).type(1)

@@ -155,6 +155,7 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
     lead = max(x.ndim, y.ndim) - 2
     sizes_a = (1,) * (lead + 2 - x.ndim) + x.shape[:-2]
     sizes_b = (1,) * (lead + 2 - y.ndim) + y.shape[:-2]
+    # Equal batch dimensions, the common case, are those of one dot_general.
     if sizes_a == sizes_b and x.ndim == y.ndim:
         batch = tuple(range(lead))
         numbers = (((x.ndim - 1,), (y.ndim - 2,)), (batch, batch))
@@ -172,6 +173,7 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
                 f"weft.numpy.matmul: batch dimensions of {x.str_short()} and {y.str_short()} "
                 f"do not broadcast: sizes {p} and {q}"
             )
+    # A dimension of size 1 is left out of its operand, not spread to the other's size.
     in_a, in_b = sorted(both + only_a), sorted(both + only_b)
     a = ops.reshape(a, (*(sizes_a[i] for i in in_a), *x.shape[-2:]))
     b = ops.reshape(b, (*(sizes_b[i] for i in in_b), *y.shape[-2:]))

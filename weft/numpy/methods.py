@@ -81,6 +81,8 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
     def forward(self: Any, other: Any) -> Any:
         try:
             kind = other.__class__
+            # Numbers, and arrays of one type, need no promotion; this is the path of most
+            # operators.
             if kind is float or kind is int:
                 y = _plain(other, self.aval)
                 if y is not None:

@@ -147,8 +147,10 @@ def _quantile(
     axes = axes_of(axis, aval.ndim)
     kept = [d for d in range(aval.ndim) if d not in axes]
     n = math.prod(aval.shape[d] for d in axes)
+    # All reduced dimensions become one, the last.
     x = ops.transpose(a, (*kept, *axes)) if axes else to_array(a)
     x = ops.reshape(x, (*(aval.shape[d] for d in kept), n))
+    # Positions between elements need more bits than half precision has.
     if aval.dtype.itemsize < 4:
         x, q = cast(x, dtypes.float32), cast(q, dtypes.float32)
     if weights is not None:

@@ -293,6 +293,7 @@ def take_along_axis(
         )
     if 0 in result:
         return zeros(result, typeof(x).dtype)
+    # One gather: the index vector has one entry, the position along the axis.
     grid = ops.reshape(i, tuple(sizes[d] for d in range(rank) if d not in window) + (1,))
     rows = [d for d in range(rank) if d not in window]
     numbers = GatherDimensionNumbers(

@@ -120,6 +120,7 @@ def _map(call: Callable, operands: list, cores: tuple | None, signature: str | N
                     f"weft.numpy.vectorize: core dimension {name!r} of {signature!r} has size "
                     f"{n} in operand {i} and {expected} elsewhere"
                 )
+    # What is not a core dimension is mapped, from the last to the first.
     lead = ops.broadcast_shapes(*leads) if leads else ()
     function = _checked(call, outputs, sizes, signature)
     squeezed = []

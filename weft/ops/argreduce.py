@@ -69,6 +69,7 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
     def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes, index_dtype: np.dtype) -> Any:
         aval = ctx.avals_in[0]
         dtype = aval.dtype
+        # Values and their positions are reduced together.
         iota = ctx.op(
             "stablehlo.iota",
             [],
@@ -101,6 +102,7 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
             ]
 
         ctx.region(operation, 0, [*scalars, *scalars], body)
+        # XLA:CPU runs two operands one by one; weft/native has a loop over vectors.
         ctx.mark(operation, "argreduce", int(direction == "LT"))
         return operation.results[1]
 

@@ -38,6 +38,7 @@ def trace_combiner(
     avals = []
     for i, (x, init) in enumerate(zip(flat, inits, strict=True)):
         a, b = typeof(x), typeof(init)
+        # Numbers take the operand's dtype, as they would in the operation itself.
         if isinstance(init, bool | int | float | complex):
             inits[i] = init = a.dtype.type(init)
             b = typeof(init)
@@ -63,6 +64,7 @@ def trace_combiner(
             )
         return out
 
+    # The region of the operation sees two sets of scalars, and nothing else.
     jaxpr, consts = trace_to_jaxpr(run, [*avals, *avals], name)
     if any(isinstance(c, Tracer) for c in consts):
         raise TypeError(

@@ -87,6 +87,7 @@ def conv_general_dilated(
     strides = _ints("window_strides", window_strides, n)
     lhs_dilation = _ints("lhs_dilation", lhs_dilation, n)
     rhs_dilation = _ints("rhs_dilation", rhs_dilation, n)
+    # "SAME" and "VALID" mean numbers that depend on sizes, strides and dilation.
     if isinstance(padding, str):
         if any(d != 1 for d in lhs_dilation):
             raise ValueError(

@@ -243,6 +243,7 @@ def _lower(
     out = ctx.avals_out[0]
     if 0 in (lhs.size, rhs.size, out.size):  # XLA takes no window of size 0
         return ctx.splat(0, out.shape, out.dtype)
+    # The libraries of accelerators convolve floats only.
     if ctx.module.platforms[0] != "cpu" and not dtypes.is_float(out.dtype) and out.size:
         return _lower_in_parts(
             ctx,
@@ -281,6 +282,7 @@ def _lower(
         **precision_attrs(ctx, precision),
     }
     operation = ctx.operation("stablehlo.convolution", [x, y], ctx.out_types(), attrs)
+    # weft/native looks at the marked ones, where XLA:CPU is slow.
     if feature_group_count > 1 or batch_group_count > 1:
         ctx.mark(operation, "depthwise")
     elif all(rhs.shape[d] == 1 for d in dimension_numbers[1][2:]):

@@ -70,6 +70,7 @@ def _cumulative(
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool) -> tuple:
         (x,), (t,) = primals, tangents
 
+        # Prefixes by pairs, whose derivative is that of the combiner.
         def scan(v: Any) -> list:
             v = rev(v, (axis,)) if reverse else v
             v = prefix(combine, v, axis)

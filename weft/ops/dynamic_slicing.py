@@ -75,6 +75,7 @@ def start_operands(
     dtype = None
     static = True
     for i, dim, size, neg in zip(starts, shape, sizes, wraps, strict=True):
+        # Known starts are wrapped and clamped now.
         if isinstance(i, int | np.integer) and not isinstance(i, bool):
             i = int(i)
             if i < 0 and neg:
@@ -90,6 +91,7 @@ def start_operands(
             result.append(0)
             continue
         static = False
+        # Sums with sizes must not overflow in the index's own dtype.
         if aval.dtype.itemsize < 4:
             i = _convert(i, dtypes.int32)
             aval = typeof(i)

@@ -167,12 +167,14 @@ def _gather_abstract(
                 f"gather: slice_sizes {slice_sizes} does not fit dimension {i} of "
                 f"{operand.str_short()}"
             )
+    # These dimensions of the slice have size 1 and are no dimensions of the result.
     dropped = {*d.collapsed_slice_dims, *d.operand_batching_dims}
     if any(slice_sizes[i] > 1 for i in dropped):
         raise TypeError(
             f"gather: slice_sizes {slice_sizes} must be 1 in the collapsed and batching dimensions "
             f"{sorted(dropped)}"
         )
+    # offset_dims are the slice's dimensions in the result; the others come from the indices.
     window = iter([n for i, n in enumerate(slice_sizes) if i not in dropped])
     if operand.ndim - len(dropped) != len(d.offset_dims):
         raise TypeError(

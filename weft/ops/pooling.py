@@ -156,6 +156,7 @@ def _scatter_lower(
     shape = tuple(d + lo + hi for d, (lo, hi) in zip(x.shape, padding, strict=True))
     padded = any(p != (0, 0) for p in padding)
     if padded:
+        # quirks.SCATTER_PADDING: pad with what is never selected.
         low, high = zip(*padding, strict=True)
         operand = ctx.op(
             "stablehlo.pad",

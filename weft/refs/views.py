@@ -292,6 +292,7 @@ def _below_bitcast(
     old, new = under[1], view.dtype
     if old.itemsize == new.itemsize:
         return indexer, list(operands), (_cast(new), _cast(old))
+    # A row of wider elements is several rows of narrower ones: only whole ones can be addressed.
     pairs = indexer.attach(operands)
     at, position = pairs[-2]
     many = max(old.itemsize, new.itemsize) // min(old.itemsize, new.itemsize)

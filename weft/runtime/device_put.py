@@ -312,6 +312,7 @@ def _leaf_now(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: 
             unclaim(claimed)
     if kind is np.ndarray:
         return put_host(x, sharding, copy=may_alias is False)
+    # The commonest kinds have been tested by now; what follows is asked in order of cost.
     if kind in (bool, int, float, complex):
         aval = typeof(x)
         return put_host(np.asarray(x, aval.dtype), sharding, weak_type=aval.weak_type)

@@ -340,6 +340,7 @@ def _spectra(
         }
         mode, options = modes[boundary]
         x = wnp.pad(x, pad, mode=mode, **options)
+    # The last segment is made full.
     if padded:
         extra = (-(x.shape[-1] - size) % step) % size
         x = wnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, extra)])
@@ -354,6 +355,7 @@ def _spectra(
     spectrum = transformed(x)
     if y is not None:
         spectrum = wnp.conj(spectrum) * (spectrum if y is x else transformed(y))
+    # A density is divided by the window's noise bandwidth, a spectrum by its gain.
     scale = 1 / (fs * wnp.sum(w * w)) if scaling == "density" else 1 / wnp.sum(w) ** 2
     if y is None:
         scale = wnp.sqrt(scale) if scaling == "density" else 1 / wnp.sum(w)

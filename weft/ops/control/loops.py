@@ -236,11 +236,13 @@ def _masked(
         )
         new = eval_closed(body, *body_consts, *old)
         kept = []
+        # Carries that no example changes need no selection.
         for a, b, unchanged in zip(old, new, same, strict=True):
             kept.append(a if unchanged else select_rows(active, a, b))
         (following,) = eval_closed(pred, *cond_consts, *kept)
         return [following, *kept]
 
+    # Which examples go on is carried; the loop ends when none does.
     (active,) = eval_closed(pred, *cond_consts, *carry)
     mask = typeof(active)
     new_body, extra = body.memo(
@@ -536,6 +538,7 @@ def fori_loop(
             f"{lo.str_short()} and {hi.str_short()}; convert one, for example with int(upper)"
         )
     first, stop = _static(lower), _static(upper)
+    # A known number of steps is a scan, which can be differentiated backwards.
     if first is not None and stop is not None:
         trips = _trips(first, stop)
         if config.disable_jit:
@@ -569,6 +572,7 @@ def fori_loop(
         return tree.unflatten(outs)[1]
     if unroll is not None and unroll not in (1, False):
         raise ValueError("fori_loop: unroll needs static bounds; make lower and upper Python ints")
+    # Else the bounds are carried by a while loop.
     bounded = (_typed(lower, dtype, weak), _typed(upper, dtype, weak), init_val)
     step = derived(body_fun, "bounded", lambda f: _CountedBound(f, False))
     return _while_loop("fori_loop", _below, step, bounded, 2)[2]

@@ -194,6 +194,7 @@ def trace_with_carry(
     """
     n = len(init)
     names = _carry_names(init_tree, place)
+    # A carry that changes its weak type is traced again with the one that it becomes.
     for _ in range(3 + n if state.spread else 3):
         avals = avals_of(who, init, names)
         body = trace_body(f, tree, [*avals, *other_avals])
