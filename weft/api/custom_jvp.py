@@ -75,7 +75,7 @@ class Call(FlatCall):
             for i, (o, t) in enumerate(zip(outs, out_tangents, strict=True))
         ]
 
-    def _tangent(self, who: str, i: int, out: Any, tangent: Any) -> Any:
+    def _tangent(self, who: str, i: int, out: object, tangent: Any) -> Any:
         if tangent.__class__ is SymbolicZero:
             return None
         want = tangent_aval(typeof(out))
@@ -305,7 +305,7 @@ class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         self.defjvp(rule, symbolic_zeros=True)
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self.jvp is None:
             raise AttributeError(
                 f"custom_jvp function {self._signature.name} has no rule; give one with "

@@ -63,7 +63,7 @@ class CustomVJPPrimal:
         self.perturbed = perturbed  # whether it is being differentiated
 
 
-def _with_perturbed(tree: Any, perturbed: Any) -> Any:
+def _with_perturbed(tree: object, perturbed: object) -> Any:
     """The tree with a CustomVJPPrimal for each array and each whole ref."""
     values, structure = flatten(tree, is_ref)
     flags = [f._handle if is_ref(f) else f for f in flatten(perturbed, is_ref)[0]]
@@ -287,7 +287,7 @@ def _forward_mode(name: str) -> TypeError:
     )
 
 
-def _jvp(primals: list, tangents: list, *, call: Call, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, call: Call, **params: object) -> tuple:
     raise _forward_mode(f"custom_vjp function {call.name}")
 
 
@@ -345,11 +345,13 @@ def _linear_transpose(
     ]
 
 
-def _no_forward(*args: Any, call: Any, **params: Any) -> Any:
+def _no_forward(*args: object, call: Any, **params: object) -> Any:
     raise _forward_mode(f"custom_vjp function {call.name}")
 
 
-def _linear_batch(axis: AxisData, args: Any, dims: Any, *, call: Any, **params: Any) -> tuple:
+def _linear_batch(
+    axis: AxisData, args: object, dims: object, *, call: Any, **params: object
+) -> tuple:
     raise _forward_mode(f"custom_vjp function {call.name}")
 
 
@@ -384,7 +386,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     context: list = []
 
     # Else both rules become jaxprs that are given those values.
-    def forward(*xs: Any) -> list:
+    def forward(*xs: object) -> list:
         outs, residuals, ctx = call.forward((), xs, [has_tangent(a) for a in avals])
         context[:] = [(*ctx, [typeof(o) for o in outs]), len(outs)]
         return [*outs, *residuals]
@@ -495,7 +497,7 @@ class custom_vjp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         self._traces = {}
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self.fwd is None:
             raise AttributeError(
                 f"custom_vjp function {self._signature.name} has no rules; give them with "

@@ -44,11 +44,11 @@ def _constants(args: Sequence[Any], counts: tuple) -> tuple[list[Any], list]:
     return parts, list(args[start:])
 
 
-def _abstract(*avals: ShapedArray, solve: ClosedJaxpr, **params: Any) -> list:
+def _abstract(*avals: ShapedArray, solve: ClosedJaxpr, **params: object) -> list:
     return list(solve.out_avals)
 
 
-def _impl(*args: ArrayLike, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
+def _impl(*args: ArrayLike, solve: ClosedJaxpr, counts: tuple, **params: object) -> list:
     parts, b = _constants(args, counts)
     return eval_closed(solve, *parts[2], *b)
 
@@ -121,7 +121,7 @@ def _batch(
 
 
 def _lower(
-    ctx: RuleContext, *operands: ir.Value, solve: ClosedJaxpr, counts: tuple, **params: Any
+    ctx: RuleContext, *operands: ir.Value, solve: ClosedJaxpr, counts: tuple, **params: object
 ) -> list:
     parts, b = _constants(operands, counts)
     return ctx.inline(solve, *parts[2], *b)
@@ -156,7 +156,7 @@ linear_solve_p = Primitive(
 @api_boundary
 def custom_linear_solve(
     matvec: Callable,
-    b: Any,
+    b: object,
     solve: Callable,
     transpose_solve: Callable | None = None,
     symmetric: bool = False,
@@ -263,7 +263,7 @@ def _check_avals(who: str, want: Sequence[Any], got: Sequence[Any]) -> None:
 @api_boundary
 def custom_root(
     f: Callable,
-    initial_guess: Any,
+    initial_guess: object,
     solve: Callable,
     tangent_solve: Callable,
     has_aux: bool = False,

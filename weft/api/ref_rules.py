@@ -69,7 +69,7 @@ def _write_in_place(
     return outs[:n]
 
 
-def _remat(args: tuple, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
+def _remat(args: tuple, *, jaxpr: ClosedJaxpr, **params: object) -> list:
     if runs_in_place(args, jaxpr):
         return eval_closed(jaxpr, *args)
     values, is_open = split_open(args)
@@ -129,7 +129,7 @@ def _check_consts(args: Sequence[Any], num_consts: int) -> None:
 
 
 def _scan(
-    args: tuple, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any
+    args: tuple, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: object
 ) -> list:
     _check_consts(args, num_consts)
     if runs_in_place(args, jaxpr):

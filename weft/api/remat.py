@@ -94,7 +94,7 @@ move_p = Primitive(
 # The op ----------------------------------------------------------------------------------------
 
 
-def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: object) -> tuple:
     pushed, nonzero = jvp_jaxpr(jaxpr, [t is not None for t in tangents])
     given = [t for t in tangents if t is not None]
     outs = remat_p.bind(*primals, *given, jaxpr=pushed, **params)
@@ -117,7 +117,7 @@ class _Plan:
     tangent: ClosedJaxpr
 
 
-def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
+def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: object) -> _Plan:
     if policy is not None:
         jaxpr = inline_calls(jaxpr)
     lin = linearize_jaxpr(jaxpr, nonzero)
@@ -283,7 +283,7 @@ def _linearize(
     tangents: list,
     *,
     jaxpr: ClosedJaxpr,
-    policy: Any,
+    policy: object,
     prevent_cse: bool,
     differentiated: bool,
 ) -> tuple:
@@ -312,7 +312,7 @@ def _transpose(
     *args: ArrayLike | UndefinedPrimal,
     jaxpr: ClosedJaxpr,
     differentiated: bool,
-    **params: Any,
+    **params: object,
 ) -> list:
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
@@ -328,7 +328,9 @@ def _transpose(
     return unpick(unpick(outs, ct_nonzero), linear)
 
 
-def _batch(axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+def _batch(
+    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **params: object
+) -> tuple:
     moved, batched = to_front(args, dims)
     inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
     outs = remat_p.bind(*moved, jaxpr=inner, **params)
@@ -354,7 +356,7 @@ def _lower(
     jaxpr: ClosedJaxpr,
     prevent_cse: bool,
     differentiated: bool,
-    policy: Any,
+    policy: object,
 ) -> list:
     if differentiated and prevent_cse and operands:
         # Without a barrier XLA finds that the values were computed before, and keeps them.
@@ -496,7 +498,7 @@ def _with_values(fun: Callable, count: int, values: tuple, fixed: tuple) -> Call
     """The function with the values of some positions, out of `count`, and keywords in place."""
     given, keywords = dict(values), dict(fixed)
 
-    def inner(*dynamic: Any, **kwargs: Any) -> Any:
+    def inner(*dynamic: object, **kwargs: object) -> Any:
         rest = iter(dynamic)
         full = [given[i] if i in given else next(rest) for i in range(count)]
         return fun(*full, **keywords, **kwargs)
@@ -520,7 +522,7 @@ remat = checkpoint
 
 
 @api_boundary
-def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
+def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tuple[Any, str]]:
     """Return the residuals of reverse-mode differentiation of `fun`: types and origins.
 
     >>> import weft
@@ -560,7 +562,7 @@ def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any,
     return found
 
 
-def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:
+def print_saved_residuals(f: Callable, *args: object, **kwargs: object) -> None:
     """Prints what reverse-mode differentiation of `f` keeps, one value a line.
 
     >>> import weft

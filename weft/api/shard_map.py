@@ -88,7 +88,7 @@ def shard_map(
     f: Callable | None = None,
     /,
     *,
-    out_specs: Any,
+    out_specs: object,
     in_specs: Any = INFER,
     mesh: Mesh | AbstractMesh | None = None,
     axis_names: Any = frozenset(),
@@ -150,7 +150,7 @@ def shard_map(
 
     @functools.wraps(f)
     @api_boundary
-    def mapped(*args: ArrayLike | dict, **kwargs: Any) -> Any:
+    def mapped(*args: ArrayLike | dict, **kwargs: object) -> Any:
         if kwargs:
             raise TypeError(
                 f"shard_map of {options.name}: in_specs describe positional arguments only, but "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.dependence import depends
 from weft.autodiff.jvp import cotangent_aval
@@ -14,6 +14,9 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, assign
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.core.undefined import NotLinear, UndefinedPrimal, Unwanted, is_undefined
+
+if TYPE_CHECKING:
+    from weft.core.primitive import Primitive
 
 
 def backward_pass(
@@ -190,7 +193,9 @@ def _not_linear(eqn: Eqn) -> str:
     )
 
 
-def _transpose_untyped(prim: Any, cts: Any, ins: Sequence[Any], params: dict[str, Any]) -> list:
+def _transpose_untyped(
+    prim: Primitive, cts: Any, ins: Sequence[Any], params: dict[str, Any]
+) -> list:
     """The transpose where explicit shardings leave its results open.
 
     Cotangents are placed as their primals are, so nothing is ambiguous: the rule runs without
@@ -209,7 +214,7 @@ def _transpose_untyped(prim: Any, cts: Any, ins: Sequence[Any], params: dict[str
     return prim.transpose(cts, *(drop(x) for x in ins), **params)
 
 
-def _placed_like(ct: Any, aval: Any) -> Any:
+def _placed_like(ct: object, aval: object) -> Any:
     """A cotangent with the explicit sharding that its primal's type asks for."""
     from weft.sharding.explicit import reshard
 
@@ -263,7 +268,7 @@ def _transpose_jaxpr(
     avals += [cotangent_aval(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True) if nz]
     nonzero: list[bool] = []
 
-    def flat(*flat_args: Any) -> list:
+    def flat(*flat_args: object) -> list:
         it = iter(flat_args)
         args = [
             UndefinedPrimal(a) if lin else next(it)

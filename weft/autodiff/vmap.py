@@ -267,7 +267,7 @@ def _batch_jaxpr(
 ) -> tuple[ClosedJaxpr, list[bool]]:
     out_batched: list = []
 
-    def flat(*args: Any) -> list:
+    def flat(*args: object) -> list:
         dims = [0 if b else None for b in batched]
         outs, out_dims = batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
         out_batched[:] = [

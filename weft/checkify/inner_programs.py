@@ -79,7 +79,7 @@ def _cond(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     axes = _varying([a for b in inner for a in _found(b)])
 
     def branch(which: int) -> Callable:
-        def flat(*args: Any) -> list:
+        def flat(*args: object) -> list:
             outs = eval_closed(inner[which].jaxpr, *args)
             sites = [len(b.sites) for b in inner[:which]]
             code = outs[n]
@@ -195,7 +195,7 @@ def _shard_map(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
         inner = checked(p["jaxpr"], checks.errors)
         n, k = inner.num_outs, len(_found(inner))
 
-        def body(*args: Any) -> list:
+        def body(*args: object) -> list:
             outs = eval_closed(inner.jaxpr, *args)
             found = [wnp.expand_dims(_as_varying(x, manual), 0) for x in outs[n:]]
             return [*outs[:n], *found]

@@ -20,7 +20,7 @@ _BARRIER_SECONDS = 600
 _barriers = 0
 
 
-def save(path: str | os.PathLike, tree: Any) -> None:
+def save(path: str | os.PathLike, tree: object) -> None:
     """Write a pytree of arrays, and of numbers, strings and None, to a new folder.
 
     Every process calls it with the same path, on a disk that all of them see; each writes the
@@ -46,7 +46,7 @@ def save(path: str | os.PathLike, tree: Any) -> None:
     prepare(Path(path), tree)()
 
 
-def prepare(path: Path, tree: Any, progress: Callable[[int], None] | None = None) -> Callable:
+def prepare(path: Path, tree: object, progress: Callable[[int], None] | None = None) -> Callable:
     """Copy a tree to the host; the result writes and commits it, on any thread.
 
     progress: is called with the number of bytes that were written since the last call.

@@ -180,9 +180,9 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
 
     def reduce(
         x: ArrayLike,
-        axis_name: Any,
+        axis_name: object,
         *,
-        axis_index_groups: Any = None,
+        axis_index_groups: object = None,
     ) -> Any:
         names, positional = split_axes(who, axis_name, axis_index_groups)
         over = axis_group_of(who, names, axis_index_groups) if names else None
@@ -225,7 +225,7 @@ pmin = _extremum(pmin_p, reduce_min, "minimum")
 
 
 def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
-    def arg(x: Any, axis_name: Any) -> Any:
+    def arg(x: object, axis_name: object) -> Any:
         over = axis_group_of(
             who, axis_name
         )  # raises for names that are not in scope, or twice there
@@ -254,7 +254,7 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
     return arg
 
 
-def _index_of(x: Any, axis_name: Any, extremum: Callable) -> Any:
+def _index_of(x: Any, axis_name: object, extremum: Callable) -> Any:
     x = stop_gradient(x)
     best = eq(x, extremum(x, axis_name))
     if dtypes.is_float(typeof(x).dtype):

@@ -173,7 +173,7 @@ _TO_PYTHON = (
 def _of_buffers(name: str) -> Callable:
     """A member that only arrays have, because it is about the devices that hold them."""
 
-    def member(self: Tracer, *_: Any) -> Any:
+    def member(self: Tracer, *_: object) -> Any:
         raise errors.ConcretizationTypeError(
             f"{name} of a traced array of type {self.aval.str_short()} ({errors.made_at(self)}): "
             "no device holds it while tracing. Ask the argument or the result outside of the "
@@ -256,7 +256,7 @@ def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
     )
 
 
-def check_not_masked(x: Any) -> None:
+def check_not_masked(x: object) -> None:
     """Raises ValueError for NumPy's masked arrays, whose mask no op would regard."""
     if isinstance(x, np.ndarray) and hasattr(x, "_mask"):
         raise ValueError(

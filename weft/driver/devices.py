@@ -39,7 +39,7 @@ def inner_shardings(jaxpr: ClosedJaxpr) -> list:
     return jaxpr.memo("inner_shardings", find)
 
 
-def _mesh_of(x: Any) -> Any:
+def _mesh_of(x: object) -> Any:
     return x if isinstance(x, Mesh | AbstractMesh) else getattr(x, "mesh", None)
 
 

@@ -190,7 +190,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
     if any(_is_open(s) for s in (*params["in_shardings"], *params["out_shardings"])):
         closed, params = _within(closed, params)
 
-    def fun(*args: Any) -> list:
+    def fun(*args: object) -> list:
         return eval_closed(closed, *args)
 
     def miss(*args: ArrayLike) -> tuple:
@@ -216,7 +216,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
     return Guarded(function, name, donated, ()) if donated else function
 
 
-def _is_open(sharding: Any) -> bool:
+def _is_open(sharding: object) -> bool:
     """Whether it leaves dimensions to propagation, as vmap's do, which no array can."""
     spec = getattr(sharding, "spec", None)
     return spec is not None and UNCONSTRAINED in spec.partitions

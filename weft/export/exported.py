@@ -106,11 +106,11 @@ class Exported:
         """XLA's shardings of the flat results, None where the partitioner decides."""
         return _as_hlo(self._out_shardings, self._out_types)
 
-    def in_shardings_jax(self, mesh: Any) -> list:
+    def in_shardings_jax(self, mesh: object) -> list:
         """The flat arguments' shardings over a mesh with the axes of the exported one."""
         return self._over(mesh, self._in_shardings)
 
-    def out_shardings_jax(self, mesh: Any) -> list:
+    def out_shardings_jax(self, mesh: object) -> list:
         """The flat results' shardings over a mesh with the axes of the exported one."""
         return self._over(mesh, self._out_shardings)
 
@@ -171,7 +171,7 @@ class Exported:
 
         return bytearray(write(self, vjp_order))
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, *args: object, **kwargs: object) -> Any:
         """Computes the function, alone or inside of another jitted function.
 
         Arguments have the structure, shapes and dtypes that it was exported for; for several
@@ -190,7 +190,7 @@ class Exported:
     def _jitted(self) -> Callable:
         flat = self._flat_call
 
-        def call(*leaves: Any) -> list:
+        def call(*leaves: object) -> list:
             return flat(*leaves)
 
         call.__name__ = call.__qualname__ = f"call_{self.fun_name}"
@@ -198,14 +198,14 @@ class Exported:
 
     @functools.cached_property
     def _flat_call(self) -> Callable:
-        def plain(*leaves: Any) -> list:
+        def plain(*leaves: object) -> list:
             return call_exported_p.bind(*leaves, exported=self)
 
         if not self.has_vjp():
             return plain
         differentiable = weft.custom_vjp(plain)
 
-        def forward(*leaves: Any) -> tuple:
+        def forward(*leaves: object) -> tuple:
             return differentiable(*leaves), leaves  # may be differentiated again
 
         def backward(leaves: tuple, cts: Sequence[Any]) -> tuple:
@@ -283,7 +283,7 @@ def export(
                 f"export: disabled_checks must hold DisabledSafetyChecks, got {check!r}"
             )
 
-    def do_export(*args: Any, **kwargs: Any) -> Exported:
+    def do_export(*args: object, **kwargs: object) -> Exported:
         return _exported(fun_jit.trace(*args, **kwargs), names, disabled)
 
     return do_export
@@ -359,7 +359,7 @@ def _exported(
     )
 
 
-def _struct(aval: ShapedArray, sharding: Any) -> ShapeDtypeStruct:
+def _struct(aval: ShapedArray, sharding: object) -> ShapeDtypeStruct:
     named = sharding if isinstance(sharding, NamedSharding) else aval.sharding
     return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=named, weak_type=aval.weak_type)
 
@@ -371,7 +371,7 @@ def _backward(closed: Any, name: str) -> Any:
     counts = [_has_tangent(a) for a in closed.out_avals]
 
     def backward(*leaves: Any) -> list:
-        def outputs(*moved: Any) -> list:
+        def outputs(*moved: object) -> list:
             args = list(leaves[:n])
             for i, x in zip(moves, moved, strict=True):
                 args[i] = x

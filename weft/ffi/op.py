@@ -40,7 +40,7 @@ VMAP_METHODS = (
 )
 
 
-def _abstract(*avals: AbstractToken | ShapedArray, results: tuple, **params: Any) -> list:
+def _abstract(*avals: AbstractToken | ShapedArray, results: tuple, **params: object) -> list:
     return list(results)
 
 
@@ -213,7 +213,7 @@ def emit_call(
     legacy_config: str | None,
     sharding_rule: ShardingRule | None,
     num_batch_dims: int,
-    **params: Any,
+    **params: object,
 ) -> list:
     """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
     finish_before_exit()

@@ -30,7 +30,7 @@ def dot_product_attention(
     scale: float | None = None,
     is_causal: bool = False,
     query_seq_lengths: Any = None,
-    key_value_seq_lengths: Any = None,
+    key_value_seq_lengths: object = None,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
     return_residual: bool = False,
@@ -112,7 +112,7 @@ def dot_product_attention(
     return out, stop_gradient(residual)
 
 
-def _named(query: Any, key: Any, value: Any) -> tuple:
+def _named(query: object, key: object, value: object) -> tuple:
     return ("query", query), ("key", key), ("value", value)
 
 

@@ -99,8 +99,8 @@ def ediff1d(ary: ArrayLike, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 def gradient(
-    f: Any,
-    *varargs: Any,
+    f: object,
+    *varargs: object,
     axis: int | Sequence[int] | None = None,
     edge_order: int | None = None,
 ) -> Any:
@@ -202,7 +202,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
     return joining.concatenate(parts, axis)
 
 
-def _three_points(x: Any, y: Any, z: Any, h1: Any, h2: Any, at_end: bool) -> Any:
+def _three_points(x: object, y: object, z: object, h1: object, h2: object, at_end: bool) -> Any:
     """The second-order one-sided derivative at the first or the last of three points."""
     total = u.add(h1, h2)
     if at_end:
@@ -297,7 +297,7 @@ def interp(
     return out
 
 
-def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
+def unwrap(p: ArrayLike, discont: object = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
     """Angles with jumps of more than half a period taken out. Source: numpy.unwrap.
 
     >>> import weft.numpy as wnp
@@ -329,7 +329,7 @@ def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * 
 
 
 def _convolve(
-    name: str, a: ArrayLike, v: ArrayLike, mode: str, flip: bool, precision: Any, preferred: Any
+    name: str, a: ArrayLike, v: ArrayLike, mode: str, flip: bool, precision: object, preferred: Any
 ) -> Any:
     x, y = aval_of(name, a), aval_of(name, v)
     if x.ndim != 1 or y.ndim != 1:
@@ -377,7 +377,7 @@ def convolve(
     v: ArrayLike,
     mode: str = "full",
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The convolution of two vectors.
@@ -397,7 +397,7 @@ def correlate(
     v: ArrayLike,
     mode: str = "valid",
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`.
@@ -418,8 +418,8 @@ def cov(
     rowvar: builtins.bool = True,
     bias: builtins.bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: object = None,
+    aweights: object = None,
     dtype: DTypeLike | None = None,
 ) -> Any:
     """The covariance matrix of variables in rows (columns with rowvar=False). Source: numpy.cov.

@@ -250,12 +250,12 @@ def einsum(
     subscripts: Any,
     /,
     *operands: Any,
-    out: Any = None,
+    out: object = None,
     optimize: Any = "auto",
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = dot_general,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Sums of products named by subscripts: 'ij,jk->ik' is the matrix product.
 
@@ -335,7 +335,7 @@ def _from_lists(args: tuple) -> tuple[str, tuple]:
     return subscripts, operands
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list, str]:
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: object = "auto") -> tuple[list, str]:
     """The order in which einsum contracts, and numpy's account of its cost.
 
     >>> import weft.numpy as wnp

@@ -163,8 +163,8 @@ irfft = _one("irfft", "IRFFT", "The real signal whose `rfft` is given; n is its 
 def _several(name: str, kind: str, doc: str, default: tuple | None) -> Callable:
     def function(
         a: ArrayLike,
-        s: Any = None,
-        axes: Any = default,
+        s: object = None,
+        axes: object = default,
         norm: str | None = None,
     ) -> Any:
         if default is not None and axes is not None and len(axes) != 2:
@@ -214,7 +214,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return ew.conj(_transform("ihfft", "RFFT", a, s, (axis,), _opposite(norm)))
 
 
-def _frequencies(name: str, n: int, d: ArrayLike, dtype: Any, device: Any, half: bool) -> Any:
+def _frequencies(name: str, n: int, d: ArrayLike, dtype: Any, device: object, half: bool) -> Any:
     n = operator.index(n)
     if n < half:
         least = "positive" if half else "0 or more"
@@ -232,7 +232,9 @@ def _frequencies(name: str, n: int, d: ArrayLike, dtype: Any, device: Any, half:
     return place(ew.convert(true_divide(steps.astype(dtype), d), dtype), device)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+def fftfreq(
+    n: int, d: object = 1.0, *, dtype: DTypeLike | None = None, device: object = None
+) -> Any:
     """The frequencies of `fft` for n samples d apart.
 
     >>> import weft
@@ -242,7 +244,9 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: Any
     return _frequencies("fftfreq", n, d, dtype, device, False)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+def rfftfreq(
+    n: int, d: object = 1.0, *, dtype: DTypeLike | None = None, device: object = None
+) -> Any:
     """The frequencies of `rfft` for n samples d apart.
 
     >>> import weft.numpy as wnp

@@ -84,9 +84,9 @@ def dot(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The sum over the last axis of a and the last but one of b; a product for scalars.
 
@@ -112,9 +112,9 @@ def matmul(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The matrix product; leading dimensions are batches and broadcast. Vectors gain a dimension.
 
@@ -222,7 +222,7 @@ def vdot(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of the flattened arrays, a conjugated. Source: numpy.vdot.
@@ -246,7 +246,7 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of conjugated vectors along an axis, batched over the others.
@@ -273,7 +273,7 @@ def inner(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The sum over the last axes of both; a product for scalars. Source: numpy.inner.
@@ -291,7 +291,7 @@ def inner(
     return dot_general(a, b, (((x.ndim - 1,), (y.ndim - 1,)), ((), ())), precision, preferred)
 
 
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: object = None) -> Any:
     """The products of all pairs of elements, as a matrix. Source: numpy.outer.
 
     >>> import weft.numpy as wnp
@@ -314,9 +314,9 @@ def tensordot(
     b: ArrayLike,
     axes: int | Sequence[int] | None = 2,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The sum over pairs of axes: the last of a with the first of b, or those named.
 
@@ -404,7 +404,7 @@ def cross(
         """u_i v_j, or None where a vector of two components has a zero."""
         return multiply(u[i], v[j]) if i < len(u) and j < len(v) else None
 
-    def difference(p: Any, q: Any) -> Any:
+    def difference(p: object, q: object) -> Any:
         if p is None:
             return multiply(q, -1)
         return p if q is None else subtract(p, q)

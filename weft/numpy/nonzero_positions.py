@@ -151,7 +151,7 @@ def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple:
 def ravel_multi_index(
     multi_index: Sequence[Any],
     dims: Sequence[int],
-    mode: Any = "raise",
+    mode: object = "raise",
     order: str = "C",
     *,
     dtype: DTypeLike | None = None,

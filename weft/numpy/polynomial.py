@@ -294,7 +294,7 @@ def polyfit(
     rcond: Any = None,
     full: builtins.bool = False,
     w: Any = None,
-    cov: Any = False,
+    cov: object = False,
 ) -> Any:
     """The polynomial of a degree that fits points best by least squares.
 

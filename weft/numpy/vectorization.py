@@ -145,7 +145,7 @@ def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -
     if outputs is None:
         return call
 
-    def function(*xs: Any) -> Any:
+    def function(*xs: object) -> Any:
         out = call(*xs)
         results = out if isinstance(out, tuple) else (out,)
         if len(results) != len(outputs):
@@ -168,7 +168,9 @@ def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -
     return function
 
 
-def apply_along_axis(func1d: Callable, axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(
+    func1d: Callable, axis: int, arr: ArrayLike, *args: object, **kwargs: object
+) -> Any:
     """func1d applied to every vector along an axis. Source: numpy.apply_along_axis.
 
     >>> import weft

@@ -121,7 +121,7 @@ argmax_p = _arg_reduction("argmax", "GT", lowest)
 argmin_p = _arg_reduction("argmin", "LT", highest)
 
 
-def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: object) -> Any:
     """The index of the greatest element along `axis`: the first, or that of the first NaN.
 
     >>> import weft
@@ -132,7 +132,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Any:
     return argmax_p.bind(operand, axes=(axis,), index_dtype=dtypes.canonicalize_dtype(index_dtype))
 
 
-def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: object) -> Any:
     """The index of the least element along `axis`: the first, or that of the first NaN.
 
     >>> import weft
@@ -192,7 +192,7 @@ def _batch(
     return outs, [0] * len(outs)
 
 
-def _lower(ctx: Any, *values: Any, jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
+def _lower(ctx: RuleContext, *values: object, jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
     operation = ctx.operation(
         "stablehlo.reduce",
         list(values),
@@ -230,11 +230,11 @@ _MONOIDS = {
 
 
 def reduce(
-    operands: Any,
-    init_values: Any,
+    operands: object,
+    init_values: object,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Combines the elements along dimensions, starting from init_values.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def trace_combiner(
-    name: str, computation: Callable, operands: Any, init_values: Any
+    name: str, computation: Callable, operands: object, init_values: object
 ) -> tuple[list, list, Any, ClosedJaxpr]:
     """Flat operands, flat initial values, their tree, and the jaxpr of two sets of scalars."""
     flat, tree = flatten(operands)
@@ -122,7 +122,7 @@ def combine_start(jaxpr: ClosedJaxpr, init: Any, result: Any) -> Any:
     ]
 
 
-def is_identity(value: ArrayLike, identity: Any) -> bool:
+def is_identity(value: ArrayLike, identity: object) -> bool:
     """Whether a known value is the identity of a monoid."""
     if isinstance(value, Tracer):
         return False

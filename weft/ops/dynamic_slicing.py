@@ -141,7 +141,7 @@ def _dynamic_slice_abstract(
     return ShapedArray(slice_sizes, x.dtype, x.weak_type)
 
 
-def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Shape) -> list:
+def _dynamic_slice_transpose(ct: object, x: Any, *starts: object, slice_sizes: Shape) -> list:
     zeros = instantiate_zero(ct_aval_of(x))
     return [dynamic_update_slice_p.bind(zeros, ct, *starts), *[None] * len(starts)]
 
@@ -327,7 +327,7 @@ def _update_abstract(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) 
     return ShapedArray(x.shape, x.dtype, x.weak_type)
 
 
-def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:
+def _update_transpose(ct: object, x: Any, update: Any, *starts: object) -> list:
     ct_x = ct_update = None
     aval = update.aval if is_undefined(update) else typeof(update)
     if is_undefined(x):

@@ -48,7 +48,7 @@ def _segments(name: str) -> Callable:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         bucket_size: int | None = None,
-        mode: Any = None,
+        mode: object = None,
         out_sharding: PartitionSpec | None = None,
     ) -> Any:
         ids = segment_ids

@@ -332,10 +332,10 @@ def _below_bitcast(
         order = [*range(axis + 1), last, *range(axis + 1, last)]
         return reshape(transpose(parts, order), (*x.shape[:axis], -1, *x.shape[axis + 1 :]))
 
-    def out(x: Any) -> Any:
+    def out(x: object) -> Any:
         return narrow(x) if narrower else reshape(widen(x), indexer.shape)
 
-    def back(x: Any) -> Any:
+    def back(x: object) -> Any:
         wide = (*lower.shape[:axis], lower.shape[axis] // many, *lower.shape[axis + 1 :])
         return widen(x) if narrower else narrow(reshape(x, wide))
 
@@ -353,7 +353,7 @@ def _cast(dtype: np.dtype) -> Callable[[Any], Any]:
     return cast
 
 
-def _no_mask(x: Any) -> None:
+def _no_mask(x: object) -> None:
     if dtypes.is_bool(typeof(x).dtype):
         raise ValueError("no mask hides parts of a ref that is seen in a dtype of another width")
 

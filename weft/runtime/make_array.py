@@ -209,7 +209,7 @@ def _dtype_of(what: str, part: np.ndarray) -> np.dtype:
 
 
 def make_array_from_process_local_data(
-    sharding: Any, local_data: Any, global_shape: Any = None
+    sharding: object, local_data: object, global_shape: object = None
 ) -> Any:
     """An array of which every process gives the data that belongs to its devices.
 

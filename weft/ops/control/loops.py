@@ -58,7 +58,7 @@ def _abstract(
     *avals: InFlight | ShapedArray | AbstractRef,
     cond_nconsts: int,
     body_nconsts: int,
-    **params: Any,
+    **params: object,
 ) -> list:
     return list(avals[cond_nconsts + body_nconsts :])
 
@@ -129,13 +129,13 @@ def _widen(cond_jaxpr: ClosedJaxpr, body: ClosedJaxpr, m: int) -> ClosedJaxpr:
     )
 
 
-def _jvp(primals: list, tangents: list, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, **params: object) -> tuple:
     operands, pushed, nonzero = _pushed(primals, tangents, params)
     outs = while_p.bind(*operands, **pushed)
     return outs[: len(nonzero)], unpick(outs[len(nonzero) :], nonzero)
 
 
-def _linearize(primals: list, tangents: list, **params: Any) -> tuple:
+def _linearize(primals: list, tangents: list, **params: object) -> tuple:
     """The linear program runs the loop again: how many residuals it would have is unknown."""
     outs = while_p.bind(*primals, **params)
     operands, pushed, nonzero = _pushed(primals, tangents, params)
@@ -144,7 +144,7 @@ def _linearize(primals: list, tangents: list, **params: Any) -> tuple:
     return outs, unpick(while_p.bind(*operands, **pushed)[len(nonzero) :], nonzero)
 
 
-def _transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: Any) -> list:
+def _transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: object) -> list:
     raise ValueError(
         "reverse-mode differentiation does not reach through while_loop, nor fori_loop with bounds "
         f"that are not Python ints (here at {capture()}): the number of iterations, hence of the "
@@ -400,7 +400,7 @@ def _whole(tree: PyTreeDef, avals: Sequence) -> tuple[Any, None]:
 
 
 @api_boundary
-def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val: object) -> Any:
     """Applies `body_fun` to the value while `cond_fun` of it holds.
 
     Args:
@@ -474,7 +474,7 @@ class _CountedStep:
     def __name__(self) -> str:
         return getattr(self.fun, "__name__", "body")
 
-    def __call__(self, carry: tuple, _: Any = None) -> Any:
+    def __call__(self, carry: tuple, _: object = None) -> Any:
         i, x = carry
         aval = typeof(i)
         one = (1.0 if dtypes.is_float(aval.dtype) else 1) if aval.weak_type else aval.dtype.type(1)
@@ -487,7 +487,7 @@ class _CountedBound(_CountedStep):
 
     __slots__ = ()
 
-    def __call__(self, carry: tuple, _: Any = None) -> Any:
+    def __call__(self, carry: tuple, _: object = None) -> Any:
         i, upper, x = carry
         (following, value) = _CountedStep.__call__(self, (i, x))
         return following, upper, value

@@ -48,7 +48,7 @@ def _abstract(
     length: int,
     num_consts: int,
     num_carry: int,
-    **params: Any,
+    **params: object,
 ) -> list:
     ys = [_stacked(a, length) for a in jaxpr.out_avals[num_carry:]]
     return [*jaxpr.in_avals[num_consts : num_consts + num_carry], *ys]
@@ -98,7 +98,7 @@ def _jvp(
     jaxpr: ClosedJaxpr,
     num_consts: int,
     num_carry: int,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     n, n_out, end = len(primals), len(jaxpr.out_avals), num_consts + num_carry
     nonzero = _carry_nonzero(jaxpr, [t is not None for t in tangents], num_consts, num_carry)
@@ -147,7 +147,7 @@ class _Split:
     tangent: ClosedJaxpr
 
 
-def _made_of(v: Any, jaxpr: Jaxpr, num_consts: int) -> bool:
+def _made_of(v: object, jaxpr: Jaxpr, num_consts: int) -> bool:
     """Whether the equations for v read nothing but the first inputs.
 
     A call may read more than a result of it depends on, where it cannot be cut.
@@ -284,7 +284,7 @@ def _linearize(
     jaxpr: ClosedJaxpr,
     num_consts: int,
     num_carry: int,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     n_out, end = len(jaxpr.out_avals), num_consts + num_carry
     nonzero = tuple(_carry_nonzero(jaxpr, [t is not None for t in tangents], num_consts, num_carry))
@@ -507,7 +507,7 @@ def _batch(
     jaxpr: ClosedJaxpr,
     num_consts: int,
     num_carry: int,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     end = num_consts + num_carry
     batched = [d is not None for d in dims]

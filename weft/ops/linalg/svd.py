@@ -151,7 +151,7 @@ def _lower(
         ok = eq(info, 0)
         return [or_nan(ok, v) for v in ((s, left, right) if compute_uv else (s,))]
 
-    def empty(x: Any) -> list:
+    def empty(x: object) -> list:
         """Nothing to decompose: no singular values, identities for the vectors."""
         outs = [broadcast_in_dim(a.dtype.type(0), a.shape, ()) for a in ctx.avals_out]
         for i, a in enumerate(ctx.avals_out):

@@ -43,10 +43,10 @@ def _solve(
     x0: tuple | np.ndarray | None,
     tol: float,
     atol: float,
-    maxiter: Any,
+    maxiter: object,
     M: np.ndarray | None,
     symmetric: bool,
-    **options: Any,
+    **options: object,
 ) -> tuple[Any, None]:
     """x with A x = b by a solver of vectors, differentiable by the solver of the transpose."""
     operator = _operator(name, "A", A)

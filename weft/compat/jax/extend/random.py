@@ -7,7 +7,7 @@ from typing import Any
 from weft.random import wrap_key_data as wrap_key_data
 
 
-def seed_with_impl(impl: Any, seed: Any) -> Any:
+def seed_with_impl(impl: object, seed: object) -> Any:
     """Keys of a seed, of the kind that `impl` names."""
     from weft.random import key
 
