@@ -42,7 +42,7 @@ class ArrayNamespaceInfo:
         """The devices that arrays can be put on, and None for no choice."""
         return [None, *_devices()]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, np.dtype]:
         """Dtypes of new arrays by kind, which x64 decides."""
         kinds = {"real floating": float, "complex floating": complex, "integral": int}
         return {
@@ -50,7 +50,7 @@ class ArrayNamespaceInfo:
             for name, kind in (*kinds.items(), ("indexing", int))
         }
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
+    def dtypes(self, *, device: object = None, kind: object = None) -> dict[str, np.dtype]:
         """The standard's dtypes of a kind or kinds, by name; those of 64 bits only with x64.
 
         Raises ValueError for a kind that the standard does not have.
@@ -60,7 +60,7 @@ class ArrayNamespaceInfo:
         return {k: d for k, d in found.items() if dtypes.canonicalize_dtype(d) == d}
 
 
-def _named(kind: Any) -> tuple[str, ...]:
+def _named(kind: object) -> tuple[str, ...]:
     if isinstance(kind, tuple):
         return tuple(dict.fromkeys(name for k in kind for name in _named(k)))
     if kind not in _KINDS:

@@ -35,7 +35,7 @@ from weft.ops.arithmetic import (
 _LARGE = 20.0  # from here on, cosh and |sinh| are exp(|y|) / 2 to the last bit of a float64
 
 
-def complex_sin(z: Any) -> Any:
+def complex_sin(z: object) -> Any:
     """sin x cosh y + i cos x sinh y."""
     from weft.ops.transcendental import cos_p, sin_p
 
@@ -49,7 +49,7 @@ def complex_sin(z: Any) -> Any:
     return complex_p.bind(re, im)
 
 
-def complex_cos(z: Any) -> Any:
+def complex_cos(z: object) -> Any:
     """cos x cosh y - i sin x sinh y."""
     from weft.ops.transcendental import cos_p, sin_p
 
@@ -65,18 +65,18 @@ def complex_cos(z: Any) -> Any:
     return complex_p.bind(re, select(eq_p.bind(x, zero), turned, im))
 
 
-def complex_sinh(z: Any) -> Any:
+def complex_sinh(z: object) -> Any:
     """-i sin(iz)."""
     out = complex_sin(complex_p.bind(neg_p.bind(imag_p.bind(z)), real_p.bind(z)))
     return complex_p.bind(imag_p.bind(out), neg_p.bind(real_p.bind(out)))
 
 
-def complex_cosh(z: Any) -> Any:
+def complex_cosh(z: object) -> Any:
     """cos(iz)."""
     return complex_cos(complex_p.bind(neg_p.bind(imag_p.bind(z)), real_p.bind(z)))
 
 
-def complex_exp(z: Any) -> Any:
+def complex_exp(z: object) -> Any:
     """e to the power a, turned by b; an infinite a decides alone where b has no direction."""
     from weft.ops.transcendental import sin_p
 
@@ -86,7 +86,7 @@ def complex_exp(z: Any) -> Any:
     return complex_p.bind(sized(cos), _turned(sized(sin_p.bind(b)), a, b, lost))
 
 
-def complex_expm1(z: Any) -> Any:
+def complex_expm1(z: object) -> Any:
     """expm1(a) cos b - 2 sin(b / 2)**2 + i exp(a) sin b, accurate near 0."""
     from weft.ops.transcendental import expm1_p, sin_p
 
@@ -99,7 +99,7 @@ def complex_expm1(z: Any) -> Any:
     return complex_p.bind(add_p.bind(_mul(less, cos), fall), im)
 
 
-def _cosine(a: Any, b: Any) -> tuple[Any, Any]:
+def _cosine(a: object, b: object) -> tuple[Any, Any]:
     """cos b, 1 where an infinite a is beside a b without direction, and where that is."""
     from weft.ops.transcendental import cos_p
 
@@ -117,18 +117,18 @@ def _exponential(a: Any) -> Callable:
     return lambda v: select(large, _mul(_mul(v, root), root), _mul(size, v))
 
 
-def _turned(im: Any, a: Any, b: Any, lost: Any) -> Any:
+def _turned(im: object, a: object, b: object, lost: object) -> Any:
     """exp(a) sin b: b where that is 0, and 0 where nothing is left to have a direction."""
     zero = _like(scalar(0, b), b)
     flat = select(eq_p.bind(b, zero), b, im)
     return select(and_p.bind(lost, lt_p.bind(a, zero)), zero, flat)
 
 
-def _is_nan(x: Any) -> Any:
+def _is_nan(x: object) -> Any:
     return ne_p.bind(x, x)
 
 
-def _is_infinite(x: Any) -> Any:
+def _is_infinite(x: object) -> Any:
     size = abs_p.bind(x)
     return eq_p.bind(size, _like(scalar(math.inf, size), size))
 
@@ -145,7 +145,7 @@ def _hyperbolic(y: Any) -> tuple[Callable, Callable]:
     def split(v: Any) -> Any:
         return _mul(_mul(_times(v, 0.5), root), root)
 
-    def cosh(v: Any) -> Any:
+    def cosh(v: object) -> Any:
         return select(large, split(v), _mul(v, cosh_p.bind(y)))
 
     def sinh(v: Any) -> Any:
