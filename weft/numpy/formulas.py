@@ -92,7 +92,7 @@ def _floor_divide(x1: ArrayLike, x2: ArrayLike) -> Any:
     return _float_quotient(stop_gradient(x1), stop_gradient(x2))  # flat between its steps
 
 
-def _other_sign(rest: Any, divisor: object) -> Any:
+def _other_sign(rest: Any, divisor: Any) -> Any:
     """Whether a remainder is not zero and of another sign than the divisor, which may be zero."""
     zero = const_like(rest, 0)
     if isinstance(divisor, int | float | np.generic) and float(divisor) > 0:
@@ -118,7 +118,7 @@ def _float_quotient(x1: ArrayLike, x2: ArrayLike) -> Any:
     return ew.select(special, ew.div_p.bind(x1, x2), whole)
 
 
-def _whole(x1: ArrayLike, x2: ArrayLike, mod: Any, adjust: Any) -> Any:
+def _whole(x1: ArrayLike, x2: ArrayLike, mod: ArrayLike, adjust: ArrayLike) -> Any:
     quotient = ew.div_p.bind(ew.sub_p.bind(x1, mod), x2)
     quotient = ew.select(adjust, ew.sub_p.bind(quotient, const_like(x1, 1)), quotient)
     return ew.round_p.bind(quotient, rounding_method=1)
@@ -133,7 +133,7 @@ def _float_divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
     return ew.select(by_zero, ew.div_p.bind(x1, x2), whole), mod
 
 
-def _signed_as(rest: Any, divisor: Any) -> Any:
+def _signed_as(rest: ArrayLike, divisor: ArrayLike) -> Any:
     """A remainder of the divisor's sign or 0, which takes that sign; the derivative is 1."""
     below = ew.neg_p.bind(ew.abs_p.bind(ew.neg_p.bind(rest)))
     above = ew.abs_p.bind(rest)

@@ -203,7 +203,7 @@ def sign(x: ArrayLike, /) -> Any:
     return _sign_of_integers(x)
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: ArrayLike) -> Any:
     out = ew.sign_p.bind(x)
     return ew.select(ew.eq_p.bind(x, const_like(x, 0)), filled_like(x, 0), out)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import scalar
 from weft.ops.arithmetic import (
@@ -31,6 +31,9 @@ from weft.ops.arithmetic import (
     real_p,
     select,
 )
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
 _LARGE = 20.0  # from here on, cosh and |sinh| are exp(|y|) / 2 to the last bit of a float64
 
@@ -99,7 +102,7 @@ def complex_expm1(z: object) -> Any:
     return complex_p.bind(add_p.bind(_mul(less, cos), fall), im)
 
 
-def _cosine(a: object, b: object) -> tuple[Any, Any]:
+def _cosine(a: ArrayLike, b: ArrayLike) -> tuple[Any, Any]:
     """cos b, 1 where an infinite a is beside a b without direction, and where that is."""
     from weft.ops.transcendental import cos_p
 
@@ -108,7 +111,7 @@ def _cosine(a: object, b: object) -> tuple[Any, Any]:
     return select(lost, _like(scalar(1, cos), cos), cos), lost
 
 
-def _exponential(a: Any) -> Callable:
+def _exponential(a: ArrayLike) -> Callable:
     """Multiplication by exp a that overflows only where the product does."""
     from weft.ops.transcendental import exp_p
 
@@ -117,7 +120,7 @@ def _exponential(a: Any) -> Callable:
     return lambda v: select(large, _mul(_mul(v, root), root), _mul(size, v))
 
 
-def _turned(im: object, a: object, b: object, lost: object) -> Any:
+def _turned(im: ArrayLike, a: ArrayLike, b: ArrayLike, lost: ArrayLike) -> Any:
     """exp(a) sin b: b where that is 0, and 0 where nothing is left to have a direction."""
     zero = _like(scalar(0, b), b)
     flat = select(eq_p.bind(b, zero), b, im)

@@ -40,6 +40,7 @@ from weft.ops.dtype_casts import bitcast_convert_type, real_dtype
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
     from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 Parts = tuple[Any, Any]
 Repair = Callable[[Any, Any, Any, Any], Parts]
@@ -48,7 +49,7 @@ Repair = Callable[[Any, Any, Any, Any], Parts]
 def lower_repaired(ctx: RuleContext, repair: Repair, x: ir.Value, out: ir.Value) -> ir.Value:
     """Emits a repair of `out`, what XLA computes of the complex operand x."""
 
-    def repaired(x: object, out: object) -> Any:
+    def repaired(x: ArrayLike, out: ArrayLike) -> Any:
         parts = repair(real_p.bind(x), imag_p.bind(x), real_p.bind(out), imag_p.bind(out))
         return complex_p.bind(*parts)
 
@@ -60,7 +61,7 @@ def lower_repaired(ctx: RuleContext, repair: Repair, x: ir.Value, out: ir.Value)
 def lower_abs(ctx: RuleContext, x: ir.Value, out: ir.Value) -> ir.Value:
     """Emits the repair of |x|, which is infinite where a part of x is, whatever the other."""
 
-    def repaired(x: object, out: object) -> Any:
+    def repaired(x: ArrayLike, out: ArrayLike) -> Any:
         either = or_p.bind(_infinite(real_p.bind(x)), _infinite(imag_p.bind(x)))
         return select(either, _constant(math.inf, out), out)
 
@@ -69,13 +70,13 @@ def lower_abs(ctx: RuleContext, x: ir.Value, out: ir.Value) -> ir.Value:
     return ctx.lower_fun(repaired, x, out, avals=[ShapedArray(aval.shape, aval.dtype), size])[0]
 
 
-def log(a: object, b: object, re: object, im: object) -> Parts:
+def log(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
     """An infinite part makes the modulus infinite, also beside a NaN."""
     either = or_p.bind(_infinite(a), _infinite(b))
     return select(either, _constant(math.inf, re), re), im
 
 
-def sqrt(a: object, b: object, re: object, im: object) -> Parts:
+def sqrt(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
     """The infinite part decides beside a NaN; roots of non-negative reals keep the zero's sign."""
     tall, blank = _infinite(b), _is_nan(b)
     re = select(or_p.bind(tall, _is(a, math.inf)), _constant(math.inf, re), re)
@@ -84,12 +85,12 @@ def sqrt(a: object, b: object, re: object, im: object) -> Parts:
     return re, select(or_p.bind(tall, real), b, im)
 
 
-def tanh(a: object, b: object, re: object, im: object) -> Parts:
+def tanh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
     """Zero on an axis where the operand is, with its sign."""
     return select(_is(a, 0), a, re), select(_is(b, 0), b, im)
 
 
-def acos(a: object, b: object, re: object, im: object) -> Parts:
+def acos(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
     """Right angles of imaginary numbers, and zeros of those between -1 and 1."""
     im = _unknown(a, b, im)
     blank = and_p.bind(_is(a, 0), _is_nan(b))
@@ -97,7 +98,7 @@ def acos(a: object, b: object, re: object, im: object) -> Parts:
     return re, select(and_p.bind(_is(b, 0), _within_one(a)), neg_p.bind(b), im)
 
 
-def acosh(a: object, b: object, re: object, im: object) -> Parts:
+def acosh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
     """The imaginary part has the sign of b, also of its zeros."""
     re = _unknown(a, b, re)
     blank = and_p.bind(_is(a, 0), _is_nan(b))
@@ -106,14 +107,14 @@ def acosh(a: object, b: object, re: object, im: object) -> Parts:
     return re, select(below, neg_p.bind(abs_p.bind(im)), im)
 
 
-def asinh(a: object, b: object, re: object, im: object) -> Parts:
+def asinh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
     """Zeros with the signs of the operand's, off the branch cuts."""
     re = _unknown(a, b, re)
     re = select(and_p.bind(_is(a, 0), _within_one(b)), a, re)
     return re, select(_is(b, 0), b, im)
 
 
-def atanh(a: object, b: object, re: object, im: object) -> Parts:
+def atanh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
     """Zeros as of `asinh`; the angle of a NaN is NaN but beside an infinite b."""
     re = select(_is(a, 0), a, re)
     short = lt_p.bind(abs_p.bind(b), scalar(math.inf, b))
@@ -125,39 +126,39 @@ def atanh(a: object, b: object, re: object, im: object) -> Parts:
 def turned(repair: Repair) -> Repair:
     """The repair of -i f(iz), given that of f: sine's of the hyperbolic sine's, and its like."""
 
-    def repaired(a: object, b: object, re: object, im: object) -> Parts:
+    def repaired(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
         p, q = repair(neg_p.bind(b), a, neg_p.bind(im), re)
         return q, neg_p.bind(p)
 
     return repaired
 
 
-def _constant(value: float, like: object) -> Any:
+def _constant(value: float, like: ArrayLike) -> Any:
     return _like(scalar(value, like), like)
 
 
-def _is(x: object, value: float) -> Any:
+def _is(x: ArrayLike, value: float) -> Any:
     return eq_p.bind(x, scalar(value, x))
 
 
-def _is_nan(x: object) -> Any:
+def _is_nan(x: ArrayLike) -> Any:
     return ne_p.bind(x, x)
 
 
-def _unknown(a: object, b: object, part: object) -> Any:
+def _unknown(a: ArrayLike, b: ArrayLike, part: ArrayLike) -> Any:
     """A part that is infinite or NaN beside a NaN operand, which XLA's complex64 may forget."""
     forgotten = and_p.bind(or_p.bind(_is_nan(a), _is_nan(b)), is_finite_p.bind(part))
     return select(forgotten, _constant(math.nan, part), part)
 
 
-def _infinite(x: object) -> Any:
+def _infinite(x: ArrayLike) -> Any:
     return _is(abs_p.bind(x), math.inf)
 
 
-def _within_one(x: object) -> Any:
+def _within_one(x: ArrayLike) -> Any:
     return le_p.bind(abs_p.bind(x), scalar(1, x))
 
 
-def _has_sign(x: object) -> Any:
+def _has_sign(x: ArrayLike) -> Any:
     bits = bitcast_convert_type(x, np.dtype(f"int{typeof(x).dtype.itemsize * 8}"))
     return lt_p.bind(bits, scalar(0, bits))

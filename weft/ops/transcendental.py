@@ -87,7 +87,7 @@ def _accurate(
     repair: of what XLA computes for complex numbers, at special values.
     """
 
-    def lower(ctx: RuleContext, x: ir.Value, *, accuracy: Any = None) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, *, accuracy: AccuracyMode | None = None) -> Any:
         aval = ctx.avals_in[0]
         if of_complex is not None and dtypes.is_complex(aval.dtype):
             return ctx.lower_fun(of_complex, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
