@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 WORTH = 1000
 """Equations to be saved from which "auto" compiles in pieces."""
-WORK = 100_000
-"""Elements that a block computes at least, in the mean of its equations' results times these."""
+WORK = 500_000
+"""Elements that the equations of a block compute together at least: starting a piece takes as
+long as some 100,000 of them."""
 
 
 @dataclass(slots=True)
@@ -245,14 +246,6 @@ class Sequenced:
         for i, c in consts:
             self.values[i] = c
         self.donated: list[int] = []
-
-    @property
-    def client(self) -> Any:
-        return self.executables[0].xla.client
-
-    def local_devices(self) -> list:
-        """Return the one device of all pieces."""
-        return self.executables[0].xla.local_devices()
 
     def get_parameter_layouts(self) -> list:
         """Return the layouts of the arguments in the pieces that read them."""

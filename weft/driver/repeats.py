@@ -121,8 +121,12 @@ def _best(jaxpr: Jaxpr, rows: np.ndarray, uses: _Uses, low: int, high: int) -> R
             distances[i - last[key]] += 1
         last[key] = i
     runs: list[tuple[int, int, int]] = []  # saved, period, start of its first block
-    likely = [d for d, _ in distances.most_common(4 * _CANDIDATES) if d >= SHORTEST]
-    for period in likely[:_CANDIDATES]:
+    likely: dict[int, None] = {}
+    for d, _ in distances.most_common(2 * _CANDIDATES):
+        # A short block is compiled several at a time.
+        multiples = range(d, 4 * SHORTEST, d) if d < SHORTEST else (d,)
+        likely |= dict.fromkeys(m for m in multiples if m >= SHORTEST)
+    for period in list(likely)[:_CANDIDATES]:
         if high - low < 2 * period:
             continue
         same = np.flatnonzero(rows[low : high - period] != rows[low + period : high])
