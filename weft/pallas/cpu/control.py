@@ -42,8 +42,6 @@ def _debug_print(t: Translator, eqn: Eqn, *values: Array) -> None:
         raise t.unsupported(eqn, "formats other than {} and arrays cannot be printed natively")
     text, operands = parts[0].replace("%", "%%"), []
     for v, rest in zip(values, parts[1:], strict=True):
-        if types.is_complex(v.dtype):
-            raise t.unsupported(eqn, "complex numbers; print real and imag")
         element = v.at(f, ())
         if types.is_float(v.dtype):
             element = scalar.convert(f, element, v.dtype, dtypes.float64)
@@ -147,9 +145,9 @@ class Carry:
 
     def inside(self, registers: Sequence[str]) -> list[Array]:
         """The carried values, given the registers of the scalars."""
-        given = iter(registers)
+        rest = iter(registers)
         return [
-            self.t.scalar(next(given), v.dtype) if b is None else Array(v.shape, v.dtype, buffer=b)
+            self.t.scalar(next(rest), v.dtype) if b is None else Array(v.shape, v.dtype, buffer=b)
             for v, b in zip(self.values, self.buffers, strict=True)
         ]
 

@@ -43,7 +43,6 @@ def _dot_general(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
     aval = eqn.outvars[0].aval
     result = aval.dtype
     wide = dtypes.float32 if types.is_small_float(result) else result
-    wide = dtypes.int32 if types.is_narrow(result) else wide
     if result.name == "bool":
         raise t.unsupported(eqn, "products of bools; convert them to integers")
     xf = [d for d in range(len(x.shape)) if d not in xc and d not in xb]
@@ -155,7 +154,7 @@ def _by_words(
 
 def added(x: Array, y: Array) -> Array:
     def element(f: Function, i: tuple) -> str:
-        return scalar.emit(f, "add", x.dtype, [x.at(f, i), y.at(f, i)], {}, x.dtype)
+        return scalar.add(f, x.dtype, x.at(f, i), y.at(f, i))
 
     return arrays.pointwise(x.shape, x.dtype, element, [x, y])
 

@@ -23,7 +23,6 @@ from weft.pallas.cpu.values import (
     row_major,
 )
 from weft.pallas.cpu.values import same_indices as same
-from weft.pallas.formulas import complex
 from weft.pallas.ir import unsupported
 from weft.pallas.legalize import Target
 
@@ -37,7 +36,7 @@ Value = Array | Buffer
 
 Rule = Callable[..., Any]
 WRITTEN = {
-    **dict.fromkeys(("set", "swap", "addupdate", "atomic_rmw", "atomic_cas"), (0,)),
+    **dict.fromkeys(("set", "addupdate", "atomic_rmw", "atomic_cas"), (0,)),
     "async_copy_start": (1,),
 }
 """Positions of the refs whose contents a primitive changes."""
@@ -47,19 +46,21 @@ RULES: dict[str, Rule] = {}
 
 
 def _is_native(eqn: Eqn) -> bool:
-    name = eqn.primitive.name
-    if name == "dot_general" and dtypes.is_complex(eqn.outvars[0].aval.dtype):
-        return False
-    if name in RULES or not eqn.invars:
-        return name in RULES
-    # An op on complex numbers that only real ones have a rule for is refused where it is written.
-    return name in scalar.RULES or scalar.is_elementwise(name, eqn.invars[0].aval.dtype)
+    return eqn.primitive.name in RULES or scalar.has_code(eqn.primitive.name)
 
 
-_ARRAYS = {"dot_general": complex.product}
-"""Op on arrays of complex numbers → formula."""
+def _narrowest(name: str) -> int:
+    if name.startswith(("cum", "reduce_", "sort")):
+        return 4
+    return scalar.narrowest(name)
 
-LLVM = Target("CPU", frozenset({"cpu"}), _is_native, lambda eqn: _ARRAYS.get(eqn.primitive.name))
+
+LLVM = Target(
+    "CPU",
+    frozenset({"cpu"}),
+    _is_native,
+    _narrowest,
+)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -148,10 +149,8 @@ class Translator:
         function = RULES.get(name)
         if function is not None:
             out = function(self, eqn, *operands)
-        elif scalar.is_elementwise(name, operands[0].dtype):
-            out = self.elementwise(eqn, operands)
         else:
-            raise self.unsupported(eqn, "of complex numbers")
+            out = self.elementwise(eqn, operands)
         if out is None:
             return []
         if out.__class__ is Array and out.range is None:
@@ -172,7 +171,7 @@ class Translator:
         inputs = [(o, no_indices if p else same) for o, p in zip(operands, plain, strict=True)]
         out = Array(aval.shape, result, element, inputs, scalar.COSTS.get(name, 1))
         out.pointwise = True
-        if name in ("add", "add_any"):
+        if name == "add":
             out.terms = (operands[0], operands[1])
         return out
 
@@ -213,7 +212,11 @@ class Translator:
         text = value.at(self.f, ())
         if text.lstrip("-").isdigit():
             return int(text)
-        return scalar.convert(self.f, text, value.dtype, dtypes.int64)
+        key = ("index", text, value.dtype)
+        wide = self.f.memo.get(key)
+        if wide is None:
+            wide = self.f.memo[key] = scalar.convert(self.f, text, value.dtype, dtypes.int64)
+        return wide
 
     def program_id(self, axis: int) -> Array:
         """The number of the running program along an axis of the grid."""
@@ -262,17 +265,16 @@ class Translator:
 
     def before_write(self, *groups: Group) -> None:
         """Stores living values that read memory which is about to change."""
-        changed = set(groups)
-        for scope in self.scopes:
-            for value in list(scope.values()):
-                if value.__class__ is Array and not changed.isdisjoint(value.reads):
-                    self.snapshot(value)
+        self._snapshot_where(lambda group: group in groups)
 
     def before_sync(self) -> None:
         """Reads what living values need of memory that other cores may change."""
+        self._snapshot_where(lambda group: group.shared)
+
+    def _snapshot_where(self, changes: Callable[[Group], bool]) -> None:
         for scope in self.scopes:
             for value in list(scope.values()):
-                if value.__class__ is Array and any(g.shared for g in value.reads):
+                if value.__class__ is Array and any(map(changes, value.reads)):
                     self.snapshot(value)
 
     def before_region(
@@ -329,10 +331,6 @@ class Translator:
         for dtype in (*(o.dtype for o in operands), *(v.aval.dtype for v in eqn.outvars)):
             if not types.is_supported(dtype):
                 raise self.unsupported(eqn, f"arrays of dtype {dtypes.short_name(dtype)}")
-
-    def check_ordered(self, eqn: Eqn, *operands: Any) -> None:
-        if any(types.is_complex(o.dtype) for o in operands):
-            raise self.unsupported(eqn, "complex numbers have no order")
 
     def fail(self, condition: str, text: str) -> None:
         """Where the condition (i1) holds, the call will end with this error."""

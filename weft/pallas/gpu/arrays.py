@@ -13,10 +13,10 @@ from weft.core import dtypes
 from weft.core.jaxpr import Eqn
 from weft.ops.reduce import highest, lowest
 from weft.pallas.gpu.elementwise import convert, is_narrow
-from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, padded, rule
+from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, padded, rule
 
 if TYPE_CHECKING:
-    from weft.core.aval import ShapedArray
+    pass
 
 # Shapes ------------------------------------------------------------------------------------------
 
@@ -100,12 +100,18 @@ def elements(
     where: dimension of x -> int32 indices of shape `new`, 0 along others. What lies past the end of
     the result may point anywhere.
     """
-    linear, held = e.constant(0, new), padded(old)
+    linear, sizes = e.constant(0, new), padded(old)
     for d, index in where.items():
-        stride = e.constant(math.prod(held[d + 1 :]), new)
+        stride = e.constant(math.prod(sizes[d + 1 :]), new)
         linear = e.binary("add", linear, e.binary("mul", index, stride, INT), INT)
-    flat = e.reshape(x, (math.prod(held),))
+    flat = e.reshape(x, (math.prod(sizes),))
     return e.reshape(take(e, flat, e.reshape(linear, (math.prod(padded(new)),)), 0), new)
+
+
+@rule("elements")
+def _elements(e: Emitter, eqn: Eqn, x: ir.Value, *places: ir.Value) -> ir.Value:
+    old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    return elements(e, x, dict(enumerate(places)), old, new)
 
 
 def affine(e: Emitter, n: int, start: int, step: int = 1) -> ir.Value:
@@ -207,15 +213,6 @@ def _concatenate(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     return result
 
 
-@rule("split")
-def _split(e: Emitter, eqn: Eqn, x: Any) -> list:
-    parts, start, axis = [], 0, eqn.params["axis"]
-    for size in eqn.params["sizes"]:
-        parts.append(take(e, x, affine(e, size, start), axis))
-        start += size
-    return parts
-
-
 # Reductions --------------------------------------------------------------------------------------
 
 
@@ -241,32 +238,6 @@ def _reduce(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     return x
 
 
-@rule("argmax", "argmin")
-def _argextremum(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    aval, (axis,) = eqn.invars[0].aval, eqn.params["axes"]
-    dtype, largest = aval.dtype, eqn.primitive.name == "argmax"
-    x = e.masked(x, aval.shape, (axis,), (lowest if largest else highest)(dtype), dtype)
-
-    def combine(a: list, b: list) -> list:
-        """The better value; NaN is the best, ties and two NaNs go to the lower index."""
-        better = e.compare("gt" if largest else "lt", a[0], b[0], dtype)
-        equal = e.compare("eq", a[0], b[0], dtype)
-        if dtypes.is_float(dtype):
-            nan_a, nan_b = (e.compare("ne", v[0], v[0], dtype) for v in (a, b))
-            one_nan = e.same(
-                "arith.andi", nan_a, e.same("arith.xori", nan_b, e.constant(1, (), BOOL))
-            )
-            better = e.same("arith.ori", better, one_nan)
-            equal = e.same("arith.ori", equal, e.same("arith.andi", nan_a, nan_b))
-        first = e.both(equal, e.compare("lt", a[1], b[1], INT))
-        take_a = e.same("arith.ori", better, first)
-        return [e.select(take_a, p, q) for p, q in zip(a, b, strict=True)]
-
-    index = e.iota_along(aval.shape, axis)
-    _, index = e.reduce_with([x, index], axis, combine)
-    return convert(e, index, INT, eqn.params["index_dtype"])
-
-
 _CUMULATIVE = {
     "cumsum": ("add", lambda d: 0),
     "cumprod": ("mul", lambda d: 1),
@@ -286,32 +257,6 @@ def _cumulative(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     return e.scan_with([x], axis, reverse, combine)[0]
 
 
-@rule("cumlogsumexp")
-def _cumulative_logsumexp(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    """Of pairs: the maximum so far, and the sum of the exponentials less it."""
-    aval, axis, reverse = eqn.invars[0].aval, eqn.params["axis"], eqn.params["reverse"]
-    kind = aval.dtype if aval.dtype.itemsize > 4 else np.dtype(np.float32)
-    x = convert(e, x, aval.dtype, kind)
-    if reverse:
-        x = e.masked(x, aval.shape, (axis,), -np.inf, kind)
-
-    def combine(a: list, b: list) -> list:
-        largest = e.binary("max", a[0], b[0], kind)
-
-        def scaled(pair: list) -> ir.Value:  # infinities are no different from themselves
-            less = e.binary("sub", pair[0], largest, kind)
-            equal = e.compare("eq", pair[0], largest, kind)
-            less = e.select(equal, e.constant(0, (), kind), less)
-            return e.binary("mul", pair[1], e.same("math.exp", less), kind)
-
-        return [largest, e.binary("add", scaled(a), scaled(b), kind)]
-
-    ones = e.constant(1, aval.shape, kind)
-    largest, total = e.scan_with([x, ones], axis, reverse, combine)
-    result = e.binary("add", largest, e.same("math.log", total), kind)
-    return convert(e, result, kind, aval.dtype)
-
-
 # Products ----------------------------------------------------------------------------------------
 
 
@@ -320,9 +265,6 @@ def _dot(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
     (left, right), (batch, right_batch) = eqn.params["dimension_numbers"]
     a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
     kind, lead = factor_dtype(e, eqn), len(batch)
-    matrices = len(left) == 1 and lead <= 1 and a.ndim == b.ndim == 2 + lead
-    if not matrices or kind is None or _work(a, b, left, batch) <= SMALL:
-        return _by_sums(e, eqn, x, y)
     x, y = convert(e, x, a.dtype, kind), convert(e, y, b.dtype, kind)
     x, y = oriented(e, eqn, x, y)
     *many, m, k = e.sizes(x)
@@ -337,15 +279,6 @@ def _dot(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
     product = multiply(e, eqn, x, y, total)
     product = first(e, first(e, product, lead, m), lead + 1, n)
     return convert(e, product, accumulator(kind), out.dtype)
-
-
-SMALL = 4096
-"""Products of so many numbers are computed one by one: matrix units would be padded."""
-
-
-def _work(a: ShapedArray, b: ShapedArray, left: tuple, batch: tuple) -> int:
-    shared = math.prod(padded([a.shape[i] for i in (*left, *batch)]))
-    return math.prod(padded(a.shape)) * math.prod(padded(b.shape)) // shared
 
 
 def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: np.dtype) -> ir.Value:
@@ -377,18 +310,16 @@ def first(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
 
 
 def factor_dtype(e: Emitter, eqn: Eqn) -> Any:
-    """The dtype that factors of a product are multiplied in; None if Triton has none."""
+    """The dtype that factors of a product are multiplied in."""
     a, b = eqn.invars[0].aval.dtype, eqn.invars[1].aval.dtype
-    if dtypes.is_float(a) and dtypes.is_float(b):
+    if dtypes.is_float(a):
         if is_narrow(a) and is_narrow(b):  # both are exact in float16
             return a if a == b and e.converts_float8 else np.dtype(np.float16)
         return a if a == b else np.dtype(np.float64 if np.float64 in (a, b) else np.float32)
-    if dtypes.is_integer(a) and dtypes.is_integer(b):
-        if a == b == np.int8:
-            return a
-        long = max(a.itemsize, b.itemsize, eqn.outvars[0].aval.dtype.itemsize) > 4
-        return np.dtype(np.int64) if long else INT
-    return None
+    if a == b == np.int8:
+        return a
+    long = max(a.itemsize, b.itemsize, eqn.outvars[0].aval.dtype.itemsize) > 4
+    return np.dtype(np.int64) if long else INT
 
 
 def accumulator(kind: np.dtype) -> Any:
@@ -418,37 +349,3 @@ def multiply(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value, total: ir.Value) ->
 def _precision(eqn: Eqn) -> int:
     """Triton's input precision: TF32 by default, IEEE float32 for Precision.HIGHEST and HIGH."""
     return 2 if "HIGH" in str(eqn.params["precision"]).upper() else 0
-
-
-def _by_sums(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Any product as sums of elementwise products: for what matrix units do not take."""
-    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
-    a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
-    free_a = [i for i in range(a.ndim) if i not in (*left, *left_batch)]
-    free_b = [i for i in range(b.ndim) if i not in (*right, *right_batch)]
-    x = transpose(e, x, (*left_batch, *free_a, *left))
-    y = transpose(e, y, (*right_batch, *free_b, *right))
-    nb, na, nf = len(left_batch), len(free_a), len(free_b)
-    for _ in range(nf):
-        x = e.expand(x, nb + na)
-    for _ in range(na):
-        y = e.expand(y, nb)
-    shape = (
-        *(a.shape[i] for i in left_batch),
-        *(a.shape[i] for i in free_a),
-        *(b.shape[i] for i in free_b),
-        *(a.shape[i] for i in left),
-    )
-    wide = (
-        np.dtype(np.float32) if dtypes.is_float(out.dtype) and out.dtype.itemsize < 4 else out.dtype
-    )
-    x = e.broadcast(convert(e, x, a.dtype, wide), shape)
-    y = e.broadcast(convert(e, y, b.dtype, wide), shape)
-    product = e.binary("mul", x, y, wide)
-    axes = tuple(range(len(shape) - len(left), len(shape)))
-    product = e.masked(product, shape, axes, 0, wide)
-    for axis in reversed(axes):
-        (product,) = e.reduce_with(
-            [product], axis, lambda p, q: [e.binary("add", p[0], q[0], wide)]
-        )
-    return convert(e, product, wide, out.dtype)

@@ -22,9 +22,9 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.api.params import param
-from weft.pallas.gpu.formulas import FORMULAS
+from weft.pallas.formulas.sorting import FORMULAS
 from weft.pallas.ir import KernelCall, unsupported
-from weft.pallas.legalize import Target, in_float32
+from weft.pallas.legalize import Target
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom
@@ -37,8 +37,8 @@ RULES: dict[str, Callable] = {}
 
 
 LEAST: dict[str, int] = {
-    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "argmax"), 2),
-    **dict.fromkeys(("argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "top_k"), 2),
+    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "sort"), 2),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), 2),
 }
 """Primitive name -> the bytes of the narrowest floats that Triton has it for; 1 if not named."""
 
@@ -59,18 +59,21 @@ def rule(*names: str, least: int = 1) -> Callable:
     return add
 
 
+SMALL = 4096
+"""Products of so many numbers are computed one by one: matrix units would be padded."""
+
+
 def _is_native(eqn: Eqn) -> bool:
-    return eqn.primitive.name in RULES and not _is_narrow(eqn)
-
-
-def _is_narrow(eqn: Eqn) -> bool:
-    least = LEAST.get(eqn.primitive.name, 1)
-    types = [v.aval.dtype for v in eqn.invars if isinstance(v.aval, ShapedArray)]
-    return least > 1 and any(dtypes.is_float(t) and t.itemsize < least for t in types)
-
-
-def _formula(eqn: Eqn) -> Callable | None:
-    return in_float32 if _is_narrow(eqn) else FORMULAS.get(eqn.primitive.name)
+    if eqn.primitive.name != "dot_general":
+        return eqn.primitive.name in RULES
+    (left, _), (batch, _) = eqn.params["dimension_numbers"]
+    a, b = (v.aval for v in eqn.invars)
+    shared = math.prod(padded([a.shape[i] for i in (*left, *batch)]))
+    work = math.prod(padded(a.shape)) * math.prod(padded(b.shape)) // shared
+    matrices = len(left) == 1 and len(batch) <= 1 and a.ndim == b.ndim == 2 + len(batch)
+    kinds = {dtypes.is_float(x.dtype) for x in (a, b)}
+    numbers = len(kinds) == 1 and not any(dtypes.is_bool(x.dtype) for x in (a, b))
+    return matrices and numbers and work > SMALL
 
 
 def padded(shape: Sequence[int]) -> tuple[int, ...]:
@@ -90,8 +93,6 @@ def element_type(dtype: np.dtype) -> ir.Type:
 
 def no_type(dtype: np.dtype) -> str | None:
     """Suggest a remedy for dtypes without a Triton type; None for those that have one."""
-    if dtype.name in dtypes.int4_names:
-        return "compute in int8"
     if dtype.name in dtypes.float8_names and dtype.name not in ("float8_e4m3fn", "float8_e5m2"):
         return "compute in float16, or store float8_e4m3fn or float8_e5m2"
     return None
@@ -210,8 +211,6 @@ class Emitter:
         return ir.RankedTensorType.get(shape, element, loc=self.loc)
 
     def of(self, aval: ShapedArray) -> ir.Type:
-        if dtypes.is_complex(aval.dtype):
-            raise self.fail("complex numbers have no Triton type; compute real and imaginary parts")
         return self.type(aval.shape, aval.dtype)
 
     # Constants and shapes ------------------------------------------------------------------
@@ -296,16 +295,16 @@ class Emitter:
 
     def unflatten(self, index: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
         """A row-major linear index, or a tensor of such, as one index for each size."""
-        found: list[ir.Value] = []
+        indices: list[ir.Value] = []
         shape = self.sizes(index)
         for n in reversed(sizes):
             if n == 1:
-                found.append(self.constant(0, shape))
+                indices.append(self.constant(0, shape))
                 continue
             size = self.constant(n, shape)
-            found.append(self.binary("rem", index, size, INT))
+            indices.append(self.binary("rem", index, size, INT))
             index = self.binary("div", index, size, INT)
-        return found[::-1]
+        return indices[::-1]
 
     def inside(self, shape: Sequence[int], axes: Sequence[int]) -> ir.Value | None:
         """Where the positions along these axes belong to the array; None: everywhere."""
@@ -447,10 +446,6 @@ class Emitter:
         raise self.fail("a constant array that is not one repeated value must be an input")
 
 
-_SCATTER = "Triton moves parts of values nowhere; write to a ref: ref[rows] = x, pl.atomic_add"
-_COMPLEX = "complex numbers have no Triton type; compute real and imaginary parts"
-
-
 @functools.lru_cache(maxsize=8)
 def target_of(platform: str) -> Target:
     """Triton's ops, for "cuda" or "rocm"."""
@@ -458,8 +453,8 @@ def target_of(platform: str) -> Target:
         "GPU",
         frozenset({platform, "gpu"}),
         is_native=_is_native,
-        formula=_formula,
-        instead=(("scatter", _SCATTER), ("complex", _COMPLEX)),
+        narrowest=lambda name: LEAST.get(name, 1),
+        formula=lambda eqn: FORMULAS.get(eqn.primitive.name),
     )
 
 

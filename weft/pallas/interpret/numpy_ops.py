@@ -31,34 +31,8 @@ def in_numpy(eqn: Eqn) -> Callable | None:
     name = eqn.primitive.name
     if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
         return None  # random keys
-    if name not in _CASTS and any(v.aval.dtype.name in dtypes.int4_names for v in eqn.invars):
-        return None  # NumPy has few ops on integers of less than a byte
     direct, make = _DIRECT.get(name), MAKERS.get(name)
     return direct or (make(eqn, **eqn.params) if make is not None else None)
-
-
-_CASTS = {"convert_element_type", "copy"}
-
-
-def narrow_bits(eqn: Eqn) -> bool:
-    """Whether an op takes an integer of less than a byte as the bits it consists of.
-
-    XLA:CPU counts those of the byte that holds it (quirks.NARROW_BITS).
-    """
-    if eqn.primitive.name not in ("shift_right_logical", "population_count", "clz"):
-        return False
-    return eqn.invars[0].aval.dtype.name in dtypes.int4_names
-
-
-def of_narrow_bits(eqn: Eqn, *operands: Any) -> Any:
-    """Such an op on bytes, of which the upper bits are 0."""
-    dtype = eqn.invars[0].aval.dtype
-    bits = dtypes.iinfo(dtype).bits
-    wide = [x.astype("uint8") & np.uint8((1 << bits) - 1) for x in operands]
-    out = eqn.primitive.bind(*wide, **eqn.params)
-    if eqn.primitive.name == "clz":
-        out = out - np.uint8(8 - bits)
-    return out.astype(dtype)
 
 
 def _compiled(eqn: Eqn) -> Callable:
@@ -69,11 +43,11 @@ def _compiled(eqn: Eqn) -> Callable:
         before = state.trace, state.axes
         state.trace, state.axes = EVAL, {}
         try:
-            given = [
+            values = [
                 a if dtypes.is_extended(v.dtype) else np.asarray(a, v.dtype)
                 for a, v in zip(args, avals, strict=True)
             ]
-            out = prim.bind(*given, **params)
+            out = prim.bind(*values, **params)
         finally:
             state.trace, state.axes = before
         return [*map(_plain, out)] if prim.multiple_results else _plain(out)
@@ -89,86 +63,32 @@ def _plain(x: Any) -> Any:
 # Elementwise -----------------------------------------------------------------------------------
 
 
-def _logistic(x: np.ndarray) -> Any:
-    one = x.dtype.type(1)
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, one / (one + e), e / (one + e)).astype(x.dtype)
-
-
-def _rsqrt(x: np.ndarray) -> Any:
-    return x.dtype.type(1) / np.sqrt(x)
-
-
-def _select(which: Any, *cases: Any) -> Any:
-    if len(cases) == 2 and np.asarray(which).dtype == np.bool_:
-        return np.where(which, cases[1], cases[0])
-    return np.choose(which, cases, mode="clip")
-
-
-def _div(x: Any, y: Any) -> Any:
-    kind = x.dtype.kind
-    if kind in "iu":
-        safe = np.where(y == 0, y.dtype.type(1), y)
-        quotient = np.floor_divide(np.abs(x), np.abs(safe)) if kind == "i" else x // safe
-        if kind == "i":
-            quotient = np.where((x < 0) != (safe < 0), -quotient, quotient)
-        return np.where(
-            y == 0, x.dtype.type(-1 if kind == "i" else np.iinfo(x.dtype).max), quotient
-        ).astype(x.dtype)
-    return np.true_divide(x, y)
-
-
-def _rem(x: Any, y: Any) -> Any:
-    if x.dtype.kind in "iu":
-        safe = np.where(y == 0, y.dtype.type(1), y)
-        return np.where(y == 0, x, np.fmod(x, safe)).astype(x.dtype)
-    return np.fmod(x, y)
-
-
 _DIRECT: dict[str, Callable] = {
     "neg": np.negative,
     "add": np.add,
-    "add_any": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
-    "div": _div,
-    "rem": _rem,
     "max": np.maximum,
     "min": np.minimum,
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
     "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "not": np.invert,
     "exp": np.exp,
-    "exp2": np.exp2,
     "log": np.log,
-    "expm1": np.expm1,
-    "log1p": np.log1p,
     "tanh": np.tanh,
     "sin": np.sin,
     "cos": np.cos,
-    "tan": np.tan,
     "sqrt": np.sqrt,
-    "rsqrt": _rsqrt,
-    "logistic": _logistic,
     "abs": np.abs,
-    "sign": np.sign,
     "floor": np.floor,
     "ceil": np.ceil,
-    "is_finite": np.isfinite,
-    "atan2": np.arctan2,
-    "select_n": _select,
-    "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
-    "stop_gradient": lambda x: x,
-    "copy": lambda x: x,
-    "multiple_of": lambda x, **_: x,
-    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+    "elements": lambda x, *places: x[places],
+    "select_n": lambda which, no, yes: np.where(which, yes, no),
 }
 
 
@@ -180,37 +100,19 @@ def _maker(*names: str) -> Callable[[Maker], Maker]:
     return add
 
 
+@_maker("div", "rem")
+def _quotient(eqn: Eqn) -> Callable | None:
+    """Those of integers are defined for divisors of 0 and -1, too."""
+    function: Any = np.true_divide if eqn.primitive.name == "div" else np.fmod
+    return function if dtypes.is_inexact(eqn.invars[0].aval.dtype) else None
+
+
 @_maker("convert_element_type")
 def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: Any) -> Callable | None:
     old = eqn.invars[0].aval.dtype
-    if dtypes.is_inexact(old) and dtypes.is_integer(new_dtype):
-        info = dtypes.iinfo(new_dtype)
-
-        def clipped(x: np.ndarray) -> Any:  # out of range saturates, NaN is 0
-            wide = np.nan_to_num(np.asarray(x, np.float64), nan=0.0)
-            exact = np.clip(wide, float(info.min), float(info.max))
-            out = exact.astype(new_dtype)
-            return np.where(wide >= float(info.max), new_dtype.type(info.max), out)
-
-        return clipped if old.kind != "c" else None
-    if dtypes.is_complex(old) and not dtypes.is_complex(new_dtype):
-        return lambda x: np.asarray(x).real.astype(new_dtype)
-    if old.kind == "V" and dtypes.is_integer(old):  # NumPy knows no casts between those
-        return lambda x: np.asarray(x).astype(np.int8).astype(new_dtype)
+    if dtypes.is_inexact(old) and (dtypes.is_integer(new_dtype) or dtypes.is_complex(old)):
+        return None  # numbers out of range saturate, imaginary parts are dropped
     return lambda x: np.asarray(x).astype(new_dtype)
-
-
-@_maker("integer_pow")
-def _integer_pow(eqn: Eqn, *, y: int) -> Callable:
-    if y < 0:
-        return lambda x: (x.dtype.type(1) / np.power(x, -y)).astype(x.dtype)
-    return lambda x: np.asarray(np.power(x, y)).astype(x.dtype)
-
-
-@_maker("pow")
-def _pow(eqn: Eqn) -> Any:
-    a, b = (v.aval.dtype for v in eqn.invars)
-    return np.power if a == b and dtypes.is_inexact(a) else None
 
 
 # Shapes ----------------------------------------------------------------------------------------
@@ -218,9 +120,9 @@ def _pow(eqn: Eqn) -> Any:
 
 @_maker("broadcast_in_dim")
 def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: Any) -> Callable:
-    given = eqn.invars[0].aval.shape
+    old = eqn.invars[0].aval.shape
     middle = [1] * len(shape)
-    for d, n in zip(broadcast_dimensions, given, strict=True):
+    for d, n in zip(broadcast_dimensions, old, strict=True):
         middle[d] = n
     return lambda x: np.broadcast_to(np.reshape(x, middle), shape)
 
@@ -310,9 +212,7 @@ def _reduce(eqn: Eqn, *, axes: tuple, **_: Any) -> Callable | None:
     ufunc, dtype = _REDUCTIONS[eqn.primitive.name], eqn.outvars[0].aval.dtype
     if ufunc in (np.max, np.min) and not all(eqn.invars[0].aval.shape[a] for a in axes):
         return None
-    small = dtype.itemsize < 4 and dtypes.is_inexact(dtype)  # added up in float32
-    wide = np.float32 if small else eqn.invars[0].aval.dtype
-    return lambda x: np.asarray(ufunc(x.astype(wide, copy=False), axis=axes)).astype(dtype)
+    return lambda x: np.asarray(ufunc(x, axis=axes)).astype(dtype)
 
 
 @_maker(*_ACCUMULATED)
@@ -325,14 +225,6 @@ def _accumulate(eqn: Eqn, *, axis: int, reverse: bool) -> Callable:
         return np.flip(out, axis) if reverse else out
 
     return run
-
-
-@_maker("argmax", "argmin")
-def _argument(eqn: Eqn, *, axes: tuple, index_dtype: np.dtype) -> Callable | None:
-    find = getattr(np, eqn.primitive.name)
-    if len(axes) != 1:
-        return None
-    return lambda x: np.asarray(find(x, axis=axes[0])).astype(index_dtype)
 
 
 @_maker("dot_general")

@@ -62,10 +62,10 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
             return jnp.flip(pairs, axis=-2).reshape(*lead, width)
 
         theirs = [partner(x) for x in values]
-        (end, own, at), (their_end, their, their_at) = compared(values), compared(theirs)
+        (end, keys_here, at), (their_end, keys_there, their_at) = compared(values), compared(theirs)
         if descending:  # the order of keys is reversed, not that of places and ends
-            own, their = their, own
-        first = _before([*end, *own, at], [*their_end, *their, their_at])
+            keys_here, keys_there = keys_there, keys_here
+        first = _before([*end, *keys_here, at], [*their_end, *keys_there, their_at])
         low = (place & step) == 0
         up = (place & size) == 0
         keep = first == (low == up)
@@ -97,16 +97,6 @@ def _sort(eqn: Eqn, *operands: Array) -> list[Any]:
     return _along(params["dimension"], operands, params["num_keys"], False)[:-1]
 
 
-def _top_k(eqn: Eqn, x: Array) -> list[Any]:
-    from weft import lax
-
-    axis = eqn.params["axis"] % x.ndim
-    count, dtype = eqn.outvars[0].aval.shape[axis], eqn.outvars[1].aval.dtype
-    values, places = _along(axis, [x], 1, True)
-    values, places = (lax.slice_in_dim(v, 0, count, axis=axis) for v in (values, places))
-    return [values, places.astype(dtype)]
-
-
 # Parts ------------------------------------------------------------------------------------------
 
 
@@ -132,7 +122,6 @@ def _dynamic_update_slice(eqn: Eqn, x: Array, update: Array, *starts: Array) -> 
 
 FORMULAS: dict[str, Callable[..., list]] = {
     "sort": _sort,
-    "top_k": _top_k,
     "dynamic_update_slice": _dynamic_update_slice,
 }
 """Op → function (equation, *operands) of other ops."""
