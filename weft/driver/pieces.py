@@ -17,7 +17,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from weft.driver.program_key import Request
+from weft.driver.execute import Request
 from weft.driver.repeats import Repeat, find_repeats, flattened
 from weft.runtime.compile import LoadedExecutable
 from weft.runtime.device_put import constant_at
@@ -135,8 +135,9 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
     needed_outs: dict[int, set[tuple[int, int]]] = {}
     for low, high, r, _ in parts:
         if r is not None:
-            places = needed_outs.setdefault(r.start, set())
-            places |= set(_outputs(jaxpr.eqns, low, high, last_read, returned))
+            needed_outs.setdefault(r.start, set()).update(
+                _outputs(jaxpr.eqns, low, high, last_read, returned)
+            )
 
     given = {v for v, d in zip(jaxpr.invars, donated, strict=True) if d}
     given -= {v for _, v in tail}
@@ -166,7 +167,9 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
             continue
         reads.append((len(pieces), ins, outs))
         if r is None or r.start not in piece_of:
-            body = Jaxpr([], list(ins), [*outs, *extra], eqns, debug=jaxpr.debug)
+            body = Jaxpr(
+                [], [v for v in ins if isinstance(v, Var)], [*outs, *extra], eqns, debug=jaxpr.debug
+            )
             name = f"part{len(pieces)}" if r is None else f"block{len(pieces)}"
             if r is not None:
                 piece_of[r.start] = len(pieces)
@@ -376,6 +379,14 @@ class PiecedExecutable(Executable):
     def fastpath(self, *args: Any) -> Any:
         """Return None: each call goes through Python."""
         return None
+
+
+def executable_of_pieces(program: Program) -> Executable | None:
+    """Return the executable of a program whose repeated blocks are compiled once, if it is."""
+    plan = plan_of(program)
+    if plan is None:
+        return None
+    return program._executable(compile_pieces(program, plan), False, PiecedExecutable)
 
 
 def compile_pieces(program: Program, plan: Plan) -> LoadedPieces:

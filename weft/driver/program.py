@@ -332,8 +332,11 @@ class Program:
             label = self._check_processes()
         else:
             label = self.name
-        if not multi and not self.whole:
-            pieces = self._compile_pieces()
+        whole = multi or self.whole or len(self.jaxpr.eqns) < SHORTEST
+        if not whole and config.repeated_blocks != "inline":
+            from weft.driver.pieces import executable_of_pieces
+
+            pieces = executable_of_pieces(self)
             if pieces is not None:
                 return pieces
         local = self.stages is not None and self.stages.local is not None
@@ -355,17 +358,6 @@ class Program:
         executable = self._executable(compiled, local)
         executable.label = label
         return executable
-
-    def _compile_pieces(self) -> Executable | None:
-        """Returns the executable of a program whose repeated blocks are compiled once, if it is."""
-        if config.repeated_blocks == "inline" or len(self.jaxpr.eqns) < SHORTEST:
-            return None
-        from weft.driver.pieces import PiecedExecutable, compile_pieces, plan_of
-
-        plan = plan_of(self)
-        if plan is None:
-            return None
-        return self._executable(compile_pieces(self, plan), False, PiecedExecutable)
 
     def _check_processes(self) -> str:
         """Compares what is about to be compiled with the other processes' programs; names it."""
