@@ -342,7 +342,7 @@ bool: ScalarType
 bool_: ScalarType
 
 def broadcast_arrays(*args: Any) -> list[Array]:
-    """The arrays repeated to one shape."""
+    """The arrays repeated to one shape, in a tuple as the array API standard has it."""
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape to which NumPy's rules broadcast the given shapes."""
@@ -1633,7 +1633,7 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
     """The shape, a tuple of int."""
 
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1 by the sign; x/|x| for complex x. Source: numpy.sign."""
+    """-1, 0 or 1 by the sign, +0 of zeros; x/|x| for complex x. Source: numpy.sign."""
 
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
