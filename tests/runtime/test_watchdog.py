@@ -12,7 +12,7 @@ from weft.runtime.verdicts import Calls, State, find_difference, find_late
 PROGRAM = """
 import os, signal, sys, time, numpy as np, weft
 from weft import P
-address, rank = sys.argv[1], int(sys.argv[2])
+address, rank, early = sys.argv[1], int(sys.argv[2]), weft.jit(lambda x: x * 2)
 weft.distributed.initialize(
     address, 4, rank, heartbeat_timeout_seconds=HEARTBEAT, hang_timeout_seconds=HANG)
 mesh = weft.make_mesh((4,), ("x",))
@@ -25,7 +25,7 @@ total = over_all(lambda x: weft.lax.psum(x, "x"), P())
 shift = over_all(lambda x: weft.lax.ppermute(x, "x", [(i, (i + 1) % 4) for i in range(4)]), P("x"))
 x, large = array(4), array(32)
 def step():
-    np.asarray(total(x))
+    np.asarray(early(total(x)))
     shift(x).block_until_ready()
 step(), step()
 try:
@@ -68,6 +68,7 @@ FAULTS = {
     "stuck": ("time.sleep(10000)", 60, 5, "process 2 is in Python code at <string>:22"),
     "skipped": ("shift(x).block_until_ready()", 60, 60, "process 2 called"),
     "swapped": ("shift(x); total(x)", 60, 60, "process 2 called"),
+    "jitted early": ("early(x)", 60, 60, ") at <string>:22; process 0, 1, 3"),
     "another shape": ("total(large)", 60, 5, "process 2 compiles another program in call"),
     "an exception": ("raise KeyError('lost')", 60, 60, "process 2 failed: KeyError: 'lost'"),
 }
