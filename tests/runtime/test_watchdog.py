@@ -27,8 +27,8 @@ x, large = array(4), array(32)
 def step():
     np.asarray(early(total(x)))
     shift(x).block_until_ready()
-step(), step()
 try:
+    step(), step()
     if rank == FAULTY:
         BODY
     for _ in range(3):
@@ -84,6 +84,24 @@ def test_a_fault_is_named_on_all_other_processes(fault, tmp_path):
     for dump in dumps:
         told, same = describe(dump)
         assert same, told
+
+
+STUCK = """
+import os, signal, sys, weft
+weft.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]), hang_timeout_seconds=2)
+if sys.argv[2] == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+# A wait that no broken connection ends, as that of a collective whose failure Gloo has missed.
+weft.jit(lambda x: weft.lax.while_loop(lambda x: x >= 0, lambda x: x * 1.0, x))(1.0).item()
+"""
+
+
+def test_a_process_that_stays_stuck_after_the_verdict_ends_and_says_why():
+    with processes.free_address() as address:
+        runs = [processes.start(STUCK, address, r, WEFT_NUM_CPU_DEVICES="1") for r in range(2)]
+        (_, errors), _ = processes.end(*runs)
+    assert runs[0].returncode == 1, errors
+    assert "DistributedError: process 1 has ended" in errors and "does not end" in errors
 
 
 def test_the_death_of_process_0_ends_nobody_else(tmp_path):
