@@ -417,7 +417,8 @@ class StagingTrace:
                 check_hashable(prim, params)
                 raise
             if known is None:
-                make_room(prim.rule_cache, MOST_RULES)
+                if len(prim.rule_cache) >= MOST_RULES:
+                    make_room(prim.rule_cache, MOST_RULES)
                 known = prim.rule_cache[key] = infer(prim, avals, params)
             out, effects, casts = known
         if casts is not None:

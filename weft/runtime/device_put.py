@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -570,4 +571,4 @@ def devices_text(sharding: Any) -> str:
     return f"{devices[0].platform} device{'s' * (len(ids) > 1)} {shown}"
 
 
-aval_of[ArrayImpl] = lambda x: x.aval
+aval_of[ArrayImpl] = operator.attrgetter("aval")

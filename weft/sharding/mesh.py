@@ -341,7 +341,7 @@ class Mesh(_AxisQueries):
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _context.set_local(self._entered.pop())
+        CONTEXT.set_local(self._entered.pop())
 
 
 def _check_devices(flat: tuple) -> None:
@@ -413,11 +413,11 @@ EMPTY_ABSTRACT_MESH = AbstractMesh((), ())
 
 # The mesh in context: None, a Mesh, or an AbstractMesh (inside shard_map and use_abstract_mesh).
 # Being a traced state, it is part of every trace and dispatch key.
-_context = _xla_config.state("mesh_context", None, traced=True)
+CONTEXT = _xla_config.state("mesh_context", None, traced=True)
 
 
 def _swap(mesh: Any) -> Any:
-    return _context.swap_local(mesh)
+    return CONTEXT.swap_local(mesh)
 
 
 class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
@@ -452,10 +452,10 @@ class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
         self._previous = _swap(mesh)
 
     def __enter__(self) -> Any:
-        return _context.value
+        return CONTEXT.value
 
     def __exit__(self, *exception: Any) -> None:
-        _context.set_local(self._previous)
+        CONTEXT.set_local(self._previous)
 
 
 use_mesh = set_mesh
@@ -475,7 +475,7 @@ class use_abstract_mesh:  # noqa: N801
         self._mesh = mesh
 
     def __enter__(self) -> AbstractMesh:
-        current = _context.value
+        current = CONTEXT.value
         if isinstance(current, Mesh) and current.abstract_mesh is self._mesh:
             self._previous = _swap(current)
         else:
@@ -483,7 +483,7 @@ class use_abstract_mesh:  # noqa: N801
         return self._mesh
 
     def __exit__(self, *exception: Any) -> None:
-        _context.set_local(self._previous)
+        CONTEXT.set_local(self._previous)
 
 
 class use_context_mesh:  # noqa: N801
@@ -499,12 +499,12 @@ class use_context_mesh:  # noqa: N801
         return self._mesh
 
     def __exit__(self, *exception: Any) -> None:
-        _context.set_local(self._previous)
+        CONTEXT.set_local(self._previous)
 
 
 def context_mesh() -> Mesh | AbstractMesh | None:
     """The mesh in context, concrete where known, or None."""
-    return _context.value
+    return CONTEXT.value
 
 
 def get_mesh() -> Mesh | None:
@@ -514,7 +514,7 @@ def get_mesh() -> Mesh | None:
     >>> weft.get_mesh() is None
     True
     """
-    mesh = _context.value
+    mesh = CONTEXT.value
     return mesh if isinstance(mesh, Mesh) else None
 
 
@@ -525,5 +525,5 @@ def get_abstract_mesh() -> AbstractMesh:
     >>> weft.get_abstract_mesh().empty
     True
     """
-    mesh = _context.value
+    mesh = CONTEXT.value
     return EMPTY_ABSTRACT_MESH if mesh is None else mesh.abstract_mesh
