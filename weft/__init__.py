@@ -64,7 +64,7 @@ _PACKAGES = frozenset(
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
         *("mesh_utils", "monitoring", "multihost_utils", "profiler", "test_util", "topologies"),
         *("layout", "image", "checkpoints", "ode", "example_libraries", "checkify", "export"),
-        *("custom_partitioning", "shard_alike"),
+        *("custom_partitioning", "shard_alike", "sparse", "jet"),
     )
 )
 

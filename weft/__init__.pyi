@@ -23,6 +23,7 @@ from weft import export as export
 from weft import ffi as ffi
 from weft import flatten_util as flatten_util
 from weft import image as image
+from weft import jet as jet
 from weft import lax as lax
 from weft import layout as layout
 from weft import mesh_utils as mesh_utils
@@ -40,6 +41,7 @@ from weft import ref as ref
 from weft import scipy as scipy
 from weft import shard_alike as shard_alike
 from weft import sharding as sharding
+from weft import sparse as sparse
 from weft import stages as stages
 from weft import test_util as test_util
 from weft import testing as testing

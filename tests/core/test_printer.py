@@ -1,5 +1,8 @@
 """The text of jaxprs: types, names, nesting, what is left out, lines and scopes."""
 
+import re
+from html import unescape
+
 import numpy as np
 import pytest
 
@@ -146,3 +149,13 @@ def test_named_dimensions_are_marked_whatever_their_sharding():
         "  other i32[3,4,5]",
         "              ^ ^",
     ]
+
+
+def test_notebooks_fold_inner_jaxprs():
+    closed = weft.make_jaxpr(lambda x: weft.lax.scan(lambda c, _: (c * 2, c), x, None, 3))(1.0)
+    html = closed._repr_html_()
+    assert html.count("<details open>") == 1 and html.count("<details>") >= 1
+    assert html.count("<details") == html.count("</details>")
+    text = re.sub(r"<div[^>]*>|<details[^>]*>|<summary>", "", html)
+    lines = re.split(r"</div>|</summary>|</details>", text)
+    assert [unescape(line) for line in lines if line] == str(closed).splitlines()

@@ -16,6 +16,7 @@ SCALARS: list[Callable[..., None]] = []
 TRACED = "/jax/core/compile/jaxpr_trace_duration"
 LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 COMPILED = "/jax/core/compile/backend_compile_duration"
+PARTITIONED = "/weft/partition/{}_duration"  # of propagate, make_explicit, localize, optimize
 CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
 CACHE_HIT = "/jax/compilation_cache/cache_hits"
 CACHE_MISS = "/jax/compilation_cache/cache_misses"

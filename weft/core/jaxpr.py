@@ -96,6 +96,11 @@ class _Memoized:
         value = self._memo[key] = make()
         return value
 
+    def _repr_html_(self) -> str:
+        from weft.core.printer import jaxpr_html
+
+        return jaxpr_html(str(self))
+
 
 class Jaxpr(_Memoized):
     """constvars and invars in, outvars out; `effects` joins those of the equations."""
@@ -219,6 +224,22 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: ArrayLike) -> list:
             state.source = eqn.source
             ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
             assign(env, eqn, eqn.primitive.bind(*ins, **eqn.params))
+    finally:
+        state.source = before
+    return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]
+
+
+def interpret(closed: ClosedJaxpr, args: Iterable[Any], apply: Callable[[Eqn, list], Any]) -> list:
+    """Evaluates a jaxpr, each equation by apply(eqn, operands); equations keep their lines."""
+    jaxpr = closed.jaxpr
+    env: dict[Atom, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    before = state.source
+    try:
+        for eqn in jaxpr.eqns:
+            state.source = eqn.source
+            ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
+            assign(env, eqn, apply(eqn, ins))
     finally:
         state.source = before
     return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,25 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom
+
+
+def jaxpr_html(text: str) -> str:
+    """A printed jaxpr for notebooks: inner jaxprs are folded, and unfold when clicked."""
+    lines = text.splitlines()
+    depths = [len(line) - len(line.lstrip()) for line in lines]
+    out: list[str] = []
+    open_depths: list[int] = []
+    for line, depth, following in zip(lines, depths, [*depths[1:], 0], strict=True):
+        while open_depths and depth <= open_depths[-1]:
+            open_depths.pop()
+            out.append("</details>")
+        if following > depth:
+            out.append(f"<details{' open' if depth == 0 else ''}><summary>{escape(line)}</summary>")
+            open_depths.append(depth)
+        else:
+            out.append(f"<div>{escape(line)}</div>")
+    body = "".join([*out, *("</details>" for _ in open_depths)])
+    return f'<div style="white-space:pre;font-family:monospace;overflow-x:auto">{body}</div>'
 
 
 class _Names(dict):

@@ -109,7 +109,8 @@ class Tracer:
             self._needs_value(
                 errors.TracerBoolConversionError,
                 "the truth value",
-                "Use weft.numpy.where or weft.lax.cond, or mark the argument static "
+                "Use weft.numpy.where or weft.lax.cond (for loops weft.lax.while_loop, for "
+                "and, or, not the operators &, |, ~), or mark the argument static "
                 "(static_argnums of weft.jit, or of weft.checkpoint).",
             )
         )

@@ -7,6 +7,7 @@ reaches the Python below.
 from __future__ import annotations
 
 import functools
+import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -215,7 +216,12 @@ class JitInfo:
                 from weft.driver.explain_miss import log_miss
 
                 log_miss(self.name, arg_names(self.fun, in_tree, statics), key, [*entries])
+            start = time.perf_counter()
             entry = self.trace(fun, in_tree, avals)
+            if config.explain_cache_misses:
+                from weft.driver.explain_miss import log_time
+
+                log_time(self.name, time.perf_counter() - start)
             entry.statics = statics
             if len(entries) >= KEPT:
                 make_room(entries, KEPT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -184,6 +185,8 @@ def compile_module(
             return LoadedExecutable(
                 loaded, flat, name, time.perf_counter() - start, True, keep_alive
             )
+    done = threading.Event()
+    threading.Thread(target=_announce, args=(name, done), daemon=True).start()
     try:
         with measured(COMPILED, name) if DURATIONS or SPANS else UNMEASURED:
             loaded = _xla_compile.compile_and_load(
@@ -191,6 +194,8 @@ def compile_module(
             )
     except _xla_compile.XlaRuntimeError as error:
         raise CompileError(f"XLA cannot compile {name}: {error}{_remedy(error, module)}") from error
+    finally:
+        done.set()
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
@@ -235,6 +240,20 @@ def _log(name: str, start: float, what: str) -> None:
 
         ms = (time.perf_counter() - start) * 1e3
         logging.getLogger("weft").warning("%s %s in %.1f ms", name, what, ms)
+
+
+LONG = 30.0
+"""Seconds after which, and from then on every so many, a compilation that goes on is told of."""
+
+
+def _announce(name: str, done: threading.Event) -> None:
+    """Logs that a long compilation goes on, so that nobody takes it for a hang."""
+    import logging
+
+    start = time.perf_counter()
+    while not done.wait(LONG):
+        seconds = time.perf_counter() - start
+        logging.getLogger("weft").warning("XLA is compiling %s, %.0f s so far", name, seconds)
 
 
 def _client_of(devices: tuple) -> Any:

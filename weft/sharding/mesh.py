@@ -17,6 +17,7 @@ from weft.core import provided
 from weft.core.caches import interned
 from weft.core.errors import ArgumentError
 from weft.core.state import State, state
+from weft.sharding.drawing import mesh_svg
 
 
 class AxisType(enum.Enum):
@@ -54,6 +55,9 @@ class _AxisQueries:
     @property
     def ndim(self) -> int:
         return len(self.axis_names)
+
+    def _repr_html_(self) -> str:
+        return mesh_svg({str(name): size for name, size in self.shape.items()})
 
     @property
     def is_scalar(self) -> bool:
