@@ -30,6 +30,8 @@ NAMESPACES = [
     "weft.image",
     "weft.ode",
     "weft.jet",
+    "weft.rnn",
+    "weft.memory",
     "weft.sparse",
     "weft.sparse.linalg",
     "weft.sharding",

@@ -151,6 +151,15 @@ def test_named_dimensions_are_marked_whatever_their_sharding():
     ]
 
 
+def test_colors_leave_the_text_as_it_is():
+    jaxpr = weft.make_jaxpr(lambda x: wnp.sin(x) * 2)(np.ones(2, np.float32))
+    plain = jaxpr.pretty_print(source_info=True)
+    colored = jaxpr.pretty_print(source_info=True, use_color=True)
+    assert "\033[32m:f32[2]\033[0m" in colored and "\033[1mlet\033[0m" in colored
+    stripped = re.sub("\033\\[\\d+m", "", colored)
+    assert stripped == plain == jaxpr.jaxpr.pretty_print(source_info=True)
+
+
 def test_notebooks_fold_inner_jaxprs():
     closed = weft.make_jaxpr(lambda x: weft.lax.scan(lambda c, _: (c * 2, c), x, None, 3))(1.0)
     html = closed._repr_html_()

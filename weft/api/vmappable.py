@@ -101,7 +101,8 @@ class Opened:
 
             self._wholes(whole, size)
             # Types say enough of them later; traced values must not outlive the trace.
-            skeleton = lambda x: tree_map(typeof, x) if is_vmappable(x) else None
+            typed = lambda v: v if is_vmappable(v) else typeof(v)
+            skeleton = lambda x: tree_map(typed, x) if is_vmappable(x) else None
             self.results = list(map(skeleton, self.results))
             out.tree = flatten(arrays)[1]
             return arrays

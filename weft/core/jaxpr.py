@@ -143,11 +143,18 @@ class Jaxpr(_Memoized):
     def out_avals(self) -> list:
         return [v.aval for v in self.outvars]
 
-    def pretty_print(self, *, source_info: bool = False, name_stack: bool = False) -> str:
-        """The text, with the line and the named scopes of each equation if asked."""
+    def pretty_print(
+        self,
+        *,
+        source_info: bool = False,
+        name_stack: bool = False,
+        use_color: bool = False,
+    ) -> str:
+        """The text, with lines, named scopes and a terminal's colors if asked."""
         from weft.core.printer import print_jaxpr
 
-        return print_jaxpr(self, source_info=source_info, name_stack=name_stack)
+        options = {"source_info": source_info, "name_stack": name_stack, "use_color": use_color}
+        return print_jaxpr(self, **options)
 
     def __str__(self) -> str:
         return self.pretty_print()
@@ -184,9 +191,16 @@ class ClosedJaxpr(_Memoized):
         """A copy with f(jaxpr) in place of the jaxpr."""
         return self.replace(jaxpr=f(self.jaxpr))
 
-    def pretty_print(self, *, source_info: bool = False, name_stack: bool = False) -> str:
-        """The text, with the line and the named scopes of each equation if asked."""
-        return self.jaxpr.pretty_print(source_info=source_info, name_stack=name_stack)
+    def pretty_print(
+        self,
+        *,
+        source_info: bool = False,
+        name_stack: bool = False,
+        use_color: bool = False,
+    ) -> str:
+        """The text, with lines, named scopes and a terminal's colors if asked."""
+        options = {"source_info": source_info, "name_stack": name_stack, "use_color": use_color}
+        return self.jaxpr.pretty_print(**options)
 
     def __str__(self) -> str:
         return self.pretty_print()

@@ -6,7 +6,7 @@ import enum
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -346,6 +346,18 @@ class Mesh(_AxisQueries):
 
     def __exit__(self, *exception: Any) -> None:
         CONTEXT.set_local(self._entered.pop())
+
+    def __call__(self, fun: Callable) -> Callable:
+        """A function in whose calls this mesh is in context: `@mesh`."""
+        if not callable(fun):
+            raise TypeError(f"a mesh decorates functions, got {type(fun).__name__}: {fun!r:.100}")
+
+        @functools.wraps(fun)
+        def in_context(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fun(*args, **kwargs)
+
+        return in_context
 
 
 def _check_devices(flat: tuple) -> None:

@@ -18,7 +18,6 @@ from weft.core import dtypes
 from weft.core.trace import Tracer
 from weft.sparse.arrays import (
     BCOO,
-    Layout,
     SparseEfficiencyError,
     SparseEfficiencyWarning,
 )
@@ -37,9 +36,9 @@ def over_batches(fun: Callable, n_batch: int, *arrays: Any) -> Any:
     return weft.vmap(lambda *xs: over_batches(fun, n_batch - 1, *xs), axes)(*ins)
 
 
-def layout_of(mat: BCOO) -> Layout:
-    """The layout of a BCOO, whose shapes are known to fit."""
-    return Layout(mat.n_batch, mat.n_sparse, mat.n_dense, mat.nse)
+def columns_of(indices: Any) -> tuple:
+    """The indices of one batch, by dimension."""
+    return tuple(indices[:, i] for i in range(indices.shape[1]))
 
 
 def split_shape(mat: BCOO) -> tuple[tuple, tuple, tuple]:
@@ -119,7 +118,7 @@ def _todense(mat: BCOO) -> Any:
         if not sparse:
             return data.sum(0, dtype=data.dtype)
         zeros = wnp.zeros((*sparse, *dense), data.dtype)
-        return zeros.at[tuple(indices.T)].add(data, mode="drop")
+        return zeros.at[columns_of(indices)].add(data, mode="drop")
 
     out = over_batches(fill, mat.n_batch, mat.data, mat.indices)
     return out if out.shape == mat.shape else wnp.broadcast_to(out, mat.shape)
@@ -181,7 +180,7 @@ def extract(indices: Any, mat: Any) -> Any:
     """The values of a dense array of one batch at indices; zero out of bounds."""
     if not indices.shape[-1]:
         return wnp.broadcast_to(mat, (indices.shape[0], *mat.shape))
-    return mat.at[tuple(indices.T)].get(mode="fill", fill_value=0)
+    return mat.at[columns_of(indices)].get(mode="fill", fill_value=0)
 
 
 def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:

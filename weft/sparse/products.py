@@ -119,13 +119,12 @@ def _sparse_dense(lhs: BCOO, rhs: Any, *, dims: Dims, preferred: Any) -> Any:
     kept = [d for d in range(n_sparse) if d + n not in met]
     order = [*rb, *(pair[d] for d in (*summed, *met, *inner)), *_rest(rhs.ndim, rb, rc)]
     rhs = wnp.expand_dims(rhs.transpose(*order), tuple(range(len(lb), len(lb) + len(free))))
-    where = np.array([d - n for d in met], int)
     contracted = [d - n - n_sparse for d in inner]
 
     def multiply(data: Any, indices: Any, rhs: Any) -> Any:
-        columns = indices.T
+        columns = [indices[:, i] for i in range(n_sparse)]
         if met:
-            rhs = rhs.at[tuple(columns[where])].get(mode="fill", fill_value=0)
+            rhs = rhs.at[tuple(columns[d - n] for d in met)].get(mode="fill", fill_value=0)
         same = ((0,), (0,)) if met else ((), ())  # the stored elements
         over = [1 + d for d in contracted], [len(same[0]) + i for i in range(len(contracted))]
         dot = functools.partial(lax.dot_general, preferred_element_type=preferred)
@@ -135,7 +134,7 @@ def _sparse_dense(lhs: BCOO, rhs: Any, *, dims: Dims, preferred: Any) -> Any:
         if not kept:
             return product.sum(0, dtype=product.dtype)
         zeros = wnp.zeros((*(sparse[d] for d in kept), *product.shape[1:]), product.dtype)
-        return zeros.at[tuple(columns[np.array(kept)])].add(product, mode="drop")
+        return zeros.at[tuple(columns[d] for d in kept)].add(product, mode="drop")
 
     product = over_batches(multiply, n, data, indices, rhs)
     if summed:
@@ -231,12 +230,12 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
         return wnp.expand_dims(x, absent)
 
     def sample(a: Any, b: Any, indices: Any) -> Any:
-        columns = indices.T
+        columns = [indices[:, i] for i in range(n_sparse)]
         parts, lead = [a, b], [0, 0]
         for side in (0, 1):
             at = [i for i, s in enumerate(groups[1]) if s[side] is not None]
             if at:
-                index = tuple(columns[np.array(at)])
+                index = tuple(columns[i] for i in at)
                 parts[side] = parts[side].at[index].get(mode="fill", fill_value=0)
                 lead[side] = 1
         n, both = len(ac), [s for s in dense if None not in s]
@@ -289,7 +288,7 @@ def with_dense(op: Callable, sp_mat: BCOO, v: Any) -> BCOO:
     def multiply(data: Any, indices: Any, v: Any) -> Any:
         v = v.reshape(tuple(v.shape[i] for i in wide) + v.shape[len(sparse) :])
         if wide:
-            at = tuple(indices.T[np.array(wide)])
+            at = tuple(indices[:, i] for i in wide)
             v = v.at[at].get(mode="fill", fill_value=1)
         return op(data, v)
 
