@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -21,28 +22,28 @@ MESHES = ((2, 2), (2, 4))
 BATCH, TIME, WIDTH, TAPS = 4, 8, 4, 2
 
 
-def depthwise(xx, weights, x):
+def depthwise(xx: Any, weights: Any, x: Any) -> Any:
     """Each feature with a filter of its own, as in Mamba, Griffin and ConvNeXt."""
     return xx.lax.conv_general_dilated(
         x, weights, (1,), [(TAPS - 1, 0)], None, None, ("NWC", "WIO", "NWC"), x.shape[-1]
     )
 
 
-def ordinary(xx, weights, x):
+def ordinary(xx: Any, weights: Any, x: Any) -> Any:
     """All features together: the simplest convolution there is."""
     return xx.lax.conv_general_dilated(
         x, weights, (1,), [(TAPS - 1, 0)], None, None, ("NWC", "WIO", "NWC")
     )
 
 
-def recurrent(xx, weights, x):
+def recurrent(xx: Any, weights: Any, x: Any) -> Any:
     """A real-gated linear recurrent unit behind the depthwise convolution (Griffin, De 2024)."""
     u = depthwise(xx, weights, x)
     gate = xx.nn.sigmoid(u)
     decay = xx.numpy.exp(-gate)
     terms = xx.numpy.sqrt(1 - decay**2) * gate * u
 
-    def step(state, now):
+    def step(state: Any, now: Any) -> tuple[Any, Any]:
         state = now[0] * state + now[1]
         return state, state
 
@@ -50,7 +51,7 @@ def recurrent(xx, weights, x):
     return xx.lax.scan(step, xx.numpy.zeros_like(u[:, 0]), by_time)[1]
 
 
-CASES = {
+CASES: dict[str, tuple[Any, tuple[Any, ...], tuple[int, ...]]] = {
     "depthwise, batch split": (depthwise, ("data",), (TAPS, 1, WIDTH)),
     "depthwise, time split": (depthwise, (None, "data"), (TAPS, 1, WIDTH)),
     "ordinary, time split": (ordinary, (None, "data"), (TAPS, WIDTH, WIDTH)),
@@ -58,33 +59,36 @@ CASES = {
 }
 
 
-def inputs(name):
+def inputs(name: str) -> tuple[Any, ...]:
     """The weights and the batch of a case."""
     rng = np.random.default_rng(0)
     shape = CASES[name][2]
     return tuple(np.asarray(rng.normal(size=s), np.float32) for s in (shape, (BATCH, TIME, WIDTH)))
 
 
-def gradients(library, sizes):
+def gradients(library: str, sizes: tuple[int, ...]) -> dict[str, Any]:
     """The gradient of the sum of squares by the weights, on a mesh (data, model), for each case."""
     xx = importlib.import_module(library)
     mesh = xx.make_mesh(sizes, ("data", "model"), (xx.sharding.AxisType.Auto,) * 2)
-    out = {}
+    out: dict[str, Any] = {}
     for name, (layer, spec, _) in CASES.items():
-        loss = lambda w, x, layer=layer: (layer(xx, w, x) ** 2).sum()
+
+        def loss(w: Any, x: Any, layer: Any = layer) -> Any:
+            return (layer(xx, w, x) ** 2).sum()
+
         placed = tuple(xx.NamedSharding(mesh, xx.P(*s)) for s in ((), spec))
         out[name] = np.asarray(xx.jit(xx.grad(loss), in_shardings=placed)(*inputs(name)))
     return out
 
 
-def _loss(name, weights, x):
+def _loss(name: str, weights: Any, x: Any) -> Any:
     """The sum of squares on the host, in double precision."""
     layer = CASES[name][0]
     before = np.pad(x, ((0, 0), (TAPS - 1, 0), (0, 0)))
     parts = (before[:, k : k + TIME] for k in range(TAPS))
     if layer is ordinary:
-        return (sum(p @ w for p, w in zip(parts, weights, strict=True)) ** 2).sum()
-    u = sum(p * w[0] for p, w in zip(parts, weights, strict=True))
+        return (np.sum([p @ w for p, w in zip(parts, weights, strict=True)], 0) ** 2).sum()
+    u: Any = np.sum([p * w[0] for p, w in zip(parts, weights, strict=True)], 0)
     if layer is depthwise:
         return (u**2).sum()
     gate = 1 / (1 + np.exp(-u))
@@ -96,7 +100,7 @@ def _loss(name, weights, x):
     return total
 
 
-def expected(name, step=1e-5):
+def expected(name: str, step: float = 1e-5) -> Any:
     """The gradient by central differences."""
     weights, x = (np.asarray(a, np.float64) for a in inputs(name))
     out = np.zeros_like(weights)
@@ -108,9 +112,9 @@ def expected(name, step=1e-5):
     return out
 
 
-def errors(library):
+def errors(library: str) -> dict[str, float]:
     """The largest relative error of each case on each mesh."""
-    found = {}
+    found: dict[str, float] = {}
     for sizes in MESHES:
         for name, got in gradients(library, sizes).items():
             want = expected(name)
@@ -119,7 +123,7 @@ def errors(library):
     return found
 
 
-def main():
+def main() -> dict[str, dict[str, float]]:
     """Print both libraries' errors side by side; return them."""
     rows = {"weft": errors("weft")}
     if importlib.util.find_spec("jax"):
