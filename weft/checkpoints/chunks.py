@@ -99,7 +99,7 @@ def _overlapping(bounds: list[tuple[int, int]], chunk: Sequence[int]) -> Iterato
 
 def _read_chunk(file: Path, out: np.ndarray) -> None:
     """Fill an array with a chunk, and compare its checksum."""
-    content = memoryview(out.reshape(-1).view(np.uint8))
+    content = out.reshape(-1).view(np.uint8).data
     try:
         with open(file, "rb", buffering=0) as stream:
             size = os.fstat(stream.fileno()).st_size
