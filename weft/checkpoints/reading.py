@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def restore(path: str | os.PathLike, like: Any = None) -> Any:
+def restore(path: str | os.PathLike, like: object = None) -> Any:
     """Read a checkpoint that `save`, or Orbax, wrote.
 
     Args:

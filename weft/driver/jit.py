@@ -291,7 +291,7 @@ class JitInfo:
         )
 
     def flat_shardings(
-        self, given: Any, tree: PyTreeDef, avals: Sequence[Any], what: str
+        self, given: object, tree: PyTreeDef, avals: Sequence[Any], what: str
     ) -> tuple[tuple, tuple]:
         """The shardings that are given for these values, and the layouts."""
         from weft.driver.program import physical
@@ -301,7 +301,7 @@ class JitInfo:
             return free, free
         from weft.sharding.layout import Format, Layout
 
-        def leaf(x: Any) -> bool:
+        def leaf(x: object) -> bool:
             return isinstance(x, Sharding | PartitionSpec | Format | _Unspecified)
 
         flat = broadcast_prefix(given, tree, f"jit of {self.name}: {what}", leaf)
@@ -446,7 +446,7 @@ class JitInfo:
         return result, fast, False
 
 
-def _moved(tree: Any, sharding: Any) -> Any:
+def _moved(tree: object, sharding: Any) -> Any:
     """Arrays that are committed to other devices, on the device that jit is asked to run on."""
 
     def move(x: Any) -> Any:
@@ -470,13 +470,13 @@ def jit(
     fun: Callable | None = None,
     *,
     in_shardings: Any = UNSPECIFIED,
-    out_shardings: Any = UNSPECIFIED,
+    out_shardings: object = UNSPECIFIED,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     keep_unused: bool = False,
-    device: Any = None,
+    device: object = None,
     backend: str | None = None,
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
@@ -523,6 +523,7 @@ def jit(
         in_shardings = _on_device(device, backend, in_shardings)
     numbers, names = named_arguments(fun, static_argnums, static_argnames, "static")
     donate_numbers, donate_names = named_arguments(fun, donate_argnums, donate_argnames, "donate")
+    # A static argument has no buffer to give up.
     both = set(numbers) & set(donate_numbers)
     if both:
         raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
@@ -540,6 +541,7 @@ def jit(
         partitioner=partitioner,
     )
 
+    # `device` and `backend` move arguments to the device, other shardings have to be there already.
     one_device = in_shardings if device is not None or backend is not None else None
 
     def miss(*args: Any, **kwargs: Any) -> tuple:
@@ -564,6 +566,7 @@ def jit(
         name=info.name,
     )
     compiled._jit_info = info
+    # Without static or donated arguments, or other processes, C++ answers known calls by itself.
     in_group = distributed_state["client"] is not None
     if not (numbers or names or donate_numbers or donate_names or in_group):
         return compiled

@@ -44,7 +44,7 @@ class HiPrimitive:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def bind(self, *_: Any, **__: Any) -> Any:
+    def bind(self, *_: object, **__: object) -> Any:
         raise NotImplementedError(
             f"{self.name}: weft has no hijax types; keep to variables that are pytrees of arrays "
             "(in flax: flax_hijax_variable off)"
