@@ -71,10 +71,10 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
                 f"{subscripts!r}; an ellipsis is '...', once in a term"
             )
         for c in before + after:
-            if c not in string.ascii_letters:
+            if not c.isalnum():
                 raise ValueError(
                     f"weft.numpy.einsum: {c!r} in term {term!r} of {subscripts!r} is not "
-                    "a letter; dimensions are named by a to z and A to Z"
+                    "a letter or digit, by which dimensions are named"
                 )
         extra = rank - len(before) - len(after)
         if extra < 0 or (extra and not dots):
