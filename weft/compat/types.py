@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from weft.core.aval import ShapedArray
-from weft.core.trace import typeof as weft_typeof
+from weft.driver.staging import typeof as weft_typeof
 from weft.sharding.mesh import EMPTY_ABSTRACT_MESH
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
