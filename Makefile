@@ -9,6 +9,7 @@ CUDA   := $(VENV)/cuda/.ready
 TPU    := $(VENV)/tpu/.ready
 TORCH  := $(VENV)/torch/.ready
 MKDOCS := $(VENV)/mkdocs/.ready
+PYRIGHT := $(VENV)/pyright/.ready
 JOBS   ?= 2
 QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering tests/autodiff tests/refs/test_api.py \
           tests/driver/test_jit.py tests/api/test_grad.py tests/api/test_shard_map.py tests/ops/test_argreduce.py \
@@ -48,6 +49,13 @@ $(MKDOCS): $(READY)
 	@rm -rf $(@D)
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs==1.6.*' 'mkdocs-material==9.*'
+	@touch $@
+
+# The checker of types in editors, with the JavaScript that it needs, in an environment of its own.
+$(PYRIGHT): $(READY)
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'basedpyright==1.40.*'
 	@touch $@
 
 # XLA's compiler for TPUs, in the version that JAX names for itself.
@@ -126,8 +134,12 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+# weft's own code by mypy; the examples and what users see by mypy and pyright, both strictly.
+types: $(PYRIGHT)
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file= --strict --no-warn-return-any --follow-imports=silent examples \
+	    --exclude examples/jax --exclude numba_handler --exclude llvm_handler
+	$(BIN)/python -m tests.types.check $(<D)/bin/basedpyright
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

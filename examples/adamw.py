@@ -46,7 +46,7 @@ def update(
     unbias1 = 1 - beta1 ** step.astype("float32")
     unbias2 = 1 - beta2 ** step.astype("float32")
 
-    def one(p: Any, m: Any, s: Any, g: Any) -> tuple:
+    def one(p: Any, m: Any, s: Any, g: Any) -> tuple[Any, ...]:
         g = g * scale
         m = beta1 * m + (1 - beta1) * g
         s = beta2 * s + (1 - beta2) * g * g

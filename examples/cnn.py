@@ -20,7 +20,7 @@ from weft import P
 WIDTH, TAPS, DILATIONS, LENGTH = 48, 3, (1, 2, 4, 8), 64
 
 
-def init(key: Any, vocabulary: int, width: int = WIDTH) -> dict:
+def init(key: Any, vocabulary: int, width: int = WIDTH) -> dict[str, Any]:
     keys = weft.random.split(key, 1 + len(DILATIONS))
     kernel = weft.nn.initializers.lecun_normal()
     return {
@@ -42,7 +42,7 @@ def convolve(x: Any, kernel: Any, dilation: int) -> Any:
     )
 
 
-def logits(params: dict, ids: Any) -> Any:
+def logits(params: dict[str, Any], ids: Any) -> Any:
     """Scores of the next character at every position, `[batch, time, vocabulary]`."""
     x = params["tokens"][ids]
     for kernel, dilation in zip(params["layers"], DILATIONS, strict=True):
@@ -50,7 +50,7 @@ def logits(params: dict, ids: Any) -> Any:
     return weft.nn.standardize(x) * params["norm"] @ params["tokens"].T
 
 
-def loss(params: dict, crops: Any, sharding: Any = None) -> Any:
+def loss(params: dict[str, Any], crops: Any, sharding: Any = None) -> Any:
     """The mean cross entropy of each next character; sharding: how `[batch, time]` is split."""
     ids, targets = crops[:, :-1], crops[:, 1:]
     if sharding is not None:
@@ -59,13 +59,16 @@ def loss(params: dict, crops: Any, sharding: Any = None) -> Any:
     return -wnp.mean(wnp.sum(scores * weft.nn.one_hot(targets, scores.shape[-1]), axis=-1))
 
 
-def train(steps: int, show: Any = print, size: int = 32) -> tuple[dict, list[float]]:
+def train(steps: int, show: Any = print, size: int = 32) -> tuple[dict[str, Any], list[float]]:
     auto = (weft.sharding.AxisType.Auto,) * 2
     mesh = weft.make_mesh((4, 2), ("data", "time"), axis_types=auto)
     split = weft.NamedSharding(mesh, P("data", "time"))
     params = init(weft.random.key(0), len(Text().alphabet))
     rows = weft.NamedSharding(mesh, P("data"))
-    run = lambda params, crops: loss(params, crops, split)
+
+    def run(params: dict[str, Any], crops: Any) -> Any:
+        return loss(params, crops, split)
+
     return fit(run, params, rows, steps=steps, size=size, length=LENGTH, show=show)
 
 

@@ -33,7 +33,7 @@ def places(choice: Any, experts: int, capacity: int) -> Any:
     )
 
 
-def layer(params: dict, x: Any, capacity: int) -> tuple[Any, Any]:
+def layer(params: dict[str, Any], x: Any, capacity: int) -> tuple[Any, Any]:
     """(result, balancing loss) of one device's tokens `[tokens, width]`, inside a shard_map."""
     probability = weft.nn.softmax(x @ params["router"])
     experts = probability.shape[-1]
@@ -54,14 +54,14 @@ def layer(params: dict, x: Any, capacity: int) -> tuple[Any, Any]:
 def over(mesh: Any, capacity: int) -> Any:
     """The layer of whole arrays: tokens and experts split over the mesh axis `expert`."""
 
-    def part(params: dict, x: Any) -> tuple:
+    def part(params: dict[str, Any], x: Any) -> tuple[Any, ...]:
         return layer(params, x, capacity)
 
     outs = (P("expert"), P())
     return weft.shard_map(part, mesh=mesh, in_specs=(SPECS, P("expert")), out_specs=outs)
 
 
-def init(key: Any, experts: int, width: int, hidden: int) -> dict:
+def init(key: Any, experts: int, width: int, hidden: int) -> dict[str, Any]:
     keys = weft.random.split(key, 3)
     return {
         "router": weft.random.normal(keys[0], (width, experts)) * width**-0.5,
@@ -81,8 +81,8 @@ def main() -> None:
     forward = over(mesh, capacity=12)
 
     @weft.jit
-    def step(params: dict, x: Any) -> tuple:
-        def loss(params: dict) -> Any:
+    def step(params: dict[str, Any], x: Any) -> tuple[Any, ...]:
+        def loss(params: dict[str, Any]) -> Any:
             result, balance = forward(params, x)
             return ((result - wnp.sin(3 * x)) ** 2).mean() + 0.01 * balance
 

@@ -12,7 +12,7 @@ from examples.text import Text, batch
 
 
 def fit(
-    loss: Callable,
+    loss: Callable[..., Any],
     params: Any,
     crops_sharding: Any,
     *,
@@ -31,13 +31,13 @@ def fit(
     everywhere = weft.NamedSharding(crops_sharding.mesh, weft.P())
     state = adamw.start(weft.device_put(params, everywhere))
 
-    def step(state: adamw.State, crops: Any) -> tuple:
+    def step(state: adamw.State, crops: Any) -> tuple[Any, ...]:
         value, grads = weft.value_and_grad(loss)(state.params, crops)
         learning_rate = adamw.rate(state.step, rate, max(1, steps // 10), steps)
         return adamw.update(state, grads, learning_rate), value
 
     step = weft.jit(step, donate_argnums=0, out_shardings=(everywhere, None))
-    losses = []
+    losses: list[float] = []
     for i in range(steps):
         crops = weft.device_put(batch(text.train, size, length, (0, i)), crops_sharding)
         if i == 0:
@@ -52,7 +52,7 @@ def fit(
     return state.params, losses
 
 
-def parse(doc: str, steps: int) -> argparse.Namespace:
+def parse(doc: str | None, steps: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--steps", type=int, default=steps)
     return parser.parse_args()

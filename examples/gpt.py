@@ -29,7 +29,7 @@ class Sizes:
         return self.width // self.heads
 
 
-def init(key: Any, sizes: Sizes) -> dict:
+def init(key: Any, sizes: Sizes) -> dict[str, Any]:
     """Random parameters; those of the blocks are stacked along a first dimension."""
     d, h, k, layers = sizes.width, sizes.heads, sizes.head, sizes.layers
     keys = iter(weft.random.split(key, 8))
@@ -56,7 +56,7 @@ def init(key: Any, sizes: Sizes) -> dict:
     }
 
 
-def specs() -> dict:
+def specs() -> dict[str, Any]:
     """How each parameter is split: heads and hidden units over "model", the rest copied."""
     heads = P(None, None, "model")
     return {
@@ -81,7 +81,7 @@ def norm(scale: Any, x: Any) -> Any:
     return weft.nn.standardize(x) * scale
 
 
-def block(p: dict, x: Any, add_up: Callable) -> Any:
+def block(p: dict[str, Any], x: Any, add_up: Callable[..., Any]) -> Any:
     """One layer: attention and a perceptron, each added to its input `[batch, length, width]`."""
     y = norm(p["norm1"], x)
     q, k, v = (wnp.einsum("btd,dhk->bthk", y, p[name]) for name in ("query", "key", "value"))
@@ -91,7 +91,9 @@ def block(p: dict, x: Any, add_up: Callable) -> Any:
     return x + add_up(y @ p["down"])
 
 
-def logits(sizes: Sizes, params: dict, ids: Any, add_up: Callable = lambda x: x) -> Any:
+def logits(
+    sizes: Sizes, params: dict[str, Any], ids: Any, add_up: Callable[..., Any] = lambda x: x
+) -> Any:
     """Scores of the next character at every position, `[batch, length, vocabulary]`."""
     x = params["tokens"][ids] + params["positions"]
     if sizes.scan:
@@ -103,27 +105,29 @@ def logits(sizes: Sizes, params: dict, ids: Any, add_up: Callable = lambda x: x)
     return norm(params["norm"], x) @ params["tokens"].T
 
 
-def loss(sizes: Sizes, params: dict, crops: Any, add_up: Callable = lambda x: x) -> Any:
+def loss(
+    sizes: Sizes, params: dict[str, Any], crops: Any, add_up: Callable[..., Any] = lambda x: x
+) -> Any:
     """The mean cross entropy of each next character, in nats."""
     scores = weft.nn.log_softmax(logits(sizes, params, crops[:, :-1], add_up))
     targets = weft.nn.one_hot(crops[:, 1:], sizes.vocabulary)
     return -wnp.mean(wnp.sum(scores * targets, axis=-1))
 
 
-def local_loss(sizes: Sizes, mesh: Any) -> Callable:
+def local_loss(sizes: Sizes, mesh: Any) -> Callable[..., Any]:
     """`loss` as a program of each device, with its collectives written out."""
 
-    def device_loss(params: dict, crops: Any) -> Any:
+    def device_loss(params: dict[str, Any], crops: Any) -> Any:
         mine = loss(sizes, params, crops, lambda x: weft.lax.psum(x, "model"))
         return weft.lax.pmean(mine, "data")
 
     return weft.shard_map(device_loss, mesh=mesh, in_specs=(specs(), P("data")), out_specs=P())
 
 
-def generate(sizes: Sizes, params: dict, prompt: Any, count: int, key: Any) -> Any:
+def generate(sizes: Sizes, params: dict[str, Any], prompt: Any, count: int, key: Any) -> Any:
     """`count` characters after a prompt of `length` ids, sampled one by one."""
 
-    def step(window: Any, key: Any) -> tuple:
+    def step(window: Any, key: Any) -> tuple[Any, ...]:
         scores = logits(sizes, params, window[None])[0, -1]
         new = weft.random.categorical(key, scores / 0.7)
         return wnp.append(window[1:], new), new

@@ -18,24 +18,24 @@ from weft import P, lax
 LAYERS, WIDTH, MICROBATCHES, ROWS = 8, 32, 6, 16
 
 
-def layer(x: Any, weights: tuple) -> tuple:
+def layer(x: Any, weights: tuple[Any, ...]) -> tuple[Any, ...]:
     matrix, bias = weights
     return x + weft.nn.gelu(x @ matrix + bias), None
 
 
-def stage(weights: tuple, x: Any) -> Any:
+def stage(weights: tuple[Any, ...], x: Any) -> Any:
     """Layers one after the other; weights `[layers, …]`."""
     return lax.scan(layer, x, weights)[0]
 
 
-def pipeline(weights: tuple, batches: Any) -> Any:
+def pipeline(weights: tuple[Any, ...], batches: Any) -> Any:
     """The part of one stage, inside a shard_map: `[microbatches, rows, width]` to the same."""
     # Cast here, the weights' gradient is summed over `data` once, and not in every tick.
     weights = lax.pcast(weights, "data", to="varying")
     stages, here = lax.axis_size("stage"), lax.axis_index("stage")
     count = len(batches)
 
-    def tick(carry: tuple, t: Any) -> tuple:
+    def tick(carry: tuple[Any, Any], t: Any) -> tuple[tuple[Any, Any], None]:
         x, results = carry
         x = wnp.where(here == 0, batches[wnp.minimum(t, count - 1)], x)
         y = stage(weights, x)
@@ -54,7 +54,7 @@ def over(mesh: Any) -> Any:
     return weft.shard_map(pipeline, mesh=mesh, in_specs=(P("stage"), rows), out_specs=rows)
 
 
-def init(key: Any) -> tuple:
+def init(key: Any) -> tuple[Any, ...]:
     matrices = weft.random.normal(key, (LAYERS, WIDTH, WIDTH)) * 0.5 * WIDTH**-0.5
     return matrices, wnp.zeros((LAYERS, WIDTH))
 
@@ -71,7 +71,7 @@ def main() -> None:
     forward = over(mesh)
 
     @weft.jit
-    def step(weights: tuple, x: Any, y: Any) -> tuple:
+    def step(weights: tuple[Any, ...], x: Any, y: Any) -> tuple[Any, ...]:
         value, grads = weft.value_and_grad(lambda w: ((forward(w, x) - y) ** 2).mean())(weights)
         return value, weft.tree.map(lambda w, g: w - 0.2 * g, weights, grads)
 

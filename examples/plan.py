@@ -40,8 +40,13 @@ def arguments(data: int, model: int, batch: int) -> tuple[adamw.State, Any]:
     return state, typed(rows, P("data"))
 
 
+def sharding_of(x: weft.ShapeDtypeStruct) -> Any:
+    return x.sharding
+
+
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="examples.plan", description=__doc__.split("\n\n")[0])
+    summary = (__doc__ or "").split("\n\n")[0]
+    parser = argparse.ArgumentParser(prog="examples.plan", description=summary)
     parser.add_argument("--devices", type=int, default=4096)
     parser.add_argument("--batch", type=int, help="sequences of a step (default: one a device)")
     parser.add_argument("--hardware", default="h100")
@@ -54,7 +59,7 @@ def main(argv: list[str] | None = None) -> None:
         if args.devices % model or batch % data or SIZES.heads % model:
             continue
         state, crops = arguments(data, model, batch)
-        split = weft.tree.map(lambda x: x.sharding, state)
+        split = weft.tree.map(sharding_of, state)
         jitted = weft.jit(step, donate_argnums=0, out_shardings=(split, None))
         report = weft.comm(jitted, state, crops, hardware=args.hardware)
         m = report.memory

@@ -19,7 +19,7 @@ from weft import P, lax
 SEQUENCE = P(None, "ring")  # [batch, time, heads, width]
 
 
-def attend(q: Any, k: Any, v: Any, hidden: Any, running: tuple) -> tuple:
+def attend(q: Any, k: Any, v: Any, hidden: Any, running: tuple[Any, ...]) -> tuple[Any, ...]:
     """One more block in a softmax that goes on: (maximum, sum of weights, weighted values)."""
     high, total, out = running
     scores = wnp.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
@@ -38,7 +38,7 @@ def ring_attention(q: Any, k: Any, v: Any) -> Any:
     time = wnp.arange(q.shape[1])
     onward = [(i, (i + 1) % devices) for i in range(devices)]
 
-    def turn(carry: tuple, step: Any) -> tuple:
+    def turn(carry: tuple[Any, ...], step: Any) -> tuple[Any, ...]:
         k, v, running = carry
         block = (here - step) % devices  # whose keys have come here
         hidden = (block * len(time) + time) > (here * len(time) + time)[:, None]
@@ -54,8 +54,8 @@ def ring_attention(q: Any, k: Any, v: Any) -> Any:
 
 def over(mesh: Any) -> Any:
     """The attention of whole arrays, split over the mesh axis `ring`."""
-    specs = {"in_specs": (SEQUENCE,) * 3, "out_specs": SEQUENCE}
-    return weft.shard_map(ring_attention, mesh=mesh, **specs)
+    inputs = (SEQUENCE,) * 3
+    return weft.shard_map(ring_attention, mesh=mesh, in_specs=inputs, out_specs=SEQUENCE)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from weft import P
 WIDTH, LENGTH = 96, 64
 
 
-def init(key: Any, vocabulary: int, width: int = WIDTH) -> dict:
+def init(key: Any, vocabulary: int, width: int = WIDTH) -> dict[str, Any]:
     keys = weft.random.split(key, 4)
     normal, orthogonal = weft.nn.initializers.lecun_normal(), weft.nn.initializers.orthogonal()
     return {
@@ -33,7 +33,7 @@ def init(key: Any, vocabulary: int, width: int = WIDTH) -> dict:
     }
 
 
-def cell(params: dict, state: Any, x: Any) -> Any:
+def cell(params: dict[str, Any], state: Any, x: Any) -> Any:
     """The next state `[batch, width]` after the inputs `[batch, 3 width]` of one time step."""
     width = state.shape[-1]
     from_state = state @ params["gates"]
@@ -43,11 +43,11 @@ def cell(params: dict, state: Any, x: Any) -> Any:
     return keep * state + (1 - keep) * new
 
 
-def logits(params: dict, ids: Any) -> Any:
+def logits(params: dict[str, Any], ids: Any) -> Any:
     """Scores of the next character at every position, `[batch, time, vocabulary]`."""
     inputs = params["tokens"][ids.T] @ params["input"] + params["bias"]
 
-    def step(state: Any, x: Any) -> tuple:
+    def step(state: Any, x: Any) -> tuple[Any, Any]:
         state = cell(params, state, x)
         return state, state
 
@@ -57,7 +57,7 @@ def logits(params: dict, ids: Any) -> Any:
     return wnp.swapaxes(states @ params["tokens"].T, 0, 1)
 
 
-def loss(params: dict, crops: Any) -> Any:
+def loss(params: dict[str, Any], crops: Any) -> Any:
     """The mean cross entropy of each next character, in nats."""
     scores = weft.nn.log_softmax(logits(params, crops[:, :-1]))
     targets = weft.nn.one_hot(crops[:, 1:], scores.shape[-1])
@@ -67,14 +67,14 @@ def loss(params: dict, crops: Any) -> Any:
 def split_loss(mesh: Any) -> Any:
     """`loss` with each device computing on its own crops."""
 
-    def device_loss(params: dict, crops: Any) -> Any:
+    def device_loss(params: dict[str, Any], crops: Any) -> Any:
         params = weft.lax.pcast(params, "data", to="varying")
         return weft.lax.pmean(loss(params, crops), "data")
 
     return weft.shard_map(device_loss, mesh=mesh, in_specs=(P(), P("data")), out_specs=P())
 
 
-def train(steps: int, show: Any = print, size: int = 32) -> tuple[dict, list[float]]:
+def train(steps: int, show: Any = print, size: int = 32) -> tuple[dict[str, Any], list[float]]:
     mesh = weft.make_mesh((8,), ("data",), axis_types=(weft.sharding.AxisType.Auto,))
     params = init(weft.random.key(0), len(Text().alphabet))
     rows = weft.NamedSharding(mesh, P("data"))

@@ -42,7 +42,7 @@ class Run:
         params = weft.device_put(gpt.init(weft.random.key(args.seed), sizes), split)
         self.state = weft.jit(adamw.start, out_shardings=self.shardings)(params)
 
-        loss: Callable = partial(gpt.loss, sizes)
+        loss: Callable[..., Any] = partial(gpt.loss, sizes)
         if layout == "shard_map":
             loss = gpt.local_loss(sizes, self.mesh)
 

@@ -9,13 +9,16 @@ parameter of that name. `RESULTS` names what is no Array. tests/test_stubs.py co
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import itertools
 import keyword
 import re
 import sys
 import textwrap
 import tomllib
+from enum import Enum
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -27,8 +30,19 @@ TABLE = tomllib.loads(Path(__file__).with_name("stubs.toml").read_text("utf-8"))
 PARAMETERS: dict[str, str] = TABLE["parameters"]
 RESULTS: dict[str, dict[str, str]] = TABLE["results"]
 TEXTS: dict[str, dict[str, str]] = TABLE["texts"]
+FLAGS: dict[str, dict[str, dict[str, str]]] = TABLE["flags"]
+TREES: list[str] = TABLE["trees"]
 NAMESPACES: list[str] = TABLE["namespaces"]
-"""Packages whose names load when they are first used."""
+ARRAYS = (
+    "weft.numpy",
+    "weft.lax",
+    "weft.nn",
+    "weft.random",
+    "weft.scipy",
+    "weft.image",
+    "weft.ode",
+)
+"""Namespaces whose functions give arrays, where nothing else is said."""
 
 HEADER = '''"""Types of {module}, written by `make stubs` from the definitions."""
 
@@ -36,7 +50,8 @@ import builtins
 import contextlib
 from contextlib import AbstractContextManager
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from enum import Enum, IntEnum
+from typing import Any, Generic, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -44,6 +59,12 @@ from weft.driver.stages import Lowered, Traced
 {classes}from weft.typing import Array as Array, ArrayLike, DTypeLike
 '''
 CLASSES = {
+    "Future": "weft.collectives.async_",
+    "PyTreeDef": "weft.typing",
+    "ClosedJaxpr": "weft.core.jaxpr",
+    "ModeResult": "weft.scipy.stats.samples",
+    **dict.fromkeys(("EighResult", "EigResult", "SVDResult"), "weft.numpy.decompositions"),
+    "SlogdetResult": "weft.numpy.determinants",
     "CommReport": "weft.communication",
     "Ref": "weft.refs.api",
     "Device": "weft.runtime.backend",
@@ -51,13 +72,14 @@ CLASSES = {
     "Mesh": "weft.sharding.mesh",
 }
 """Classes that signatures name, imported where the namespace has none of the name."""
-VARIABLES = """
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
-"""
+VARIABLES = {
+    "_P": 'ParamSpec("_P")',
+    "_T": 'TypeVar("_T")',
+    "_R": 'TypeVar("_R")',
+    "_R_co": 'TypeVar("_R_co", covariant=True)',
+    "_F": 'TypeVar("_F", bound=Callable[..., Any])',
+}
+"""Type variables, written where a stub uses them."""
 UFUNCS = '''
 class _Ufunc:
     """A function of scalars over arrays, with NumPy's ufunc methods."""
@@ -79,12 +101,29 @@ class _Binary(_Ufunc):
     ) -> Array: ...
 '''
 KNOWN = {
-    *("Any", "Array", "ArrayLike", "DTypeLike", "Literal", "np", "contextlib", "None", "Ellipsis"),
+    *(
+        "Any",
+        "Array",
+        "ArrayLike",
+        "DTypeLike",
+        "Literal",
+        "np",
+        "_T",
+        "_R",
+        "contextlib",
+        "None",
+        "Ellipsis",
+    ),
     *("Callable", "Iterable", "Iterator", "Mapping", "Sequence", "True", "False"),
     *("int", "float", "bool", "str", "complex", "tuple", "list", "dict", "type", "set", "object"),
+    *("Future", "PyTreeDef", "ClosedJaxpr", "OptimizeResults", "ModeResult"),
+    *("EighResult", "EigResult", "SVDResult", "SlogdetResult"),
     *("Mesh", "AbstractMesh", "Device", "CommReport", "Ref", "Array"),
     *("frozenset", "bytes", "AbstractContextManager", "ndarray", "dtype", "generic", "number"),
 }
+
+
+KNOWN_BASES = {"Enum", "IntEnum", "NamedTuple", "Protocol", "Exception", "ValueError"}
 
 
 GENERIC = {
@@ -118,9 +157,70 @@ def parameter_text(parameter: inspect.Parameter) -> str:
     return f"{stars}{parameter.name}: {kind}{default}"
 
 
-def function_text(name: str, function: Any, results: dict[str, str], default: str) -> str:
-    """A function as a stub writes it: its signature, and the first line of its docstring."""
+def documented(text: str) -> str:
+    """Repeat the docstring of the first overload: an editor shows that of any."""
+    doc = re.search(r'"""(.*?)"""', text, re.DOTALL)
+    if doc is None or not text.startswith(("@overload", "class Jitted")):
+        return text
+    line = text[: doc.start()].rsplit("\n", 1)[-1] + doc[0]
+    if text.startswith("class"):
+        line, *_ = [x for x in text.split("\n") if '"""Compile' in x]
+    return re.sub(r"(?<=:) \.\.\.(?=\n@overload|$)", "\n" + line, text)
+
+
+def flagged(name: str, function: Any, flags: dict[str, str], result: str) -> str:
+    """Write the overloads of a function by its boolean flags: what a flag that is flipped gives.
+
+    "+" instead of a type says that each flag adds an Array to a tuple.
+    """
     signature = inspect.signature(function)
+    signs = {flag: signature.parameters[flag].default for flag in flags}
+    adding = set(flags.values()) == {"+"}
+    texts = []
+    for flipped in itertools.product((False, True), repeat=len(flags)):
+        chosen = [f for f, flip in zip(flags, flipped, strict=True) if flip]
+        if len(chosen) > 1 and not adding:
+            continue
+        gives = result if not chosen else flags[chosen[0]]
+        if adding and chosen:
+            gives = "tuple[" + ", ".join(["Array"] * (1 + len(chosen))) + "]"
+        parameters = []
+        for p in signature.parameters.values():
+            if p.name in flags:
+                value = signs[p.name] != (p.name in chosen)
+                p = p.replace(annotation=f"Literal[{value}]")
+            if chosen and (
+                p.name == chosen[0] or (parameters and parameters[-1].kind is p.KEYWORD_ONLY)
+            ):
+                p = p.replace(kind=p.KEYWORD_ONLY)
+            if p.name in chosen:
+                p = p.replace(default=p.empty)
+            parameters.append(p)
+        texts.append((signature.replace(parameters=parameters), gives))
+    texts.append((signature, "Any"))
+    return "".join("@overload\n" + function_text(name, function, {name: g}, g, s) for s, g in texts)
+
+
+def tree_function(name: str, function: Any) -> str:
+    """Write a function that gives the tree it is given: an Array for what is like one."""
+    signature = inspect.signature(function)
+    first, *rest = signature.parameters.values()
+    texts = []
+    for kind, result in (("ArrayLike", "Array"), ("_T", "_T")):
+        given = signature.replace(parameters=[first.replace(annotation=kind), *rest])
+        texts.append("@overload\n" + function_text(name, function, {name: result}, result, given))
+    return "".join(texts)
+
+
+def function_text(
+    name: str,
+    function: Any,
+    results: dict[str, str],
+    default: str,
+    signature: inspect.Signature | None = None,
+) -> str:
+    """A function as a stub writes it: its signature, and the first line of its docstring."""
+    signature = signature or inspect.signature(function)
     words: list[str] = []
     before = None
     for p in signature.parameters.values():
@@ -133,9 +233,12 @@ def function_text(name: str, function: Any, results: dict[str, str], default: st
     if before is inspect.Parameter.POSITIONAL_ONLY:
         words.append("/")
     result = results.get(name) or known_annotation(signature.return_annotation) or default
+    if default == "Array" and result.startswith(("tuple[", "list[")) and name not in results:
+        result = re.sub(r"\bAny\b", "Array", result)
     doc = (inspect.getdoc(function) or "").split("\n")[0].replace("\\", "\\\\").replace('"', "'")
-    doc = textwrap.shorten(doc, 88, placeholder=" …")
-    return f'def {name}({", ".join(words)}) -> {result}:\n    """{doc}"""\n'
+    doc = textwrap.shorten(doc, 84, placeholder=" …")
+    body = f'\n    """{doc}"""' if doc else " ..."
+    return f"def {name}({', '.join(words)}) -> {result}:{body}\n"
 
 
 def is_scalar(value: Any) -> bool:
@@ -143,44 +246,100 @@ def is_scalar(value: Any) -> bool:
     return type(value).__name__ == "ScalarType"
 
 
-def home_of(package: ModuleType, name: str) -> str | None:
-    """The module that defines a name of a namespace which loads lazily."""
+def home_of(package: ModuleType, name: str) -> tuple[str, str] | None:
+    """Return the module, and the name there, of what a namespace loads lazily or imports."""
     for table in ("_NAMES", "_HOME", "_LAZY"):
         homes = getattr(package, table, {})
         home = homes.get(name) if isinstance(homes, dict) else None
         if home is not None:
-            return home if home.startswith("weft") else f"{package.__name__}.{home}"
+            return home if home.startswith("weft") else f"{package.__name__}.{home}", name
+    for node in ast.parse(inspect.getsource(package)).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                if name == (alias.asname or alias.name):
+                    return node.module, alias.name
     return None
+
+
+def class_text(name: str, cls: type) -> str:
+    """Write a class that a namespace defines itself: bases, fields and public methods."""
+    special = ("__init__", "__call__", "__getitem__", "__len__", "__enter__", "__exit__")
+    lines = []
+    if issubclass(cls, Enum):
+        lines = [f"{member} = ..." for member in cls.__members__]
+    fields = [] if issubclass(cls, tuple | Enum) else vars(cls).get("__annotations__", {})
+    if issubclass(cls, tuple):
+        lines += [f"{f}: {known_annotation(cls.__annotations__[f]) or 'Any'}" for f in cls._fields]  # type: ignore[attr-defined]
+    for field in fields:
+        lines.append(f"{field}: {known_annotation(fields[field]) or 'Any'}")
+    for member, value in vars(cls).items():
+        if issubclass(cls, tuple | Enum) or (member.startswith("_") and member not in special):
+            continue
+        own = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if isinstance(value, property):
+            result = known_annotation(inspect.signature(value.fget).return_annotation) or "Any"  # type: ignore[arg-type]
+            lines.append(f"@property\ndef {member}(self) -> {result}: ...")
+        elif isinstance(own, FunctionType):
+            text = function_text(member, own, {"__init__": "None"}, "Any")
+            first = next(iter(inspect.signature(own).parameters), "")
+            text = re.sub(rf"\({first}: [^,)]*", f"({first}", text, count=1)
+            kind = type(value).__name__
+            lines.append(f"@{kind}\n{text}" if own is not value else text)
+    bases = [b.__name__ for b in cls.__bases__ if b is not object]
+    bases = ["NamedTuple"] if issubclass(cls, tuple) else bases
+    bases = [b if b in KNOWN_BASES else "Exception" for b in bases if b != "Generic"]
+    doc = (inspect.getdoc(cls) or "").split("\n")[0].replace('"', "'")
+    doc = textwrap.shorten(doc, 88, placeholder=" …")
+    body = textwrap.indent("\n".join([f'"""{doc}"""', *lines]), "    ")
+    return f"class {name}{'(' + ', '.join(bases) + ')' if bases else ''}:\n{body}\n"
 
 
 def stub(module: str) -> str:
     """The text of a namespace's stub."""
     package = importlib.import_module(module)
     results, texts = RESULTS.get(module, {}), TEXTS.get(module, {})
-    default = "Any" if module in ("weft", "weft.debug", "weft.pallas") else "Array"
+    default = "Array" if module.startswith(ARRAYS) else "Any"
     imports, bodies = [], []
-    for name in sorted(dir(package)):
+    public = getattr(package, "__all__", None) or dir(package)
+    for name in sorted(public):
         if keyword.iskeyword(name) or name.startswith("_"):
             continue
         if name in texts:
-            bodies.append(texts[name].strip() + "\n")
+            bodies.append(documented(texts[name].strip()) + "\n" if texts[name] else "")
+            continue
+        if not hasattr(package, name):
             continue
         value = getattr(package, name)
         home = home_of(package, name)
-        if isinstance(value, ModuleType):
-            if value.__name__.startswith("weft."):
+        if isinstance(value, ModuleType) and value.__spec__ is None:  # made of a class or a table
+            functions = [
+                (n, f)
+                for n, f in vars(value).items()
+                if isinstance(f, FunctionType) and n[0] != "_"
+            ]
+            methods = [f"@staticmethod\n{function_text(n, f, {}, default)}" for n, f in functions]
+            bodies.append(f"class {name}:\n" + textwrap.indent("".join(methods), "    "))
+        elif isinstance(value, ModuleType):
+            if value.__name__.startswith("weft.") and name in public:
                 parent, _, last = value.__name__.rpartition(".")
                 imports.append(f"from {parent} import {last} as {name}")
         elif type(value).__name__ == "ufunc":
             bodies.append(f"{name}: {'_Binary' if value.nin == 2 else '_Unary'}\n")
+        elif isinstance(value, FunctionType) and name in TREES:
+            bodies.append(tree_function(name, value))
+        elif isinstance(value, FunctionType) and name in FLAGS.get(module, {}):
+            bodies.append(flagged(name, value, FLAGS[module][name], results.get(name, default)))
         elif isinstance(value, FunctionType):
             bodies.append(function_text(name, value, results, default))
-        elif value is weft.Array:
-            imports.append("from weft.typing import Array as Array")
+        elif value is weft.Array or name == "PyTreeDef":
+            own = "Array" if value is weft.Array else name
+            imports.append(f"from weft.typing import {own} as {name}")
         elif is_scalar(value):
             bodies.append(f"{name}: ScalarType\n")
-        elif home is not None and hasattr(importlib.import_module(home), name):
-            imports.append(f"from {home} import {name} as {name}")
+        elif home is not None and hasattr(importlib.import_module(home[0]), home[1]):
+            imports.append(f"from {home[0]} import {home[1]} as {name}")
+        elif isinstance(value, type):
+            bodies.append(class_text(name, value))
         elif isinstance(value, float | int | str | None):
             bodies.append(f"{name}: {'None' if value is None else type(value).__name__}\n")
         else:
@@ -198,7 +357,9 @@ def stub(module: str) -> str:
     if module == "weft":
         imports.append("__version__: str")
         imports.append("__version_info__: tuple[int, int, int]")
-    return "\n".join([head, *imports, VARIABLES, *bodies])
+    text = "\n".join(bodies)
+    used = [f"{n} = {kind}" for n, kind in VARIABLES.items() if re.search(rf"\b{n}\b", text)]
+    return "\n".join([head, *imports, "", *used, "", text])
 
 
 def files() -> dict[Path, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from weft import ad as ad
 from weft import ad_checkpoint as ad_checkpoint
@@ -48,12 +48,11 @@ from weft import tree as tree
 from weft import tree_util as tree_util
 from weft import typing as typing
 from weft.api import checkpoint_policies as checkpoint_policies
-from weft.api.custom import custom_jvp as custom_jvp
-from weft.api.custom import custom_vjp as custom_vjp
 from weft.communication import CommReport
 from weft.communication import HardwareModel as HardwareModel
 from weft.core.config import config as config
 from weft.core.dtypes import float0 as float0
+from weft.core.jaxpr import ClosedJaxpr
 from weft.driver.context import array_garbage_collection_guard as array_garbage_collection_guard
 from weft.driver.context import check_tracer_leaks as check_tracer_leaks
 from weft.driver.context import checking_leaks as checking_leaks
@@ -110,16 +109,30 @@ def as_jax() -> None:
 def block_until_ready(x: _T) -> _T:
     """Wait for the arrays of a pytree to be computed."""
 
+@overload
 def checkpoint(
-    fun: Callable[..., Any] | None = ...,
+    fun: Callable[_P, _R],
     *,
-    concrete: bool = ...,
-    prevent_cse: bool = ...,
-    policy: Callable[..., Any] | None = ...,
-    static_argnums: int | Sequence[int] = ...,
-    static_argnames: str | Sequence[str] = ...,
-) -> Callable[..., Any]:
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    policy: Callable[..., Any] | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Callable[_P, _R]:
     """The function with a derivative that keeps little and computes the rest again."""
+
+@overload
+def checkpoint(
+    fun: None = None,
+    *,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    policy: Callable[..., Any] | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
+
+remat = checkpoint
 
 def clear_caches() -> None:
     """Forgets all traces, compiled programs and dispatch entries of this process."""
@@ -134,11 +147,50 @@ def comm(
 ) -> CommReport:
     """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its …"""
 
-def copy_to_host_async(x: ArrayLike) -> Any:
+@overload
+def copy_to_host_async(x: ArrayLike) -> Array:
     """Start copying every array of the pytree to the host, and return the pytree."""
 
-def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
+@overload
+def copy_to_host_async(x: _T) -> _T:
+    """Start copying every array of the pytree to the host, and return the pytree."""
+
+def custom_gradient(fun: Callable[_P, tuple[_R, Any]]) -> Callable[_P, _R]:
     """A function that returns its output and its own backward function; use as a decorator."""
+
+class custom_jvp(Generic[_P, _R_co]):
+    """A function with its own derivative."""
+
+    def __init__(
+        self,
+        fun: Callable[_P, _R_co],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
+    def defjvp(self, jvp: _F, symbolic_zeros: bool = False) -> _F:
+        """Sets the derivative (primals, tangents) -> (result, tangent); use as a decorator."""
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Sets the derivative by each argument (tangent, result, *arguments); None is zero."""
+
+class custom_vjp(Generic[_P, _R_co]):
+    """A function with its own forward and backward pass."""
+
+    def __init__(
+        self,
+        fun: Callable[_P, _R_co],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
+    def defvjp(
+        self,
+        fwd: Callable[..., tuple[Any, Any]],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Sets the forward function (result, residuals) and the backward one."""
 
 def default_backend() -> str:
     """The name of the default platform: 'cpu' or 'gpu'."""
@@ -161,10 +213,10 @@ def disable_jit(disable: bool = ...) -> AbstractContextManager[None]:
     """Runs jitted functions op by op inside the `with` block, on this thread."""
 
 def ds(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
-    """A window of a dimension of a ref or an array, of static size at a start that may be …"""
+    """A window of a dimension of a ref or an array, of static size at a start that may …"""
 
 def effects_barrier() -> None:
-    """Wait until the side effects of all programs started so far (prints, callbacks) are done."""
+    """Wait until the side effects of all programs started so far (prints, callbacks) are …"""
 
 def empty_ref(ty: Any, memory_space: Any = ...) -> Ref:
     """A ref to an array that need not have any particular value yet."""
@@ -178,7 +230,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def free_ref(ref: Any) -> None:
     """Gives up a ref: any later use of it is an error, and its memory is free."""
 
-def freeze(ref: Any) -> Any:
+def freeze(ref: Any) -> Array:
     """The value of a ref, which cannot be used from then on."""
 
 def fwd_and_bwd(
@@ -212,13 +264,15 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
-) -> Callable[_P, tuple[Any, _R]]: ...
+) -> Callable[_P, tuple[Any, _R]]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
 def hessian(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = ...,
-    has_aux: bool = ...,
-    holomorphic: bool = ...,
-) -> Callable[..., Any]:
+    fun: Callable[_P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[_P, Any]:
     """The Hessian: forward mode over reverse mode."""
 
 def io_callback(
@@ -232,30 +286,23 @@ def io_callback(
     """Calls a Python function with side effects when the program runs, exactly once."""
 
 def jacfwd(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = ...,
-    has_aux: bool = ...,
-    holomorphic: bool = ...,
-) -> Callable[..., Any]:
+    fun: Callable[_P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[_P, Any]:
     """The Jacobian by forward mode: one pass per input element, batched."""
 
-def jacobian(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = ...,
-    has_aux: bool = ...,
-    holomorphic: bool = ...,
-    allow_int: bool = ...,
-) -> Callable[..., Any]:
+def jacrev(
+    fun: Callable[_P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[_P, Any]:
     """The Jacobian by reverse mode: one pass per output element, batched."""
 
-def jacrev(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = ...,
-    has_aux: bool = ...,
-    holomorphic: bool = ...,
-    allow_int: bool = ...,
-) -> Callable[..., Any]:
-    """The Jacobian by reverse mode: one pass per output element, batched."""
+jacobian = jacrev
 
 class Jitted(Protocol[_P, _R_co]):
     """A function compiled by `jit`: called as the original, and lowered ahead of time."""
@@ -303,21 +350,45 @@ def jit(
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
     partitioner: Literal["auto", "weft", "xla"] | None = None,
-) -> Callable[[Callable[_P, _R]], Jitted[_P, _R]]: ...
-def jvp(
-    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = ...
-) -> Any:
-    """Value and directional derivative of `fun` at `primals` along `tangents`."""
+) -> Callable[[Callable[_P, _R]], Jitted[_P, _R]]:
+    """Compile a function with XLA, once for each signature of its arguments."""
 
+_A = TypeVar("_A")
+
+@overload
+def jvp(
+    fun: Callable[..., _R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[_R, _R]:
+    """The value of a function and its derivative along tangents of the arguments."""
+
+@overload
+def jvp(
+    fun: Callable[..., tuple[_R, _A]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[_R, _R, _A]: ...
 def linear_transpose(
     fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ...
 ) -> Callable[..., Any]:
     """The transpose of a linear function, for inputs of the types of `primals`."""
 
-def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = ...) -> Any:
-    """The value of `fun` and its derivative at `primals` as a function of tangents."""
+@overload
+def linearize(
+    fun: Callable[..., _R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[_R, Callable[..., _R]]:
+    """The value of a function and its linear part, a function of tangents."""
 
-def live_arrays(platform: str | None = ...) -> list[Any]:
+@overload
+def linearize(
+    fun: Callable[..., tuple[_R, _A]], *primals: Any, has_aux: Literal[True]
+) -> tuple[_R, Callable[..., _R], _A]:
+    """The value of a function and its linear part, a function of tangents."""
+
+def live_arrays(platform: str | None = ...) -> list[Array]:
     """All arrays of a platform (the default one) that exist and have not been deleted."""
 
 def local_device_count(backend: str | None = ...) -> int:
@@ -333,26 +404,37 @@ def make_array_from_callback(
     sharding: Any,
     data_callback: Callable[[tuple[Any, ...]], Any],
     dtype: DTypeLike | None = ...,
-) -> Any:
+) -> Array:
     """An array whose parts a function gives, called once for each distinct part of this …"""
 
 def make_array_from_process_local_data(
     sharding: Any, local_data: Any, global_shape: Any = ...
-) -> Any:
+) -> Array:
     """An array of which every process gives the data that belongs to its devices."""
 
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: DTypeLike | None = ...
-) -> Any:
+) -> Array:
     """An array from its parts, one single-device array for each device of this process."""
 
+@overload
 def make_jaxpr(
-    fun: Callable[..., Any],
-    static_argnums: int | Sequence[int] = ...,
-    axis_env: Sequence[tuple[Any, int]] | None = ...,
-    return_shape: bool = ...,
-) -> Callable[..., Any]:
-    """A function that returns the jaxpr `fun` traces to, for arguments like those given."""
+    fun: Callable[_P, Any],
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Sequence[tuple[Any, int]] | None = None,
+    return_shape: Literal[False] = False,
+) -> Callable[_P, ClosedJaxpr]:
+    """A function that gives the typed equations of another."""
+
+@overload
+def make_jaxpr(
+    fun: Callable[_P, Any],
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Sequence[tuple[Any, int]] | None = None,
+    *,
+    return_shape: Literal[True],
+) -> Callable[_P, tuple[ClosedJaxpr, Any]]:
+    """A function that gives the typed equations of another."""
 
 def make_mesh(
     axis_shapes: Sequence[int],
@@ -366,8 +448,8 @@ def make_mesh(
 def make_user_context(default_value: Any = ...) -> Any:
     """A value of yours that jitted functions may depend on: they are traced anew when it …"""
 
-def named_call(fun: Callable[..., Any], *, name: str | None = ...) -> Callable[..., Any]:
-    """The function with its operations traced under a `named_scope` of its name."""
+def named_call(fun: Callable[_P, _R], *, name: str | None = None) -> Callable[_P, _R]:
+    """The function with its ops under its name in programs and profiles."""
 
 def named_scope(name: str) -> AbstractContextManager[None]:
     """Names the operations traced inside, in jaxprs' sources and in compiled programs."""
@@ -376,18 +458,18 @@ def new_ref(init_val: Any, *, memory_space: Any = ..., kind: Any = ...) -> Ref:
     """A mutable array that starts with the value of init_val."""
 
 def pmap(
-    fun: Callable[..., Any],
-    axis_name: Any = ...,
+    fun: Callable[_P, _R],
+    axis_name: Any = None,
     *,
-    in_axes: Any = ...,
-    out_axes: Any = ...,
-    static_broadcasted_argnums: int | Iterable[int] = ...,
-    devices: Sequence[Any] | None = ...,
-    backend: str | None = ...,
-    axis_size: int | None = ...,
-    donate_argnums: int | Iterable[int] = ...,
-) -> Callable[..., Any]:
-    """Runs `fun` on several devices at once, each with its own element of the mapped axes."""
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Iterable[int] = (),
+    devices: Sequence[Any] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    donate_argnums: int | Iterable[int] = (),
+) -> Callable[_P, _R]:
+    """A function on every device, given a leading axis as long as there are devices."""
 
 def process_count(backend: str | None = ...) -> int:
     """The number of processes."""
@@ -408,36 +490,51 @@ def pure_callback(
 ) -> Any:
     """Calls a Python function without side effects when the program runs."""
 
-def remat(
-    fun: Callable[..., Any] | None = ...,
-    *,
-    concrete: bool = ...,
-    prevent_cse: bool = ...,
-    policy: Callable[..., Any] | None = ...,
-    static_argnums: int | Sequence[int] = ...,
-    static_argnames: str | Sequence[str] = ...,
-) -> Callable[..., Any]:
-    """The function with a derivative that keeps little and computes the rest again."""
+@overload
+def reshard(xs: ArrayLike, out_shardings: Any) -> Array:
+    """The arrays placed by other shardings; in a program, values with that sharding in …"""
 
-def reshard(xs: Any, out_shardings: Any) -> Any:
-    """The arrays placed by other shardings; in a program, values with that sharding in their …"""
+@overload
+def reshard(xs: _T, out_shardings: Any) -> _T:
+    """The arrays placed by other shardings; in a program, values with that sharding in …"""
 
+@overload
 def shard_map(
-    f: Callable[..., Any] | None = ...,
+    f: Callable[_P, _R],
     /,
     *,
     out_specs: Any,
     in_specs: Any = ...,
-    mesh: Mesh | AbstractMesh | None = ...,
+    mesh: Mesh | AbstractMesh | None = None,
     axis_names: Any = ...,
-    check_vma: bool = ...,
-) -> Any:
+    check_vma: bool = True,
+) -> Callable[_P, _R]:
     """Runs a function on every device, on its shards of the arguments."""
 
+@overload
+def shard_map(
+    f: None = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = ...,
+    mesh: Mesh | AbstractMesh | None = None,
+    axis_names: Any = ...,
+    check_vma: bool = True,
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Runs a function on every device, on its shards of the arguments."""
+
+@overload
 def smap(
-    f: Callable[..., Any] | None = ..., /, *, axis_name: Any, out_axes: Any, in_axes: Any = ...
-) -> Any:
-    """shard_map over one axis of the mesh in context, told which dimension is split, as in …"""
+    f: Callable[_P, _R], /, *, axis_name: Any, out_axes: Any, in_axes: Any = ...
+) -> Callable[_P, _R]:
+    """shard_map over one axis of the mesh in context, told which dimension is split."""
+
+@overload
+def smap(
+    f: None = None, /, *, axis_name: Any, out_axes: Any, in_axes: Any = ...
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """shard_map over one axis of the mesh in context, told which dimension is split."""
 
 def transfer_guard(new_val: str) -> Iterator[None]:
     """Says what happens at transfers between host and devices inside the `with` block."""
@@ -453,16 +550,27 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[_P, tuple[_R, Any]]:
-    """The value and the gradient of a scalar-valued function."""
+    """The value, with the auxiliary one if any, and the gradient of a scalar-valued function."""
 
+@overload
 def vjp(
-    fun: Callable[..., Any],
+    fun: Callable[..., _R],
     *primals: Any,
-    has_aux: bool = ...,
-    reduce_axes: Sequence[Any] = ...,
-    saveable_args: bool | tuple[Any, ...] = ...,
-) -> Any:
-    """The value of `fun` and a function from output cotangents to input cotangents."""
+    has_aux: Literal[False] = False,
+    reduce_axes: Sequence[Any] = (),
+    saveable_args: bool | tuple[Any, ...] = True,
+) -> tuple[_R, Callable[[_R], tuple[Any, ...]]]:
+    """The value of a function, and a function from cotangents of it to those of the arguments."""
+
+@overload
+def vjp(
+    fun: Callable[..., tuple[_R, _A]],
+    *primals: Any,
+    has_aux: Literal[True],
+    reduce_axes: Sequence[Any] = (),
+    saveable_args: bool | tuple[Any, ...] = True,
+) -> tuple[_R, Callable[[_R], tuple[Any, ...]], _A]:
+    """The value of a function, and a function from cotangents of it to those of the arguments."""
 
 def vmap(
     fun: Callable[_P, _R],

@@ -28,7 +28,7 @@ __all__ = ["CommReport", "HardwareModel", "comm"]
 
 @api_boundary
 def comm(
-    fun: Callable,
+    fun: Callable[..., Any],
     *args: Any,
     hardware: str | HardwareModel | None = None,
     compile: bool = False,

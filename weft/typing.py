@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from weft.runtime.array import Array
 __all__ = ["Array", "ArrayLike", "DTypeLike", "SupportsDType"]
 
 
+@runtime_checkable  # beartype asks
 class SupportsDType(Protocol):
     """Anything with a dtype, such as `weft.numpy.float32`."""
 

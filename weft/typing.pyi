@@ -1,7 +1,7 @@
 """Types for annotations of functions on arrays, as checkers see them."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -236,6 +236,19 @@ class Array:
     def transpose(self, *args: Any) -> Array: ...
     def view(self, dtype: DTypeLike | None = ...) -> Array: ...
 
+class PyTreeDef:
+    """The structure of a tree: its nodes, with leaves left open."""
+
+    num_leaves: int
+    num_nodes: int
+    def unflatten(self, leaves: Iterable[Any], /) -> Any: ...
+    def flatten_up_to(self, tree: Any, /) -> list[Any]: ...
+    def compose(self, inner: PyTreeDef, /) -> PyTreeDef: ...
+    def children(self) -> list[PyTreeDef]: ...
+    def node_data(self) -> tuple[type[Any], Any] | None: ...
+    def __hash__(self) -> int: ...
+
+@runtime_checkable
 class SupportsDType(Protocol):
     """Anything with a dtype, such as `weft.numpy.float32`."""
 

@@ -9,7 +9,7 @@ SIZE = 262_144  # characters kept, cut back to the last full paragraph
 
 def prose(header: str) -> str:
     """The header's documentation comments as plain paragraphs, without C and without markup."""
-    paragraphs = []
+    paragraphs: list[str] = []
     for comment in re.findall(r"/\*\n(.*?)\*/", header, re.DOTALL):
         lines = [re.sub(r"^\*\* ?", "", line.rstrip()) for line in comment.splitlines()]
         text = "\n".join(lines)

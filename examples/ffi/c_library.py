@@ -26,7 +26,7 @@ weft.ffi.register_ffi_target("Saxpy", weft.ffi.pycapsule(library.Saxpy))
 
 
 @weft.custom_jvp
-def saxpy(x, y):
+def saxpy(x: weft.Array, y: weft.Array) -> weft.Array:
     """2 x + y; elementwise, so any dimension may be split over devices."""
     factors = " ".join(f"d{i}" for i in range(x.ndim))
     call = weft.ffi.ffi_call(

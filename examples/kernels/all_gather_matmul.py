@@ -6,27 +6,29 @@ communication with dependent computation via decomposition in large deep learnin
 2023.
 """
 
+from collections.abc import Callable
+
 import weft
 import weft.numpy as wnp
 from examples.kernels.matmul import matmul
 from weft import lax
 
 
-def all_gather_matmul(x, w, axis: str):
+def all_gather_matmul(x: weft.Array, w: weft.Array, axis: str) -> weft.Array:
     """all_gather(x) @ w inside shard_map: x[m, k] rows of this device, w[k, n] its columns."""
     size, me = lax.axis_size(axis), lax.axis_index(axis)
     m = x.shape[0]
     out = wnp.zeros((size * m, w.shape[1]), x.dtype)
     to_left = [(i, (i - 1) % size) for i in range(size)]
     for step in range(size):
-        following = lax.ppermute(x, axis, to_left) if step < size - 1 else None
+        following = lax.ppermute(x, axis, to_left) if step < size - 1 else x
         part = matmul(x, w, block_m=min(128, m), block_n=min(128, w.shape[1]))
         out = lax.dynamic_update_slice(out, part, ((me + step) % size * m, 0))
         x = following
     return out
 
 
-def sharded_product(mesh, axis: str):
+def sharded_product(mesh: weft.Mesh, axis: str) -> Callable[[weft.Array, weft.Array], weft.Array]:
     """x @ w for x with its rows and w with its columns spread over an axis of the mesh."""
     return weft.shard_map(
         lambda x, w: all_gather_matmul(x, w, axis),

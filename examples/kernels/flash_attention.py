@@ -11,8 +11,17 @@ import weft.numpy as wnp
 from weft import lax
 from weft import pallas as pl
 
+Carry = tuple[weft.Array, weft.Array, weft.Array]
 
-def flash_attention(q, k, v, causal: bool = False, block_q: int = 128, block_k: int = 128):
+
+def flash_attention(
+    q: weft.Array,
+    k: weft.Array,
+    v: weft.Array,
+    causal: bool = False,
+    block_q: int = 128,
+    block_k: int = 128,
+) -> weft.Array:
     """softmax(q kᵀ / sqrt(d)) v for arrays [heads, length, d].
 
     causal: position i sees positions up to i. The blocks must divide the length.
@@ -20,11 +29,11 @@ def flash_attention(q, k, v, causal: bool = False, block_q: int = 128, block_k: 
     heads, length, d = q.shape
     scale = 1 / math.sqrt(d)
 
-    def kernel(q, k, v, out):
+    def kernel(q: weft.Ref, k: weft.Ref, v: weft.Ref, out: weft.Ref) -> None:
         first = pl.program_id(1) * block_q
         query = q[...] * scale
 
-        def step(j, carry):
+        def step(j: weft.Array, carry: Carry) -> Carry:
             top, total, mixed = carry
             keys, values = (r[pl.ds(j * block_k, block_k), :] for r in (k, v))
             scores = wnp.dot(query, keys.T)

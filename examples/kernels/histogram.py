@@ -6,16 +6,16 @@ from weft import lax
 from weft import pallas as pl
 
 
-def histogram(values, bins: int, cores: int = 4):
+def histogram(values: weft.Array, bins: int, cores: int = 4) -> weft.Array:
     """How often each of 0 … bins - 1 occurs in a vector of integers; cores must divide its size."""
     part = values.shape[0] // cores
     mesh = pl.Mesh({"core": cores})
 
-    def kernel(values, zeros, counts, mine):
+    def kernel(values: weft.Ref, zeros: weft.Ref, counts: weft.Ref, mine: weft.Ref) -> None:
         mine[...] = wnp.zeros((bins,), "int32")
         first = lax.axis_index("core") * part
 
-        def count(i, carry):
+        def count(i: weft.Array, carry: weft.Array) -> weft.Array:
             mine[values[first + i]] += 1
             return carry
 

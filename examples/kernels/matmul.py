@@ -5,11 +5,11 @@ import weft.numpy as wnp
 from weft import pallas as pl
 
 
-def matmul(a, b, block_m: int = 128, block_n: int = 128):
+def matmul(a: weft.Array, b: weft.Array, block_m: int = 128, block_n: int = 128) -> weft.Array:
     """a[m, k] @ b[k, n]; every program multiplies block_m rows of a with block_n columns of b."""
     (m, k), n = a.shape, b.shape[1]
 
-    def kernel(a, b, out):
+    def kernel(a: weft.Ref, b: weft.Ref, out: weft.Ref) -> None:
         out[...] = wnp.dot(a[...], b[...]).astype(out.dtype)
 
     return pl.pallas_call(

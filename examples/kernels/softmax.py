@@ -5,11 +5,11 @@ import weft.numpy as wnp
 from weft import pallas as pl
 
 
-def softmax(x, rows: int = 8):
+def softmax(x: weft.Array, rows: int = 8) -> weft.Array:
     """exp(x) / sum(exp(x)) along the last axis of a matrix."""
     block = pl.BlockSpec((rows, x.shape[1]), lambda i: (i, 0))
 
-    def kernel(x, out):
+    def kernel(x: weft.Ref, out: weft.Ref) -> None:
         weights = wnp.exp(x[...] - x[...].max(axis=1, keepdims=True))
         out[...] = weights / weights.sum(axis=1, keepdims=True)
 

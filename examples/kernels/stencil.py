@@ -5,12 +5,12 @@ import weft.numpy as wnp
 from weft import pallas as pl
 
 
-def diffuse(field, rate: float = 0.1, rows: int = 32):
+def diffuse(field: weft.Array, rate: float = 0.1, rows: int = 32) -> weft.Array:
     """One explicit step of the heat equation; outside of the field it is 0. rows must divide it."""
     n, m = field.shape
     padded = wnp.pad(field, 1)
 
-    def kernel(source, out, halo, arrived):
+    def kernel(source: weft.Ref, out: weft.Ref, halo: weft.Ref, arrived: weft.Ref) -> None:
         copy = pl.async_copy(source.at[pl.ds(pl.program_id(0) * rows, rows + 2), :], halo, arrived)
         copy.start()
         copy.wait()

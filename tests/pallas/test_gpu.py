@@ -197,6 +197,27 @@ def test_products_of_any_form_mask_the_contracted_dimension(left, right, numbers
     np.testing.assert_allclose(elementwise(f, x, y, out=want), want, rtol=1e-4, atol=1e-5)
 
 
+ROWS = np.array([2, 2, 4, 9])
+
+
+def rows():
+    """ROWS, made in the kernel."""
+    k = np_.arange(4)
+    return np_.where(k < 2, 2, 5 * k - 6)
+
+
+def _at(x, op):
+    """x combined with its first rows at ROWS, the last of which it lacks."""
+    out = x.copy()
+    op.at(out, ROWS[:3], x[:3])
+    return out
+
+
+def _largest_sizes(a, b):
+    here = abs(a[0]) > abs(b[0])
+    return np_.where(here, a[0], b[0]), np_.where(here, a[1], b[1])
+
+
 SHAPES = {
     "transpose": (lambda x: x.T, lambda x: x.T),
     "reverse": (lambda x: x[::-1, ::-1], lambda x: x[::-1, ::-1]),
@@ -218,6 +239,24 @@ SHAPES = {
     "sum of all": (lambda x: np_.sum(x), lambda x: np.sum(x)),
     "argmax": (lambda x: np_.argmax(x, 1), lambda x: np.argmax(x, 1).astype(np.int32)),
     "argmin": (lambda x: np_.argmin(x, 0), lambda x: np.argmin(x, 0).astype(np.int32)),
+    "cumlogsumexp": (
+        lambda x: weft.lax.cumlogsumexp(x, 1, reverse=True),
+        lambda x: np.logaddexp.accumulate(x[:, ::-1], 1)[:, ::-1],
+    ),
+    "sums at repeated rows": (lambda x: x.at[rows()].add(x[:4]), lambda x: _at(x, np.add)),
+    "maxima at repeated rows": (lambda x: x.at[rows()].max(x[:4]), lambda x: _at(x, np.maximum)),
+    "rows written": (
+        lambda x: x.at[rows()[1:]].set(x[:3], mode="drop"),
+        lambda x: np.concatenate([x[:2], x[:1], x[3:4], x[1:2]]),
+    ),
+    "taken along rows": (
+        lambda x: np_.take_along_axis(x, np_.argsort(x, axis=1), 1),
+        lambda x: np.sort(x, 1),
+    ),
+    "any reduction": (
+        lambda x: weft.lax.reduce((x, -x), (np.float32(0),) * 2, _largest_sizes, (1,))[1],
+        lambda x: -x[range(5), np.abs(x).argmax(1)],
+    ),
     "where": (lambda x: np_.where(x > 0, x, -1), lambda x: np.where(x > 0, x, -1)),
     "broadcast": (
         lambda x: x[:, None, :] + x[None, :, :],
@@ -238,6 +277,24 @@ def test_shapes_that_are_no_powers_of_two(name):
     x = normal(5, 11)
     want = reference(x)
     np.testing.assert_allclose(elementwise(f, x, out=want), want, rtol=1e-5, atol=1e-5)
+
+
+COMPLEX = {
+    "arithmetic": lambda xp, x, y: x * y + x / y - y.conj(),
+    "functions": lambda xp, x, y: xp.exp(x) + xp.log(y) * abs(x),
+    "product": lambda xp, x, y: x @ y.T,
+    "sum": lambda xp, x, y: (x * y.real).sum(1),
+    "choice": lambda xp, x, y: xp.where(abs(x) > abs(y), x, y)[:, ::-1],
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers_are_pairs_of_floats(name):
+    x, y = (normal(5, 11) + 1j * normal(5, 11) for _ in range(2))
+    x, y = x.astype(np.complex64), y.astype(np.complex64)
+    want = COMPLEX[name](np, x, y)
+    got = elementwise(lambda x, y: COMPLEX[name](np_, x, y), x, y, out=want)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["softmax", "gelu", "silu", "log_softmax"])

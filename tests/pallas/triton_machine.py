@@ -348,12 +348,13 @@ def run(call, *operands: np.ndarray) -> list[np.ndarray]:
     from weft.pallas.gpu.program import build
 
     built = build(call)
-    memory = lambda x: np.ascontiguousarray(x).view(np.int8 if x.dtype == bool else x.dtype)
+    held = {np.dtype(bool): np.int8, np.dtype("c8"): np.float32, np.dtype("c16"): np.float64}
+    memory = lambda x: np.ascontiguousarray(x).view(held.get(x.dtype, x.dtype))
     poison = lambda shape, dtype: np.full(
         shape, np.nan if np.dtype(dtype).kind not in "iub" else 99
     ).astype(np.int8 if np.dtype(dtype) == bool else dtype)
     ins = [memory(np.array(x)).ravel() for x in operands]
-    outs = [poison(a.shape, a.dtype).ravel() for a in call.outputs]
+    outs = [memory(poison(a.shape, a.dtype).ravel()) for a in call.outputs]
     extras = [poison(x.shape, x.ref.dtype).ravel() for x in built.extras]
     for x, buffer in zip(built.extras, extras, strict=True):
         if x.zeroed:
@@ -362,10 +363,7 @@ def run(call, *operands: np.ndarray) -> list[np.ndarray]:
         outs[o] = ins[i]
     zeros = [b for x, b in zip(built.extras, extras, strict=True) if x.zeroed]
     launch(built.module, built.programs, [*ins, *zeros, *outs, *extras])
-    return [
-        b.view(bool).reshape(a.shape) if a.dtype == bool else b.reshape(a.shape)
-        for a, b in zip(call.outputs, outs, strict=True)
-    ]
+    return [b.view(a.dtype).reshape(a.shape) for a, b in zip(call.outputs, outs, strict=True)]
 
 
 def pallas_call(*args, **options):

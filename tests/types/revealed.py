@@ -110,14 +110,14 @@ reveal_type(lax.add(ones, ones))  # Array
 reveal_type(lax.exp(ones))  # Array
 reveal_type(lax.select(ones > 0, ones, ones))  # Array
 reveal_type(lax.dot_general(ones, ones, (((0,), (0,)), ((), ()))))  # Array
-reveal_type(lax.top_k(ones, 2))  # tuple[Array, Array]
+reveal_type(lax.top_k(ones, 2))  # list[Array]
 reveal_type(lax.scan(step, ones, ones))  # tuple[Array, dict[str, Array]]
 reveal_type(lax.fori_loop(0, 3, lambda i, c: c, ones))  # Array
 reveal_type(lax.while_loop(lambda c: True, lambda c: c, ones))  # Array
 reveal_type(lax.stop_gradient(ones))  # Array
 reveal_type(lax.optimization_barrier({"a": ones}))  # dict[str, Array]
-reveal_type(lax.psum(ones, "x"))  # Any
-reveal_type(lax.cond(True, lambda: ones, lambda: ones))  # Any
+reveal_type(lax.psum(ones, "x"))  # Array
+reveal_type(lax.cond(True, lambda: ones, lambda: ones))  # Array
 reveal_type(lax.sort(ones))  # Any
 reveal_type(lax.broadcast_in_dim(ones, (2, 3), (1,)))  # Array
 reveal_type(lax.dynamic_slice(ones, (0,), (2,)))  # Array
@@ -133,8 +133,8 @@ reveal_type(weft.grad(with_aux, has_aux=True))  # def (x: Array) -> tuple[Any, s
 reveal_type(weft.value_and_grad(loss))  # def (x: Array) -> tuple[Array, Any]
 reveal_type(weft.value_and_grad(loss)(ones))  # tuple[Array, Any]
 reveal_type(weft.vmap(double))  # def (x: Array) -> Array
-reveal_type(weft.jacfwd(double))  # def (*Any, **Any) -> Any
-reveal_type(weft.hessian(loss))  # def (*Any, **Any) -> Any
+reveal_type(weft.jacfwd(double))  # def (x: Array) -> Any
+reveal_type(weft.hessian(loss))  # def (x: Array) -> Any
 reveal_type(weft.make_mesh((1,), ("x",)))  # weft.sharding.mesh.Mesh
 reveal_type(weft.make_mesh((1,), ("x",)).axis_names)  # tuple[Any, ...]
 reveal_type(weft.P("x", None))  # weft.sharding.spec.PartitionSpec
@@ -147,13 +147,55 @@ reveal_type(weft.default_backend())  # str
 reveal_type(weft.block_until_ready((ones, 1)))  # tuple[Array, Literal[1]?]
 reveal_type(weft.device_put(ones))  # Array
 reveal_type(weft.tree.map(double, ones))  # Any
+reveal_type(wnp.average(ones))  # Array
+reveal_type(wnp.average(ones, returned=True))  # tuple[Array, Array]
+reveal_type(wnp.linspace(0, 1, 3, retstep=True))  # tuple[Array, Array]
+reveal_type(wnp.unique(ones, return_index=True))  # tuple[Array, Array]
+reveal_type(wnp.unique(ones, return_index=True, return_counts=True))  # tuple[Array, Array, Array]
+reveal_type(wnp.atleast_1d(ones))  # Array
+reveal_type(wnp.atleast_1d(ones, 2))  # list[Array]
+reveal_type(wnp.linalg.svd(ones, compute_uv=False))  # Array
+reveal_type(wnp.linalg.eigh(ones).eigenvectors)  # Array
+reveal_type(weft.nn.logsumexp(ones))  # Array
+reveal_type(weft.nn.logsumexp(ones, return_sign=True))  # tuple[Array, Array]
+reveal_type(lax.pmean((ones, ones), "x"))  # tuple[Array, Array]
+reveal_type(lax.switch(0, [lambda: ones, lambda: ones]))  # Array
+reveal_type(lax.associative_scan(lax.add, ones))  # Array
+reveal_type(lax.fori_loop(0, 3, lambda i, c: ones, 0))  # Array
+reveal_type(weft.jvp(double, (ones,), (ones,)))  # tuple[Array, Array]
+reveal_type(weft.jvp(with_aux, (ones,), (ones,), True))  # tuple[Array, Array, str]
+reveal_type(weft.linearize(double, ones)[1](ones))  # Array
+reveal_type(weft.vjp(double, ones)[0])  # Array
+reveal_type(weft.vjp(with_aux, ones, has_aux=True)[2])  # str
+reveal_type(weft.checkpoint(double))  # def (x: Array) -> Array
+reveal_type(weft.custom_vjp(double)(ones))  # Array
+reveal_type(weft.custom_jvp(scaled)(ones, 2))  # Array
+reveal_type(weft.shard_map(double, mesh=mesh, out_specs=weft.P()))  # def (x: Array) -> Array
+reveal_type(weft.make_jaxpr(double)(ones))  # weft.core.jaxpr.ClosedJaxpr
+reveal_type(weft.tree.flatten(ones)[0])  # list[Any]
+reveal_type(weft.tree.structure(ones))  # PyTreeDef
+reveal_type(weft.tree.structure(ones).num_leaves)  # int
+reveal_type(weft.scipy.special.gammaln(ones))  # Array
+reveal_type(weft.scipy.linalg.eigh(ones, eigvals_only=True))  # Array
+reveal_type(weft.scipy.linalg.lu_factor(ones))  # tuple[Array, Array]
+reveal_type(weft.scipy.stats.norm.pdf(ones))  # Array
+reveal_type(weft.scipy.signal.welch(ones))  # tuple[Array, Array]
+reveal_type(weft.ops.segment_sum(ones, ones))  # Array
+reveal_type(weft.image.resize(ones, (2,), "linear"))  # Array
+reveal_type(weft.ffi.include_dir())  # str
+reveal_type(weft.ffi.registered_targets())  # list[str]
+reveal_type(weft.distributed.is_initialized())  # bool
+reveal_type(weft.testing.check_grads(double, (ones,), 1))  # None
+reveal_type(weft.sharding.AbstractMesh((1,), ("x",)))  # weft.sharding.mesh.AbstractMesh
+reveal_type(weft.pallas.cdiv(3, 2))  # int
+reveal_type(weft.new_ref(ones)[...])  # Array
 reveal_type(weft.random.key(0))  # Array
 reveal_type(weft.random.normal(weft.random.key(0), (3,)))  # Array
 reveal_type(weft.nn.relu(ones))  # Array
 reveal_type(weft.ShapeDtypeStruct((3,), wnp.float32))  # weft.driver.staging.ShapeDtypeStruct
 reveal_type(weft.comm(double, ones))  # weft.partition.report.CommReport
 reveal_type(weft.set_mesh(mesh))  # weft.sharding.mesh.set_mesh
-reveal_type(weft.debug_nans(True))  # Any
+reveal_type(weft.debug_nans(True))  # contextlib.AbstractContextManager[Any, bool | None]
 reveal_type(weft.disable_jit())  # contextlib.AbstractContextManager[None, bool | None]
 reveal_type(weft.pure_callback(double, ones, ones))  # Any
 reveal_type(weft.__version__)  # str
@@ -179,3 +221,17 @@ weft.config.update(3)  # error: arg-type
 wnp.reshape(ones)  # error: call-arg
 ones @ "x"  # error: operator
 wnp.sin("x")  # error: arg-type
+weft.tree.mapp(double, ones)  # error: attr-defined
+weft.scipy.linalgg.svd(ones)  # error: attr-defined
+weft.scipy.linalg.svdd(ones)  # error: attr-defined
+weft.sharding.NamedShardin(mesh, weft.P())  # error: attr-defined
+weft.ffi.registered_target()  # error: attr-defined
+weft.checkify.chekc(True, "")  # error: attr-defined
+weft.checkpoints.Managr("")  # error: attr-defined
+weft.distributed.initialise()  # error: attr-defined
+weft.testing.assert_com(double)  # error: attr-defined
+weft.export.exprt(double)  # error: attr-defined
+weft.profiler.start_tracing("")  # error: attr-defined
+weft.checkpoint(double)("x")  # error: arg-type
+weft.custom_vjp(double)(ones, 1)  # error: call-arg
+weft.shard_map(double, mesh=mesh, out_spec=weft.P())  # error: call-overload

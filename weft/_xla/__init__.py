@@ -55,14 +55,12 @@ class _RefuseJax:
 
 
 sys.meta_path.insert(0, _RefuseJax)
-# jaxlib 0.10.2 looks for `jax.core` the first time an array is copied to the host and ignores a
-# failure, which costs a search of the path. SciPy asks a loaded `jax.core` for its Tracer.
+# quirks.JAX_CORE_LOOKUP costs a search of the path. SciPy asks a loaded `jax.core` for its Tracer.
 if not stands_for_jax():
     core = types.ModuleType("jax.core")
     core.Tracer = type("Tracer", (), {})
     sys.modules.setdefault("jax.core", core)
-    # jaxlib 0.10.2 imports this module for each array it makes with a sharding of its own, such as
-    # a part of another, and ignores a failure, which is found sooner where the module is there.
+    # quirks.JAX_SHARDINGS_LOOKUP fails sooner where the module is there.
     impls = types.ModuleType("jax._src.sharding_impls")
     sys.modules.setdefault(impls.__name__, impls)
 

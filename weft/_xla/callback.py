@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-# jaxlib 0.10.2 finds a callback by its position in the `host_callbacks` list given to
+# jaxlib finds a callback by its position in the `host_callbacks` list given to
 # compile_and_load; the call carries it as the ui64 attribute `index` of its backend_config.
 _TARGETS = {
     ("cpu", False): "xla_ffi_python_cpu_callback",

@@ -71,7 +71,7 @@ def compile_and_load(
         except XlaRuntimeError as error:
             if "tile sizes" not in str(error):
                 raise
-        # Without a GPU to try them on, XLA takes tiles that do not fit some products (0.10.2).
+        # quirks.CODEGEN_TILES
         overrides = dict(compile_options.env_option_overrides)
         compile_options.env_option_overrides = [
             *overrides.items(),
@@ -99,7 +99,7 @@ _PRODUCT = re.compile(r" dot\(%([\w.-]+), %([\w.-]+)\)")
 def multiplies_splat(executable: LoadedExecutable) -> bool:
     """Whether a library fusion of XLA:CPU multiplies a matrix whose elements are one scalar.
 
-    They read past the scalar (jaxlib 0.10 to 0.12): (a @ ones).sum() of 64 rows is garbage. A
+    They read past the scalar (quirks.SPLAT_PRODUCT): (a @ ones).sum() of 64 rows is garbage. A
     product that is fused with nothing is right.
     """
     for module in executable.hlo_modules():

@@ -17,7 +17,7 @@ trace_context_names = _jax.config.trace_context_names
 def state(name: str, value, *, traced: bool = False) -> Config:
     """A named state. ``traced`` states are part of every trace and dispatch cache key.
 
-    Each of these is hashed by every call of a jitted function (8 ns, jaxlib 0.10.2), so there are
+    Each of these is hashed by every call of a jitted function (8 ns), so there are
     few: see `TracedOptions`.
     """
     return Config(name, value, include_in_jit_key=traced, include_in_trace_context=traced)

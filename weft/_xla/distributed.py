@@ -17,7 +17,7 @@ def make_service(
         num_processes,
         heartbeat_timeout=heartbeat_timeout,
         shutdown_timeout=shutdown_timeout,
-        # The death of one process is none of the others: jaxlib 0.10.2 would end them all.
+        # The death of one process is none of the others: quirks.PEERS_END.
         recoverable=True,
     )
 

@@ -76,7 +76,7 @@ def registered_targets(platform: str = "cpu") -> set[str]:
 def register_batch_partitionable(name: str) -> None:
     """Let XLA's partitioner keep a call sharded in its leading ``num_batch_dims`` dimensions.
 
-    The call must carry operand_layouts and result_layouts: without them jaxlib 0.10.2 CHECK-fails.
+    The call must carry operand_layouts and result_layouts: see quirks.BATCH_CALL_LAYOUTS.
     """
     _partitionable.append(name)
     _jax.register_custom_call_as_batch_partitionable(name)

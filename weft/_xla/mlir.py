@@ -65,8 +65,7 @@ def _new_context() -> ir.Context:
     _chlo.register_dialect(made)
     _sdy.register_dialect(made)
     _triton_ext.register_dialect(made)
-    # XLA:CPU converts modules through MHLO and would load it (jaxlib 0.10 to 0.12): of threads that
-    # compile first, that ended the process.
+    # XLA:CPU would load it as it compiles: quirks.MHLO_DIALECT.
     _mlirHlo.register_mhlo_dialect(made)
     # Without this extension the `inline` pass refuses func.call.
     _mosaic_gpu_ext.register_inliner_extensions(made)
@@ -159,7 +158,7 @@ def element_type(dtype) -> ir.Type:
 def tensor_type(shape: tuple[int, ...], dtype) -> ir.RankedTensorType:
     """The ranked tensor type ``tensor<shape x dtype>``."""
     if math.prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize > _LARGEST:
-        # XLA ends the process when sizes overflow (jaxlib 0.10.2); dynamic sizes are negative.
+        # quirks.SIZE_OVERFLOW; dynamic sizes are negative.
         raise ValueError(
             f"an array of shape {tuple(shape)} and dtype {np.dtype(dtype).name} is too large: its "
             "size in bytes does not fit into 64 bits"

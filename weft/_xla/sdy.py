@@ -74,7 +74,7 @@ def target_of(op: ir.Operation) -> Any:
 
 
 def axis_refs(attribute: ir.Attribute) -> list[AxisRef]:
-    """The axes of an axis-ref list, which has no class in the bindings (jaxlib 0.10.2)."""
+    """The axes of an axis-ref list, which has no class (quirks.AXIS_REF_LISTS)."""
     found = re.findall(r'"([^"]+)"(?::\((\d+)\)(\d+))?', str(attribute))
     return [(name, int(pre or 1), int(size) if size else None) for name, pre, size in found]
 

@@ -14,9 +14,9 @@ DeviceList = _jax.DeviceList
 Sharding = _jax.Sharding
 """Base of every sharding: ``isinstance(s, Sharding)``."""
 
-# jaxlib 0.10.2 dispatches without Python only when it knows the number of devices of a sharding,
-# which it does for its own subclasses. `_jax.NamedSharding` needs a module of the jax package;
-# these two do not. Subclasses must define `_to_xla_hlo_sharding(ndim)` and `memory_kind`.
+# jaxlib dispatches without Python only when it knows the number of devices of a sharding, which it
+# does for its own subclasses: not `_jax.NamedSharding` (quirks.NAMED_SHARDING), but these two.
+# Subclasses must define `_to_xla_hlo_sharding(ndim)` and `memory_kind`.
 SingleDeviceShardingBase = _jax.SingleDeviceSharding
 MultiDeviceShardingBase = _jax.GSPMDSharding
 

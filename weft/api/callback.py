@@ -205,7 +205,7 @@ def _lower(
 
 
 def _passing_token(function: Callable) -> Callable:
-    """jaxlib 0.10.2 hands the token to the function and takes it back."""
+    """The function as jaxlib calls it, which hands it the token and takes it back."""
     return lambda token, *args: (token, *function(*args))
 
 

@@ -179,7 +179,7 @@ def lower_in_front(
 ) -> Any:
     """As `_lower`, by an all_to_all of blocks along dimension 0, other work standing around it.
 
-    XLA takes no other form in asynchronous computations (jaxlib 0.10.2).
+    XLA takes no other form in asynchronous computations (quirks.ASYNC_ALL_TO_ALL).
     """
     if not communicates(over) or ctx.avals_in[0].size == 0:
         return _lower(ctx, x, over=over, split=split, concat=concat, tiled=tiled)

@@ -175,7 +175,7 @@ def _lower_start(ctx: RuleContext, sync: Primitive, x: ir.Value, params: dict[st
     value = lower(ctx, x, **params)  # type: ignore[misc]
     chain, op = _tail(value, _COLLECTIVES, x)
     if op is None or not ctx.avals_in[0].size:
-        return value  # nothing to wait for; XLA takes no start without elements (jaxlib 0.10.2)
+        return value  # nothing to wait for, and quirks.ASYNC_EMPTY
     (operand,), (result,) = op.operands, op.results
     future = ctx.type(f"!stablehlo.future<{result.type}>")
     with ir.InsertionPoint(op):

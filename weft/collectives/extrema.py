@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def _loses_nans(dtype: np.dtype) -> bool:
-    """Whether XLA:CPU's all_reduce of this dtype drops NaNs (jaxlib 0.10.2: all floats)."""
+    """Whether XLA:CPU's all_reduce of this dtype drops NaNs (quirks.ALL_REDUCE_NANS)."""
     return dtypes.is_float(dtype) and dtype.itemsize > 1
 
 

@@ -335,7 +335,7 @@ def as_bytes(ctx: RuleContext, over: AxisGroup) -> bool:
     """Whether a collective has to send its elements as bytes.
 
     XLA:CPU writes integers of less than 8 bits past the end of a collective's result, or refuses
-    them (jaxlib 0.10.2).
+    them (quirks.NARROW_COLLECTIVES).
     """
     small = ctx.avals_in[0].dtype.name in dtypes.int4_names
     return small and communicates(over) and "cpu" in ctx.module.platforms
@@ -363,7 +363,7 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
 
 
 def needs_shardy(ctx: RuleContext, who: str) -> None:
-    """Refuses what XLA's GSPMD partitioner cannot do, or ends the process on (jaxlib 0.10.2)."""
+    """Refuses what XLA's partitioner cannot do or crashes on (quirks.GSPMD_COLLECTIVES)."""
     module = ctx.module
     if module.use_shardy or module.mesh is None:
         return

@@ -142,7 +142,7 @@ def _lower(ctx: Any, x: ir.Value, *, over: AxisGroup, perm: Pairs) -> Any:
 
 
 def _lower_gathered(ctx: RuleContext, x: Any, over: AxisGroup, perm: Pairs) -> Any:
-    """A collective_permute waits for all devices on XLA:CPU (jaxlib 0.10.2), a gather for its own.
+    """A permutation by a gather, which waits for its own team only (quirks.PERMUTE_WAITS).
 
     So where others may not come, the team gathers, and each device takes what it was to receive.
     """

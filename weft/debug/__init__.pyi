@@ -1,16 +1,10 @@
 """Types of weft.debug, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from weft.typing import Array as Array
 from weft.typing import ArrayLike
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 def breakpoint(
     *,
@@ -29,7 +23,7 @@ def callback(
     ordered: bool = ...,
     partitioned: bool = ...,
     **kwargs: Any,
-) -> Any:
+) -> None:
     """Calls a Python function when the program runs, for its side effects; its result is …"""
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
@@ -42,7 +36,7 @@ def log(
     partitioned: bool = ...,
     skip_format_check: bool = ...,
     **kwargs: Any,
-) -> Any:
+) -> None:
     """Logs values when the program runs, formatted as by `fmt.format(*args, **kwargs)`."""
 
 def print(
@@ -52,7 +46,7 @@ def print(
     partitioned: bool = ...,
     skip_format_check: bool = ...,
     **kwargs: Any,
-) -> Any:
+) -> None:
     """Prints values when the program runs, formatted as by `fmt.format(*args, **kwargs)`."""
 
 def visualize_array_sharding(arr: ArrayLike, **kwargs: Any) -> None:

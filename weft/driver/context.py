@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from weft.runtime.executable import effects_barrier
 __all__ = ["clear_caches", "effects_barrier", "make_user_context", *options]
 
 
-def _context(name: str) -> object:
+def _context(name: str) -> Callable[..., AbstractContextManager[Any]]:
     return options[name]
 
 

@@ -16,8 +16,7 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
 
     An argument and a result match if they have equal types and shardings.
 
-    On one device an argument in a memory of its own is no donor: XLA (0.10.2) would use its buffer
-    for a result in another memory, and end the process.
+    On one device an argument in a memory of its own is no donor (quirks.DONOR_MEMORY).
     """
     free: dict[Any, list[int]] = {}
     in_layouts, out_layouts = program.layouts or ([None] * len(program.donated), None)

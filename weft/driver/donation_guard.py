@@ -1,7 +1,7 @@
 """Checks that compiled dispatch leaves out: donated buffers and static values.
 
 XLA notices a donated buffer that is passed again, or donated twice in one call, only when the
-program has started; over several devices that ends the process (jaxlib 0.10.2, CPU). So arguments
+program has started; over several devices that ends the process (quirks.DONATED_TWICE). So arguments
 are compared before a donating call, and after it the arrays that gave up their buffers are marked
 as deleted, which sends any later use to Python and its error message.
 """

@@ -18,7 +18,7 @@ XLA_HANDS_ON = frozenset(
     )
 )
 """Ops through which XLA's partitioner passes partial sums; in others, such as gathers, loops and
-complex numbers, it loses parts (jaxlib 0.10.2)."""
+complex numbers, it loses parts (quirks.GSPMD_LOOP_SUMS)."""
 
 
 def loses_sums(program: Program) -> bool:

@@ -60,7 +60,7 @@ def partition_program(program: Program, partitioner: str) -> None:
     except Unsupported as e:
         what = f"{e.op} at {e.location}: {e.reason}"
         cause: Exception = e
-    except ir.MLIRError as e:  # Shardy's passes refuse some partial sums in loops (jaxlib 0.10.2)
+    except ir.MLIRError as e:  # quirks.SHARDY_LOOP_SUMS
         what = " ".join(str(e).split())[:300]
         cause = e
     if partitioner == "weft":
@@ -74,9 +74,9 @@ def partition_program(program: Program, partitioner: str) -> None:
 
 _WAITS = (
     "devices may take its branches and loops differently, and where a shard_map leaves axes to the "
-    "partitioner, XLA's adds permutations there that wait for all devices on the CPU (jaxlib "
-    "0.10.2)"
+    "partitioner, XLA's adds permutations there that wait for all devices on the CPU"
 )
+"""The reason to warn of: quirks.GSPMD_WAITS."""
 
 
 def partitioned_stages(program: Program) -> Any:

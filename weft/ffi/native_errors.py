@@ -1,6 +1,6 @@
 """Errors of native handlers: which call failed, and programs that fail on all devices.
 
-An `ffi::Error` holds only the handler's own words, and XLA adds none (jaxlib 0.10.2). A handler
+An `ffi::Error` holds only the handler's own words (quirks.BARE_FFI_ERROR). A handler
 that was compiled with weft/ffi/include/weft/ffi.h, as `weft.ffi.build` does, adds the text that
 `note_call` writes into its library: the target and the lines that call it. For other handlers the
 error gets a note with the call sites of the program, where it passes through Python.
@@ -236,8 +236,8 @@ PROBE = "weft_ffi_probe_"
 def answers(capsule: Any) -> bool:
     """Whether a function behaves as a handler of the typed FFI when it is asked for its metadata.
 
-    XLA calls any other function as if it were one, which ends the process. So it is asked in a
-    child process, whose end says what it did.
+    XLA calls any other function as if it were one (quirks.ANY_FUNCTION_A_HANDLER). So it is asked
+    in a child process, whose end says what it did.
     """
     said: list[bool] = []
 

@@ -262,7 +262,7 @@ def _sharding(
     """The attributes that tell partitioners along which dimensions the call may run on shards.
 
     weft's partitioner and Shardy's propagation read the rule. XLA's own partitioner knows
-    leading batch dimensions only (jaxlib 0.10.2): those that all operands and results share.
+    leading batch dimensions only (quirks.GSPMD_BATCH_CALLS): those that all of them share.
     """
     if rule is None:
         if not num_batch_dims or not is_batch_partitionable(target):
@@ -270,10 +270,10 @@ def _sharding(
         rule = batch_rule(avals_in, avals_out, num_batch_dims)
     else:
         let_partition(target)
-    # XLA gathers calls of which no dimension is left besides the batch (jaxlib 0.10.2).
+    # XLA gathers calls of which no dimension is left besides the batch: GSPMD_BATCH_CALLS.
     entries = {}
     leading = min([rule.leading_shared(), *(len(a.shape) - 1 for a in avals_in)])
-    # A call that XLA splits loses its aliases (jaxlib 0.10.2).
+    # A call that XLA splits loses its aliases.
     if leading > 0 and not aliased:
         entries["mhlo.frontend_attributes"] = ctx.attr(f'{{num_batch_dims = "{leading}"}}')
     if ctx.module.use_shardy:

@@ -1,10 +1,11 @@
 """Types of weft.lax, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from weft.collectives.async_ import Future
 from weft.lax import linalg as linalg
 from weft.ops.conv_shapes import ConvDimensionNumbers as ConvDimensionNumbers
 from weft.ops.conv_shapes import (
@@ -27,11 +28,8 @@ from weft.ops.scatter import ScatterDimensionNumbers as ScatterDimensionNumbers
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 def abs(x: ArrayLike) -> Array:
     """|x|; for complex x the magnitude, a real array."""
@@ -48,6 +46,7 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
 def after_all(*operands: Any) -> Array:
     """A token that comes after all the given ones."""
 
+@overload
 def all_gather(
     x: ArrayLike,
     axis_name: Any,
@@ -56,7 +55,19 @@ def all_gather(
     axis: int = ...,
     tiled: bool = ...,
     to: str = ...,
-) -> Any:
+) -> Array:
+    """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
+def all_gather(
+    x: _T,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = ...,
+    axis: int = ...,
+    tiled: bool = ...,
+    to: str = ...,
+) -> _T:
     """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
 
 def all_gather_start(
@@ -67,9 +78,10 @@ def all_gather_start(
     axis: int = ...,
     tiled: bool = ...,
     to: str = ...,
-) -> Array:
+) -> Future:
     """Starts `all_gather`; `.done()` on the result gives its value."""
 
+@overload
 def all_to_all(
     x: ArrayLike,
     axis_name: Any,
@@ -78,8 +90,20 @@ def all_to_all(
     *,
     axis_index_groups: Any = ...,
     tiled: bool = ...,
-) -> Any:
-    """Splits each device's array, sends part q to the device of rank q and joins what arrives."""
+) -> Array:
+    """Splits each device's array, sends part q to the device of rank q and joins what …"""
+
+@overload
+def all_to_all(
+    x: _T,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> _T:
+    """Splits each device's array, sends part q to the device of rank q and joins what …"""
 
 def all_to_all_start(
     x: ArrayLike,
@@ -89,7 +113,7 @@ def all_to_all_start(
     *,
     axis_index_groups: Any = ...,
     tiled: bool = ...,
-) -> Array:
+) -> Future:
     """Starts `all_to_all`; `.done()` on the result gives its value."""
 
 def approx_max_k(
@@ -99,7 +123,7 @@ def approx_max_k(
     recall_target: float = ...,
     reduction_input_size_override: int = ...,
     aggregate_to_topk: bool = ...,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     """The k greatest elements and their indices; exact, so of any recall_target up to 1."""
 
 def approx_min_k(
@@ -109,7 +133,7 @@ def approx_min_k(
     recall_target: float = ...,
     reduction_input_size_override: int = ...,
     aggregate_to_topk: bool = ...,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     """The k least elements and their indices; see `approx_max_k`."""
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
@@ -125,9 +149,9 @@ def asinh(x: ArrayLike) -> Array:
     """The inverse hyperbolic sine."""
 
 def associative_scan(
-    fn: Callable[..., Any], elems: Any, reverse: bool = ..., axis: int = ...
-) -> Any:
-    """All prefix results of an associative operation along an axis, in logarithmic depth."""
+    fn: Callable[[_T, _T], _T], elems: _T, reverse: bool = False, axis: int = 0
+) -> _T:
+    """All prefixes of an associative operation, in logarithmic depth."""
 
 def atan(x: ArrayLike) -> Array:
     """The inverse tangent, in radians."""
@@ -216,19 +240,19 @@ def complex(x: ArrayLike, y: ArrayLike) -> Array:
     """x + iy from real parts."""
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = ...) -> Any:
-    """A function that stands in the program under a name, for backends that know a better way."""
+    """A function that stands in the program under a name, for backends that know a …"""
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """Joins arrays of equal dtype along an existing dimension."""
 
 def cond(
     pred: ArrayLike,
-    true_fun: Callable[..., Any],
-    false_fun: Callable[..., Any],
+    true_fun: Callable[..., _R],
+    false_fun: Callable[..., _R],
     *operands: Any,
-    operand: ArrayLike = ...,
-) -> Any:
-    """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`."""
+    operand: Any = ...,
+) -> _R:
+    """One of two functions of the operands, by a scalar."""
 
 def conj(x: ArrayLike) -> Array:
     """The complex conjugate; float32 and float64 numbers become complex."""
@@ -246,7 +270,7 @@ def conv(
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
 ) -> Any:
-    """`ConvDimensionNumbers` from None (NCHW, OIHW, NCHW), from letters, or from themselves."""
+    """`ConvDimensionNumbers` from None (NCHW, OIHW, NCHW), from letters, or from …"""
 
 def conv_general_dilated(
     lhs: ArrayLike,
@@ -290,8 +314,8 @@ def conv_general_dilated_patches(
 ) -> Array:
     """The windows a convolution would see, as features of the result."""
 
-def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> Array:
-    """Per operand and result the positions of (N, C, *spatial), for rhs of (O, I, *spatial)."""
+def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[tuple[int, ...]]:
+    """Per operand and result the positions of (N, C, *spatial), for rhs of (O, I, …"""
 
 def conv_general_shape_tuple(
     lhs_shape: Sequence[int],
@@ -299,7 +323,7 @@ def conv_general_shape_tuple(
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     dimension_numbers: tuple[str, str, str],
-) -> Array:
+) -> tuple[int, ...]:
     """The result's shape for operands in the order of `dimension_numbers`."""
 
 def conv_shape_tuple(
@@ -308,7 +332,7 @@ def conv_shape_tuple(
     strides: Sequence[int],
     pads: str | Sequence[tuple[int, int]],
     batch_group_count: int = ...,
-) -> Array:
+) -> tuple[int, ...]:
     """The result's shape for operands in the order NCHW and OIHW."""
 
 def conv_transpose(
@@ -323,7 +347,7 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = ...,
     use_consistent_padding: bool = ...,
 ) -> Array:
-    """The shape of a strided convolution's gradient: lhs spread by `strides`, then convolved."""
+    """The shape of a strided convolution's gradient: lhs spread by `strides`, then …"""
 
 def conv_transpose_shape_tuple(
     lhs_shape: Sequence[int],
@@ -331,7 +355,7 @@ def conv_transpose_shape_tuple(
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     dimension_numbers: tuple[str, str, str],
-) -> Array:
+) -> tuple[int, ...]:
     """The result's shape of `conv_transpose`."""
 
 def conv_with_general_padding(
@@ -350,25 +374,25 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The operand in another dtype; float → int truncates, complex → real drops the …"""
 
 def cos(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The cosine of x in radians. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """The cosine of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
 
 def cosh(x: ArrayLike) -> Array:
     """The hyperbolic cosine."""
 
-def create_token(_: Any = ...) -> Any:
+def create_token(_: Any = ...) -> Array:
     """A new token, from which an order of effects can be threaded."""
 
 def cumlogsumexp(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
-    """Along `axis`, the log of the sum of the exponentials of each element and those before …"""
+    """Along `axis`, the log of the sum of the exponentials of each element and those …"""
 
 def cummax(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
-    """Along `axis`, the greatest of each element and those before it (after it if `reverse`)."""
+    """Along `axis`, the greatest of each element and those before it (after it if …"""
 
 def cummin(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
     """Along `axis`, the least of each element and those before it (after it if `reverse`)."""
 
 def cumprod(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
-    """Along `axis`, the product of each element and those before it (after it if `reverse`)."""
+    """Along `axis`, the product of each element and those before it (after it if …"""
 
 def cumsum(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
     """Along `axis`, the sum of each element and those before it (after it if `reverse`)."""
@@ -390,7 +414,7 @@ def custom_root(
     tangent_solve: Callable[..., Any],
     has_aux: bool = ...,
 ) -> Any:
-    """A root of f found by a given solver; its derivative is that of the implicit function."""
+    """A root of f found by a given solver; its derivative is that of the implicit …"""
 
 def dce_sink(val: Any, *, prevent_mlir_dce: bool = ...) -> None:
     """Keeps what computes the value in the jaxpr, though nothing uses it."""
@@ -421,7 +445,7 @@ def dot_general(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """The sum over contracting dimensions of products, one for each index of batch dimensions."""
+    """The sum over contracting dimensions of products, one for each index of batch …"""
 
 def dtype(x: ArrayLike) -> np.dtype[Any]:
     """The dtype of an array, of a Python scalar, or that a type or name of one stands for."""
@@ -463,7 +487,7 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = ...,
 ) -> Array:
-    """Replaces one position along a dimension; `update` has that dimension with size 1 or …"""
+    """Replaces one position along a dimension; `update` has that dimension with size 1 …"""
 
 def dynamic_update_slice(
     operand: ArrayLike,
@@ -509,7 +533,7 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Adds size-1 dimensions at these positions of the result."""
 
 def expm1(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """e**x - 1, accurate near 0. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """e**x - 1, accurate near 0. accuracy: None, or a `lax.Tolerance` or …"""
 
 def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
     """Discrete Fourier transform of the last len(fft_lengths) dimensions."""
@@ -517,6 +541,7 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
 def floor(x: ArrayLike) -> Array:
     """The largest integer not above x, as a float."""
 
+@overload
 def fori_loop(
     lower: ArrayLike,
     upper: ArrayLike,
@@ -525,6 +550,17 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> _T:
+    """Loop over a range of integers, carrying state."""
+
+@overload
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Any, Array], ArrayLike],
+    init_val: float,
+    *,
+    unroll: int | bool | None = None,
+) -> Array:
     """Loop over a range of integers, carrying state."""
 
 def full(
@@ -577,7 +613,7 @@ def imag(x: ArrayLike) -> Array:
     """The imaginary part of a complex array."""
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = ..., keepdims: bool = ...) -> Array:
-    """One static position along a dimension, which stays with size 1 unless keepdims is False."""
+    """One static position along a dimension, which stays with size 1 unless keepdims is …"""
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """Takes positions along several dimensions, one index array for each, all of one 1-D …"""
@@ -601,7 +637,7 @@ def log(x: ArrayLike, accuracy: Any = ...) -> Array:
     """The natural logarithm. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
 
 def log1p(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """log(1 + x), accurate near 0. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """log(1 + x), accurate near 0. accuracy: None, or a `lax.Tolerance` or …"""
 
 def log2(x: ArrayLike, *, accuracy: Any = ...) -> Array:
     """The logarithm to base 2 of a float or complex array."""
@@ -612,8 +648,8 @@ def logistic(x: ArrayLike, accuracy: Any = ...) -> Array:
 def lt(x: ArrayLike, y: ArrayLike) -> Array:
     """x < y."""
 
-def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = ...) -> Any:
-    """Applies f to every slice of xs along the leading axis, one after the other."""
+def map(f: Callable[[Any], _R], xs: Any, *, batch_size: int | None = None) -> _R:
+    """A function applied along leading axes, one element after the other."""
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:
     """The greater of x and y; NaN if either is."""
@@ -661,13 +697,23 @@ def pargmax(x: ArrayLike, axis_name: Any) -> Array:
 def pargmin(x: ArrayLike, axis_name: Any) -> Array:
     """The index along named axes of the device with the minimum, int32."""
 
-def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
+@overload
+def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Array:
     """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
 
-def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Array:
+@overload
+def pbroadcast(x: _T, axis_name: Any, source: int) -> _T:
+    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+
+def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Future:
     """Starts `pbroadcast`; `.done()` on the result gives its value."""
 
-def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Any:
+@overload
+def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Array:
+    """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
+
+@overload
+def pcast(x: _T, axis_name: Any, *, to: str) -> _T:
     """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
 
 def platform_dependent(
@@ -675,13 +721,28 @@ def platform_dependent(
 ) -> Any:
     """The function given for the platform the program is compiled for, applied to `args`."""
 
-def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+@overload
+def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
-def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+@overload
+def pmax(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
+    """The maximum over the devices along named axes; pytrees leaf by leaf."""
+
+@overload
+def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
-def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+@overload
+def pmean(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
+    """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
+def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
+    """The minimum over the devices along named axes; pytrees leaf by leaf."""
+
+@overload
+def pmin(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The minimum over the devices along named axes; pytrees leaf by leaf."""
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
@@ -693,10 +754,15 @@ def population_count(x: ArrayLike) -> Array:
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """x to the power y; a Python int exponent is computed by multiplication."""
 
-def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+@overload
+def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array:
     """Sends values between devices along named axes; pytrees leaf by leaf."""
 
-def ppermute_start(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array:
+@overload
+def ppermute(x: _T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> _T:
+    """Sends values between devices along named axes; pytrees leaf by leaf."""
+
+def ppermute_start(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Future:
     """Starts `ppermute`; `.done()` on the result gives its value."""
 
 def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
@@ -705,12 +771,23 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, 
 def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes."""
 
-def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Any:
+@overload
+def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Array:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
-def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+@overload
+def pshuffle(x: _T, axis_name: Any, perm: Sequence[int]) -> _T:
+    """Permutes values along a named axis: device i receives that of device perm[i]."""
+
+@overload
+def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
+@overload
+def psum(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
+    """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
 def psum_scatter(
     x: ArrayLike,
     axis_name: Any,
@@ -718,8 +795,19 @@ def psum_scatter(
     scatter_dimension: int = ...,
     axis_index_groups: Any = ...,
     tiled: bool = ...,
-) -> Any:
-    """The sum along named axes, of which each device keeps its own part; pytrees leaf by leaf."""
+) -> Array:
+    """The sum along named axes, of which each device keeps its own part; pytrees leaf by …"""
+
+@overload
+def psum_scatter(
+    x: _T,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = ...,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> _T:
+    """The sum along named axes, of which each device keeps its own part; pytrees leaf by …"""
 
 def psum_scatter_start(
     x: ArrayLike,
@@ -728,16 +816,26 @@ def psum_scatter_start(
     scatter_dimension: int = ...,
     axis_index_groups: Any = ...,
     tiled: bool = ...,
-) -> Array:
+) -> Future:
     """Starts `psum_scatter`; `.done()` on the result gives its value."""
 
-def psum_start(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
+def psum_start(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Future:
     """Starts `psum`; `.done()` on the result gives its value."""
 
-def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
+@overload
+def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Array:
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
 
-def pvary(x: ArrayLike, axis_name: Any) -> Any:
+@overload
+def pswapaxes(x: _T, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> _T:
+    """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+
+@overload
+def pvary(x: ArrayLike, axis_name: Any) -> Array:
+    """Casts values to varying along the axes over which they are invarying."""
+
+@overload
+def pvary(x: _T, axis_name: Any) -> _T:
     """Casts values to varying along the axes over which they are invarying."""
 
 def ragged_all_to_all(
@@ -751,7 +849,7 @@ def ragged_all_to_all(
     axis_name: Any,
     axis_index_groups: Any = ...,
 ) -> Array:
-    """Sends slices of rows to all devices along named axes; lengths may differ and are data."""
+    """Sends slices of rows to all devices along named axes; lengths may differ and are …"""
 
 def ragged_dot(
     lhs: ArrayLike,
@@ -774,7 +872,7 @@ def ragged_dot_general(
     group_offset: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """`dot_general` where groups of sizes known only at run time divide a dimension of lhs."""
+    """`dot_general` where groups of sizes known only at run time divide a dimension of …"""
 
 def random_gamma_grad(a: ArrayLike, sample: Any) -> Array:
     """The derivative in a of a sample of the gamma distribution of shape a."""
@@ -834,7 +932,7 @@ def reduce_window_shape_tuple(
     padding: Sequence[tuple[int, int]],
     base_dilation: Sequence[int] | None = ...,
     window_dilation: Sequence[int] | None = ...,
-) -> Array:
+) -> tuple[int, ...]:
     """The shape of `reduce_window`'s result."""
 
 def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
@@ -862,7 +960,7 @@ def rng_bit_generator(
     algorithm: Any = ...,
     *,
     out_sharding: Any = ...,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     """Random bits of the platform's generator: the key to go on with, and the bits."""
 
 def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
@@ -910,7 +1008,7 @@ def scatter(
     unique_indices: bool = ...,
     mode: Any = ...,
 ) -> Array:
-    """Elements at the indices replaced by updates; where indices repeat, any one of them wins."""
+    """Elements at the indices replaced by updates; where indices repeat, any one of them …"""
 
 def scatter_add(
     operand: ArrayLike,
@@ -983,7 +1081,7 @@ def scatter_sub(
     unique_indices: bool = ...,
     mode: Any = ...,
 ) -> Array:
-    """Updates subtracted from the elements at the indices: `scatter_add` of their negatives."""
+    """Updates subtracted from the elements at the indices: `scatter_add` of their …"""
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """on_true where pred holds, else on_false; equal shapes and dtypes."""
@@ -991,7 +1089,7 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 def select_n(which: Any, *cases: Any) -> Array:
     """Element by element, the case whose number `which` holds (False is 0, True is 1)."""
 
-def shape_as_value(shape: Sequence[int]) -> np.ndarray:
+def shape_as_value(shape: Sequence[int]) -> np.ndarray[Any, Any]:
     """A shape as an int32 array."""
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
@@ -1007,7 +1105,7 @@ def sign(x: ArrayLike) -> Array:
     """-1, 0 or 1 by the sign of x; x/|x| for complex x."""
 
 def sin(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The sine of x in radians. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """The sine of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
 
 def sinh(x: ArrayLike) -> Array:
     """The hyperbolic sine."""
@@ -1064,12 +1162,12 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
     """x - y, element by element."""
 
 def switch(
-    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: ArrayLike = ...
-) -> Any:
-    """`branches[index](*operands)`, with index clamped to the range of the branches."""
+    index: ArrayLike, branches: Sequence[Callable[..., _R]], *operands: Any, operand: Any = ...
+) -> _R:
+    """One of several functions of the operands, by its number."""
 
 def tan(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The tangent of x in radians. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """The tangent of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
 
 def tanh(x: ArrayLike, accuracy: Any = ...) -> Array:
     """The hyperbolic tangent. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
@@ -1077,20 +1175,25 @@ def tanh(x: ArrayLike, accuracy: Any = ...) -> Array:
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """The operand repeated reps[i] times along dimension i."""
 
-def top_k(operand: ArrayLike, k: int, *, axis: int = ...) -> tuple[Array, Array]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = ...) -> list[Array]:
     """The k greatest elements along a dimension, descending, and their indices (int32)."""
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """Permutes dimensions: result dimension i is operand dimension permutation[i]."""
 
-def unstack(x: ArrayLike, axis: int = ...) -> list[Any]:
+def unstack(x: ArrayLike, axis: int = ...) -> list[Array]:
     """The elements along a dimension, as arrays without it."""
 
 def while_loop(cond_fun: Callable[[_T], Any], body_fun: Callable[[_T], _T], init_val: _T) -> _T:
     """Loop while a condition on the state holds."""
 
-def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = ...) -> Any:
-    """The arrays, which the partitioner must place as given where they stand in the program."""
+@overload
+def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = ...) -> Array:
+    """The arrays, which the partitioner must place as given where they stand in the …"""
+
+@overload
+def with_sharding_constraint(x: _T, shardings: Any, *, priorities: Any = ...) -> _T:
+    """The arrays, which the partitioner must place as given where they stand in the …"""
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""

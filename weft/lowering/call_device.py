@@ -84,7 +84,7 @@ def marked(op: ir.Operation) -> int | None:
 def settle(program: Program, module: ir.Module, localized: bool) -> Any:
     """The module to compile: XLA's partitioner is told who makes the calls.
 
-    Left alone, it makes them on every device, and refuses calls with effects (jaxlib 0.10.2).
+    Left alone, it makes them on every device, and refuses those with effects (quirks.GSPMD_CALLS).
 
     localized: weft's partitioner made the program of each device, and has seen the marks.
 
@@ -167,7 +167,7 @@ def _on_every_device(module: ir.Module, op: ir.Operation) -> None:
         target = op.attributes["call_target_name"].value.removesuffix(".together")
         raise ValueError(
             f"ffi_call of {target!r} is called for its effect, with neither "
-            "operands nor results: XLA's own partitioner cannot place such a call (jaxlib 0.10.2). "
+            "operands nor results: XLA's own partitioner cannot place such a call. "
             "Give it an operand, or use weft's partitioner"
         )
     (declared,) = [o.operation for o in module.body.operations if _symbol(o.operation) == "mesh"]

@@ -312,7 +312,7 @@ class RuleContext:
     def combine(self, hlo: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
         """A binary StableHLO op; extrema of complex numbers by real, then imaginary part.
 
-        XLA:CPU (0.10.2) compares the real parts only, against the StableHLO specification.
+        As the StableHLO specification has it; XLA:CPU does not (quirks.COMPLEX_EXTREMA).
         """
         if hlo not in _DIRECTIONS or not dtypes.is_complex(dtype):
             return self.op(hlo, [x, y], [x.type])[0]

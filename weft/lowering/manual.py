@@ -116,7 +116,7 @@ def marked_sources(module: ModuleContext) -> Iterator[None]:
     """Says of ops without operands emitted in a manual region that they are manual too.
 
     GSPMD concludes so for the others from their operands; where it cannot, it ends the process
-    (jaxlib 0.10.2: "Check failed: sharding.IsManualSubgroup()").
+    (quirks.GSPMD_MANUAL_SOURCES).
     """
     if module.use_shardy or module.mesh is None or not module.manual_axes:
         yield

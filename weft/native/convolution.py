@@ -1,6 +1,6 @@
 """Depthwise convolutions and the gradients of their filters as calls of kernels.
 
-XLA:CPU has no code of its own for a feature group of one (jaxlib 0.10.2): it runs a loop.
+XLA:CPU has no code of its own for a feature group of one: it runs a loop (quirks.DEPTHWISE).
 """
 
 from __future__ import annotations

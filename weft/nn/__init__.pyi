@@ -1,21 +1,52 @@
 """Types of weft.nn, written by `make stubs` from the definitions."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 from weft.nn import initializers as initializers
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
-
 def celu(x: ArrayLike, alpha: Any = ...) -> Array:
     """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1)."""
 
+@overload
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = ...,
+    mask: Any = ...,
+    *,
+    scale: float | None = ...,
+    is_causal: bool = ...,
+    query_seq_lengths: Any = ...,
+    key_value_seq_lengths: Any = ...,
+    local_window_size: int | tuple[int, int] | None = ...,
+    implementation: str | None = ...,
+    return_residual: Literal[False] = ...,
+) -> Array:
+    """softmax(scale query key^T + bias) value, for each head."""
+
+@overload
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = ...,
+    mask: Any = ...,
+    *,
+    scale: float | None = ...,
+    is_causal: bool = ...,
+    query_seq_lengths: Any = ...,
+    key_value_seq_lengths: Any = ...,
+    local_window_size: int | tuple[int, int] | None = ...,
+    implementation: str | None = ...,
+    return_residual: Literal[True],
+) -> tuple[Array, Array]:
+    """softmax(scale query key^T + bias) value, for each head."""
+
+@overload
 def dot_product_attention(
     query: Any,
     key: Any,
@@ -79,9 +110,33 @@ def logmeanexp(
     axis: int | Sequence[int] | None = ...,
     where: ArrayLike | None = ...,
     keepdims: bool = ...,
-) -> Any:
+) -> Array:
     """log(mean(exp(x))) along axes, without overflow."""
 
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    return_sign: Literal[False] = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """log(sum(b exp(a))) along axes, without overflow."""
+
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    *,
+    return_sign: Literal[True],
+    where: ArrayLike | None = ...,
+) -> tuple[Array, Array]:
+    """log(sum(b exp(a))) along axes, without overflow."""
+
+@overload
 def logsumexp(
     a: ArrayLike,
     axis: int | Sequence[int] | None = ...,
@@ -102,7 +157,7 @@ def one_hot(
     dtype: DTypeLike | None = ...,
     axis: int | Sequence[int] | None = ...,
 ) -> Array:
-    """Ones where the position along a new axis equals x, else zeros (also for x out of range)."""
+    """Ones where the position along a new axis equals x, else zeros (also for x out of …"""
 
 def relu(x: ArrayLike) -> Array:
     """max(x, 0); the derivative at 0 is 0."""
@@ -127,7 +182,7 @@ def scaled_matmul(
     rhs_scales: Any,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """Batched matrix product of block-scaled operands, contracted over their last dimensions."""
+    """Batched matrix product of block-scaled operands, contracted over their last …"""
 
 def selu(x: ArrayLike) -> Array:
     """The scaled exponential linear unit that keeps mean 0 and variance 1."""

@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -36,12 +36,6 @@ from weft.numpy.scalar_types import unsignedinteger as unsignedinteger
 from weft.numpy.ufunc_object import ufunc as ufunc
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 class _Ufunc:
     """A function of scalars over arrays, with NumPy's ufunc methods."""
@@ -129,13 +123,13 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = ...) -> Array:
 
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
-) -> Any:
+) -> Array:
     """func1d applied to every vector along an axis. Source: numpy.apply_along_axis."""
 
 def apply_over_axes(
     func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int] | None
 ) -> Array:
-    """func(a, axis) applied over one axis after the other; reduced dimensions stay with size …"""
+    """func(a, axis) applied over one axis after the other; reduced dimensions stay with …"""
 
 def arange(
     start: ArrayLike,
@@ -236,7 +230,7 @@ def asarray(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """An array from an array, a number, or nested sequences of them; copies only if it must."""
+    """An array from an array, a number, or nested sequences of them; copies only if it …"""
 
 def asin(x: ArrayLike, /) -> Array:
     """The inverse sine, in radians. Source: numpy.arcsin."""
@@ -247,7 +241,7 @@ def asinh(x: ArrayLike, /) -> Array:
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: builtins.bool = ..., device: Any = ...
 ) -> Array:
-    """The array in another dtype: floats truncate to integers, complex lose their imaginary …"""
+    """The array in another dtype: floats truncate to integers, complex lose their …"""
 
 def atan(x: ArrayLike, /) -> Array:
     """The inverse tangent, in radians. Source: numpy.arctan."""
@@ -258,22 +252,47 @@ def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def atanh(x: ArrayLike, /) -> Array:
     """The inverse hyperbolic tangent. Source: numpy.arctanh."""
 
-def atleast_1d(*arys: Any) -> Any:
-    """Arrays with at least one dimension."""
+@overload
+def atleast_1d(array: ArrayLike, /) -> Array: ...
+@overload
+def atleast_1d(*arys: ArrayLike) -> list[Array]: ...
+@overload
+def atleast_2d(array: ArrayLike, /) -> Array: ...
+@overload
+def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
+@overload
+def atleast_3d(array: ArrayLike, /) -> Array: ...
+@overload
+def atleast_3d(*arys: ArrayLike) -> list[Array]: ...
+@overload
+def average(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    weights: ArrayLike | None = ...,
+    returned: Literal[False] = ...,
+    keepdims: builtins.bool = ...,
+) -> Array:
+    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
 
-def atleast_2d(*arys: Any) -> Any:
-    """Arrays with at least two dimensions; new ones come first."""
+@overload
+def average(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    weights: ArrayLike | None = ...,
+    *,
+    returned: Literal[True],
+    keepdims: builtins.bool = ...,
+) -> tuple[Array, Array]:
+    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
 
-def atleast_3d(*arys: Any) -> Any:
-    """Arrays of at least three dimensions; a vector becomes (1, n, 1). As numpy.atleast_3d."""
-
+@overload
 def average(
     a: ArrayLike,
     axis: int | Sequence[int] | None = ...,
     weights: ArrayLike | None = ...,
     returned: builtins.bool = ...,
     keepdims: builtins.bool = ...,
-) -> Array:
+) -> Any:
     """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
 
 def bartlett(M: int) -> Array:
@@ -322,7 +341,7 @@ bool: ScalarType
 
 bool_: ScalarType
 
-def broadcast_arrays(*args: Any) -> Any:
+def broadcast_arrays(*args: Any) -> list[Array]:
     """The arrays repeated to one shape."""
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
@@ -453,7 +472,7 @@ def cross(
     axisc: int = ...,
     axis: int | None = ...,
 ) -> Array:
-    """The cross product of vectors of 3 (or 2) components along an axis. Source: numpy.cross."""
+    """The cross product of vectors of 3 (or 2) components along an axis. Source: …"""
 
 csingle: ScalarType
 
@@ -491,7 +510,7 @@ def cumulative_sum(
     dtype: DTypeLike | None = ...,
     include_initial: builtins.bool = ...,
 ) -> Array:
-    """Running sums along an axis, with a leading 0 if include_initial (array API standard)."""
+    """Running sums along an axis, with a leading 0 if include_initial (array API …"""
 
 def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees as radians. Source: numpy.radians."""
@@ -527,7 +546,7 @@ def diff(
 def digitize(
     x: ArrayLike, bins: Any, right: builtins.bool = ..., *, method: str | None = ...
 ) -> Array:
-    """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize."""
+    """The number of the bin that each x belongs to; bins rise or fall. Source: …"""
 
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 / x2, a float. Source: numpy.true_divide."""
@@ -697,7 +716,7 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = ..., copy: builtins.bool | Non
 def frombuffer(
     buffer: Any, dtype: DTypeLike | None = ..., count: int = ..., offset: int = ...
 ) -> Array:
-    """An array from the bytes of a buffer, which are of the dtype asked for; the result's is …"""
+    """An array from the bytes of a buffer, which are of the dtype asked for; the …"""
 
 def fromfile(
     file: Any, dtype: DTypeLike | None = ..., count: int = ..., sep: str = ..., offset: int = ...
@@ -871,6 +890,31 @@ def interp(
 ) -> Array:
     """Piecewise linear interpolation through the points (xp, fp), xp rising."""
 
+@overload
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: builtins.bool = ...,
+    return_indices: Literal[False] = ...,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array:
+    """The sorted distinct elements of both; with return_indices, also where they first …"""
+
+@overload
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: builtins.bool = ...,
+    *,
+    return_indices: Literal[True],
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> tuple[Array, Array, Array]:
+    """The sorted distinct elements of both; with return_indices, also where they first …"""
+
+@overload
 def intersect1d(
     ar1: ArrayLike,
     ar2: ArrayLike,
@@ -880,7 +924,7 @@ def intersect1d(
     size: int | None = ...,
     fill_value: ArrayLike | None = ...,
 ) -> Any:
-    """The sorted distinct elements of both; with return_indices, also where they first stand."""
+    """The sorted distinct elements of both; with return_indices, also where they first …"""
 
 def invert(x: ArrayLike, /) -> Array:
     """Bits inverted; for booleans, not. Source: numpy.bitwise_not."""
@@ -888,7 +932,7 @@ def invert(x: ArrayLike, /) -> Array:
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: Any = ..., atol: Any = ..., equal_nan: builtins.bool = ...
 ) -> Array:
-    """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal themselves."""
+    """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal …"""
 
 def iscomplex(x: ArrayLike) -> Array:
     """Whether the imaginary part is nonzero. Source: numpy.iscomplex."""
@@ -897,7 +941,7 @@ def iscomplexobj(x: ArrayLike) -> builtins.bool:
     """Whether the dtype is complex."""
 
 def isdtype(dtype: DTypeLike | None, kind: Any) -> builtins.bool:
-    """Whether a dtype is of a kind: a name of the array API standard, a dtype, or a tuple of …"""
+    """Whether a dtype is of a kind: a name of the array API standard, a dtype, or a …"""
 
 def isfinite(x: ArrayLike, /) -> Array:
     """Whether x is neither infinite nor NaN. Source: numpy.isfinite."""
@@ -966,6 +1010,35 @@ def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 def lexsort(keys: Any, axis: int = ...) -> Array:
     """The indices that sort by several keys, the last one first. Source: numpy.lexsort."""
 
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: builtins.bool = ...,
+    retstep: Literal[False] = ...,
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    *,
+    device: Any = ...,
+) -> Array:
+    """num evenly spaced values from start to stop, along a new axis."""
+
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: builtins.bool = ...,
+    *,
+    retstep: Literal[True],
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    device: Any = ...,
+) -> tuple[Array, Array]:
+    """num evenly spaced values from start to stop, along a new axis."""
+
+@overload
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -976,10 +1049,10 @@ def linspace(
     axis: int = ...,
     *,
     device: Any = ...,
-) -> Array:
+) -> Any:
     """num evenly spaced values from start to stop, along a new axis."""
 
-def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+def load(file: Any, *args: Any, **kwargs: Any) -> Array:
     """Load the array that numpy.save wrote; a .npz file as a mapping. Source: numpy.load."""
 
 def log(x: ArrayLike, /) -> Array:
@@ -1069,7 +1142,7 @@ def median(
     overwrite_input: builtins.bool = ...,
     keepdims: builtins.bool = ...,
 ) -> Array:
-    """The middle element over an axis, a tuple of axes, or all; the mean of two in the middle."""
+    """The middle element over an axis, a tuple of axes, or all; the mean of two in the …"""
 
 def meshgrid(
     *xi: Any, copy: builtins.bool = ..., sparse: builtins.bool = ..., indexing: str = ...
@@ -1095,7 +1168,7 @@ def minmax(
     keepdims: builtins.bool = ...,
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """The minimum and the maximum."""
 
 def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -1105,7 +1178,7 @@ def modf(x: ArrayLike, /, out: Any = ...) -> tuple[Array, Array]:
     """The fractional and the whole part, both with the sign of x. Source: numpy.modf."""
 
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
-    """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis."""
+    """Dimensions moved to new positions; the others keep their order. Source: …"""
 
 multiply: _Binary
 
@@ -1308,7 +1381,7 @@ def pad(
     """The array with elements added before and after each dimension."""
 
 def partition(a: ArrayLike, kth: int, axis: int = ...) -> Array:
-    """The array with its kth smallest element in place, smaller ones before, others after it."""
+    """The array with its kth smallest element in place, smaller ones before, others …"""
 
 def percentile(
     a: ArrayLike,
@@ -1330,13 +1403,13 @@ def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
 pi: float
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
-    """Of the functions the value of that whose condition holds, the later one where several …"""
+    """Of the functions the value of that whose condition holds, the later one where …"""
 
 def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: builtins.bool = ...) -> Array:
     """arr with the elements under the mask replaced by vals in turn. Source: numpy.place."""
 
 def poly(seq_of_zeros: Any) -> Array:
-    """The coefficients of the polynomial with the given roots, or of a matrix's eigenvalues."""
+    """The coefficients of the polynomial with the given roots, or of a matrix's …"""
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of polynomials."""
@@ -1410,7 +1483,7 @@ def ptp(
 def put(
     a: ArrayLike, ind: Any, v: ArrayLike, mode: str | None = ..., *, inplace: builtins.bool = ...
 ) -> Array:
-    """a with values set at indices of the flat array, repeated if too few. Source: numpy.put."""
+    """a with values set at indices of the flat array, repeated if too few. Source: …"""
 
 def put_along_axis(
     arr: ArrayLike,
@@ -1421,7 +1494,7 @@ def put_along_axis(
     *,
     mode: Any = ...,
 ) -> Array:
-    """arr with values set at indices along an axis; needs inplace=False, and arr is unchanged."""
+    """arr with values set at indices along an axis; needs inplace=False, and arr is …"""
 
 def quantile(
     a: ArrayLike,
@@ -1588,7 +1661,7 @@ def sort(
     stable: builtins.bool = ...,
     descending: builtins.bool = ...,
 ) -> Array:
-    """The array sorted along an axis; NaN last, complex numbers by real then imaginary part."""
+    """The array sorted along an axis; NaN last, complex numbers by real then imaginary …"""
 
 def sort_complex(a: ArrayLike) -> Array:
     """Sorted along the last axis, as complex numbers."""
@@ -1692,7 +1765,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 def top_k(
     a: ArrayLike, k: int, /, *, axis: int = ..., mode: str = ..., sorted: builtins.bool = ...
-) -> tuple[Any, Any]:
+) -> Any:
     """The k largest elements along an axis, best first, and their indices."""
 
 def trace(
@@ -1762,30 +1835,139 @@ def union1d(
 
 @overload
 def unique(
-    ar: ArrayLike,
-    return_index: Literal[False] = False,
-    return_inverse: Literal[False] = False,
-    return_counts: Literal[False] = False,
-    axis: int | None = None,
+    ar: Any,
+    return_index: Literal[False] = ...,
+    return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
     *,
-    equal_nan: builtins.bool = True,
-    size: int | None = None,
-    fill_value: ArrayLike | None = None,
-    sorted: builtins.bool = True,
-) -> Array: ...
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> Array:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
 @overload
 def unique(
-    ar: ArrayLike,
-    return_index: builtins.bool = False,
-    return_inverse: builtins.bool = False,
-    return_counts: builtins.bool = False,
-    axis: int | None = None,
+    ar: Any,
+    return_index: Literal[False] = ...,
+    return_inverse: Literal[False] = ...,
     *,
-    equal_nan: builtins.bool = True,
-    size: int | None = None,
-    fill_value: ArrayLike | None = None,
-    sorted: builtins.bool = True,
-) -> Any: ...
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> tuple[Array, Array]:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = ...,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> tuple[Array, Array]:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = ...,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> tuple[Array, Array, Array]:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
+@overload
+def unique(
+    ar: Any,
+    *,
+    return_index: Literal[True],
+    return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> tuple[Array, Array]:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
+@overload
+def unique(
+    ar: Any,
+    *,
+    return_index: Literal[True],
+    return_inverse: Literal[False] = ...,
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> tuple[Array, Array, Array]:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
+@overload
+def unique(
+    ar: Any,
+    *,
+    return_index: Literal[True],
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> tuple[Array, Array, Array]:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
+@overload
+def unique(
+    ar: Any,
+    *,
+    return_index: Literal[True],
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> tuple[Array, Array, Array, Array]:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
+@overload
+def unique(
+    ar: Any,
+    return_index: builtins.bool = ...,
+    return_inverse: builtins.bool = ...,
+    return_counts: builtins.bool = ...,
+    axis: int | None = ...,
+    *,
+    equal_nan: builtins.bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: builtins.bool = ...,
+) -> Any:
+    """The distinct elements, sorted, or the distinct slices along an axis."""
+
 def unique_all(
     x: ArrayLike, /, *, size: int | None = ..., fill_value: ArrayLike | None = ...
 ) -> Any:
@@ -1812,7 +1994,7 @@ def unpackbits(
     """The bits of bytes as zeros and ones, along an axis or of the flat array."""
 
 def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple[Array, ...]:
-    """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index."""
+    """Indices into the flat array as indices of each dimension. Source: …"""
 
 def unstack(x: ArrayLike, /, *, axis: int = ...) -> tuple[Array, ...]:
     """The slices along an axis, without it."""
@@ -1821,7 +2003,7 @@ def unwrap(p: ArrayLike, discont: Any = ..., axis: int = ..., period: Any = ...)
     """Angles with jumps of more than half a period taken out. Source: numpy.unwrap."""
 
 def vander(x: ArrayLike, N: int | None = ..., increasing: builtins.bool = ...) -> Array:
-    """Powers of a vector as columns (a Vandermonde matrix), highest first unless increasing."""
+    """Powers of a vector as columns (a Vandermonde matrix), highest first unless …"""
 
 def var(
     a: ArrayLike,
@@ -1883,8 +2065,6 @@ def where(
 @overload
 def where(
     condition: ArrayLike,
-    x: None = None,
-    y: None = None,
     *,
     size: int | None = None,
     fill_value: Any = None,

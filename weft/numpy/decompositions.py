@@ -18,28 +18,28 @@ from weft.numpy.sorting import argsort
 from weft.ops.promote import broadcast_to, promote_inexact
 
 if TYPE_CHECKING:
-    from weft.typing import ArrayLike
+    from weft.typing import Array, ArrayLike
 
 
 class EigResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class EighResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class QRResult(NamedTuple):
-    Q: Any
-    R: Any
+    Q: Array
+    R: Array
 
 
 class SVDResult(NamedTuple):
-    U: Any
-    S: Any
-    Vh: Any
+    U: Array
+    S: Array
+    Vh: Array
 
 
 def as_matrices(name: str, a: ArrayLike, square: builtins.bool = False) -> Any:

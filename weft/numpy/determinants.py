@@ -21,12 +21,12 @@ from weft.numpy.scans import trace
 from weft.numpy.selection import diagonal, where
 
 if TYPE_CHECKING:
-    from weft.typing import ArrayLike
+    from weft.typing import Array, ArrayLike
 
 
 class SlogdetResult(NamedTuple):
-    sign: Any
-    logabsdet: Any
+    sign: Array
+    logabsdet: Array
 
 
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:

@@ -1,16 +1,10 @@
 """Types of weft.numpy.fft, written by `make stubs` from the definitions."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 def fft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = ...) -> Array:
     """The Fourier transform along an axis."""
@@ -18,7 +12,7 @@ def fft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = .
 def fft2(
     a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
 ) -> Array:
-    """The Fourier transform over two axes. s: sizes along the axes. Source: numpy.fft.fft2."""
+    """The Fourier transform over two axes. s: sizes along the axes. Source: …"""
 
 def fftfreq(n: int, d: Any = ..., *, dtype: DTypeLike | None = ..., device: Any = ...) -> Array:
     """The frequencies of `fft` for n samples d apart."""

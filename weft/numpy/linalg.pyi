@@ -1,16 +1,12 @@
 """Types of weft.numpy.linalg, written by `make stubs` from the definitions."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
+from weft.numpy.decompositions import EighResult, EigResult, SVDResult
+from weft.numpy.determinants import SlogdetResult
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 def cholesky(a: ArrayLike, *, upper: bool = ..., symmetrize_input: bool = ...) -> Array:
     """The lower triangular L with a = L L^H, or the upper triangular R with a = R^H R."""
@@ -27,10 +23,10 @@ def det(a: ArrayLike) -> Array:
 def diagonal(x: ArrayLike, /, *, offset: int = ...) -> Array:
     """The diagonals of matrices in the last two dimensions (array API standard)."""
 
-def eig(a: ArrayLike) -> Any:
-    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the CPU …"""
+def eig(a: ArrayLike) -> EigResult:
+    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the …"""
 
-def eigh(a: ArrayLike, UPLO: str | None = ..., symmetrize_input: bool = ...) -> Any:
+def eigh(a: ArrayLike, UPLO: str | None = ..., symmetrize_input: bool = ...) -> EighResult:
     """Ascending eigenvalues and orthonormal eigenvectors (columns) of Hermitian matrices."""
 
 def eigvals(a: ArrayLike) -> Array:
@@ -81,17 +77,39 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The products of all pairs of elements of two vectors (array API standard)."""
 
 def pinv(a: ArrayLike, rtol: Any = ..., hermitian: bool = ..., *, rcond: Any = ...) -> Array:
-    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero."""
+    """The Moore-Penrose inverse; singular values below rtol times the largest count as …"""
 
 def qr(a: ArrayLike, mode: str = ...) -> Any:
     """Orthonormal Q and upper triangular R with a = Q R."""
 
-def slogdet(a: ArrayLike, *, method: str | None = ...) -> Any:
+def slogdet(a: ArrayLike, *, method: str | None = ...) -> SlogdetResult:
     """The sign and the logarithm of the magnitude of the determinant."""
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve."""
 
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> SVDResult:
+    """Singular values S, descending, and unitary U, Vh with a = U S Vh."""
+
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    *,
+    compute_uv: Literal[False],
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> Array:
+    """Singular values S, descending, and unitary U, Vh with a = U S Vh."""
+
+@overload
 def svd(
     a: ArrayLike,
     full_matrices: bool = ...,

@@ -155,7 +155,7 @@ def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, dimensions: Axes) -> list
     return [ShapedArray(shape, a.dtype) for a in operands]
 
 
-def _folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
+def folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
     """The same by elementwise ops, which have all rules: the init is one more element."""
     operands, inits = _split(values)
     rows = []
@@ -174,7 +174,7 @@ def _folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list
 
 
 def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
-    return jvp_flat(lambda *xs: _folded(xs, jaxpr, dimensions), primals, tangents)
+    return jvp_flat(lambda *xs: folded(xs, jaxpr, dimensions), primals, tangents)
 
 
 def _batch(
@@ -182,7 +182,7 @@ def _batch(
 ) -> tuple:
     operand_dims, init_dims = _split(dims)
     if any(d is not None for d in init_dims):
-        return batch_flat(lambda *xs: _folded(xs, jaxpr, dimensions), axis, args, dims)
+        return batch_flat(lambda *xs: folded(xs, jaxpr, dimensions), axis, args, dims)
     operands, inits = _split(args)
     moved = in_front(axis, operands, operand_dims)
     shifted = tuple(d + 1 for d in dimensions)

@@ -79,8 +79,7 @@ neg_p = elementwise(
 def _add_lower(ctx: RuleContext, x: ir.Value, y: ir.Value | None) -> Any:
     """The sum; that of booleans is their disjunction.
 
-    XLA takes an add of booleans for one too, but folds it among constants to the exclusive or
-    (jaxlib 0.10.2).
+    XLA takes an add of booleans for one too, but not among constants (quirks.BOOL_ADD).
     """
     hlo = "stablehlo.or" if dtypes.is_bool(ctx.avals_out[0].dtype) else "stablehlo.add"
     return ctx.op(hlo, ctx.spread([x, y]), ctx.out_types())[0]
@@ -123,7 +122,7 @@ def _quotient_lower(hlo: str) -> Callable:
     """Division, and its rest.
 
     Before XLA's own folding, which takes x / 0 for -1, MLIR's folds integers that are known, and
-    divides by zero: that ends the process (jaxlib 0.10.2). A barrier hides a known divisor from it.
+    divides by zero (quirks.ZERO_DIVISOR). A barrier hides a known divisor from it.
     """
 
     def lower(ctx: RuleContext, x: ir.Value | None, y: ir.Value | None) -> Any:

@@ -1,7 +1,7 @@
 """Sine and cosine of complex numbers, with the special values of C99.
 
-XLA's own (jaxlib 0.10.2) give NaN where one part is infinite or zero, and lose small imaginary
-parts: sin(1e-30j) is 0.
+XLA's own give NaN where one part is infinite or zero, and lose small imaginary parts
+(quirks.COMPLEX_TRIG).
 
 Source: ISO C99, annex G.6 (csinh and ccosh, turned by i).
 """

@@ -289,7 +289,7 @@ def shape_as_value(shape: Sequence[int]) -> np.ndarray:
 
 
 def _mulhi_lower(ctx: Any, x: Any, y: Any) -> Any:
-    """Through the double width, or for 64 bits by halves: XLA:CPU (0.10.2) has no such op."""
+    """Through the double width, or for 64 bits by halves (quirks.MULHI)."""
     dtype = ctx.avals_out[0].dtype
     aval = ShapedArray(ctx.avals_out[0].shape, dtype)
     formula = _mulhi_wide if dtype.itemsize < 8 else _mulhi_halves

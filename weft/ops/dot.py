@@ -208,7 +208,7 @@ def _lower(
     if isinstance(precision, DotAlgorithmPreset):
         precision = precision.algorithm(lhs.dtype, rhs.dtype, out.dtype)
     if isinstance(precision, DotAlgorithm):
-        if ctx.module.platforms[0] != "cpu":  # where small products refuse one (jaxlib 0.10.2)
+        if ctx.module.platforms[0] != "cpu":  # quirks.DOT_ALGORITHM
             attrs["algorithm"] = ctx.attr(precision.attr_text())
         result = precision.result_dtype()
         operand = precision.operand_dtype()
@@ -248,8 +248,8 @@ _TWO_BITS = frozenset(d for d in dtypes.int4_types if d.name.endswith("int2"))
 def in_bytes(ctx: RuleContext, result: np.dtype, *operands: ir.Value) -> list:
     """The operands of a product; those of two and four bits as bytes where the result is wider.
 
-    XLA:CPU (jaxlib 0.10.2) compiles no product of such operands with a wider result, and no
-    product of matrices of two bits.
+    XLA:CPU compiles no product of such operands with a wider result, and no product of matrices
+    of two bits (quirks.NARROW_DOT).
     """
     narrow = dtypes.int4_types
     if result in narrow or not any(a.dtype in narrow for a in ctx.avals_in):

@@ -183,7 +183,7 @@ def stack_starts(
 def _dynamic_slice_lower(
     ctx: RuleContext, x: ir.Value, *starts: ir.Value, slice_sizes: Shape
 ) -> Any:
-    # XLA clamps starts, but joins nested slices by adding up theirs as they are (jaxlib 0.10.2).
+    # XLA clamps starts too, but not where it joins nested slices: quirks.NESTED_SLICES.
     bounds = zip(ctx.avals_in[0].shape, slice_sizes, strict=True)
     within = [
         _clamped(ctx, start, aval.dtype, n - size)

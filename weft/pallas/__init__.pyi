@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from weft.pallas.api.memory import CoreMemorySpace as CoreMemorySpace
 from weft.pallas.api.memory import MemoryRef as MemoryRef
@@ -40,12 +40,6 @@ from weft.refs.indexing import Slice as Slice
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
-
 ANY: Any
 
 HBM: Any
@@ -68,7 +62,7 @@ REGISTERS: Any
 SHARED: Any
 
 def addupdate(ref: Any, idx: Any, val: Any) -> None:
-    """ref[idx] += val in one op; where index arrays repeat a position, each addition counts."""
+    """ref[idx] += val in one op; where index arrays repeat a position, each addition …"""
 
 def align_to(a: int, alignment: int) -> int:
     """The least multiple of alignment that is at least a."""
@@ -76,38 +70,38 @@ def align_to(a: int, alignment: int) -> int:
 def async_copy(src: Any, dst: Any, sem: Any, *, core_index: Any = ...) -> Any:
     """A copy between refs of equal type that runs beside the program."""
 
-def atomic_add(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+def atomic_add(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] += val, each element in one indivisible step; returns the values before."""
 
-def atomic_and(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+def atomic_and(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] &= val, each element in one indivisible step; returns the values before."""
 
-def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
+def atomic_cas(ref: Any, cmp: Any, val: Any) -> Array:
     """ref[...] = val if it equals cmp, in one indivisible step; returns the value before."""
 
-def atomic_max(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+def atomic_max(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] = max(ref[idx], val), each element in one indivisible step; returns the …"""
 
-def atomic_min(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+def atomic_min(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] = min(ref[idx], val), each element in one indivisible step; returns the …"""
 
-def atomic_or(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+def atomic_or(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] |= val, each element in one indivisible step; returns the values before."""
 
-def atomic_xchg(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+def atomic_xchg(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] = val, each element in one indivisible step; returns the values before."""
 
-def atomic_xor(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+def atomic_xor(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] ^= val, each element in one indivisible step; returns the values before."""
 
-def broadcast_to(a: ArrayLike, shape: Sequence[int]) -> Any:
+def broadcast_to(a: ArrayLike, shape: Sequence[int]) -> Array:
     """a repeated along new and size-1 dimensions."""
 
-def cdiv(a: ArrayLike, b: ArrayLike) -> Any:
+def cdiv(a: ArrayLike, b: ArrayLike) -> int:
     """a / b rounded up: the number of blocks of b that cover a."""
 
 def core_barrier(barrier: Any, *, meshes: Any = ...) -> None:
-    """Waits until every core has arrived at the barrier, a scratch of SemaphoreType.BARRIER."""
+    """Waits until every core has arrived at the barrier, a scratch of …"""
 
 def core_map(
     mesh: Mesh,
@@ -126,7 +120,7 @@ def create_core_mesh(axis_name: str, num_cores: int, **options: Any) -> Mesh:
     """A mesh with one axis."""
 
 def debug_check(condition: ArrayLike, message: str) -> None:
-    """Raises if condition is False where the kernel is interpreted, or native in debug mode"""
+    """Raises if condition is False where the kernel is interpreted, or native in debug …"""
 
 def debug_print(fmt: str, *args: Any) -> None:
     """Prints `fmt.format(*args)` when the program runs, as weft.debug.print outside of …"""
@@ -141,14 +135,14 @@ def dot(
     trans_b: bool = ...,
     allow_tf32: bool | None = ...,
     precision: Any = ...,
-) -> Any:
+) -> Array:
     """The matrix product of two rank-2 arrays, of which either may be transposed first."""
 
 def ds(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
-    """A window of a dimension of a ref or an array, of static size at a start that may be …"""
+    """A window of a dimension of a ref or an array, of static size at a start that may …"""
 
 def dslice(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
-    """A window of a dimension of a ref or an array, of static size at a start that may be …"""
+    """A window of a dimension of a ref or an array, of static size at a start that may …"""
 
 def emit_pipeline(
     body: Callable[..., None],
@@ -169,7 +163,7 @@ def empty_ref_like(x: ArrayLike) -> Any:
     """A ref of unspecified values with the shape, dtype and memory space of x."""
 
 def enable_debug_checks(new_val: bool = ...) -> AbstractContextManager[None]:
-    """Native kernels traced inside check their bounds and `debug_check`, as with debug=True."""
+    """Native kernels traced inside check their bounds and `debug_check`, as with …"""
 
 def enable_poison_buffers(new_val: bool = ...) -> AbstractContextManager[None]:
     """Scratch of native kernels traced inside starts as NaN, or as the largest integer."""
@@ -190,9 +184,9 @@ def kernel(
     name: str | None = ...,
     metadata: Any = ...,
 ) -> Callable[..., Any]:
-    """`mpmd_map` of one function on one mesh, or of equally many of both; also a decorator."""
+    """`mpmd_map` of one function on one mesh, or of equally many of both; also a …"""
 
-def load(ref: Any, idx: Any = ..., *, mask: Any = ..., other: Any = ..., **hints: Any) -> Any:
+def load(ref: Any, idx: Any = ..., *, mask: Any = ..., other: Any = ..., **hints: Any) -> Array:
     """ref[idx], reading only where the mask is true."""
 
 def loop(
@@ -203,7 +197,7 @@ def loop(
     step: ArrayLike = ...,
     unroll: int | bool | None = ...,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: calls body(i) for i in range(lower, upper, step), or body(i, carry) -> …"""
+    """A decorator: calls body(i) for i in range(lower, upper, step), or body(i, carry) …"""
 
 def make_async_copy(src: Any, dst: Any, sem: Any, *, core_index: Any = ...) -> Any:
     """A copy between refs of equal type that runs beside the program."""
@@ -224,16 +218,16 @@ def mpmd_map(
     out_types: Any = ...,
     scratch_types: Any = ...,
 ) -> Callable[..., Any]:
-    """A function of arrays that runs several programs at once, each on every core of its mesh."""
+    """A function of arrays that runs several programs at once, each on every core of its …"""
 
-def multiple_of(x: ArrayLike, values: Sequence[int] | int) -> Any:
+def multiple_of(x: ArrayLike, values: Sequence[int] | int) -> Array:
     """x, with the promise that it is a multiple of values, which some backends use."""
 
 def next_power_of_2(x: int) -> int:
     """The least power of 2 that is at least x; raises ValueError below 0."""
 
 def num_programs(axis: int) -> Any:
-    """The extent of the grid along an axis, a Python int; an int32 scalar where it is traced."""
+    """The extent of the grid along an axis, a Python int; an int32 scalar where it is …"""
 
 def pallas_call(
     kernel: Callable[..., None],
@@ -256,10 +250,10 @@ def pallas_call(
 ) -> Callable[..., Any]:
     """A function of arrays that runs a kernel once for each point of a grid."""
 
-def program_id(axis: int) -> Any:
+def program_id(axis: int) -> Array:
     """The index of this program along an axis of the grid, an int32 scalar."""
 
-def reciprocal(x: ArrayLike, *, approx: bool = ..., full_range: bool = ...) -> Any:
+def reciprocal(x: ArrayLike, *, approx: bool = ..., full_range: bool = ...) -> Array:
     """1 / x; approx and full_range are hints."""
 
 def run_scoped(
@@ -270,7 +264,7 @@ def run_scoped(
 def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
     """A function of arrays from one of refs: it runs f on refs of them and returns their …"""
 
-def semaphore_read(sem_or_view: Any) -> Any:
+def semaphore_read(sem_or_view: Any) -> Array:
     """The semaphore's value, an int32 scalar; others may change it at any time."""
 
 def semaphore_signal(
@@ -281,10 +275,10 @@ def semaphore_signal(
     device_id_type: Any = ...,
     core_index: Any = ...,
 ) -> None:
-    """Adds inc to a semaphore: this core's own, a shared one, or that of the core core_index."""
+    """Adds inc to a semaphore: this core's own, a shared one, or that of the core …"""
 
 def semaphore_wait(sem_or_view: Any, value: Any = ..., *, decrement: bool = ...) -> None:
-    """Waits until a semaphore is at least `value`, then subtracts that unless decrement is …"""
+    """Waits until a semaphore is at least `value`, then subtracts that unless decrement …"""
 
 def store(ref: Any, idx: Any, val: Any, *, mask: Any = ..., **hints: Any) -> None:
     """ref[idx] = val, writing only where the mask is true."""
@@ -296,7 +290,7 @@ def swap(ref: Any, idx: Any, val: Any, *, mask: Any = ..., **hints: Any) -> Any:
     """ref[idx] = val, and the value before; both only where the mask is true."""
 
 def when(condition: ArrayLike) -> Callable[[Callable[[], Any]], None]:
-    """A decorator: calls the function, which takes nothing and returns None, if condition …"""
+    """A decorator: calls the function, which takes nothing and returns None, if …"""
 
 def with_scoped(*types: Any, collective_axes: Any = ..., **kw_types: Any) -> Callable[..., Any]:
     """A decorator: the function is called with fresh scratch refs after its own arguments."""

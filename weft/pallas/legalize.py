@@ -1,8 +1,9 @@
 """Kernel jaxprs in the ops that a backend has.
 
 `legalize_call(call, target)` is what a backend translates: calls are inlined, ops that hand a value
-on are dropped, a choice among platforms is made, and an op that the target lacks becomes the ops of
-its formula, down to ops that the target has. What has no formula raises `UnsupportedKernelError`.
+on are dropped, a choice among platforms is made, complex numbers become pairs, narrow floats are
+widened, and an op that the target lacks becomes the ops of its formula, down to ops that the target
+has. What has no formula raises `UnsupportedKernelError`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
-from weft.pallas import scalar_formulas, windows
-from weft.pallas.formulas import ANY
+from weft.pallas import pairs
+from weft.pallas.formulas import ANY, arrays, complex, scalars, windows
+from weft.pallas.formulas.language import plainly
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
+from weft.pallas.order import used_vars
+from weft.pallas.pairs import Pair, Value
 
 if TYPE_CHECKING:
     from weft.core.ref import AbstractRef
@@ -42,17 +46,20 @@ class Target:
     """The operations that a backend can translate.
 
     name: in messages. platforms: those that `platform_dependent` may name. is_native: whether the
-    backend has the op for its operands' types. formulas: op → function(equation, *operands) of
-    other ops, tried before those that all backends share. instead: what to do, by the first
-    letters of ops that are refused. has_keys: random keys are values, rather than their words.
+    backend has the op for its operands' types. narrowest: op → the bytes of the narrowest floats
+    that the backend computes it in; it is computed in float32 for narrower ones. formula: op →
+    function(equation, *operands) of other ops, tried before those that all backends share.
+    has_keys: random keys are values, rather than their words. has_complex: so are complex numbers,
+    rather than pairs.
     """
 
     name: str
     platforms: frozenset[str]
     is_native: Callable[[Eqn], bool]
+    narrowest: Callable[[str], int] = lambda name: 1
     formula: Callable[[Eqn], Callable | None] = lambda eqn: None
-    instead: tuple[tuple[str, str], ...] = ()
     has_keys: bool = False
+    has_complex: bool = False
 
 
 def legalize_call(call: KernelCall, target: Target) -> KernelCall:
@@ -65,7 +72,14 @@ def legalize_call(call: KernelCall, target: Target) -> KernelCall:
         blocks = tuple(
             replace(b, index_map=_closed(b.index_map, target, call)) for b in call.blocks
         )
-        call.cache[key] = call.replace(programs=programs, blocks=blocks)
+        outputs, scratch = call.outputs, call.scratch
+        if not target.has_complex:
+            blocks = tuple(map(pairs.block_of_pairs, blocks))
+            outputs = tuple(map(pairs.with_pairs, outputs))
+            scratch = tuple(pairs.parts_of(ref)[0] for ref in scratch)
+        call.cache[key] = call.replace(
+            programs=programs, blocks=blocks, outputs=outputs, scratch=scratch
+        )
     return call.cache[key]
 
 
@@ -85,50 +99,76 @@ class _Rewriting:
 
     def __init__(self, target: Target, call: KernelCall | None) -> None:
         self.target, self.call = target, call
+        self.splits = not target.has_complex
         self.eqns: list[Eqn] = []
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
 
     def jaxpr(self, jaxpr: ClosedJaxpr | Jaxpr) -> ClosedJaxpr | Jaxpr:
         body = open_jaxpr(jaxpr)
-        invars = [Var(self.aval(v.aval)) for v in body.invars]
-        outvars = self.inline(jaxpr, invars, None)
-        new = body.replace(constvars=self.constvars, invars=invars, outvars=outvars, eqns=self.eqns)
+        invars = [self.fresh(v.aval) for v in body.invars]
+        outvars = pairs.flat(self.inline(jaxpr, invars, None))
+        new = body.replace(
+            constvars=self.constvars, invars=pairs.flat(invars), outvars=outvars, eqns=self.eqns
+        )
         if isinstance(jaxpr, Jaxpr) and not self.consts:
             return new
         return ClosedJaxpr(new, self.consts)
 
-    def aval(self, aval: ShapedArray | AbstractRef) -> Any:
-        """The type in which the target holds values of a type."""
-        return aval if self.target.has_keys else _words(aval)
+    def fresh(self, aval: ShapedArray | AbstractRef) -> Value:
+        """Variables for a value of a type, as the target holds it."""
+        aval = aval if self.target.has_keys else _words(aval)
+        parts = pairs.parts_of(aval) if self.splits else (aval,)
+        return Pair(*map(Var, parts)) if len(parts) == 2 else Var(parts[0])
 
-    def constant(self, value: np.ndarray, aval: ShapedArray) -> Atom:
+    def constant(self, value: np.ndarray, aval: ShapedArray) -> Value:
+        if self.splits and pairs.is_complex(aval):
+            both = np.asarray(value)
+            re, im = (
+                self.constant(v, part)
+                for v, part in zip((both.real, both.imag), pairs.parts_of(aval), strict=True)
+            )
+            return Pair(re, im)
         if not aval.shape and not dtypes.is_extended(aval.dtype):
             return Literal(np.asarray(value).astype(aval.dtype)[()], aval)
         self.constvars.append(Var(aval))
         self.consts.append(value)
         return self.constvars[-1]
 
-    def inline(self, jaxpr: Any, operands: Sequence[Atom], composed: Eqn | None) -> list[Atom]:
+    def inline(self, jaxpr: Any, operands: Sequence[Value], composed: Eqn | None) -> list[Any]:
         """The results of a jaxpr on the operands, its equations added to this one's."""
         body = open_jaxpr(jaxpr)
-        values: dict[Any, Atom] = dict(zip(body.invars, operands, strict=True))
+        used = used_vars(body)
+        values: dict[Any, Value] = dict(zip(body.invars, operands, strict=True))
         for v, const in zip(body.constvars, getattr(jaxpr, "consts", ()), strict=True):
             values[v] = self.constant(const, v.aval)
 
-        def read(atom: Atom) -> Atom:
-            return atom if atom.__class__ is Literal else values[atom]
+        def read(atom: Atom) -> Value:
+            if not isinstance(atom, Literal):
+                return values[atom]
+            is_number = not self.splits or not pairs.is_complex(atom.aval)
+            return atom if is_number else self.constant(atom.val, atom.aval)
 
         for eqn in body.eqns:
             invars = [read(a) for a in eqn.invars]
             if composed is not None:
                 eqn = eqn.replace(source=composed.source)
-            outs = self.results(eqn, invars, composed)
+            is_used = any(v in used for v in eqn.outvars)
+            outs = self.results(eqn, invars, composed, is_used)
             values.update(zip(eqn.outvars, outs, strict=True))
         return [read(a) for a in body.outvars]
 
-    def results(self, eqn: Eqn, invars: list[Atom], composed: Eqn | None) -> Sequence[Atom]:
-        """The results of an equation, once the target's ops for it are added."""
+    def results(
+        self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool
+    ) -> Sequence[Any]:
+        """The results of an equation, once the target's ops for it are added.
+
+        used: whether anything reads them.
+        """
+        plain = plainly(eqn)
+        if plain.invars[:1] != eqn.invars[:1]:
+            invars = invars[::-1]
+        eqn = plain
         name, params = eqn.primitive.name, eqn.params
         if name in CALLS:
             return self.inline(params["jaxpr"], invars, composed)
@@ -146,15 +186,56 @@ class _Rewriting:
         if keys and not name.startswith("random_"):
             why = "arrays of random keys; unwrap them with random.key_data"
             raise self.unsupported(eqn, composed, why)
+        make = arrays.everywhere(eqn, used)
+        if make is None and _has_narrower_floats(eqn, self.target.narrowest(name)):
+            make = in_float32
+        if make is not None:
+            outs = self.inline(_formula_of(eqn, make), invars, composed or eqn)
+            return outs or [None] * len(eqn.outvars)
+        if self.splits and pairs.concerns(eqn) and not _takes_pairs(eqn):
+            return self.of_pairs(eqn, invars, composed, used)
         # Its formula is of the types of the user's equation.
         if self.target.is_native(eqn):
-            outvars = [Var(self.aval(v.aval)) for v in eqn.outvars]
+            outs = [self.fresh(v.aval) for v in eqn.outvars]
             inner = {key: self.param(value) for key, value in params.items()}
-            self.eqns.append(eqn.replace(invars=invars, outvars=outvars, params=inner))
-            return outvars
+            if self.splits:
+                inner |= pairs.counts_of_atoms(eqn)
+            atoms, outvars = pairs.flat(invars), pairs.flat(outs)
+            self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, params=inner))
+            return outs
         formula = self.formula(eqn)
         if formula is None:
             raise self.unsupported(eqn, composed)
+        return self.inline(formula, invars, composed or eqn)
+
+    def of_pairs(
+        self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool
+    ) -> Sequence[Any]:
+        """The results of an equation of complex numbers."""
+        name = eqn.primitive.name
+        if name in ("get", "set", "addupdate"):
+            accesses = pairs.accesses(eqn, invars)
+            self.eqns += accesses
+            return [Pair(*outs) for outs in zip(*(e.outvars for e in accesses), strict=True)]
+        if name.startswith("async_copy"):
+            self.eqns.append(eqn.replace(invars=invars, params=pairs.copy_of_pairs(eqn)))
+            return []
+        if name in complex.ELEMENTS:
+            closed = pairs.of_pairs(eqn, complex.ELEMENTS[name])
+            atoms = self.inline(closed, pairs.flat(invars), composed or eqn)
+            return pairs.packed([v.aval for v in eqn.outvars], atoms)
+        if name in complex.PARTS:
+            both: list[Any] = []
+            for k, part in enumerate(pairs.equations_of_parts(eqn)):
+                operands = [v[k] if isinstance(v, Pair) else v for v in invars]
+                both += self.results(part, operands, composed, used)
+            return [Pair(*both)]
+        make = complex.ARRAYS.get(name)
+        formula = self.formula(eqn) if make is None else _formula_of(eqn, make)
+        if formula is None:
+            ordered = name in _ORDERED
+            why = "complex numbers have no order" if ordered else "of complex numbers"
+            raise self.unsupported(eqn, composed, "" if name in OUTSIDE else why)
         return self.inline(formula, invars, composed or eqn)
 
     def param(self, value: Any) -> Any:
@@ -167,7 +248,7 @@ class _Rewriting:
 
     def formula(self, eqn: Eqn) -> ClosedJaxpr | None:
         own = self.target.formula(eqn)
-        return formula(eqn) if own is None else traced(eqn, lambda *args: own(eqn, *args))
+        return formula(eqn) if own is None else _formula_of(eqn, own)
 
     def platform(self, eqn: Eqn) -> Any:
         """The place of the target's function among those of `platform_dependent`."""
@@ -181,12 +262,25 @@ class _Rewriting:
 
     def unsupported(self, eqn: Eqn, composed: Eqn | None, why: str = "") -> Exception:
         name = eqn.primitive.name
-        if not why:
-            why = next((way for start, way in self.target.instead if name.startswith(start)), "")
         if composed is not None:
             why = f"it is made of {name}" + (f", which is not: {why}" if why else "")
         assert self.call is not None
         return unsupported(self.target.name, self.call, composed or eqn, why)
+
+
+_ORDERED = frozenset(
+    (
+        *("lt", "le", "max", "min", "reduce_max", "reduce_min", "cummax", "cummin", "sort"),
+        "clamp",
+    )
+)
+
+
+def _takes_pairs(eqn: Eqn) -> bool:
+    """Whether an op takes the parts of complex numbers as values of their own."""
+    if eqn.primitive.name == "sort":
+        return not any(pairs.is_complex(v.aval) for v in eqn.invars[: eqn.params["num_keys"]])
+    return eqn.primitive.name in ("cond", "while", "scan", "run_scoped")
 
 
 # Formulas -----------------------------------------------------------------------------------------
@@ -217,16 +311,20 @@ class _Context:
 
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
     """The jaxpr of other ops that an equation stands for, or None if there is none."""
-    make = windows.FORMULAS.get(eqn.primitive.name)
-    if make is not None:
-        return traced(eqn, lambda *args: make(eqn, *args))
     name = eqn.primitive.name
-    function = scalar_formulas.FORMULAS.get(name)
+    make = windows.FORMULAS.get(name) or arrays.ARRAYS.get(name)
+    if make is not None:
+        return _formula_of(eqn, make)
+    function = scalars.FORMULAS.get(name)
     if function is None and not dtypes.is_complex(eqn.outvars[0].aval.dtype):
         function = ANY.get(name)
     if function is not None:
         return traced(eqn, lambda *args: function(*args, **eqn.params))
     return None if name in OUTSIDE else lowering_formula(eqn)
+
+
+def _formula_of(eqn: Eqn, make: Callable) -> ClosedJaxpr:
+    return traced(eqn, lambda *args: make(eqn, *args))
 
 
 def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
@@ -249,6 +347,11 @@ def in_float32(eqn: Eqn, *operands: Any) -> list[Any]:
     outs = eqn.primitive.bind(*wide, **eqn.params)
     outs = outs if eqn.primitive.multiple_results else [outs]
     return [x.astype(v.aval.dtype) for x, v in zip(outs, eqn.outvars, strict=True)]
+
+
+def _has_narrower_floats(eqn: Eqn, size: int) -> bool:
+    types = [v.aval.dtype for v in eqn.invars if isinstance(v.aval, ShapedArray)]
+    return size > 1 and any(dtypes.is_float(t) and t.itemsize < size for t in types)
 
 
 def lowering_formula(eqn: Eqn) -> ClosedJaxpr | None:

@@ -13,7 +13,7 @@ from weft.core.ref import At
 from weft.pallas.api.params import semantics as given
 
 if TYPE_CHECKING:
-    from weft.core.jaxpr import Jaxpr, Var
+    from weft.core.jaxpr import Atom, Eqn, Jaxpr, Var
     from weft.pallas.ir import BlockMapping, KernelCall
 
 
@@ -47,7 +47,7 @@ def _is_injective(call: KernelCall, d: int) -> bool:
         position = operand - call.num_scalars
         if position < 0:
             return False
-        if jaxpr.invars[operand] not in _used(jaxpr):
+        if jaxpr.invars[operand] not in used_vars(jaxpr):
             continue
         if d not in _direct(call.input_blocks[position]):
             return False
@@ -164,11 +164,12 @@ def _written_first(call: KernelCall, jaxpr: Jaxpr, ref: Var, ordered: list[int])
             continue
         name = eqn.primitive.name
         if name in ("set", "swap"):
-            quiet = name == "set" or eqn.outvars[0] not in _used(jaxpr)
+            quiet = name == "set" or eqn.outvars[0] not in used_vars(jaxpr)
             whole = eqn.params["indexer"].is_whole(ref.aval.shape) and not eqn.params["masked"]
             return quiet and whole and eqn.invars[0] is ref and ref not in eqn.invars[1:]
         if name == "cond" and len(eqn.params["branches"]) == 2:
-            if not _is_first(call, eqn.invars[0], definitions, ordered):
+            at = step_of(eqn.invars[0], definitions)
+            if at is None or at[1] != 0 or [call.num_batch + at[0]] != ordered:
                 return False
             branch = eqn.params["branches"][1].jaxpr
             inner = branch.invars[list(eqn.invars[1:]).index(ref)]
@@ -177,26 +178,22 @@ def _written_first(call: KernelCall, jaxpr: Jaxpr, ref: Var, ordered: list[int])
     return True
 
 
-def _used(jaxpr: Jaxpr) -> set:
+def used_vars(jaxpr: Jaxpr) -> set:
     used = {v for eqn in jaxpr.eqns for v in eqn.invars if v.__class__ is not Literal}
     return used | {v for v in jaxpr.outvars if v.__class__ is not Literal}
 
 
-def _is_first(call: Any, index: Any, definitions: dict, ordered: list[int]) -> bool:
-    """Whether a branch index is `program_id(d) == 0` (as a number) for the only ordered d."""
+def step_of(index: Atom, definitions: dict[Any, Eqn]) -> tuple[int, int] | None:
+    """(axis, k) if a branch's index is `program_id(axis) == k`, as a truth value or a number."""
     eqn = definitions.get(index)
     while eqn is not None and eqn.primitive.name == "convert_element_type":
         eqn = definitions.get(eqn.invars[0])
-    if eqn is None or eqn.primitive.name != "eq" or len(ordered) != 1:
-        return False
-    a, b = eqn.invars
-    if a.__class__ is Literal:
-        a, b = b, a
-    if b.__class__ is not Literal or int(b.val) != 0:
-        return False
-    source = definitions.get(a)
-    return (
-        source is not None
-        and source.primitive.name == "program_id"
-        and call.num_batch + source.params["axis"] == ordered[0]
-    )
+    if eqn is None or eqn.primitive.name != "eq":
+        return None
+    number, step = eqn.invars
+    if number.__class__ is Literal:
+        number, step = step, number
+    source = definitions.get(number)
+    if step.__class__ is not Literal or source is None or source.primitive.name != "program_id":
+        return None
+    return source.params["axis"], int(np.asarray(step.val))

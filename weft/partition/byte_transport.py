@@ -1,8 +1,8 @@
 """Sends integers of fewer than 8 bits as bytes.
 
-XLA:CPU writes past the end of a collective's result where its elements are narrower than a byte, or
-refuses them (jaxlib 0.10.2); on GPUs NCCL has no such types. What only moves is packed, so that it
-sends no more; what is reduced is widened.
+XLA:CPU cannot send elements narrower than a byte (quirks.NARROW_COLLECTIVES); on GPUs NCCL has no
+such types. Elements that only move are packed, which sends no more; those that are reduced are
+widened.
 """
 
 from __future__ import annotations

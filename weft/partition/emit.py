@@ -1,7 +1,7 @@
 """Builds StableHLO operations at one insertion point, for the localization rules.
 
 The local program runs as N *replicas* of one partition: XLA then has nothing left to partition. In
-partition mode its partitioner would run once more and reject `partition_id` (jaxlib 0.10.2). So
+partition mode it would run once more and reject `partition_id` (quirks.PARTITION_ID). So
 collectives carry no channel, groups name replicas, and the device's number is `replica_id`.
 """
 
@@ -115,7 +115,7 @@ class Emitter:
         """A constant from the text of its elements."""
         source = f"%0 = stablehlo.constant dense<{text}> : {type}"
         if isinstance(type.element_type, ir.ComplexType):
-            # The bindings have no class for complex elements attributes (jaxlib 0.10.2).
+            # Through text: quirks.COMPLEX_ELEMENTS.
             made = ir.Operation.parse(source, context=self.context)
             self.ip.insert(made)
             return made.results[0]
@@ -423,8 +423,9 @@ class Emitter:
     def permute(self, value: ir.Value, pairs: np.ndarray) -> ir.Value:
         """Sends along source-target pairs of partition ids; devices without a source get zeros.
 
-        XLA:CPU lets a permute wait for all devices, not only those of its pairs (jaxlib 0.10.2).
-        Where some may not come, groups gather, and each device takes what it was to receive.
+        On XLA:CPU a permute waits for all devices, not only those of its pairs
+        (quirks.PERMUTE_WAITS). Where some may not come, groups gather, and each device takes what
+        it was to receive.
         """
         if self.apart:
             return self._received(value, pairs)

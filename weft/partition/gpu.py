@@ -1,9 +1,9 @@
-"""Modules in the form that XLA's compiler for GPUs takes (jaxlib 0.10.2).
+"""Modules in the form that XLA's compiler for GPUs takes.
 
-Its plugin takes no `async_start`, and needs none: it starts every collective itself where its
-operand is ready, and waits for it where it is used. And it ends the process at an `all_reduce` of
-several operands in a loop ("shape.IsArray()" in WhileLoopAllReduceCodeMotion); there each operand
-gets its own, which XLA combines again.
+Its plugin takes no `async_start` (quirks.ASYNC_START_ON_GPU), and needs none: it starts every
+collective itself where its operand is ready, and waits for it where it is used. An `all_reduce` of
+several operands in a loop (quirks.LOOPED_ALL_REDUCE) becomes one of each operand, which XLA
+combines again.
 """
 
 from __future__ import annotations

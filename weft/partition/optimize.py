@@ -95,8 +95,8 @@ def _keep_operands_whole(op: ir.Operation) -> None:
     """Puts a barrier in front of an all_to_all.
 
     XLA:CPU cuts the operand of an all_to_all early. Parts that it then simplifies apart, one that
-    is transposed and one of padding, get different layouts, which its own verifier rejects (jaxlib
-    0.10.2). The barrier goes before XLA assigns layouts, and costs nothing.
+    is transposed and one of padding, get different layouts, which its own verifier rejects
+    (quirks.ALL_TO_ALL_LAYOUT). The barrier goes before XLA assigns layouts, and costs nothing.
     """
     around = op.parent
     if around.name == "stablehlo.async_start":  # which holds its collective and no more

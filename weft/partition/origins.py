@@ -1,6 +1,6 @@
 """Says for every axis of a propagated sharding which sharding of the user's it came from.
 
-Shardy can record this too, but sometimes ends the process while it does (jaxlib 0.10.2). Here each
+Shardy can record this too, but sometimes ends the process (quirks.SHARDY_ORIGINS). Here each
 axis is followed after propagation: from the arguments, constraints and results that had it before,
 step by step to neighbours that have it now; the nearest one is the origin.
 """

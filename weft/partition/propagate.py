@@ -71,8 +71,8 @@ def _canonicalize(patterns: str) -> str:
     return f"canonicalize{{{options} top-down=false}}"
 
 
-# What Shardy's export pipeline does in jaxlib 0.10.2. In later versions that pipeline also refuses
-# ops that add up partial sums unasked, and writes the mesh into every sharding.
+# What Shardy's export pipeline does in jaxlib 0.10.2, without what it does since:
+# quirks.SHARDY_EXPORT.
 _EXPLICIT = ",".join(
     (
         "func.func(sdy-constant-or-scalar-merger,sdy-sink-data-flow-edges)",

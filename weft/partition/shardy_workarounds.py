@@ -1,13 +1,16 @@
-"""Carries programs past what Shardy does not take or ends the process on (jaxlib 0.10.2).
+"""Carries programs past what Shardy does not take or ends the process on.
 
-- Shardy has no rules for CHLO, and ends the process on reshapes whose dimensions do not nest, such
-  as 2×6×3 to 18×2: both go through it as custom calls with sharding rules of our own, and are
-  themselves again behind it. So XLA sees a CHLO operation and not its expansion.
+- Shardy has no rules for CHLO (quirks.SHARDY_CHLO), and ends the process on reshapes whose
+  dimensions do not nest, such as 2×6×3 to 18×2 (quirks.SHARDY_RESHAPES): both go through it as
+  custom calls with sharding rules of our own, and are themselves again behind it. So XLA sees a
+  CHLO operation and not its expansion.
 - On meshes whose axes have sizes of different primes it ends the process on reshapes of three and
-  more dimensions at once: they become steps of two.
-- It ends the process on sharding groups that share a value.
-- It takes an unreduced constraint for a change of a whole value: operations are told instead.
-- It sees nothing in a future: what goes into an `async_start` would be gathered along every axis
+  more dimensions at once (quirks.SHARDY_PRIMES): they become steps of two.
+- It ends the process on sharding groups that share a value (quirks.SHARDY_GROUPS).
+- It takes an unreduced constraint for a change of a whole value (quirks.SHARDY_UNREDUCED):
+  operations are told instead.
+- It sees nothing in a future (quirks.SHARDY_FUTURES): what goes into an `async_start` would be
+gathered along every axis
   that it has to propagate. So a started collective travels as the collective itself, and its
   `async_done` as a barrier, through which shardings pass. Both carry a number, by which they are
   put together again in the local program.
@@ -215,7 +218,7 @@ def _letter(index: int) -> str:
 def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
     """Takes constants that stand in several groups out of all but one, in the module too.
 
-    Shardy makes equal constants one, and then ends the process on its two groups (jaxlib 0.10.2).
+    Shardy makes them one, and then ends the process (quirks.SHARDY_EQUAL_CONSTANTS).
     A constant is made in any sharding for nothing, so its group loses nothing.
     """
     group_of: dict[str, int] = {}
@@ -266,7 +269,7 @@ def push_unreduced_into_ops(module: ir.Module) -> None:
 def _hold(constraint: ir.Operation) -> None:
     """Keeps a replicated value that is to become a partial sum as a value with a sharding.
 
-    Shardy forgets shardings that split nothing, and then refuses the change (jaxlib 0.10.2).
+    Shardy forgets shardings that split nothing, then refuses the change (quirks.SHARDY_FORGETS).
     """
     value = constraint.operands[0]
     if any(sdy.dims_of(constraint.attributes["sharding"])):

@@ -58,7 +58,7 @@ def _uniform(op: ir.Operation) -> bool:
 
 
 def _scalar_of(value: ir.Value) -> ir.Attribute | None:
-    """The one element of a constant that has many; complex ones have no class (jaxlib 0.10.2)."""
+    """The one element of a constant that has many; None for complex: quirks.COMPLEX_ELEMENTS."""
     source = maker(value)
     if source is None or source.name != "stablehlo.constant":
         return None

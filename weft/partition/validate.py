@@ -33,8 +33,8 @@ def only_mesh(module: ir.Module) -> tuple[dict[str, int], list[int], frozenset[s
     """Axes and device ids of the module's one mesh, and the names that refer to it.
 
     Raises:
-      Unsupported: several different meshes, on which Shardy ends the process where their shardings
-        meet (jaxlib 0.10.2), or a value assigned to one device.
+      Unsupported: several different meshes (quirks.SHARDY_MESHES), or a value assigned to one
+      device.
     """
     found: dict[str, tuple[dict[str, int], list[int]]] = {}
     for op in module.body.operations:

@@ -1,16 +1,11 @@
 """Types of weft.random, written by `make stubs` from the definitions."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
+from weft.random.gamma import random_gamma_p as random_gamma_p
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_R_co = TypeVar("_R_co", covariant=True)
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 def PRNGKey(seed: Any, *, impl: Any = ...) -> Array:
     """A key as the raw uint32 words that older programs pass around; prefer `key`."""
@@ -156,7 +151,7 @@ def gamma(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Gamma floats: density proportional to x**(a-1) exp(-x) for x >= 0. Differentiable in a."""
+    """Gamma floats: density proportional to x**(a-1) exp(-x) for x >= 0. Differentiable …"""
 
 def generalized_normal(
     key: Any,
@@ -288,7 +283,7 @@ def orthogonal(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Matrices uniform among those with orthonormal columns (or rows): shape `(*shape, n, m)`."""
+    """Matrices uniform among those with orthonormal columns (or rows): shape `(*shape, …"""
 
 def pareto(
     key: Any,
@@ -303,7 +298,7 @@ def pareto(
 def permutation(
     key: Any, x: ArrayLike, axis: int = ..., independent: bool = ..., *, out_sharding: Any = ...
 ) -> Array:
-    """The array with its slices along `axis` in random order; of `arange(x)` for an integer x."""
+    """The array with its slices along `axis` in random order; of `arange(x)` for an …"""
 
 def poisson(
     key: Any,
@@ -334,8 +329,6 @@ def randint(
     out_sharding: Any = ...,
 ) -> Array:
     """Uniform integers in [minval, maxval); the bounds broadcast to the shape."""
-
-random_gamma_p: Any
 
 def rayleigh(
     key: Any,
@@ -381,7 +374,7 @@ def truncated_normal(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Normal floats conditioned on lying in (lower, upper); the bounds broadcast to the shape."""
+    """Normal floats conditioned on lying in (lower, upper); the bounds broadcast to the …"""
 
 def uniform(
     key: Any,

@@ -25,7 +25,7 @@ from weft.refs import views
 from weft.refs.indexing import Index, compose, parse_index
 
 if TYPE_CHECKING:
-    from weft.typing import ArrayLike
+    from weft.typing import Array, ArrayLike
 
 _OF_ARRAYS = frozenset(
     (
@@ -113,7 +113,7 @@ class Ref:
 
     # Reading and writing ------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> Array:
         return load(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:

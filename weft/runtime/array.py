@@ -81,7 +81,7 @@ def second_owners(arrays: Iterable[Any]) -> list:
     """Arrays over the same buffers, for `release`, where other threads may be reading these.
 
     NumPy asks an array for its memory without holding Python's lock, and then finds no buffer
-    where `release` was faster: that ends the process (jaxlib 0.10.2). So buffers stay for a while.
+    where `release` was faster (quirks.READ_WHILE_RELEASED). So buffers stay for a while.
     """
     if threading.active_count() == 1:
         return []
@@ -107,7 +107,7 @@ def release(arrays: Iterable[Any], owners: list | None = None) -> None:
             _read_until.popleft()
         _read_until.append((now + _READING, [x for x in owners if x.is_deleted()]))
     for x in arrays:
-        # A part that NumPy or DLPack looks at is not taken, the others are (jaxlib 0.10.2).
+        # A part that NumPy or DLPack looks at is not taken, the others are: quirks.HELD_PARTS.
         if x.__class__ is ArrayImpl and (x.is_deleted() or _lost_part(x)):
             _free(x)
             if getattr(x, "_shared", None) is not None:
@@ -123,7 +123,7 @@ def claim(arrays: Iterable[Any]) -> Set[int]:
     """Keeps other threads from donating these arrays until `unclaim`, which takes what it returns.
 
     XLA finds out too late that a buffer was given up meanwhile; over several CPU devices that ends
-    the process (jaxlib 0.10.2). Nobody waits: the thread that comes second gets a RuntimeError.
+    the process (quirks.DONATED_MEANWHILE). Nobody waits: the second thread gets a RuntimeError.
     """
     arrays = [x for x in arrays if x.__class__ is ArrayImpl and x._sharding.num_devices > 1]
     if not arrays:
@@ -184,7 +184,7 @@ def _explained(array: Any, error: XlaRuntimeError) -> BaseException:
 
 
 def _lost_part(array: Any) -> bool:
-    """Whether one part's buffer is gone: XLA (0.10.2) ends the process over such an array."""
+    """Whether one part's buffer is gone: see quirks.LOST_PARTS."""
     if array._sharding.num_devices == 1:
         return False
     return any(part.is_deleted() for part in _raw_parts(array))
@@ -281,7 +281,7 @@ def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tupl
 def parts(array: Any) -> list:
     """This process's parts as single-device arrays, in device order.
 
-    jaxlib makes them with its own sharding and no aval (0.10.2): they get weft's here.
+    They get weft's avals and shardings here: quirks.PARTS_WITHOUT_AVAL.
     """
     check_alive(array)
     sharding = array._sharding
@@ -403,8 +403,8 @@ def _dlpack(
     if copy:
         return _xla.to_dlpack(deep_copy(self), stream)
     if not hasattr(self, "_exported"):
-        # XLA (0.10.2) ends the process if the last array of an exported buffer is deleted. This one
-        # lives as long as `self`, to which the capsule refers.
+        # An exported buffer needs an array to the end (quirks.EXPORTED_LAST). This one lives as
+        # long as `self`, to which the capsule refers.
         self._exported = _xla.new_array(self.aval, self._sharding, [self], committed=True)
     return _xla.to_dlpack(self, stream)
 
@@ -515,14 +515,14 @@ def copied(x: Any, sharding: Any, semantics: Any) -> Any:
     if LAYOUTS.in_use:
         from weft.runtime.layouts import is_own, layout_of, relaid
 
-        if not is_own(x):  # what jaxlib copies (0.10.2) has the layout in name only
+        if not is_own(x):  # quirks.COPIED_LAYOUT
             return relaid(copied(relaid(x), sharding, semantics), layout_of(x))
     kind = sharding.memory_kind
     devices = list(sharding._internal_device_list.addressable_device_list)
     _check_reachable(x._sharding, sharding)
     if inside.pending is None or sharding._devices_in_order[0].platform != "cpu":
         if len(devices) == 1 and not sharding.is_fully_addressable:
-            # jaxlib 0.10.2 copies an array of one part here to the sharding's first device.
+            # Part by part: quirks.COPY_OF_ONE_PART.
             own = SingleDeviceSharding(devices[0], memory_kind=kind)
             return joined(x.aval, sharding, [copied(p, own, semantics) for p in parts(x)])
         check_there(sharding._devices_in_order[0])
@@ -538,11 +538,12 @@ def copied(x: Any, sharding: Any, semantics: Any) -> Any:
 def _check_reachable(source: Any, target: Any) -> None:
     if source.is_fully_addressable and target.is_fully_addressable:
         return
+    # quirks.COPY_BETWEEN_PROCESSES
     processes = [s._internal_device_list.process_indices for s in (source, target)]
     if processes[0] != processes[1] and target._devices_in_order[0].platform == "cpu":
         raise ValueError(
             f"device_put cannot copy from {source!r} to {target!r}: CPU devices of different "
-            "processes do not send each other buffers (jaxlib 0.10.2). Put the array on devices of "
+            "processes do not send each other buffers. Put the array on devices of "
             "all of these processes, or pass values with weft.multihost_utils.process_allgather"
         )
 

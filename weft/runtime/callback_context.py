@@ -71,9 +71,9 @@ def _copied_shards(
 ) -> Any:
     """As `put_shards`, with copies.
 
-    XLA:CPU copies large ones on its pool, whose threads callbacks may all hold: there, this thread
-    copies. And it cannot copy one piece of memory for some of the devices (jaxlib 0.10.2,
-    "bad_function_call"), only for all of them or for one.
+    XLA:CPU copies large ones on its pool, whose threads callbacks may all hold
+    (quirks.CALLBACK_POOL): there, this thread copies. And it cannot copy one piece of memory for
+    some of the devices (quirks.SOME_DEVICES_PUT), only for all of them or for one.
     """
     kinds = _xla.HostBufferSemantics
     how = kinds.ZERO_COPY if inside.pending is None else kinds.IMMUTABLE_ONLY_DURING_CALL

@@ -235,7 +235,7 @@ def _client_of(devices: tuple) -> Any:
 
 
 def check_module(module: ir.Module, num_devices: int, num_replicas: int = 1) -> None:
-    """Raise ValueError for what jaxlib 0.10.2 would answer by killing the process.
+    """Raise ValueError for what would end the process (quirks.MALFORMED_MODULES).
 
     That is: a count of partitions other than the devices', no public @main, a dynamic shape in
     its signature, a function without a body or one that calls itself, a batch-partitionable custom
@@ -333,7 +333,7 @@ def _check_custom_calls(module: ir.Module) -> None:
 
 
 _COUNTS = {"xla_cpu_parallel_codegen_split_count": 2**16}
-"""Options outside whose range, from 1 on, XLA ends or hangs the process (jaxlib 0.10.2)."""
+"""Options outside whose range, from 1 on, XLA ends or hangs the process (quirks.SPLIT_COUNT)."""
 
 
 class CompilerEffortLevel(enum.Enum):

@@ -1,7 +1,7 @@
 """The coordination service, in a process of its own, which outlives process 0.
 
-jaxlib (0.10.2) ends every process whose connection to the service breaks. So process 0 forks the
-service before it starts a thread of XLA. It ends when all processes have left.
+jaxlib ends every process whose connection to the service breaks (quirks.PEERS_END). So process 0
+forks the service before it starts a thread of XLA. It ends when all processes have left.
 """
 
 from __future__ import annotations

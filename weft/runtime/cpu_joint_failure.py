@@ -1,7 +1,7 @@
 """Programs over several CPU devices fail as a whole when one device's call into other code fails.
 
 A device whose call fails leaves the program; the others wait for it in the next collective, of this
-program or of one that reads its results, until XLA ends the process (after 40 s, jaxlib 0.10.2).
+program or of one that reads its results, until XLA ends the process (quirks.FAILED_PART).
 So here such a call does not fail: its error is recorded, its results are NaN (integers 0), which
 ends most loops that wait for them, and the program runs to its end on every device. The run is
 waited for, and the error raised in place of results.

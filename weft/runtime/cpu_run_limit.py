@@ -1,7 +1,7 @@
 """Runs in flight on the threads of XLA's CPU client: few enough never to wait for each other.
 
-Virtual CPU devices share one pool of threads (jaxlib 0.10.2). While the parts of a program meet in
-a collective, each of them holds a thread. Starting a program takes a thread for each of its
+Virtual CPU devices share one pool of threads (quirks.SHARED_POOL). While the parts of a program
+meet in a collective, each of them holds a thread. Starting a program takes a thread for each of its
 devices, and waits in it where 32 runs on that device are in flight. So starts can hold all threads
 while a collective waits for one: 8 devices hung with 8 or 10 threads, and with 16 when three Python
 threads started programs. More threads are no way out. Idle ones keep looking for work: with 32 on
@@ -313,8 +313,8 @@ def check_in_callback(compiled: LoadedExecutable) -> None:
     """Refuses a program whose run would wait for the callback that starts it.
 
     Raises:
-      RuntimeError: both the program and the callback's are over several CPU devices: jaxlib
-        (0.10.2) runs such programs one after the other.
+      RuntimeError: both the program and the callback's are over several CPU devices, which run
+        such programs one after the other (quirks.JOINT_RUNS_QUEUE).
     """
     if not inside.together or len(compiled.devices) == 1:
         return

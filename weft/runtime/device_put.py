@@ -183,7 +183,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     if _same_parts(source, sharding, aval.shape):
         if not donate:
             return _rewrap(copied(x, sharding, semantics), new_aval, sharding)
-        # With DONATE_INPUT, any later use of `x` ends the process (jaxlib 0.10.2).
+        # A copy and a deletion, as a later use of `x` must raise: quirks.DONATE_INPUT.
         moved = _rewrap(copied(x, sharding, kinds.ALWAYS_COPY), new_aval, sharding)
         x.delete()
         return moved

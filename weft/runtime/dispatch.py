@@ -96,7 +96,7 @@ def _weakly_referenced(fun: Callable) -> Callable:
     """The function, or one that calls it where nothing can refer to it weakly.
 
     C++ keeps its caches by weak references, and ends the process over an object that takes none,
-    such as one of a class with __slots__ (jaxlib 0.10.2).
+    such as one of a class with __slots__ (quirks.WEAK_FUNCTIONS).
     """
     if type(fun).__weakrefoffset__:
         return fun
@@ -120,7 +120,7 @@ def fastpath(
     if executable.has_side_effects or executable.has_callbacks:
         return None
     if not executable.in_place([*const_args, *args]):
-        return None  # C++ (jaxlib 0.10.2) runs on parts wherever they are, and the process ends
+        return None  # quirks.PARTS_ELSEWHERE
     leaves, tree = pytree.dispatch_registry.flatten(result)
     if len(leaves) != len(executable.out_avals):
         return None

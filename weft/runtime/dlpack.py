@@ -123,7 +123,7 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
         _check_width(value.dtype)
         return device_put(value, device or home, may_alias=False)
     aval = ShapedArray(shape, dtype)
-    # jaxlib copies only what is not aligned, even with copy=True (0.10.2).
+    # Also with copy=True, aligned memory is not copied yet: quirks.DLPACK_COPY.
     out = _xla.new_array(aval, SingleDeviceSharding(home), [taken], committed=True)
     if is_laid_out(taken):
         LAYOUTS.in_use = True

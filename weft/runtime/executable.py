@@ -277,7 +277,7 @@ def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any])
     """Raises ValueError if a donated array (of `given`) stands twice among the arguments.
 
     XLA sees it when the program has started; over several CPU devices that ends the process
-    (jaxlib 0.10.2).
+    (quirks.DONATED_TWICE).
     """
     alone = not any(hasattr(x, "_shared") for x in given)
     if alone and len({*map(id, everything)}) == len(everything):

@@ -125,8 +125,9 @@ def late_failure() -> BaseException | None:
 def explained(error: BaseException, compiled: LoadedExecutable | None = None) -> BaseException:
     """The exception to raise for one that XLA gave: the callback's own, or a ValueError.
 
-    A handler's InvalidArgument is a ValueError in a call that ran at once (jaxlib 0.10.2): so it
-    is one in a call that ran in the background, and in programs that used the failed result.
+    A handler's InvalidArgument is a ValueError in a call that ran at once
+    (quirks.REPORTED_CALLBACKS): so it is one in a call that ran in the background, and in programs
+    that used the failed result.
     """
     text = str(error)
     found = _MARK.search(text)

@@ -1,9 +1,9 @@
 """All processes of a group meet before they connect, so that it can be said who is missing.
 
-jaxlib (0.10.2) ends every process where not all register with its service in time. So before there
-is a service, process 0 listens at its address itself. The others tell it their numbers, prove that
-they are of the group, and wait for one line: `go`, or why not. All sides have their own deadline,
-and raise when it is over.
+jaxlib ends every process where not all register in time (quirks.REGISTRATION_TIMEOUT). So before
+there is a service, process 0 listens at its address itself. The others tell it their numbers, prove
+that they are of the group, and wait for one line: `go`, or why not. All sides have their own
+deadline, and raise when it is over.
 
 Whoever else connects, and whatever it sends, delays nobody: process 0 waits for all connections at
 once, and a number is taken only by who answers a challenge with the group's secret as the key:

@@ -40,7 +40,7 @@ class _AxisQueries:
 
     __slots__ = ()
 
-    axis_names: tuple
+    axis_names: tuple[Any, ...]
     axis_sizes: tuple[int, ...]
     axis_types: tuple[AxisType, ...]
     shape: dict[Any, int]

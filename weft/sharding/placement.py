@@ -167,7 +167,7 @@ def _reshard_lower(ctx: RuleContext, x: ir.Value, *, sharding: NamedSharding) ->
     due: frozenset = own.spec.unreduced if own is not None else frozenset()
     if sharding.spec.unreduced - due:
         # Only from here on a sum over these axes; sums over others that end here come first, as
-        # Shardy ends the process on a reshard that has both (jaxlib 0.10.2).
+        # a reshard must not have both: quirks.SHARDY_MIXED_RESHARD.
         own = own or sharding.with_spec(sharding.spec.update(unreduced=()))
         own = own.with_spec(own.spec.update(unreduced=due & sharding.spec.unreduced))
         x = ctx.constrain(x, own, ctx.avals_in[0], by_type=True)

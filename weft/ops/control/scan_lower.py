@@ -103,7 +103,7 @@ def lower_scan(
 def whole(ctx: RuleContext, xs: Sequence[Any], avals: Sequence[Any], parts: bool = False) -> list:
     """The values with partial sums added up, as loops carry them; with `parts`, as parts again.
 
-    XLA's partitioner takes what a loop carries for whole (jaxlib 0.10.2).
+    XLA's partitioner takes what a loop carries for whole (quirks.GSPMD_LOOP_SUMS).
     """
     out = []
     for x, aval in zip(xs, avals, strict=True):

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
-from weft.core.trace import trace_to_jaxpr
-from weft.ops.composite import logaddexp_p
 from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function, Index
-from weft.pallas.cpu.translate import LLVM, Translator, rule
+from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import (
     COSTLY,
     Array,
@@ -23,7 +20,6 @@ from weft.pallas.cpu.values import (
     same_indices,
     size_of,
 )
-from weft.pallas.legalize import legalize
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -62,7 +58,7 @@ def _iota(t: Translator, eqn: Eqn, *rest: Any) -> Array:
 
     def element(f: Function, indices: tuple) -> str:
         value = str(indices[dim])
-        if types.is_float(dtype) or types.is_complex(dtype):
+        if types.is_float(dtype):
             return scalar.convert(f, value, dtypes.uint64, dtype)
         if types.bits(dtype) == 64:
             return value
@@ -84,9 +80,9 @@ def converted(x: Array, dtype: np.dtype) -> Array:
     """The array in another dtype."""
     if x.dtype == dtype:
         return x
-    return pointwise(
-        x.shape, dtype, lambda f, i: scalar.convert(f, x.at(f, i), x.dtype, dtype), [x]
-    )
+    wider = types.is_small_float(x.dtype) and types.is_float(dtype)
+    element = lambda f, i: scalar.convert(f, x.at(f, i), x.dtype, dtype)
+    return pointwise(x.shape, dtype, element, [x], 0 if wider else 1)
 
 
 def pointwise(
@@ -107,44 +103,28 @@ def pointwise(
 def _bitcast(t: Translator, eqn: Eqn, x: Array) -> Array:
     t.check_dtypes(eqn, (x,))
     new = eqn.params["new_dtype"]
-    if types.is_complex(x.dtype) or types.is_complex(new):
-        raise t.unsupported(eqn, "bits of complex numbers; take those of real and imag")
     if "bool" in (x.dtype.name, new.name):
         raise t.unsupported(eqn, "bits of bools")
     a, b = types.register(x.dtype), types.register(new)
-    had, wide = types.bits(x.dtype), types.bits(new)
-    if had == wide:
 
-        def element(f: Function, i: tuple) -> str:
-            value = x.at(f, i)
-            return value if a == b else f.op(f"bitcast {a} {value} to {b}")
-
-        return pointwise(x.shape, new, element, [x])
-
-    def bits_at(f: Function, i: tuple) -> str:
+    def element(f: Function, i: tuple) -> str:
         value = x.at(f, i)
-        return value if a == f"i{had}" else f.op(f"bitcast {a} {value} to i{had}")
+        return value if a == b else f.op(f"bitcast {a} {value} to {b}")
 
-    def part(f: Function, i: tuple) -> str:
-        """One of the narrow elements that a wide one consists of, the lowest bits first."""
-        place = str(f.mul(i[-1], wide))
-        if had != 64:
-            place = f.op(f"trunc i64 {place} to i{had}")
-        value = f.op(f"lshr i{had} {bits_at(f, i[:-1])}, {place}")
-        value = f.op(f"trunc i{had} {value} to i{wide}")
-        return value if b == f"i{wide}" else f.op(f"bitcast i{wide} {value} to {b}")
+    return pointwise(x.shape, new, element, [x])
 
-    def whole(f: Function, i: tuple) -> str:
-        total = "0"
-        for k in range(wide // had):
-            value = f.op(f"zext i{had} {bits_at(f, (*i, k))} to i{wide}")
-            total = f.op(f"or i{wide} {total}, {f.op(f'shl i{wide} {value}, {k * had}')}")
-        return total if b == f"i{wide}" else f.op(f"bitcast i{wide} {total} to {b}")
 
-    if x.producer is not None or x.kept:
-        t.materialize(x)
-    shape = tuple(eqn.outvars[0].aval.shape)
-    return Array(shape, new, part if wide < had else whole, [(x, None)], 2)
+@rule("elements")
+def _elements(t: Translator, eqn: Eqn, x: Array, *places: Array) -> Array:
+    for operand in (x, *places):
+        if operand.waiting():
+            t.materialize(operand)
+
+    def element(f: Function, i: tuple) -> str:
+        return x.at(f, tuple(scalar.convert(f, p.at(f, i), p.dtype, dtypes.int64) for p in places))
+
+    inputs = [(x, None), *((p, same_indices) for p in places)]
+    return Array(places[0].shape, x.dtype, element, inputs, 4)
 
 
 @rule("select_n")
@@ -154,31 +134,10 @@ def _select(t: Translator, eqn: Eqn, which: Array, *cases: Array) -> Array:
     of_which = same_indices if which.shape or not cases[0].shape else no_indices
 
     def element(f: Function, i: tuple) -> str:
-        w = which.at(f, of_which(i))
-        values = [c.at(f, i) for c in cases]
-        if which.dtype.name == "bool":
-            if len(values) == 1:
-                return values[0]
-            return f.op(f"select i1 {w}, {type_} {values[1]}, {type_} {values[0]}")
-        value = values[-1]
-        for k in range(len(values) - 2, -1, -1):
-            below = f.op(f"icmp sle {types.register(which.dtype)} {w}, {k}")
-            value = f.op(f"select i1 {below}, {type_} {values[k]}, {type_} {value}")
-        return value
+        w, (no, yes) = which.at(f, of_which(i)), (c.at(f, i) for c in cases)
+        return f.op(f"select i1 {w}, {type_} {yes}, {type_} {no}")
 
     return pointwise(cases[0].shape, cases[0].dtype, element, [which, *cases])
-
-
-@rule("pow")
-def _pow(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
-    t.check_dtypes(eqn, (x, y))
-
-    def element(f: Function, i: tuple) -> str:
-        a = x.at(f, i if x.shape else ())
-        b = scalar.convert(f, y.at(f, i if y.shape else ()), y.dtype, x.dtype)
-        return scalar.emit(f, "pow", x.dtype, [a, b], {}, x.dtype)
-
-    return pointwise(eqn.outvars[0].aval.shape, x.dtype, element, [x, y], 80)
 
 
 # Shapes ----------------------------------------------------------------------------------------
@@ -359,21 +318,6 @@ def _concatenate(t: Translator, eqn: Eqn, *parts: Array) -> Array:
     return Array(shape, parts[0].dtype, buffer=target)
 
 
-@rule("split")
-def _split(t: Translator, eqn: Any, x: Array) -> list[Array]:
-    dim = eqn.params["axis"]
-    results, start = [], 0
-    if x.producer is not None:
-        t.materialize(x)
-    for v in eqn.outvars:
-        starts = [0] * len(x.shape)
-        starts[dim] = start
-        shape = tuple(v.aval.shape)
-        results.append(sliced(t, x, starts, (1,) * len(shape), shape))
-        start += shape[dim]
-    return results
-
-
 @rule("pad")
 def _pad(t: Translator, eqn: Eqn, x: Array, fill: Array) -> Array:
     return padded(t, x, fill, eqn.params["padding_config"])
@@ -412,57 +356,11 @@ def _reduction(kind: str) -> None:
     @rule(f"reduce_{kind}")
     def code(t: Translator, eqn: Eqn, x: Array) -> Array:
         t.check_dtypes(eqn, (x,))
-        if kind not in ("sum", "prod"):
-            t.check_ordered(eqn, x)
         return loops.reduce(t.f, t.memory, x, eqn.params["axes"], kind)
 
 
 for _kind in ("sum", "prod", "max", "min", "and", "or", "xor"):
     _reduction(_kind)
-
-
-def _arg_reduction(name: str, better: str) -> None:
-    @rule(name)
-    def code(t: Translator, eqn: Eqn, x: Array) -> Array:
-        t.check_dtypes(eqn, (x,))
-        t.check_ordered(eqn, x)
-        return _arg_reduce(t, x, eqn.params["axes"][0], eqn.params["index_dtype"], better)
-
-
-def _arg_reduce(t: Translator, x: Array, axis: int, index_dtype: np.dtype, better: str) -> Array:
-    """The first position of the extremum; NaN is one, the first of them."""
-    f = t.f
-    if types.is_small_float(x.dtype):
-        x = converted(x, dtypes.float32)
-    source = t.materialize(x)
-    shape = x.shape[:axis] + x.shape[axis + 1 :]
-    target = t.temporary(shape, index_dtype)
-    type_, index_type = types.register(x.dtype), types.register(index_dtype)
-    floats = types.is_float(x.dtype)
-
-    def body(indices: tuple) -> None:
-        def load(k: Index) -> str:
-            return source.load(f, (*indices[:axis], k, *indices[axis:]))
-
-        with f.loop(1, x.shape[axis], [(type_, load(0)), ("i64", "0")]) as loop:
-            best, place = loop.carried
-            value = load(loop.index)
-            wins = scalar.emit(f, better, x.dtype, [value, best], {}, None)
-            if floats:
-                known = f.op(f"fcmp ord {type_} {best}, {best}")
-                new = f.op(f"fcmp uno {type_} {value}, {value}")
-                wins = f.op(f"and i1 {known}, {f.op(f'or i1 {wins}, {new}')}")
-            loop.following = [
-                f.op(f"select i1 {wins}, {type_} {value}, {type_} {best}"),
-                f.op(f"select i1 {wins}, i64 {loop.index}, i64 {place}"),
-            ]
-        place = loop.results[1]
-        if index_type != "i64":
-            place = f.op(f"trunc i64 {place} to {index_type}")
-        target.store(f, indices, place)
-
-    nest_sequential(f, shape, body)
-    return Array(shape, index_dtype, buffer=target)
 
 
 def nest_sequential(f: Function, shape: Sequence[int], body: Callable) -> None:
@@ -482,16 +380,10 @@ def nest_sequential(f: Function, shape: Sequence[int], body: Callable) -> None:
         level(0)
 
 
-_arg_reduction("argmax", "gt")
-_arg_reduction("argmin", "lt")
-
-
 def _cumulative(name: str, kind: str) -> None:
     @rule(name)
     def code(t: Translator, eqn: Eqn, x: Array) -> Array:
         t.check_dtypes(eqn, (x,))
-        if kind not in ("sum", "prod"):
-            t.check_ordered(eqn, x)
         return _accumulate(t, x, eqn.params["axis"], eqn.params["reverse"], kind)
 
 
@@ -513,26 +405,14 @@ def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) ->
         def body(indices: tuple) -> None:
             where = place(indices, loop.index)
             pair = [target.load(f, place(indices, before)), target.load(f, where)]
-            if kind == "logsumexp":
-                total = _log_of_sum(t, x.dtype, *pair)
-            else:
-                op = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
-                total = scalar.emit(f, op, x.dtype, pair, {}, x.dtype)
-            target.store(f, where, total)
+            op = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
+            target.store(f, where, scalar.emit(f, op, x.dtype, pair, {}, x.dtype))
 
         loops.nest(f, rest, body)
     return Array(x.shape, x.dtype, buffer=target)
 
 
-def _log_of_sum(t: Translator, dtype: np.dtype, a: str, b: str) -> str:
-    """log(exp(a) + exp(b)), by the formula of the op logaddexp."""
-    jaxpr, _ = trace_to_jaxpr(lambda x, y: [logaddexp_p.bind(x, y)], [ShapedArray((), dtype)] * 2)
-    (out,) = t.run(legalize(jaxpr, LLVM), [t.scalar(a, dtype), t.scalar(b, dtype)])
-    return out.at(t.f, ())
-
-
 for _name, _kind in (
-    ("cumlogsumexp", "logsumexp"),
     ("cumsum", "sum"),
     ("cumprod", "prod"),
     ("cummax", "max"),

@@ -42,8 +42,6 @@ def _debug_print(t: Translator, eqn: Eqn, *values: Array) -> None:
         raise t.unsupported(eqn, "formats other than {} and arrays cannot be printed natively")
     text, operands = parts[0].replace("%", "%%"), []
     for v, rest in zip(values, parts[1:], strict=True):
-        if types.is_complex(v.dtype):
-            raise t.unsupported(eqn, "complex numbers; print real and imag")
         element = v.at(f, ())
         if types.is_float(v.dtype):
             element = scalar.convert(f, element, v.dtype, dtypes.float64)

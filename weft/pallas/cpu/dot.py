@@ -155,7 +155,7 @@ def _by_words(
 
 def added(x: Array, y: Array) -> Array:
     def element(f: Function, i: tuple) -> str:
-        return scalar.emit(f, "add", x.dtype, [x.at(f, i), y.at(f, i)], {}, x.dtype)
+        return scalar.add(f, x.dtype, x.at(f, i), y.at(f, i))
 
     return arrays.pointwise(x.shape, x.dtype, element, [x, y])
 

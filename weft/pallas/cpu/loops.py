@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from weft.core import dtypes
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
@@ -287,11 +286,9 @@ def combine(f: Function, kind: str, dtype: np.dtype, a: str, b: str) -> str:
 def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kind: str) -> Array:
     """The reduction over some dimensions: "sum", "prod", "max", "min", "and", "or", "xor"."""
     shape, dtype = operand.shape, operand.dtype
-    small = types.is_small_float(dtype)
-    wide = dtypes.float32 if small else dtype
     kept = [d for d in range(len(shape)) if d not in axes]
     result = tuple(shape[d] for d in kept)
-    first = scalar.identity_of(kind, wide)
+    first = scalar.identity_of(kind, dtype)
     fused = prepare(f, memory, [operand], shape)
     arrays = [operand, *(a for a, _ in fused)]
     # Trailing dimensions that are all summed are passed as one where memory allows.
@@ -303,22 +300,14 @@ def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kin
 
     def element(indices: tuple[Index, ...]) -> str:
         keep(f, fused, indices)
-        value = operand.at(f, indices)
-        return scalar.convert(f, value, dtype, wide) if small else value
+        return operand.at(f, indices)
 
     looped = [d for d in range(len(shape)) if shape[d] != 1]
     along = 0 in shape or not looped or looped[-1] in axes
     write = _reduce_inner if along else _reduce_outer
-    total = write(f, memory, shape, kept, axes, result, kind, wide, first, element, arrays)
+    total = write(f, memory, shape, kept, axes, result, kind, dtype, first, element, arrays)
     settle(fused)
-    if not small:
-        return total
-    return Array(
-        result,
-        dtype,
-        lambda f, i: scalar.convert(f, total.at(f, i), wide, dtype),
-        [(total, same_indices)],
-    )
+    return total
 
 
 def _reduce_inner(

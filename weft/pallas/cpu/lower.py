@@ -13,7 +13,6 @@ from weft.pallas.cpu import (  # noqa: F401  (rules)
     arrays,
     control,
     dot,
-    gather,
     invariant_division,
     refs,
     sorting,
@@ -50,12 +49,13 @@ def _first_message(f: Function) -> str:
     return f.op(f"select i1 {none}, i64 0, i64 {number}")
 
 
-def _text(call: KernelCall) -> str:
-    call = legalize_call(call, LLVM)
+def _text(given: KernelCall) -> str:
+    call = legalize_call(given, LLVM)
+    shapes = [a.shape for a in given.operand_avals], [a.shape for a in given.outputs]
     if call.is_mpmd:
         from weft.pallas.cpu.mpmd import mpmd_text
 
-        return mpmd_text(call)
+        return mpmd_text(call, *shapes)
     module = Module()
     messages: list[str] = []
     grid = Grid(call)
@@ -87,9 +87,7 @@ def _text(call: KernelCall) -> str:
         arena, threads = memory.peak, grid.threads
         return emit_grid(f, buffers, api, context, grid.chunks, arena, one_chunk, threads), None
 
-    inputs = [a.shape for a in call.operand_avals]
-    outputs = [a.shape for a in call.outputs]
-    emit_handler(module, "handler", inputs, outputs, body, messages, call.name)
+    emit_handler(module, "handler", *shapes, body, messages, call.name)
     return module.text()
 
 

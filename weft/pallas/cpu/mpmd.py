@@ -59,8 +59,8 @@ class Layout:
         self.size = memory.peak
 
 
-def mpmd_text(call: KernelCall) -> str:
-    """The LLVM IR of a kernel of several programs."""
+def mpmd_text(call: KernelCall, inputs: list[tuple], outputs: list[tuple]) -> str:
+    """The LLVM IR of a kernel of several programs; shapes of what XLA calls it with."""
     module = Module()
     messages = first_messages(call)
     total = sum(p.mesh.size for p in call.programs)
@@ -80,8 +80,6 @@ def mpmd_text(call: KernelCall) -> str:
     def body(f: Function, buffers: str, api: str, context: str) -> tuple[str, str]:
         return _emit_call(f, buffers, call, layout, total, each)
 
-    inputs = [a.shape for a in call.operand_avals]
-    outputs = [a.shape for a in call.outputs]
     emit_handler(module, "handler", inputs, outputs, body, messages, call.name)
     return module.text()
 

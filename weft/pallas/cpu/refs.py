@@ -10,7 +10,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.pallas.cpu import scalar, types
-from weft.pallas.cpu.arrays import nest_sequential, pointwise
+from weft.pallas.cpu.arrays import nest_sequential
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.ranges import Known
 from weft.pallas.cpu.translate import Translator, rule
@@ -311,43 +311,18 @@ def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> No
     write(t, ref, indexer, rest[:n], value, rest[n] if eqn.params["masked"] else None)
 
 
-@rule("swap")
-def _swap(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array) -> Array:
-    indexer = eqn.params["indexer"]
-    n = indexer.num_operands
-    mask = rest[n] if eqn.params["masked"] else None
-    old = read(t, ref, indexer, rest[:n], mask)
-    if t.used[0]:
-        buffer = t.temporary(old.shape, old.dtype)
-        t.store(buffer, old)
-        old = Array(old.shape, old.dtype, buffer=buffer)
-    write(t, ref, indexer, rest[:n], value, mask)
-    return old
-
-
 @rule("addupdate")
 def _addupdate(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *operands: Array) -> None:
-    indexer = eqn.params["indexer"]
-    if indexer.has_picks:
-        gathered = Gathered(t, ref, indexer, operands)
-        gathered.ready(value)
+    """At index arrays, where positions may repeat: element after element."""
+    gathered = Gathered(t, ref, eqn.params["indexer"], operands)
+    gathered.ready(value)
 
-        def body(i: tuple) -> None:
-            where = gathered.address(t.f, i)
-            both = [ref.load(t.f, where), value.at(t.f, i)]
-            ref.store(t.f, where, scalar.emit(t.f, "add", ref.dtype, both, {}, ref.dtype))
+    def body(i: tuple) -> None:
+        where = gathered.address(t.f, i)
+        total = scalar.add(t.f, ref.dtype, ref.load(t.f, where), value.at(t.f, i))
+        ref.store(t.f, where, total)
 
-        gathered.loop(body)
-        return
-    old = read(t, ref, indexer, operands)
-
-    def element(f: Function, i: tuple) -> str:
-        both = [old.at(f, i), value.at(f, i)]
-        return scalar.emit(f, "add", ref.dtype, both, {}, ref.dtype)
-
-    total = pointwise(old.shape, old.dtype, element, [old, value])
-    total.terms = (old, value)
-    write(t, ref, indexer, operands, total)
+    gathered.loop(body)
 
 
 # Atomics ---------------------------------------------------------------------------------------
@@ -371,7 +346,7 @@ def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array
     n = indexer.num_operands
     mask = rest[n] if eqn.params["masked"] else None
     op = _atomic_op(eqn.params["op"], ref.dtype)
-    whole = types.is_complex(ref.dtype) or types.is_float8(ref.dtype) or types.is_narrow(ref.dtype)
+    whole = types.is_float8(ref.dtype) or types.is_narrow(ref.dtype)
     if not op or whole:
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
     shared, zero = ref, types.constant(0, ref.dtype)
@@ -441,7 +416,7 @@ def _atomic_cas(
     t: Translator, eqn: Eqn, ref: Buffer, compare: Array, value: Array, *operands: Array
 ) -> Array:
     f = t.f
-    if types.is_complex(ref.dtype) or types.is_narrow(ref.dtype):
+    if types.is_narrow(ref.dtype):
         raise t.unsupported(eqn, f"of {ref.dtype}")
     target = window(t, ref, eqn.params["indexer"], operands)
     t.before_write(ref.group)

@@ -1,8 +1,7 @@
 """Ops on one element in a register: a table from primitive name to code.
 
 A rule is rule(f, dtype, operands, params, result dtype) -> register. An op that has none for a
-dtype is written by its formula (weft/pallas/formulas); floats of less than 32 bits are
-widened to float32 and rounded after every op.
+dtype is written by its formula (weft/pallas/formulas).
 """
 
 from __future__ import annotations
@@ -39,45 +38,39 @@ COSTS: dict[str, int] = {
 """Cost of an op, in additions; 1 where not named."""
 
 
-def is_elementwise(name: str, dtype: np.dtype) -> bool:
-    """Whether `emit` has code for an op on a dtype."""
-    if types.is_complex(dtype):
-        return name in _OF_ANY_BITS or has_formula(name, dtype)
-    return name in RULES or has_formula(name, dtype)
+def has_code(name: str) -> bool:
+    """Whether `emit` has code for an op."""
+    return name in RULES or has_formula(name, dtypes.float32)
 
 
 def emit(
     f: Function, name: str, dtype: np.dtype, operands: list[str], params: dict, result: np.dtype
 ) -> str:
     """The code of an op whose operands have one dtype."""
-    if _is_native(name, dtype):
+    if name in RULES and (name != "exp" or dtype == dtypes.float32 and vectors.has_exp()):
         return RULES[name](f, dtype, operands, params, result)
-    if types.is_small_float(dtype):
-        wide = [convert(f, o, dtype, dtypes.float32) for o in operands]
-        kind = dtypes.float32 if result == dtype else result
-        return convert(f, emit(f, name, dtypes.float32, wide, params, kind), kind, result)
     exponent = (("y", params["y"]),) if name == "integer_pow" else ()
     formula = element_formula(name, (dtype,) * len(operands), result, exponent)
     assert formula is not None, name
     return evaluate(f, formula, operands)
 
 
-_OF_ANY_BITS = {
-    *("select_n", "real", "imag"),
-    *("convert_element_type", "bitcast_convert_type"),
-}
+_OF_ANY_BITS = ("select_n", "convert_element_type", "bitcast_convert_type")
 """Ops that need no arithmetic of their operands' dtype."""
 
 
-def _is_native(name: str, dtype: np.dtype) -> bool:
-    """Whether an op of a dtype has a rule, rather than a formula or a wider dtype."""
-    if name not in RULES:
-        return False
-    if name == "exp":
-        return dtype == dtypes.float32 and vectors.has_exp()
-    if types.is_complex(dtype) or types.is_float8(dtype):
-        return name in _OF_ANY_BITS
-    return not types.is_small_float(dtype) or name in _OF_ANY_BITS or name in ("neg", "abs")
+def narrowest(name: str) -> int:
+    """The bytes of the narrowest floats that an op is computed in."""
+    if name in _OF_ANY_BITS or not has_code(name):
+        return 1
+    return 2 if name in ("neg", "abs") else 4
+
+
+def add(f: Function, dtype: np.dtype, x: str, y: str) -> str:
+    """The sum of two elements, of narrow floats by way of float32."""
+    wide = dtypes.float32 if types.is_small_float(dtype) else dtype
+    x, y = (convert(f, v, dtype, wide) for v in (x, y))
+    return convert(f, emit(f, "add", wide, [x, y], {}, wide), wide, dtype)
 
 
 def evaluate(f: Function, formula: ClosedJaxpr, operands: Sequence[str]) -> str:
@@ -126,7 +119,6 @@ def _binary(name: str, float_op: str, signed: str, unsigned: str, boolean: str, 
 
 
 _binary("add", "fadd", "add", "add", "or", 1)
-_binary("add_any", "fadd", "add", "add", "or", 1)
 _binary("sub", "fsub", "sub", "sub", "xor", 1)
 _binary("mul", "fmul", "mul", "mul", "and", 1)
 _binary("and", "", "and", "and", "and", 1)
@@ -264,8 +256,6 @@ for _name, _ops in {
     "ne": ("une", "ne", "ne"),
     "lt": ("olt", "slt", "ult"),
     "le": ("ole", "sle", "ule"),
-    "gt": ("ogt", "sgt", "ugt"),
-    "ge": ("oge", "sge", "uge"),
 }.items():
     _comparison(_name, *_ops)
 
@@ -322,23 +312,6 @@ def _select(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np
     return f.op(f"select i1 {o[0]}, {type_} {o[2]}, {type_} {o[1]}")
 
 
-def _part(name: str, place: int) -> None:
-    @rule(name, cost=0)
-    def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-        return f.op(f"extractvalue {types.register(dtype)} {o[0]}, {place}")
-
-
-_part("real", 0)
-_part("imag", 1)
-
-
-@rule("complex", cost=0)
-def _complex(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-    part, type_ = types.register(dtype), types.register(result)
-    half = f.op(f"insertvalue {type_} poison, {part} {o[0]}, 0")
-    return f.op(f"insertvalue {type_} {half}, {part} {o[1]}, 1")
-
-
 # Conversion ------------------------------------------------------------------------------------
 
 
@@ -358,8 +331,6 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
     """An element of another dtype; floats saturate to integers as XLA's do."""
     if old == new:
         return value
-    if types.is_complex(old) or types.is_complex(new):
-        return _convert_complex(f, value, old, new)
     if types.is_float8(new) or new.name == "bfloat16":
         value, old = convert(f, value, old, dtypes.float32), dtypes.float32
     by_bits = new.name == "bfloat16" and not _has_bfloat16()
@@ -398,24 +369,6 @@ def _has_bfloat16() -> bool:
     """Whether LLVM converts to bfloat16 without a call of compiler-rt, which jaxlib lacks."""
     own = host()
     return not own.triple.startswith("x86") or {"avx512bf16", "avx512vl"} <= own.able
-
-
-_PARTS = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
-
-
-def _convert_complex(f: Function, value: str, old: np.dtype, new: np.dtype) -> str:
-    """Between complex dtypes, and from and to real ones (the real part)."""
-    if old not in _PARTS:
-        part = _PARTS[new]
-        parts = [convert(f, value, old, part), types.constant(0, part)]
-        return RULES["complex"](f, part, parts, {}, new)
-    if new == dtypes.bool_:
-        return emit(f, "ne", old, [value, types.constant(0, old)], {}, new)
-    parts = [RULES[name](f, old, [value], {}, None) for name in ("real", "imag")]
-    if new not in _PARTS:
-        return convert(f, parts[0], _PARTS[old], new)
-    parts = [convert(f, x, _PARTS[old], _PARTS[new]) for x in parts]
-    return RULES["complex"](f, _PARTS[new], parts, {}, new)
 
 
 def identity_of(kind: str, dtype: np.dtype) -> str:

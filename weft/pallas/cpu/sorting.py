@@ -1,4 +1,4 @@
-"""sort and top_k by merging, and reductions by any function of two scalars."""
+"""sort by merging."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ def _less(f: Function, dtype: np.dtype, a: str, b: str) -> str:
     below = scalar.emit(f, "lt", dtype, [a, b], {}, dtypes.bool_)
     if not types.is_float(dtype):
         return below
-    if types.is_float8(dtype):
-        a, b = (scalar.convert(f, v, dtype, dtypes.float32) for v in (a, b))
-        dtype = dtypes.float32
     type_ = types.register(dtype)
     last = f.op(f"fcmp uno {type_} {b}, {b}")
     number = f.op(f"fcmp ord {type_} {a}, {a}")
@@ -43,11 +40,8 @@ def _before(f: Function, keys: Sequence[tuple[Any, str, str]]) -> str:
     return f.op(f"or i1 {less}, {later}")
 
 
-def _sorted(
-    t: Translator, operands: Sequence[Array], dim: int, num_keys: int, descending: bool = False
-) -> list[Buffer]:
+def _sorted(t: Translator, operands: Sequence[Array], dim: int, num_keys: int) -> list[Buffer]:
     """The operands, permuted along a dimension by the first of them; a stable merge sort."""
-    t.check_ordered(t.eqn, *operands[:num_keys])
     f, n = t.f, operands[0].shape[dim]
     shape = operands[0].shape
     sources = [t.materialize(x) for x in operands]
@@ -69,7 +63,7 @@ def _sorted(
             src = [_moved(b, p) for b, p in zip(here, turn.carried, strict=False)]
             dst = [_moved(b, p) for b, p in zip(there, turn.carried[count:], strict=False)]
             width = turn.carried[-1]
-            _merge_pass(f, src, dst, n, width, num_keys, descending)
+            _merge_pass(f, src, dst, n, width, num_keys)
             pointers = turn.carried[count : 2 * count] + turn.carried[:count]
             turn.following = [*pointers, f.op(f"shl i64 {width}, 1")]
         done = [_moved(b, p) for b, p in zip(here, turn.results, strict=False)]
@@ -92,7 +86,6 @@ def _merge_pass(
     n: int,
     width: str,
     num_keys: int,
-    descending: bool,
 ) -> None:
     """Merges neighbouring runs of `width` sorted elements."""
     double = f.op(f"shl i64 {width}, 1")
@@ -107,8 +100,7 @@ def _merge_pass(
             right = f.minimum(j, n - 1)
             keys = []
             for b in src[:num_keys]:
-                pair = (b.load(f, (right,)), b.load(f, (left,)))
-                keys.append((b.dtype, *(reversed(pair) if descending else pair)))
+                keys.append((b.dtype, b.load(f, (right,)), b.load(f, (left,))))
             sooner = _before(f, keys)
             spent = f.op(f"icmp sge i64 {i}, {middle}")
             open_ = f.op(f"icmp slt i64 {j}, {high}")
@@ -128,61 +120,3 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
         return list(operands)
     buffers = _sorted(t, operands, eqn.params["dimension"], eqn.params["num_keys"])
     return [Array(b.shape, b.dtype, buffer=b) for b in buffers]
-
-
-@rule("top_k")
-def _top_k(t: Translator, eqn: Eqn, x: Array) -> list[Array]:
-    t.check_dtypes(eqn, (x,))
-    values, places = (v.aval for v in eqn.outvars)
-    dim = eqn.params["axis"]
-    dtype = places.dtype
-    wide = types.register(dtype)
-
-    def position(f: Function, i: tuple) -> str:
-        return str(i[dim]) if wide == "i64" else f.op(f"trunc i64 {i[dim]} to {wide}")
-
-    order = Array(x.shape, dtype, position, (), 1)
-    buffers = _sorted(t, [x, order], dim, 1, descending=True)
-    return [
-        Array(a.shape, b.dtype, buffer=b.view(t.f, 0, tuple(a.shape), b.strides))
-        for a, b in zip((values, places), buffers, strict=True)
-    ]
-
-
-@rule("reduce")
-def _reduce(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
-    """Element after element, in order, from the initial values on."""
-    t.check_dtypes(eqn, operands)
-    f, dims, jaxpr = t.f, eqn.params["dimensions"], eqn.params["jaxpr"]
-    count = len(operands) // 2
-    arrays, starts = operands[:count], operands[count:]
-    sources = [t.materialize(x) for x in arrays]
-    shape = arrays[0].shape
-    kept = [d for d in range(len(shape)) if d not in dims]
-    targets = [t.temporary([shape[d] for d in kept], x.dtype) for x in arrays]
-    for start in starts:
-        start.at(f, ())
-
-    def total(indices: tuple) -> None:
-        place: dict[int, Any] = dict(zip(kept, indices, strict=True))
-
-        def level(k: int, carried: list[str]) -> list[str]:
-            if k == len(dims):
-                where = [place[d] for d in range(len(shape))]
-                values = [
-                    *(t.scalar(c, x.dtype) for c, x in zip(carried, arrays, strict=True)),
-                    *(t.scalar(s.load(f, where), s.dtype) for s in sources),
-                ]
-                return [o.at(f, ()) for o in t.run(jaxpr, values)]
-            carry = [(types.register(x.dtype), c) for x, c in zip(arrays, carried, strict=True)]
-            with f.loop(0, shape[dims[k]], carry) as loop:
-                place[dims[k]] = loop.index
-                loop.following = level(k + 1, loop.carried)
-            return loop.results
-
-        results = level(0, [s.at(f, ()) for s in starts])
-        for target, result in zip(targets, results, strict=True):
-            target.store(f, indices, result)
-
-    nest_sequential(f, [shape[d] for d in kept], total)
-    return [Array(b.shape, b.dtype, buffer=b) for b in targets]

@@ -169,36 +169,19 @@ SPINS = 512
 
 def emit_wait(f: Function, counter: str, goal: int) -> None:
     """Waits until the counter has reached the goal: spins a while, then yields the CPU."""
-    head, again, out = f.name_of("wait"), f.name_of("again"), f.name_of("done")
-    before = f.block
-    f.goto(head)
-    f.label(head)
-    turns = f.name_of("turns")
-    place = len(f.lines)
-    f.lines.append("")
-    now = f.op(f"load atomic i64, ptr {counter} acquire, align 8")
-    f.do(f"br i1 {f.op(f'icmp sge i64 {now}, {goal}')}, label {out}, label {again}")
-    f.label(again)
-    following = emit_pause(f, turns)
-    f.lines[place] = f"  {turns} = phi i64 [ 0, %{before} ], [ {following}, %{f.block} ]"
-    f.goto(head)
-    f.label(out)
-
-
-def emit_pause(f: Function, turns: str) -> str:
-    """One turn of a waiting loop; gives the number of turns so far."""
-    f.module.declare("sched_yield", "i32", "")
-    following = f.op(f"add i64 {turns}, 1")
-    spin, leave, after = f.name_of("spin"), f.name_of("leave"), f.name_of("after")
-    f.do(f"br i1 {f.op(f'icmp slt i64 {turns}, {SPINS}')}, label {spin}, label {leave}")
-    f.label(spin)
-    emit_spin(f)
-    f.goto(after)
-    f.label(leave)
-    f.op("call i32 @sched_yield()")
-    f.goto(after)
-    f.label(after)
-    return following
+    done = f.name_of("done")
+    with f.loop(0, 1 << 62) as turn:
+        now = f.op(f"load atomic i64, ptr {counter} acquire, align 8")
+        again = f.name_of("again")
+        f.do(f"br i1 {f.op(f'icmp sge i64 {now}, {goal}')}, label {done}, label {again}")
+        f.label(again)
+        spins = f.op(f"icmp slt i64 {turn.index}, {SPINS}")
+        with f.when(spins):
+            emit_spin(f)
+        with f.when(f.op(f"xor i1 {spins}, true")):
+            f.intrinsic("sched_yield", "i32")
+    f.goto(done)
+    f.label(done)
 
 
 def emit_spin(f: Function) -> None:

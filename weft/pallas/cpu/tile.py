@@ -148,7 +148,7 @@ class _Tiling:
                 raise _Whole
             for atom in eqn.invars:
                 self.need(atom, None)
-        elif name in POINTWISE or scalar.is_elementwise(name, eqn.outvars[0].aval.dtype):
+        elif name in POINTWISE or scalar.has_code(name):
             for atom in eqn.invars:
                 self.need(atom, dim)
         elif (rule := _DEMANDS.get(name)) is not None:

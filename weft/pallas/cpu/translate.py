@@ -23,7 +23,6 @@ from weft.pallas.cpu.values import (
     row_major,
 )
 from weft.pallas.cpu.values import same_indices as same
-from weft.pallas.formulas import complex
 from weft.pallas.ir import unsupported
 from weft.pallas.legalize import Target
 
@@ -37,7 +36,7 @@ Value = Array | Buffer
 
 Rule = Callable[..., Any]
 WRITTEN = {
-    **dict.fromkeys(("set", "swap", "addupdate", "atomic_rmw", "atomic_cas"), (0,)),
+    **dict.fromkeys(("set", "addupdate", "atomic_rmw", "atomic_cas"), (0,)),
     "async_copy_start": (1,),
 }
 """Positions of the refs whose contents a primitive changes."""
@@ -47,19 +46,21 @@ RULES: dict[str, Rule] = {}
 
 
 def _is_native(eqn: Eqn) -> bool:
-    name = eqn.primitive.name
-    if name == "dot_general" and dtypes.is_complex(eqn.outvars[0].aval.dtype):
-        return False
-    if name in RULES or not eqn.invars:
-        return name in RULES
-    # An op on complex numbers that only real ones have a rule for is refused where it is written.
-    return name in scalar.RULES or scalar.is_elementwise(name, eqn.invars[0].aval.dtype)
+    return eqn.primitive.name in RULES or scalar.has_code(eqn.primitive.name)
 
 
-_ARRAYS = {"dot_general": complex.product}
-"""Op on arrays of complex numbers → formula."""
+def _narrowest(name: str) -> int:
+    if name.startswith(("cum", "reduce_", "sort")):
+        return 4
+    return scalar.narrowest(name)
 
-LLVM = Target("CPU", frozenset({"cpu"}), _is_native, lambda eqn: _ARRAYS.get(eqn.primitive.name))
+
+LLVM = Target(
+    "CPU",
+    frozenset({"cpu"}),
+    _is_native,
+    _narrowest,
+)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -148,10 +149,8 @@ class Translator:
         function = RULES.get(name)
         if function is not None:
             out = function(self, eqn, *operands)
-        elif scalar.is_elementwise(name, operands[0].dtype):
-            out = self.elementwise(eqn, operands)
         else:
-            raise self.unsupported(eqn, "of complex numbers")
+            out = self.elementwise(eqn, operands)
         if out is None:
             return []
         if out.__class__ is Array and out.range is None:
@@ -172,7 +171,7 @@ class Translator:
         inputs = [(o, no_indices if p else same) for o, p in zip(operands, plain, strict=True)]
         out = Array(aval.shape, result, element, inputs, scalar.COSTS.get(name, 1))
         out.pointwise = True
-        if name in ("add", "add_any"):
+        if name == "add":
             out.terms = (operands[0], operands[1])
         return out
 
@@ -329,10 +328,6 @@ class Translator:
         for dtype in (*(o.dtype for o in operands), *(v.aval.dtype for v in eqn.outvars)):
             if not types.is_supported(dtype):
                 raise self.unsupported(eqn, f"arrays of dtype {dtypes.short_name(dtype)}")
-
-    def check_ordered(self, eqn: Eqn, *operands: Any) -> None:
-        if any(types.is_complex(o.dtype) for o in operands):
-            raise self.unsupported(eqn, "complex numbers have no order")
 
     def fail(self, condition: str, text: str) -> None:
         """Where the condition (i1) holds, the call will end with this error."""

@@ -27,7 +27,7 @@ def tile_width(dtype: np.dtype) -> int:
 def emit_tile(module: Module, dtype: np.dtype) -> str:
     """`turn(source, source row, target, target row)`: a tile, row strides in elements."""
     width = tile_width(dtype)
-    element = "i64" if types.is_complex(dtype) else types.memory(dtype)
+    element = types.memory(dtype)
     name = f"turn_{element}_{width}"
     if name in module.functions:
         return name

@@ -17,7 +17,6 @@ _FLOAT8 = frozenset(
     f"float8_{kind}"
     for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
 )
-_COMPLEX = {"complex64": "{ float, float }", "complex128": "{ double, double }"}
 _NARROW = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
 """Bits of the integers that take a byte each in memory and less in a register."""
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
@@ -27,7 +26,7 @@ def is_supported(dtype: np.dtype) -> bool:
     """Whether native code handles arrays of the dtype."""
     if dtypes.is_extended(dtype):
         return False
-    known = is_float(dtype) or is_complex(dtype) or is_narrow(dtype) or dtype.name == "bool"
+    known = is_float(dtype) or is_narrow(dtype) or dtype.name == "bool"
     return known or dtype.kind in "iu"
 
 
@@ -40,8 +39,7 @@ def register(dtype: np.dtype) -> str:
     """The type of an element in a register."""
     if dtype.name == "bool":
         return "i1"
-    name = dtype.name
-    return _FLOATS.get(name) or _COMPLEX.get(name) or f"i{bits(dtype)}"
+    return _FLOATS.get(dtype.name) or f"i{bits(dtype)}"
 
 
 def memory(dtype: np.dtype) -> str:
@@ -55,10 +53,6 @@ def is_float(dtype: Any) -> bool:
 
 def is_float8(dtype: np.dtype) -> bool:
     return dtype.name in _FLOAT8
-
-
-def is_complex(dtype: Any) -> bool:
-    return dtype.name in _COMPLEX
 
 
 def is_small_float(dtype: np.dtype) -> bool:
@@ -76,7 +70,7 @@ def bits(dtype: np.dtype) -> int:
 
 def poison(dtype: np.dtype) -> Any:
     """NaN, or the largest integer: what memory holds that nobody wrote."""
-    if is_float(dtype) or is_complex(dtype):
+    if is_float(dtype):
         return np.nan
     return True if dtype.name == "bool" else dtypes.iinfo(dtype).max
 
@@ -85,11 +79,6 @@ def constant(value: Any, dtype: np.dtype) -> str:
     """A number as an operand of the dtype's register type."""
     if dtype.name == "bool":
         return "true" if value else "false"
-    if is_complex(dtype):
-        number = np.asarray(value).astype(dtype)
-        part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
-        type_ = register(part)
-        return f"{{ {type_} {constant(number.real, part)}, {type_} {constant(number.imag, part)} }}"
     if not is_float(dtype):
         return str(int(np.asarray(value).astype(dtype)))
     number = np.asarray(value).astype(dtype)

@@ -6,6 +6,9 @@
     special         the error function and its inverse, the gamma function
     complex         complex numbers as pairs
     floats          floats of 8 bits
+    scalars         sums such as the zeta function's, and what is done to bits
+    windows         convolutions and reductions of windows
+    sorting         bitonic sorting, updates of a part
 
 `element_formula` gives the jaxpr of one element.
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,17 +29,19 @@ from weft.core.trace import trace_to_jaxpr
 from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
 from weft.pallas.formulas import elementary, floats, inverse, special
-from weft.pallas.formulas.complex import COMPLEX
-from weft.pallas.formulas.language import where
+from weft.pallas.formulas.language import plainly, where
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: Array) -> Array:
     """Zeros keep their sign, NaN stays NaN."""
     positive = where(x > 0, x.dtype.type(1), x)
     return positive if dtypes.is_unsigned(x.dtype) else where(x < 0, x.dtype.type(-1), positive)
 
 
-def _integer_pow(x: Any, *, y: int) -> Any:
+def _integer_pow(x: Array, *, y: int) -> Array:
     total, square, n = None, x, abs(y)
     while n:
         if n & 1:
@@ -93,13 +98,11 @@ def _formula(name: str, kind: np.dtype, result: np.dtype | None) -> Callable | N
         if kind.name in dtypes.float8_names:
             return lambda x, **_: floats.widen(x)
         return lambda x, **_: floats.narrow(x, result)
-    if dtypes.is_complex(kind):
-        return COMPLEX.get(name)
     return ANY.get(name) or FLOATS.get(name)
 
 
 def has_formula(name: str, kind: np.dtype) -> bool:
-    """Whether an op on elements of a dtype, a complex or real one, has a formula."""
+    """Whether an op on elements of a real dtype has a formula."""
     return _formula(name, kind, None) is not None
 
 
@@ -118,6 +121,6 @@ def element_formula(
 
     with options["enable_x64"](True):
         avals = [ShapedArray((), kind) for kind in kinds]
-        return ClosedJaxpr(
-            *trace_to_jaxpr(lambda *xs: [function(*xs, **dict(params))], avals, name)
-        )
+        one = lambda *xs: [function(*xs, **dict(params))]
+        jaxpr, consts = trace_to_jaxpr(one, avals, name)
+    return ClosedJaxpr(jaxpr.replace(eqns=list(map(plainly, jaxpr.eqns))), consts)

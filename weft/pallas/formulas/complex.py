@@ -1,4 +1,4 @@
-"""Ops on complex numbers, as formulas of their real and imaginary parts.
+"""Ops on complex numbers, as formulas of pairs: the real and the imaginary parts.
 
 Formulas: R. L. Smith, "Algorithm 116: Complex division", CACM 5 (1962); W. Kahan, "Branch cuts for
 complex elementary functions", 1987 (square root, logarithm, the order of cases).
@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.core.jaxpr import Eqn
-from weft.ops.arithmetic import complex_p, imag_p, is_finite_p, real_p
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr, Eqn
+from weft.core.trace import trace_to_jaxpr
+from weft.ops.argreduce import folded
+from weft.ops.arithmetic import complex_p, imag_p, is_finite_p, mul_p, real_p
+from weft.ops.elementwise_api import mul
 from weft.ops.transcendental import (
     atan2_p,
     cos_p,
@@ -26,7 +31,11 @@ from weft.ops.transcendental import (
     sinh_p,
     sqrt_p,
 )
+from weft.pallas.formulas.arrays import cumulative
 from weft.pallas.formulas.language import clamp, copysign, fma, is_wide, where
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 Pair = tuple[Any, Any]
 """Real and imaginary part."""
@@ -77,7 +86,7 @@ def _sizes(x: Pair) -> Pair:
     return where(a > b, a, b), where(a > b, b, a)
 
 
-def _abs(x: Pair) -> Any:
+def _abs(x: Pair) -> Array:
     large, small = _sizes(x)
     ratio = small / large
     size = where(large == 0, 0.0, large * sqrt_p.bind(fma(ratio, ratio, 1.0)))
@@ -174,15 +183,34 @@ def _exp2(x: Pair) -> Pair:
     return _exp((x[0] * math.log(2), x[1] * math.log(2)))
 
 
-_FUNCTIONS: dict[str, Callable] = {
+def _convert(eqn: Eqn, x: Array) -> Array:
+    """To and from complex numbers: real ones have no imaginary part, of which they lack one."""
+    new = eqn.params["new_dtype"]
+    if not isinstance(x, tuple):
+        re = x.astype(part_dtype(new))
+        return re, re * 0
+    if dtypes.is_bool(new):
+        return (x[0] != 0) | (x[1] != 0)
+    if not dtypes.is_complex(new):
+        return x[0].astype(new)
+    return tuple(v.astype(part_dtype(new)) for v in x)
+
+
+def part_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of the parts of a complex one."""
+    return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+
+
+_OF_PAIRS: dict[str, Callable] = {
+    "real": lambda x: x[0],
+    "imag": lambda x: x[1],
+    "complex": lambda a, b: (a, b),
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
-    "add_any": lambda x, y: (x[0] + y[0], x[1] + y[1]),
     "sub": lambda x, y: (x[0] - y[0], x[1] - y[1]),
     "mul": _mul,
     "div": _div,
     "neg": lambda x: (-x[0], -x[1]),
     "conj": lambda x: (x[0], -x[1]),
-    "integer_pow": _integer_pow,
     "square": lambda x: _mul(x, x),
     "sign": _sign,
     "exp": _exp,
@@ -206,25 +234,48 @@ _FUNCTIONS: dict[str, Callable] = {
     "is_finite": lambda x: is_finite_p.bind(x[0]) & is_finite_p.bind(x[1]),
 }
 
+ELEMENTS: dict[str, Callable] = {
+    name: lambda eqn, *operands, function=function: function(*operands)
+    for name, function in _OF_PAIRS.items()
+} | {
+    "integer_pow": lambda eqn, x: _integer_pow(x, eqn.params["y"]),
+    "convert_element_type": _convert,
+}
+"""Op → function(equation, *operands) of numbers and pairs, giving one of them."""
 
-def _of_parts(function: Callable) -> Callable:
-    def formula(*operands: Any, **params: Any) -> Any:
-        exponent = {"y": params["y"]} if "y" in params else {}
-        out = function(*((real_p.bind(x), imag_p.bind(x)) for x in operands), **exponent)
-        return complex_p.bind(*out) if isinstance(out, tuple) else out
-
-    return formula
-
-
-COMPLEX = {name: _of_parts(function) for name, function in _FUNCTIONS.items()}
-"""Op → formula, for complex operands."""
+PARTS = frozenset(
+    (
+        *("broadcast_in_dim", "reshape", "transpose", "slice", "dynamic_slice", "concatenate"),
+        *("dynamic_update_slice", "pad", "rev", "select_n", "reduce_sum", "cumsum", "elements"),
+    )
+)
+"""Ops that are done to each part."""
 
 
-def product(eqn: Eqn, x: Any, y: Any) -> Any:
+def _product(eqn: Eqn, x: Array, y: Array) -> Array:
     """A dot_general from the four products of the parts."""
     result = eqn.outvars[0].aval.dtype
-    part = np.dtype("float32" if result.itemsize == 8 else "float64")
-    params = {**eqn.params, "preferred_element_type": part}
+    params = {**eqn.params, "preferred_element_type": part_dtype(result)}
     pairs = [(real_p.bind(v), imag_p.bind(v)) for v in (x.astype(result), y.astype(result))]
     rr, ri, ir, ii = (eqn.primitive.bind(a, b, **params) for a in pairs[0] for b in pairs[1])
     return complex_p.bind(rr - ii, ri + ir)
+
+
+def _iota(eqn: Eqn) -> Array:
+    params = {**eqn.params, "dtype": part_dtype(eqn.params["dtype"])}
+    return eqn.primitive.bind(**params).astype(eqn.params["dtype"])
+
+
+def _reduce_prod(eqn: Eqn, x: Array) -> Array:
+    number = ShapedArray((), x.dtype)
+    jaxpr = ClosedJaxpr(*trace_to_jaxpr(lambda a, b: [mul_p.bind(a, b)], [number] * 2, "product"))
+    return folded([x, x.dtype.type(1)], jaxpr, eqn.params["axes"])[0]
+
+
+ARRAYS: dict[str, Callable] = {
+    "dot_general": _product,
+    "iota": _iota,
+    "reduce_prod": _reduce_prod,
+    "cumprod": lambda eqn, x: cumulative(mul, eqn, x),
+}
+"""Op on arrays of complex numbers → function(equation, *operands) of such arrays."""

@@ -9,7 +9,7 @@ W. J. Cody, W. Waite, "Software Manual for the Elementary Functions", 1980 (argu
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.pallas.formulas.language import (
     bits,
@@ -28,6 +28,9 @@ from weft.pallas.formulas.language import (
     where,
 )
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 LN2_HI = {"float32": 0.693359375, "float64": 6.93147180369123816490e-01}
 LN2_LO = {"float32": -2.12194440e-4, "float64": 1.90821492927058770002e-10}
 
@@ -40,7 +43,7 @@ _EXP = {
 """(exp(r) - 1 - r) / r**2 for |r| <= ln(2)/2: by Remez' exchange to 0.05 ulp, Taylor's series."""
 
 
-def exp(x: Any) -> Any:
+def exp(x: Array) -> Array:
     kind = x.dtype.name
     x = clamp(x, *((-746.0, 710.0) if is_wide(x) else (-104.0, 89.0)))
     whole, n = round_scaled(x, 1 / math.log(2))
@@ -49,7 +52,7 @@ def exp(x: Any) -> Any:
     return ldexp_p.bind(polynomial(r, (*_EXP[kind], 1.0, 1.0)), n)
 
 
-def exp2(x: Any) -> Any:
+def exp2(x: Array) -> Array:
     x = clamp(x, *((-1076.0, 1025.0) if is_wide(x) else (-151.0, 129.0)))
     whole, n = round_scaled(x, 1.0)
     fraction = x - whole
@@ -60,7 +63,7 @@ def exp2(x: Any) -> Any:
     return ldexp_p.bind((tail + high) + 1, n)
 
 
-def _exp_less_one(x: Any) -> tuple[Any, Any, Any]:
+def _exp_less_one(x: Array) -> tuple[Array, Array, Array]:
     """exp(r) - 1 in two parts and n where x = r + n ln 2, with what rounding r lost."""
     kind = x.dtype.name
     whole, n = round_scaled(x, 1 / math.log(2))
@@ -72,7 +75,7 @@ def _exp_less_one(x: Any) -> tuple[Any, Any, Any]:
     return high, (r - high) + rest, n
 
 
-def expm1(x: Any) -> Any:
+def expm1(x: Array) -> Array:
     bounded = clamp(x, *((-40.0, 710.0) if is_wide(x) else (-20.0, 89.0)))
     high, low, n = _exp_less_one(bounded)
     # 2**n overflows for the largest n where the result does not: halve, then double.
@@ -82,13 +85,13 @@ def expm1(x: Any) -> Any:
     return where(abs(x) < 2.0 ** -(mantissa_bits(x) + 2), x, result)
 
 
-def tanh(x: Any) -> Any:
+def tanh(x: Array) -> Array:
     size = clamp(abs(x), 0.0, 22.0 if is_wide(x) else 10.0)
     e = expm1(size * 2)
     return copysign(_ratio_to_sum(e, e, 2.0), x)
 
 
-def _ratio_to_sum(above: Any, e: Any, more: float) -> Any:
+def _ratio_to_sum(above: Array, e: Array, more: float) -> Array:
     """above / (e + more) for positive e, without the error of rounding the sum."""
     total = e + more
     part = total - e
@@ -98,7 +101,7 @@ def _ratio_to_sum(above: Any, e: Any, more: float) -> Any:
     return where(e < 2.0**64, quotient + rest / total, quotient)
 
 
-def logistic(x: Any) -> Any:
+def logistic(x: Array) -> Array:
     x = clamp(-x, *((-746.0, 710.0) if is_wide(x) else (-104.0, 89.0)))
     high, low, n = _exp_less_one(x)
     top = high + 1
@@ -109,28 +112,17 @@ def logistic(x: Any) -> Any:
 # Logarithms ---------------------------------------------------------------------------------------
 
 _LOG_FLOAT = (
-    7.0376836292e-2,
-    -1.1514610310e-1,
-    1.1676998740e-1,
-    -1.2420140846e-1,
-    1.4249322787e-1,
-    -1.6668057665e-1,
-    2.0000714765e-1,
-    -2.4999993993e-1,
-    3.3333331174e-1,
-)
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+    -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+)  # fmt: skip
 _LOG_DOUBLE = (
-    1.479819860511658591e-01,
-    1.531383769920937332e-01,
-    1.818357216161805012e-01,
-    2.222219843214978396e-01,
-    2.857142874366239149e-01,
-    3.999999999940941908e-01,
+    1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
+    2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
     6.666666666666735130e-01,
-)
+)  # fmt: skip
 
 
-def _log_of_parts(z: Any, k: Any, extra: Any = None) -> Any:
+def _log_of_parts(z: Array, k: Array, extra: Array | None = None) -> Array:
     """log(1 + z) + k ln 2 (+ extra, tiny)."""
     kind, k = z.dtype.name, k.astype(z.dtype)
     square = z * z
@@ -149,14 +141,14 @@ def _log_of_parts(z: Any, k: Any, extra: Any = None) -> Any:
     return fma(k, LN2_HI[kind], z + y)
 
 
-def _log_edges(x: Any, result: Any, pole: float) -> Any:
+def _log_edges(x: Array, result: Any, pole: float) -> Array:
     """-inf at the pole, NaN below it, inf at inf, NaN at NaN."""
     result = where(x == math.inf, x, result)
     result = where(x == pole, -math.inf, result)
     return where(x < pole, math.nan, result)
 
 
-def log(x: Any) -> Any:
+def log(x: Array) -> Array:
     lift = mantissa_bits(x) + 2
     tiny = x < 2.0 ** (1 - exponent_bias(x))
     fraction, k = split_exponent(where(tiny, x * 2.0**lift, x))
@@ -164,7 +156,7 @@ def log(x: Any) -> Any:
     return _log_edges(x, where(x != x, x, result), 0.0)
 
 
-def log1p(x: Any) -> Any:
+def log1p(x: Array) -> Array:
     u = x + 1
     fraction, k = split_exponent(u)
     # What rounding 1 + x lost, relative to u.
@@ -182,24 +174,16 @@ _PI_2 = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
 _SIN_FLOAT = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COS_FLOAT = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 _SIN_DOUBLE = (
-    1.58969099521155010221e-10,
-    -2.50507602534068634195e-08,
-    2.75573137070700676789e-06,
-    -1.98412698298579493134e-04,
-    8.33333333332248946124e-03,
-    -1.66666666666666324348e-01,
-)
+    1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+    -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01,
+)  # fmt: skip
 _COS_DOUBLE = (
-    -1.13596475577881948265e-11,
-    2.08757232129817482790e-09,
-    -2.75573143513906633035e-07,
-    2.48015872894767294178e-05,
-    -1.38888888888741095749e-03,
-    4.16666666666666019037e-02,
-)
+    -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+    2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02,
+)  # fmt: skip
 
 
-def _quadrant(x: Any) -> tuple[Any, Any, Any]:
+def _quadrant(x: Array) -> tuple[Array, Array, Array]:
     """x - n pi/2 in two parts and n, with pi/2 to 160 bits and exact products (fma)."""
     wide = x.astype("float64")
     whole, n = round_scaled(wide, 2 / math.pi)
@@ -216,7 +200,7 @@ def _quadrant(x: Any) -> tuple[Any, Any, Any]:
     return high, error - fma(whole, _PI_2[2], p_low), n
 
 
-def _sin_cos(x: Any) -> tuple[Any, Any, Any]:
+def _sin_cos(x: Array) -> tuple[Array, Array, Array]:
     """sin and cos of the reduced argument, and the quadrant."""
     r, low, n = _quadrant(x)
     z = r * r
@@ -233,24 +217,24 @@ def _sin_cos(x: Any) -> tuple[Any, Any, Any]:
     return sin, w + (((1 - w) - half) + (q - r * low)), n
 
 
-def _of_quadrant(sin: Any, cos: Any, n: Any) -> Any:
+def _of_quadrant(sin: Array, cos: Array, n: Array) -> Array:
     """sin(r + n pi/2)."""
     value = where((n & 1) != 0, cos, sin)
     return from_bits(bits(value) ^ ((n & 2) << (62 if is_wide(sin) else 30)))
 
 
-def sin(x: Any) -> Any:
+def sin(x: Array) -> Array:
     """Accurate for |x| < 2**50 (float32) and |x| < 2**30 (float64)."""
     return where(x == 0, x, _of_quadrant(*_sin_cos(x)))
 
 
-def cos(x: Any) -> Any:
+def cos(x: Array) -> Array:
     """Accurate for |x| < 2**50 (float32) and |x| < 2**30 (float64)."""
     s, c, n = _sin_cos(x)
     return _of_quadrant(s, c, n + 1)
 
 
-def tan(x: Any) -> Any:
+def tan(x: Array) -> Array:
     if not is_wide(x):
         return tan(x.astype("float64")).astype("float32")
     s, c, n = _sin_cos(x)

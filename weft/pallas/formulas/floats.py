@@ -7,7 +7,7 @@ subnormals, which a thread may count as 0.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
@@ -16,10 +16,13 @@ from weft.ops.arithmetic import shift_right_logical_p
 from weft.ops.dtype_casts import bitcast_convert_type_p
 from weft.pallas.formulas.language import bits, from_bits, round_scaled, where
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 _UINT8 = np.dtype(np.uint8)
 
 
-def _code_of(x: Any, dtype: np.dtype) -> int:
+def _code_of(x: Array, dtype: np.dtype) -> int:
     return int(np.asarray(x, np.float32).astype(dtype).view(np.uint8))
 
 
@@ -30,7 +33,7 @@ def _format(dtype: np.dtype) -> tuple[int, int, bool]:
     return info.nmant, bias, _code_of(-0.0, dtype) == 0
 
 
-def widen(x: Any) -> Any:
+def widen(x: Array) -> Array:
     """A float of 8 bits as float32."""
     dtype = x.dtype
     code = bitcast_convert_type_p.bind(x, new_dtype=_UINT8).astype("int32")
@@ -52,7 +55,7 @@ def widen(x: Any) -> Any:
     return from_bits(bits(value) | ((code & 0x80) << 24))
 
 
-def narrow(value: Any, dtype: np.dtype) -> Any:
+def narrow(value: Array, dtype: np.dtype) -> Array:
     """A float32 as a float of 8 bits, or as the bfloat16 that is its upper half."""
     if dtype.name == "bfloat16":
         n = bits(value)
@@ -63,7 +66,7 @@ def narrow(value: Any, dtype: np.dtype) -> Any:
     return bitcast_convert_type_p.bind(code.astype("uint8"), new_dtype=dtype)
 
 
-def _code(value: Any, dtype: np.dtype) -> Any:
+def _code(value: Array, dtype: np.dtype) -> Array:
     info = ml_dtypes.finfo(dtype)
     mantissa, bias, unsigned_zero = _format(dtype)
     size = abs(value)
@@ -83,7 +86,7 @@ def _code(value: Any, dtype: np.dtype) -> Any:
     return where(value != value, nan, signed)
 
 
-def _power_of_two(value: Any) -> Any:
+def _power_of_two(value: Array) -> Array:
     """The exponent of the nearest power of two, the higher one of two; NaN unless positive.
 
     Source: Open Compute Project, "OCP microscaling formats (MX) specification", 2023, E8M0.

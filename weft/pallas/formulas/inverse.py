@@ -9,7 +9,7 @@ technique for extending the available precision", 1971 (the double-double logari
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from weft.ops.arithmetic import div_p
 from weft.ops.transcendental import sqrt_p
@@ -28,33 +28,29 @@ from weft.pallas.formulas.language import (
     where,
 )
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 PI_2, PI_2_LOW = 1.5707963267948966, 6.123233995736766e-17
 
 # Inverse trigonometric functions ------------------------------------------------------------------
 
 _ATAN_P = (
-    -8.750608600031904122785e-1,
-    -1.615753718733365076637e1,
-    -7.500855792314704667340e1,
-    -1.228866684490136173410e2,
-    -6.485021904942025371773e1,
-)
+    -8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1,
+    -1.228866684490136173410e2, -6.485021904942025371773e1,
+)  # fmt: skip
 _ATAN_Q = (
-    1.0,
-    2.485846490142306297962e1,
-    1.650270098316988542046e2,
-    4.328810604912902668951e2,
-    4.853903996359136964868e2,
-    1.945506571482613964425e2,
-)
+    1.0, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
+    4.853903996359136964868e2, 1.945506571482613964425e2,
+)  # fmt: skip
 
 
 @in_double
-def atan(x: Any) -> Any:
+def atan(x: Array) -> Array:
     return _atan(x)
 
 
-def _atan(x: Any) -> Any:
+def _atan(x: Array) -> Array:
     size = abs(x)
     large, middle = size > 2.414213562373095, size > 0.66
     t = where(large, -1 / size, where(middle, (size - 1) / (size + 1), size))
@@ -68,7 +64,7 @@ def _atan(x: Any) -> Any:
 
 
 @in_double
-def atan2(y: Any, x: Any) -> Any:
+def atan2(y: Array, x: Array) -> Array:
     a, b = abs(y), abs(x)
     # 0/0 and inf/inf have no quotient: the angles are 0 and pi/4.
     quotient = where(a == b, where(a == 0, x.dtype.type(0), 1.0), a / b)
@@ -78,27 +74,20 @@ def atan2(y: Any, x: Any) -> Any:
 
 
 _ASIN_P = (
-    3.47933107596021167570e-05,
-    7.91534994289814532176e-04,
-    -4.00555345006794114027e-02,
-    2.01212532134862925881e-01,
-    -3.25565818622400915405e-01,
-    1.66666666666666657415e-01,
-)
+    3.47933107596021167570e-05, 7.91534994289814532176e-04, -4.00555345006794114027e-02,
+    2.01212532134862925881e-01, -3.25565818622400915405e-01, 1.66666666666666657415e-01,
+)  # fmt: skip
 _ASIN_Q = (
-    7.70381505559019352791e-02,
-    -6.88283971605453293030e-01,
-    2.02094576023350569471e00,
-    -2.40339491173441421878e00,
-    1.0,
-)
+    7.70381505559019352791e-02, -6.88283971605453293030e-01, 2.02094576023350569471e00,
+    -2.40339491173441421878e00, 1.0,
+)  # fmt: skip
 
 
-def _asin_ratio(z: Any) -> Any:
+def _asin_ratio(z: Array) -> Array:
     return (z * polynomial(z, _ASIN_P)) / polynomial(z, _ASIN_Q)
 
 
-def _half_angle(size: Any) -> tuple[Any, Any]:
+def _half_angle(size: Array) -> tuple[Array, Array]:
     """sqrt((1 - |x|) / 2) and what asin of it exceeds it by, with the root's own error."""
     z = (1 - size) * 0.5
     s = sqrt_p.bind(z)
@@ -107,7 +96,7 @@ def _half_angle(size: Any) -> tuple[Any, Any]:
 
 
 @in_double
-def asin(x: Any) -> Any:
+def asin(x: Array) -> Array:
     size = abs(x)
     s, tail = _half_angle(size)
     large = PI_2 - ((s + tail) * 2 - PI_2_LOW)
@@ -116,7 +105,7 @@ def asin(x: Any) -> Any:
 
 
 @in_double
-def acos(x: Any) -> Any:
+def acos(x: Array) -> Array:
     size = abs(x)
     small = PI_2 - (x - fma(-x, _asin_ratio(x * x), PI_2_LOW))
     s, tail = _half_angle(size)
@@ -128,14 +117,14 @@ def acos(x: Any) -> Any:
 # Hyperbolic functions -----------------------------------------------------------------------------
 
 
-def _half_exp(size: Any) -> Any:
+def _half_exp(size: Array) -> Array:
     """exp(size) / 2 where exp(size) may overflow."""
     half = exp(size * 0.5)
     return (half * 0.5) * half
 
 
 @in_double
-def sinh(x: Any) -> Any:
+def sinh(x: Array) -> Array:
     size = abs(x)
     e = expm1(size)
     small = (e + e / (e + 1)) * 0.5
@@ -144,7 +133,7 @@ def sinh(x: Any) -> Any:
 
 
 @in_double
-def cosh(x: Any) -> Any:
+def cosh(x: Array) -> Array:
     size = abs(x)
     e = expm1(size)
     up = e + 1
@@ -155,7 +144,7 @@ def cosh(x: Any) -> Any:
 
 
 @in_double
-def asinh(x: Any) -> Any:
+def asinh(x: Array) -> Array:
     size = abs(x)
     square = size * size
     value = log1p(size + square / (sqrt_p.bind(square + 1) + 1))
@@ -163,14 +152,14 @@ def asinh(x: Any) -> Any:
 
 
 @in_double
-def acosh(x: Any) -> Any:
+def acosh(x: Array) -> Array:
     t = x - 1
     value = log1p(t + sqrt_p.bind(fma(t, t, t + t)))
     return where(x < 2.0**28, value, log(x) + math.log(2))
 
 
 @in_double
-def atanh(x: Any) -> Any:
+def atanh(x: Array) -> Array:
     size = abs(x)
     t, rest = size + size, 1 - size
     argument = where(size < 0.5, t + (t * size) / rest, t / rest)
@@ -180,16 +169,13 @@ def atanh(x: Any) -> Any:
 # Roots and powers ---------------------------------------------------------------------------------
 
 _CBRT = (
-    0.145996192886612446982,
-    -0.758397934778766047437,
-    1.621429720105354466140,
-    -1.88497979543377169875,
-    1.87595182427177009643,
-)
+    0.145996192886612446982, -0.758397934778766047437, 1.621429720105354466140,
+    -1.88497979543377169875, 1.87595182427177009643,
+)  # fmt: skip
 
 
 @in_double
-def cbrt(x: Any) -> Any:
+def cbrt(x: Array) -> Array:
     size = abs(x)
     tiny = size < 2.0**-1022
     normal = where(tiny, size * 2.0**54, size)
@@ -205,7 +191,7 @@ def cbrt(x: Any) -> Any:
     return copysign(where(plain, size, t), x)
 
 
-def _long_log(x: Any) -> tuple[Any, Any]:
+def _long_log(x: Array) -> tuple[Array, Array]:
     """log of a positive normal number to about 68 bits, as the sum of two numbers."""
     fraction, k = split_exponent(x)
     exponent = k.astype("float64")
@@ -230,7 +216,7 @@ def _long_log(x: Any) -> tuple[Any, Any]:
 
 
 @in_double
-def power(x: Any, y: Any) -> Any:
+def power(x: Array, y: Array) -> Array:
     """x**y for doubles; the base's sign and the special cases of C99 Annex F."""
     size, inf = abs(x), x.dtype.type(math.inf)
     tiny = size < 2.0**-1022

@@ -13,11 +13,13 @@ import numpy as np
 
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
-from weft.ops.arithmetic import floor_p, select_n_p
+from weft.ops.arithmetic import add_p, floor_p, le_p, lt_p, select_n_p
 from weft.ops.dtype_casts import bitcast_convert_type_p
 from weft.ops.promote import broadcast_to
 
 if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
+    from weft.runtime.array import Array
     from weft.typing import ArrayLike
 
 
@@ -31,24 +33,37 @@ ldexp_p = Primitive("ldexp", abstract=_like_the_widest, sharding="elementwise")
 """x * 2**n for an integer n as wide as x, rounded once where the result is subnormal."""
 
 
-def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
+_SAME = {"add_any": (add_p, 1), "gt": (lt_p, -1), "ge": (le_p, -1)}
+"""Op → the op that it is by another name, and the step that puts its operands in order."""
+
+
+def plainly(eqn: Eqn) -> Eqn:
+    """An equation of an op that is another one by the other's name."""
+    primitive, step = _SAME.get(eqn.primitive.name, (None, 1))
+    if primitive is None:
+        return eqn
+    return eqn.replace(primitive=primitive, invars=list(eqn.invars)[::step])
+
+
+def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
     dtype = next(x.dtype for x in (a, b, c) if hasattr(x, "dtype"))
     return fma_p.bind(*(x if hasattr(x, "dtype") else dtype.type(x) for x in (a, b, c)))
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: Array, x: ArrayLike, y: ArrayLike) -> Array:
     dtype = next(v.dtype for v in (x, y) if hasattr(v, "dtype"))
     cases = [v if hasattr(v, "dtype") else dtype.type(v) for v in (y, x)]
-    return select_n_p.bind(condition, *(broadcast_to(v, condition.shape) for v in cases))
+    shape = max((v.shape for v in (condition, *cases)), key=len)
+    return select_n_p.bind(condition, *(broadcast_to(v, shape) for v in cases))
 
 
-def clamp(x: Any, low: float, high: float) -> Any:
+def clamp(x: Array, low: float, high: float) -> Array:
     """x within the bounds; NaN stays."""
     x = where(x < low, low, x)
     return where(x > high, high, x)
 
 
-def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+def polynomial(x: Array, coefficients: Sequence[float]) -> Array:
     """Horner's rule, highest power first."""
     total: Any = coefficients[0]
     for c in coefficients[1:]:
@@ -56,36 +71,36 @@ def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     return total
 
 
-def floor(x: Any) -> Any:
+def floor(x: Array) -> Array:
     return floor_p.bind(x)
 
 
 # Bits ---------------------------------------------------------------------------------------------
 
 
-def is_wide(x: Any) -> bool:
+def is_wide(x: Array) -> bool:
     return bool(x.dtype == np.float64)
 
 
-def mantissa_bits(x: Any) -> int:
+def mantissa_bits(x: Array) -> int:
     return 52 if is_wide(x) else 23
 
 
-def exponent_bias(x: Any) -> int:
+def exponent_bias(x: Array) -> int:
     return 1023 if is_wide(x) else 127
 
 
-def bits(x: Any) -> Any:
+def bits(x: Array) -> Array:
     """The bits of a float as a signed integer."""
     return bitcast_convert_type_p.bind(x, new_dtype=np.dtype("int64" if is_wide(x) else "int32"))
 
 
-def from_bits(n: Any) -> Any:
+def from_bits(n: Array) -> Array:
     dtype = np.dtype("float64" if n.dtype.itemsize == 8 else "float32")
     return bitcast_convert_type_p.bind(n, new_dtype=dtype)
 
 
-def copysign(size: ArrayLike, x: Any) -> Any:
+def copysign(size: ArrayLike, x: Array) -> Array:
     """size >= 0 with the sign of x."""
     sign = -(1 << (63 if is_wide(x) else 31))
     if not hasattr(size, "dtype"):
@@ -93,18 +108,18 @@ def copysign(size: ArrayLike, x: Any) -> Any:
     return from_bits((bits(size) & ~sign) | (bits(x) & sign))
 
 
-def is_negative(x: Any) -> Any:
+def is_negative(x: Array) -> Array:
     """Whether the sign bit is set: also of -0."""
     return bits(x) < 0
 
 
-def power_of_two(exponent: Any) -> Any:
+def power_of_two(exponent: Array) -> Array:
     """2**exponent for a normal exponent, an integer as wide as the float."""
     wide = exponent.dtype.itemsize == 8
     return from_bits((exponent + (1023 if wide else 127)) << (52 if wide else 23))
 
 
-def round_scaled(x: Any, factor: float) -> tuple[Any, Any]:
+def round_scaled(x: Array, factor: float) -> tuple[Array, Array]:
     """The integer nearest to x * factor, as a float and as an integer; small ones only."""
     magic = 1.5 * 2.0 ** mantissa_bits(x)
     shifted = fma(x, factor, magic)
@@ -112,7 +127,7 @@ def round_scaled(x: Any, factor: float) -> tuple[Any, Any]:
     return shifted - magic, bits(shifted) - base
 
 
-def split_exponent(x: Any) -> tuple[Any, Any]:
+def split_exponent(x: Array) -> tuple[Array, Array]:
     """m, k where x = m 2**k, m in [sqrt(1/2), sqrt(2)), for normal positive x."""
     start = 0x3FE6A09E667F3BCD if is_wide(x) else 0x3F3504F3
     mantissa, bias = mantissa_bits(x), exponent_bias(x)
@@ -121,7 +136,7 @@ def split_exponent(x: Any) -> tuple[Any, Any]:
     return from_bits((shifted & ((1 << mantissa) - 1)) + start), k
 
 
-def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """a + b rounded, and what rounding lost."""
     total = a + b
     part = total - a
@@ -131,7 +146,7 @@ def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
 def in_double(function: Callable) -> Callable:
     """The formula computed in float64, whatever its operands."""
 
-    def wider(*operands: Any) -> Any:
+    def wider(*operands: Array) -> Array:
         out = function(*(x.astype("float64") for x in operands))
         return out.astype(operands[0].dtype)
 

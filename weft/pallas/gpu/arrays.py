@@ -13,7 +13,7 @@ from weft.core import dtypes
 from weft.core.jaxpr import Eqn
 from weft.ops.reduce import highest, lowest
 from weft.pallas.gpu.elementwise import convert, is_narrow
-from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, padded, rule
+from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, padded, rule
 
 if TYPE_CHECKING:
     from weft.core.aval import ShapedArray
@@ -106,6 +106,12 @@ def elements(
         linear = e.binary("add", linear, e.binary("mul", index, stride, INT), INT)
     flat = e.reshape(x, (math.prod(held),))
     return e.reshape(take(e, flat, e.reshape(linear, (math.prod(padded(new)),)), 0), new)
+
+
+@rule("elements")
+def _elements(e: Emitter, eqn: Eqn, x: ir.Value, *places: ir.Value) -> ir.Value:
+    old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    return elements(e, x, dict(enumerate(places)), old, new)
 
 
 def affine(e: Emitter, n: int, start: int, step: int = 1) -> ir.Value:
@@ -207,15 +213,6 @@ def _concatenate(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     return result
 
 
-@rule("split")
-def _split(e: Emitter, eqn: Eqn, x: Any) -> list:
-    parts, start, axis = [], 0, eqn.params["axis"]
-    for size in eqn.params["sizes"]:
-        parts.append(take(e, x, affine(e, size, start), axis))
-        start += size
-    return parts
-
-
 # Reductions --------------------------------------------------------------------------------------
 
 
@@ -241,32 +238,6 @@ def _reduce(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     return x
 
 
-@rule("argmax", "argmin")
-def _argextremum(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    aval, (axis,) = eqn.invars[0].aval, eqn.params["axes"]
-    dtype, largest = aval.dtype, eqn.primitive.name == "argmax"
-    x = e.masked(x, aval.shape, (axis,), (lowest if largest else highest)(dtype), dtype)
-
-    def combine(a: list, b: list) -> list:
-        """The better value; NaN is the best, ties and two NaNs go to the lower index."""
-        better = e.compare("gt" if largest else "lt", a[0], b[0], dtype)
-        equal = e.compare("eq", a[0], b[0], dtype)
-        if dtypes.is_float(dtype):
-            nan_a, nan_b = (e.compare("ne", v[0], v[0], dtype) for v in (a, b))
-            one_nan = e.same(
-                "arith.andi", nan_a, e.same("arith.xori", nan_b, e.constant(1, (), BOOL))
-            )
-            better = e.same("arith.ori", better, one_nan)
-            equal = e.same("arith.ori", equal, e.same("arith.andi", nan_a, nan_b))
-        first = e.both(equal, e.compare("lt", a[1], b[1], INT))
-        take_a = e.same("arith.ori", better, first)
-        return [e.select(take_a, p, q) for p, q in zip(a, b, strict=True)]
-
-    index = e.iota_along(aval.shape, axis)
-    _, index = e.reduce_with([x, index], axis, combine)
-    return convert(e, index, INT, eqn.params["index_dtype"])
-
-
 _CUMULATIVE = {
     "cumsum": ("add", lambda d: 0),
     "cumprod": ("mul", lambda d: 1),
@@ -284,32 +255,6 @@ def _cumulative(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
         x = e.masked(x, aval.shape, (axis,), neutral(aval.dtype), aval.dtype)
     combine = lambda a, b: [e.binary(name, a[0], b[0], aval.dtype)]
     return e.scan_with([x], axis, reverse, combine)[0]
-
-
-@rule("cumlogsumexp")
-def _cumulative_logsumexp(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    """Of pairs: the maximum so far, and the sum of the exponentials less it."""
-    aval, axis, reverse = eqn.invars[0].aval, eqn.params["axis"], eqn.params["reverse"]
-    kind = aval.dtype if aval.dtype.itemsize > 4 else np.dtype(np.float32)
-    x = convert(e, x, aval.dtype, kind)
-    if reverse:
-        x = e.masked(x, aval.shape, (axis,), -np.inf, kind)
-
-    def combine(a: list, b: list) -> list:
-        largest = e.binary("max", a[0], b[0], kind)
-
-        def scaled(pair: list) -> ir.Value:  # infinities are no different from themselves
-            less = e.binary("sub", pair[0], largest, kind)
-            equal = e.compare("eq", pair[0], largest, kind)
-            less = e.select(equal, e.constant(0, (), kind), less)
-            return e.binary("mul", pair[1], e.same("math.exp", less), kind)
-
-        return [largest, e.binary("add", scaled(a), scaled(b), kind)]
-
-    ones = e.constant(1, aval.shape, kind)
-    largest, total = e.scan_with([x, ones], axis, reverse, combine)
-    result = e.binary("add", largest, e.same("math.log", total), kind)
-    return convert(e, result, kind, aval.dtype)
 
 
 # Products ----------------------------------------------------------------------------------------

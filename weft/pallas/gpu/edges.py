@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
+from weft.pallas.order import step_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +60,4 @@ def _is_at(eqn: Eqn, jaxpr: Jaxpr, made: dict, axis: int, step: int) -> bool:
     refs = set(jaxpr.invars)
     if eqn.params["branches"][0].jaxpr.eqns or not all(v in refs for v in eqn.invars[1:]):
         return False
-    test = _made_by(eqn.invars[0], made)
-    while test is not None and test.primitive.name == "convert_element_type":
-        test = _made_by(test.invars[0], made)
-    if test is None or test.primitive.name != "eq":
-        return False
-    number, other = test.invars
-    if isinstance(number, Literal):
-        number, other = other, number
-    index = _made_by(number, made)
-    return (
-        isinstance(other, Literal)
-        and int(np.asarray(other.val)) == step
-        and index is not None
-        and index.primitive.name == "program_id"
-        and index.params["axis"] == axis
-    )
-
-
-def _made_by(atom: Any, made: dict) -> Eqn | None:
-    return None if isinstance(atom, Literal) else made.get(atom)
+    return step_of(eqn.invars[0], made) == (axis, step)

@@ -22,9 +22,9 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.api.params import param
-from weft.pallas.gpu.formulas import FORMULAS
+from weft.pallas.formulas.sorting import FORMULAS
 from weft.pallas.ir import KernelCall, unsupported
-from weft.pallas.legalize import Target, in_float32
+from weft.pallas.legalize import Target
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom
@@ -37,8 +37,8 @@ RULES: dict[str, Callable] = {}
 
 
 LEAST: dict[str, int] = {
-    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "argmax"), 2),
-    **dict.fromkeys(("argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "top_k"), 2),
+    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "sort"), 2),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), 2),
 }
 """Primitive name -> the bytes of the narrowest floats that Triton has it for; 1 if not named."""
 
@@ -57,20 +57,6 @@ def rule(*names: str, least: int = 1) -> Callable:
         return function
 
     return add
-
-
-def _is_native(eqn: Eqn) -> bool:
-    return eqn.primitive.name in RULES and not _is_narrow(eqn)
-
-
-def _is_narrow(eqn: Eqn) -> bool:
-    least = LEAST.get(eqn.primitive.name, 1)
-    types = [v.aval.dtype for v in eqn.invars if isinstance(v.aval, ShapedArray)]
-    return least > 1 and any(dtypes.is_float(t) and t.itemsize < least for t in types)
-
-
-def _formula(eqn: Eqn) -> Callable | None:
-    return in_float32 if _is_narrow(eqn) else FORMULAS.get(eqn.primitive.name)
 
 
 def padded(shape: Sequence[int]) -> tuple[int, ...]:
@@ -210,8 +196,6 @@ class Emitter:
         return ir.RankedTensorType.get(shape, element, loc=self.loc)
 
     def of(self, aval: ShapedArray) -> ir.Type:
-        if dtypes.is_complex(aval.dtype):
-            raise self.fail("complex numbers have no Triton type; compute real and imaginary parts")
         return self.type(aval.shape, aval.dtype)
 
     # Constants and shapes ------------------------------------------------------------------
@@ -374,7 +358,7 @@ class Emitter:
     def one_of(self, x: ir.Value, axis: int) -> ir.Value:
         """One of the entries along an axis, which are all equal.
 
-        Their bits are or-ed: in jaxlib 0.11.2, XLA ends the process at a combiner without an op.
+        Their bits are or-ed, as a combiner needs an op (quirks.COMBINER_WITHOUT_OP).
         """
         sizes, element = self.sizes(x), self.element(x)
         bits = np.dtype(f"int{element.width}") if element.width > 1 else BOOL
@@ -447,19 +431,15 @@ class Emitter:
         raise self.fail("a constant array that is not one repeated value must be an input")
 
 
-_SCATTER = "Triton moves parts of values nowhere; write to a ref: ref[rows] = x, pl.atomic_add"
-_COMPLEX = "complex numbers have no Triton type; compute real and imaginary parts"
-
-
 @functools.lru_cache(maxsize=8)
 def target_of(platform: str) -> Target:
     """Triton's ops, for "cuda" or "rocm"."""
     return Target(
         "GPU",
         frozenset({platform, "gpu"}),
-        is_native=_is_native,
-        formula=_formula,
-        instead=(("scatter", _SCATTER), ("complex", _COMPLEX)),
+        is_native=lambda eqn: eqn.primitive.name in RULES,
+        narrowest=lambda name: LEAST.get(name, 1),
+        formula=lambda eqn: FORMULAS.get(eqn.primitive.name),
     )
 
 

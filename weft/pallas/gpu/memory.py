@@ -13,7 +13,7 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
 from weft.core.ref import Indexer, Pick, Window, whole
-from weft.pallas.gpu.elementwise import convert, is_narrow
+from weft.pallas.gpu.elementwise import convert
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, element_type, i32_attr, rule
 from weft.pallas.gpu.registers import Cell
 
@@ -264,44 +264,13 @@ def _set(e: Emitter, eqn: Eqn, *xs: ir.Value | View | Cell) -> list:
     return []
 
 
-@rule("swap")
-def _swap(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
-    if isinstance(xs[0], Cell):
-        old = e.cells[xs[0]]
-        e.cells[xs[0]] = _spread(e, xs[1], eqn.invars[1], xs[0].shape)
-        return old
-    view, shape, pointer, mask, other, (value,) = _access(e, eqn, xs, 1)
-    before_read(e, view)
-    old = load(e, pointer, mask, other, view.dtype, shape)
-    before_write(e, view)
-    store(e, pointer, value, mask, view.dtype)
-    return old
-
-
 @rule("addupdate")
 def _addupdate(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> list:
-    if isinstance(xs[0], Cell):
-        more = _spread(e, xs[1], eqn.invars[1], xs[0].shape)
-        e.cells[xs[0]] = _sum(e, e.cells[xs[0]], more, xs[0].dtype)
-        return []
-    view, shape, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
-    if eqn.params["indexer"].has_picks:  # positions may repeat
-        before_write(e, view)
-        atomic(e, "add", pointer, value, mask, view.dtype)
-        return []
-    before_read(e, view)
-    old = load(e, pointer, mask, None, view.dtype, shape)
+    """At index arrays, where positions may repeat."""
+    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
     before_write(e, view)
-    store(e, pointer, _sum(e, old, value, view.dtype), mask, view.dtype)
+    atomic(e, "add", pointer, value, mask, view.dtype)
     return []
-
-
-def _sum(e: Emitter, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
-    if not is_narrow(dtype):
-        return e.binary("add", x, y, dtype)
-    wide = np.dtype(np.float32)
-    total = e.binary("add", convert(e, x, dtype, wide), convert(e, y, dtype, wide), wide)
-    return convert(e, total, wide, dtype)
 
 
 def read_whole(e: Emitter, view: View) -> ir.Value:

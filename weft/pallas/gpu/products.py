@@ -89,7 +89,7 @@ def _is_large(dot: Eqn) -> bool:
         return False
     inner = a.shape[left[0]]
     free = padded((a.size // max(inner, 1), b.size // max(inner, 1)))
-    if a.dtype != b.dtype or a.dtype == np.bool_ or dtypes.is_complex(a.dtype):
+    if a.dtype != b.dtype or a.dtype == np.bool_:
         return False
     # Matrix units multiply floats and bytes; other products are unrolled, and long to compile.
     most = LARGEST if dtypes.is_float(a.dtype) or a.dtype == np.int8 else PART

@@ -18,7 +18,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
-from weft.pallas.gpu import elementwise, gather, products, sync  # noqa: F401  (their rules)
+from weft.pallas.gpu import elementwise, products, sync  # noqa: F401  (their rules)
 from weft.pallas.gpu.control import for_loop, program_index
 from weft.pallas.gpu.edges import steps_of
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type, target_of

@@ -57,8 +57,10 @@ NUMPY = Target(
     "interpreter",
     frozenset(),
     _is_native,
+    narrowest=lambda name: 4 if name in ("reduce_sum", "reduce_prod", "cumsum", "cumprod") else 1,
     formula=lambda eqn: of_narrow_bits if narrow_bits(eqn) else None,
     has_keys=True,
+    has_complex=True,
 )
 
 
@@ -300,44 +302,24 @@ def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: Any) -> Steps:
     return [value]
 
 
-def _store(
-    m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, rest: tuple, swap: bool
-) -> Any:
+@rule("set")
+def _set(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
     params = op.eqn.params
     indexer = params["indexer"]
     n = indexer.num_operands
-    mask = rest[n] if params["masked"] else None
-    region = _region(m, ref, indexer, rest[:n], mask, op)
-    old = []
-    if swap:
-        if op.used:
-            m.read(task, ref, region, op.eqn.source)
-        old = [_value(region, ref.data, 0)]
+    region = _region(m, ref, indexer, rest[:n], rest[n] if params["masked"] else None, op)
     m.write(task, ref, region, op.eqn.source)
     region.put(ref.data, value)
-    return old
-
-
-@rule("set")
-def _set(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
-    _store(m, task, op, ref, value, rest, False)
     if ref.shadow is not None:
         yield None
     return []
-
-
-@rule("swap")
-def _swap(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
-    old = _store(m, task, op, ref, value, rest, True)
-    if ref.shadow is not None:
-        yield None
-    return old
 
 
 @rule("addupdate")
 def _addupdate(
     m: Machine, task: Task, op: _Op, ref: Buffer, value: np.ndarray, *rest: np.ndarray
 ) -> Steps:
+    """At index arrays, where positions may repeat."""
     region = _region(m, ref, op.eqn.params["indexer"], rest, None, op)
     m.read(task, ref, region, op.eqn.source)
     m.write(task, ref, region, op.eqn.source)

@@ -48,7 +48,7 @@ def _takes_zeros(op: ir.Operation) -> bool:
 def _drop_channel(op: ir.Operation) -> None:
     """A native ragged_all_to_all names a channel where devices are partitions, as here no more.
 
-    Number 0 stands for none: without any, the conversion to HLO ends the process (jaxlib 0.10.2).
+    Number 0 stands for none: without any, the process ends (quirks.RAGGED_CHANNEL).
     """
     if "backend_config" in op.attributes and op.attributes["call_target_name"].value == (
         "ragged_all_to_all"

@@ -82,7 +82,7 @@ def fft(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Operands and results lie in order: the last dimension is innermost in memory.
 
     XLA:CPU lays out operands of FFTs for what is before or behind them, such as an all_to_all, and
-    then refuses them as it runs (jaxlib 0.10.2).
+    then refuses them as it runs (quirks.FFT_LAYOUT).
     """
     return factored(lz, op, _in_order)
 
@@ -137,7 +137,7 @@ def _kind(op: ir.Operation) -> str | None:
         return "add"
     kind = combiner_kind(op.regions[0])
     if kind in ("and", "or") and op.results[0].type.element_type.width > 1:
-        return None  # XLA's all_reduce takes and, or of booleans only (jaxlib 0.10.2)
+        return None  # quirks.ALL_REDUCE_LOGIC
     return kind
 
 

@@ -426,7 +426,7 @@ def scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         values = [e.select(e.broadcast(first, now.local), values[0], neutral)]
     if plan.split:
         # XLA writes the scatter of one row as a dynamic_slice that reads what was there, and joins
-        # that to a dynamic_slice before it without clamping the index (jaxlib 0.10.2).
+        # that to a dynamic_slice before it: quirks.NESTED_SLICES.
         values = [e.make("stablehlo.optimization_barrier", (v,), v.type) for v in values]
     got = lz.keep(op, [*values, index, *us], [AxisLayout(lz.mesh, o.shape, now.dims) for o in outs])
     if across:

@@ -19,7 +19,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
     That needs windows that start at the same phase on every device, and padding that is never
     selected; other cases make the dimension whole. Where such padding is known, the operand is
-    padded with it also along whole dimensions: XLA would select among zeros (jaxlib 0.10.2).
+    padded with it also along whole dimensions: see quirks.SCATTER_PADDING.
     """
     e = lz.e
     out = lz.layouts(op)[0]

@@ -33,7 +33,7 @@ def _constant_parts(op: ir.Operation):
     """Functions that make a splat of a given type, or the whole constant; the first may be None."""
     type = op.results[0].type
     if isinstance(type.element_type, ir.ComplexType):
-        # The bindings have no class for complex elements attributes (jaxlib 0.10.2).
+        # Through text: quirks.COMPLEX_ELEMENTS.
         text = re.search(r"dense<(.*)> : tensor<", str(op), re.DOTALL)[1]
         splat = None if "[" in text else lambda e, t: e.constant_text(text, t)
         return splat, lambda e: e.constant_text(text, type)

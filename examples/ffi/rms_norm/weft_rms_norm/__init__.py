@@ -28,7 +28,7 @@ def _register() -> None:
 _register()
 
 
-def _forward(eps, x):
+def _forward(eps: float, x: weft.Array) -> tuple[weft.Array, tuple[weft.Array, weft.Array]]:
     like = weft.ShapeDtypeStruct
     call = weft.ffi.ffi_call(
         "RmsNorm",
@@ -40,7 +40,9 @@ def _forward(eps, x):
     return y, (x, r)
 
 
-def _backward(eps, residuals, dy):
+def _backward(
+    eps: float, residuals: tuple[weft.Array, weft.Array], dy: weft.Array
+) -> tuple[weft.Array]:
     x, r = residuals
     call = weft.ffi.ffi_call(
         "RmsNormGrad",
@@ -54,7 +56,7 @@ def _backward(eps, residuals, dy):
 _normalize = weft.ffi.differentiable(_forward, _backward, nondiff_argnums=(0,))
 
 
-def rms_norm(x, scale=None, *, eps: float = 1e-6):
+def rms_norm(x: weft.Array, scale: weft.Array | None = None, *, eps: float = 1e-6) -> weft.Array:
     """x divided by the root of the mean of its squares along the last dimension, times scale.
 
     x: float32 [..., n]. scale: float32 [n], or None for ones. Splits of the leading dimensions

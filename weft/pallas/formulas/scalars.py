@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.core import dtypes
 from weft.core.config import options
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 SHIFT = 10
 """Terms summed before the asymptotic series, which is exact to a double's end from there."""
 
 
-def _modules() -> tuple[Any, Any]:
+def _modules() -> tuple[Array, Array]:
     import weft.numpy as jnp
     from weft import lax
 
@@ -33,7 +36,7 @@ def _modules() -> tuple[Any, Any]:
 def _in_double(function: Callable) -> Callable:
     """The function computed in float64, whatever its operands and whether x64 is enabled."""
 
-    def of(*operands: Any) -> Any:
+    def of(*operands: Array) -> Array:
         with options["enable_x64"](True):
             wide = [x.astype("float64") for x in operands]
             return function(*wide).astype(operands[0].dtype)
@@ -49,7 +52,7 @@ def _bernoulli(count: int) -> list[float]:
     return found[2::2]
 
 
-def _digamma(x: Any) -> Any:
+def _digamma(x: Array) -> Array:
     """log(z) less its series from z = x + SHIFT on, and its reflection below 1/2."""
     jnp, _ = _modules()
     reflected = x < 0.5
@@ -66,7 +69,7 @@ def _digamma(x: Any) -> Any:
     return jnp.where((x <= 0) & (part == 0) | (x == -np.inf), np.nan, value)
 
 
-def _zeta(x: Any, q: Any) -> Any:
+def _zeta(x: Array, q: Array) -> Array:
     jnp, lax = _modules()
     total = lax.fori_loop(0, SHIFT, lambda k, s: s + (q + k) ** -x, jnp.zeros_like(x + q))
     z = q + SHIFT
@@ -82,7 +85,7 @@ def _zeta(x: Any, q: Any) -> Any:
     return jnp.where(x == 1, np.inf, jnp.where(x < 1, np.nan, total))
 
 
-def _polygamma(m: Any, x: Any) -> Any:
+def _polygamma(m: Array, x: Array) -> Array:
     jnp, lax = _modules()
     odd = jnp.floor(m / 2) * 2 != m
     factor = jnp.exp(lax.lgamma(m + 1)) * jnp.where(odd, 1.0, -1.0)
@@ -93,12 +96,12 @@ def _polygamma(m: Any, x: Any) -> Any:
 # Bits --------------------------------------------------------------------------------------------
 
 
-def _bits(x: Any, sign: str = "int") -> Any:
+def _bits(x: Array, sign: str = "int") -> Array:
     _, lax = _modules()
     return lax.bitcast_convert_type(x, f"{sign}{8 * x.dtype.itemsize}")
 
 
-def _nextafter(x: Any, y: Any) -> Any:
+def _nextafter(x: Array, y: Array) -> Array:
     """The number with the next bits, further from 0 or nearer to it."""
     jnp, lax = _modules()
     mine, other = _bits(x), _bits(y)
@@ -110,7 +113,7 @@ def _nextafter(x: Any, y: Any) -> Any:
     return jnp.where((x != x) | (y != y), x.dtype.type(np.nan), value)
 
 
-def _reduce_precision(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Array:
     """Rounds to even at the given bits; what is then too large is infinite, too small zero."""
     jnp, lax = _modules()
     info = dtypes.finfo(x.dtype)
@@ -135,7 +138,7 @@ def _reduce_precision(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
 def _total_order(compare: str) -> Callable:
     """A comparison by IEEE 754's total order, which is that of the bits but for their sign."""
 
-    def ordered(x: Any) -> Any:
+    def ordered(x: Array) -> Array:
         jnp, _ = _modules()
         if not dtypes.is_float(x.dtype):
             return x

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from weft.api.vmap_api import vmap
 from weft.autodiff.shape import moveaxis, transpose
 from weft.autodiff.zeros import full
 from weft.core import dtypes
-from weft.core.jaxpr import Eqn, eval_closed
+from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.ops import elementwise_api
 from weft.ops.control.loops import fori_loop
 from weft.ops.dot import dot_general
@@ -28,17 +28,20 @@ from weft.ops.promote import broadcast_to
 from weft.ops.reduce import highest, lowest
 from weft.ops.slicing import slice as window_of
 
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
+
 UNROLLED = 16
 """Places of a window up to which each has code of its own, if that is an elementwise product:
 they are one loop. Products of matrices are not joined, and their code takes long to compile."""
 
 
-def _wide(dtype: np.dtype) -> Any:
+def _wide(dtype: np.dtype) -> Array:
     """Return the dtype in which elements of a dtype are accumulated."""
     return dtypes.float32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
-def _place(number: Any, window: Sequence[int]) -> list[Any]:
+def _place(number: Array, window: Sequence[int]) -> list[Array]:
     """The indices of a place in a window, from its row-major number."""
     place: list[Any] = []
     for n in reversed(window):
@@ -47,12 +50,14 @@ def _place(number: Any, window: Sequence[int]) -> list[Any]:
     return place
 
 
-def _convolution(eqn: Eqn, x: Any, y: Any) -> Any:
+def _convolution(eqn: Eqn, x: Array, y: Array) -> Array:
     result = eqn.outvars[0].aval
     return _convolved(x, y, eqn.params, _wide(result.dtype), result.shape).astype(result.dtype)
 
 
-def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequence[int]) -> Any:
+def _convolved(
+    x: Array, y: Array, params: dict[str, Any], dtype: Any, shape: Sequence[int]
+) -> Array:
     """The convolution as other ops, summed in `dtype`; shape: of the result."""
     ls, rs, os = params["dimension_numbers"]
     groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
@@ -78,7 +83,7 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
     spans = [(n - 1) * s + 1 for n, s in zip(out, strides, strict=True)]
     features = x.shape[-1]
 
-    def term(covered: Any, weights: Any) -> Any:
+    def term(covered: Array, weights: Array) -> Array:
         """[groups, batch, *out, results] of one place in the window."""
         if features == 1:
             scale = weights.reshape(split, *(1,) * (rank + 1), outs // split)
@@ -89,7 +94,7 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
         )
         return part.reshape(*covered.shape[:-1], outs // split)
 
-    def at(place: Sequence[Any], steady: bool) -> Any:
+    def at(place: Sequence[Array], steady: bool) -> Array:
         first = [p * step for p, step in zip(place, steps, strict=True)]
         if steady:
             ends = [f + n for f, n in zip(first, spans, strict=True)]
@@ -112,7 +117,7 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
             total = total + at(place, True)
     else:
 
-        def add(k: Any, total: Any) -> Any:
+        def add(k: Array, total: Array) -> Array:
             return total + at(_place(k, window), False)
 
         total = fori_loop(0, math.prod(window), add, start)
@@ -127,16 +132,17 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
 # Reductions -------------------------------------------------------------------------------------
 
 
-def _reduced(eqn: Eqn, xs: Sequence[Any], fills: Sequence[Any], combine: Callable) -> list:
-    """combine(totals, parts) over all places, from the fills on."""
-    p, shape = eqn.params, eqn.outvars[0].aval.shape
+def _reduced(
+    p: dict[str, Any], shape: Sequence[int], xs: Sequence[Array], fills: Sequence, combine: Callable
+) -> list:
+    """combine(totals, parts) over all places in order, from the fills on."""
     window, strides = p["window_dimensions"], p["window_strides"]
     config = [
         (low, high, base - 1)
         for (low, high), base in zip(p["padding"], p["base_dilation"], strict=True)
     ]
     xs = [pad(x, fill, config) for x, fill in zip(xs, fills, strict=True)]
-    totals = [broadcast_to(fill, shape) for fill in fills]
+    totals = [broadcast_to(fill, tuple(shape)) for fill in fills]
     if 0 in shape:
         return totals
     spans = [(n - 1) * s + 1 for n, s in zip(shape, strides, strict=True)]
@@ -155,23 +161,45 @@ def _reduced(eqn: Eqn, xs: Sequence[Any], fills: Sequence[Any], combine: Callabl
 
 
 def _monoid(operation: str, identity: Callable) -> Callable:
-    def make(eqn: Eqn, x: Any) -> Any:
+    def make(eqn: Eqn, x: Array) -> Array:
         dtype = _wide(x.dtype)
         bind = getattr(elementwise_api, operation).bind
         combine = lambda totals, parts: [bind(totals[0], parts[0])]
-        (total,) = _reduced(eqn, [x.astype(dtype)], [dtype.type(identity(dtype))], combine)
+        shape, fill = eqn.outvars[0].aval.shape, dtype.type(identity(dtype))
+        (total,) = _reduced(eqn.params, shape, [x.astype(dtype)], [fill], combine)
         return total.astype(x.dtype)
 
     return make
 
 
-def _any_function(eqn: Eqn, *operands: Any) -> list:
+def _by_any_function(
+    p: dict[str, Any], jaxpr: ClosedJaxpr, shape: Sequence[int], operands: Sequence[Array]
+) -> list:
     count = len(operands) // 2
-    function: Callable = lambda *xs: eval_closed(eqn.params["jaxpr"], *xs)
-    for _ in eqn.outvars[0].aval.shape:
+    function: Callable = lambda *xs: eval_closed(jaxpr, *xs)
+    for _ in shape:
         function = vmap(function)
     combine = lambda totals, parts: function(*totals, *parts)
-    return _reduced(eqn, operands[:count], operands[count:], combine)
+    return _reduced(p, shape, operands[:count], operands[count:], combine)
+
+
+def _windows(eqn: Eqn, *operands: Array) -> list:
+    p = eqn.params
+    return _by_any_function(p, p["jaxpr"], eqn.outvars[0].aval.shape, operands)
+
+
+def _reduce(eqn: Eqn, *operands: Array) -> list:
+    """One window over all of the reduced dimensions."""
+    whole, dims = operands[0].shape, eqn.params["dimensions"]
+    ones = (1,) * len(whole)
+    p = {
+        "window_dimensions": [n if d in dims else 1 for d, n in enumerate(whole)],
+        "padding": ((0, 0),) * len(whole),
+        **dict.fromkeys(("window_strides", "base_dilation", "window_dilation"), ones),
+    }
+    shape = [1 if d in dims else n for d, n in enumerate(whole)]
+    outs = _by_any_function(p, eqn.params["jaxpr"], shape, operands)
+    return [x.reshape(v.aval.shape) for x, v in zip(outs, eqn.outvars, strict=True)]
 
 
 FORMULAS: dict[str, Callable] = {
@@ -179,6 +207,7 @@ FORMULAS: dict[str, Callable] = {
     "reduce_window_sum": _monoid("add_p", lambda dtype: 0),
     "reduce_window_max": _monoid("max_p", lowest),
     "reduce_window_min": _monoid("min_p", highest),
-    "reduce_window": _any_function,
+    "reduce_window": _windows,
+    "reduce": _reduce,
 }
 """Op → function(equation, *operands)."""

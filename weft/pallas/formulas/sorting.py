@@ -97,16 +97,6 @@ def _sort(eqn: Eqn, *operands: Array) -> list[Any]:
     return _along(params["dimension"], operands, params["num_keys"], False)[:-1]
 
 
-def _top_k(eqn: Eqn, x: Array) -> list[Any]:
-    from weft import lax
-
-    axis = eqn.params["axis"] % x.ndim
-    count, dtype = eqn.outvars[0].aval.shape[axis], eqn.outvars[1].aval.dtype
-    values, places = _along(axis, [x], 1, True)
-    values, places = (lax.slice_in_dim(v, 0, count, axis=axis) for v in (values, places))
-    return [values, places.astype(dtype)]
-
-
 # Parts ------------------------------------------------------------------------------------------
 
 
@@ -132,7 +122,6 @@ def _dynamic_update_slice(eqn: Eqn, x: Array, update: Array, *starts: Array) -> 
 
 FORMULAS: dict[str, Callable[..., list]] = {
     "sort": _sort,
-    "top_k": _top_k,
     "dynamic_update_slice": _dynamic_update_slice,
 }
 """Op → function (equation, *operands) of other ops."""

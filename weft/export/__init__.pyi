@@ -1,0 +1,36 @@
+"""Types of weft.export, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.export.checks import DisabledSafetyCheck as DisabledSafetyCheck
+from weft.export.exported import Exported as Exported
+from weft.typing import Array as Array
+
+def default_export_platform() -> str:
+    """The platform that `export` takes where none is named."""
+
+def deserialize(blob: Any) -> Any:
+    """The function that `Exported.serialize` wrote."""
+
+def export(
+    fun_jit: Any, *, platforms: Sequence[str] | None = ..., disabled_checks: Any = ...
+) -> Any:
+    """Makes a jitted function exportable: the result takes its arguments, or their types."""
+
+maximum_supported_calling_convention_version: int
+
+minimum_supported_calling_convention_version: int
+
+def register_namedtuple_serialization(nodetype: Any, *, serialized_name: str) -> Any:
+    """Lets exported functions with a class of named tuples be serialized."""
+
+def register_pytree_node_serialization(
+    nodetype: Any,
+    *,
+    serialized_name: str,
+    serialize_auxdata: Callable[[Any], bytes],
+    deserialize_auxdata: Callable[[bytes], Any],
+    from_children: Callable[[Any, Any], Any] | None = ...,
+) -> Any:
+    """Lets exported functions with a registered class of pytree nodes be serialized."""

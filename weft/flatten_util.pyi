@@ -1,0 +1,9 @@
+"""Types of weft.flatten_util, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.typing import Array as Array
+
+def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
+    """All arrays of a pytree as one vector, and the function that takes such a vector …"""

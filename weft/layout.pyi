@@ -1,0 +1,18 @@
+"""Types of weft.layout, written by `make stubs` from the definitions."""
+
+from typing import Any, TypeVar, overload
+
+from weft.sharding.layout import Format as Format
+from weft.sharding.layout import Layout as Layout
+from weft.typing import Array as Array
+from weft.typing import ArrayLike
+
+_T = TypeVar("_T")
+
+@overload
+def with_layout_constraint(x: ArrayLike, layouts: Any) -> Array:
+    """The arrays, which XLA lays out so where they stand in the program."""
+
+@overload
+def with_layout_constraint(x: _T, layouts: Any) -> _T:
+    """The arrays, which XLA lays out so where they stand in the program."""

@@ -1,0 +1,46 @@
+"""Types of weft.monitoring, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable
+
+from weft.typing import Array as Array
+
+def clear_event_listeners() -> None:
+    """Takes all listeners back."""
+
+def record_event(event: str, **kwargs: str | int) -> None:
+    """Tells listeners that something happened."""
+
+def record_event_duration_secs(event: str, duration: float, **kwargs: str | int) -> None:
+    """Tells listeners how many seconds something took."""
+
+def record_event_time_span(
+    event: str, start_time: float, end_time: float, **kwargs: str | int
+) -> None:
+    """Tells listeners from when to when, in seconds of `time.time()`, something took …"""
+
+def record_scalar(event: str, value: float, **kwargs: str | int) -> None:
+    """Tells listeners a number."""
+
+def register_event_duration_secs_listener(callback: Callable[..., None]) -> None:
+    """Calls callback(event, seconds, **tags) at each duration."""
+
+def register_event_listener(callback: Callable[..., None]) -> None:
+    """Calls callback(event, **tags) at each event."""
+
+def register_event_time_span_listener(callback: Callable[..., None]) -> None:
+    """Calls callback(event, start, end, **tags) at each span of time."""
+
+def register_scalar_listener(callback: Callable[..., None]) -> None:
+    """Calls callback(event, value, **tags) at each number."""
+
+def unregister_event_duration_listener(callback: Callable[..., None]) -> None:
+    """Takes a listener to durations back. Raises ValueError if it is none."""
+
+def unregister_event_listener(callback: Callable[..., None]) -> None:
+    """Takes a listener back. Raises ValueError if it is none."""
+
+def unregister_event_time_span_listener(callback: Callable[..., None]) -> None:
+    """Takes a listener to spans of time back. Raises ValueError if it is none."""
+
+def unregister_scalar_listener(callback: Callable[..., None]) -> None:
+    """Takes a listener to numbers back. Raises ValueError if it is none."""

@@ -1,0 +1,74 @@
+"""Types of weft.tree, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from weft.typing import Array as Array
+from weft.typing import PyTreeDef
+
+def all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = ...) -> bool:
+    """Whether every leaf is true."""
+
+def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> Any:
+    """The full tree's structure with each leaf of a prefix tree repeated below it."""
+
+def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> tuple[list[Any], PyTreeDef]:
+    """The leaves of a tree in order, and its structure."""
+
+def flatten_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
+) -> tuple[list[tuple[Any, Any]], PyTreeDef]:
+    """`(path, leaf)` pairs in order, and the structure; `keystr` writes a path as Python …"""
+
+def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> list[Any]:
+    """The leaves of a tree, in order."""
+
+def leaves_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
+) -> list[tuple[Any, Any]]:
+    """`(path, leaf)` pairs in order."""
+
+def map(
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = ...
+) -> Any:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+def map_with_path(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[..., bool] | None = ...,
+    is_leaf_takes_path: bool = ...,
+) -> Any:
+    """`map` with f also given the path of each leaf, as its first argument."""
+
+def reduce(
+    function: Callable[..., Any],
+    tree: Any,
+    initializer: Any = ...,
+    is_leaf: Callable[[Any], bool] | None = ...,
+) -> Any:
+    """function folded over the leaves from left to right."""
+
+def reduce_associative(
+    operation: Callable[..., Any],
+    tree: Any,
+    *,
+    identity: Any = ...,
+    is_leaf: Callable[[Any], bool] | None = ...,
+) -> Any:
+    """An associative operation over the leaves, as a balanced tree of applications."""
+
+def static(**kwargs: Any) -> Any:
+    """A dataclass field that is part of the structure, not a leaf (for …"""
+
+def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> PyTreeDef:
+    """The structure of a tree: its nodes, with leaves left open."""
+
+def transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+) -> Any:
+    """A tree of trees turned inside out: inner structure outside, outer inside."""
+
+def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of a structure and its leaves: the inverse of `flatten`."""

@@ -1,0 +1,146 @@
+"""Types of weft.tree_util, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from weft._xla.pytree import DictKey as DictKey
+from weft._xla.pytree import FlattenedIndexKey as FlattenedIndexKey
+from weft._xla.pytree import GetAttrKey as GetAttrKey
+from weft._xla.pytree import SequenceKey as SequenceKey
+from weft.typing import Array as Array
+from weft.typing import PyTreeDef as PyTreeDef
+
+class KeyEntry:
+    """Special type indicating an unconstrained type."""
+
+KeyPath: Any
+
+class Partial(Exception):
+    """`functools.partial` as a pytree: its arguments are leaves, its function is static."""
+
+def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = ...) -> bool:
+    """Whether no element is a pytree node."""
+
+default_registry: Any
+
+def flatten_one_level(tree: Any) -> Any:
+    """The children of a node and its data. Raises ValueError for a leaf."""
+
+def flatten_one_level_with_keys(tree: Any) -> Any:
+    """`(key, child)` pairs of a node and its data. Raises ValueError for a leaf."""
+
+def is_tree_node(typ: type[Any]) -> bool:
+    """Whether instances of exactly this type are pytree nodes."""
+
+def keystr(keys: Any, *, simple: bool = ..., separator: str = ...) -> str:
+    """A path as Python writes it, `['w'][0].bias`; simple: only the names, joined by …"""
+
+def register_dataclass(
+    nodetype: Any = ...,
+    data_fields: Sequence[str] | None = ...,
+    meta_fields: Sequence[str] | None = ...,
+    drop_fields: Sequence[str] = ...,
+) -> Any:
+    """Makes a dataclass a pytree node; also a class decorator."""
+
+def register_pytree_node(
+    nodetype: type[Any],
+    flatten_func: Callable[[Any], tuple[Any, ...]],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_with_keys_func: Callable[[Any], tuple[Any, ...]] | None = ...,
+) -> None:
+    """Makes a type a pytree node."""
+
+def register_pytree_node_class(cls: Any) -> Any:
+    """Class decorator: a node by its `tree_flatten()` and `tree_unflatten(data, …"""
+
+def register_pytree_with_keys(
+    nodetype: type[Any],
+    flatten_with_keys: Callable[[Any], tuple[Any, ...]],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_func: Callable[[Any], tuple[Any, ...]] | None = ...,
+) -> None:
+    """Makes a type a pytree node whose children have names."""
+
+def register_pytree_with_keys_class(cls: Any) -> Any:
+    """Class decorator: a node by its methods `tree_flatten_with_keys()` and …"""
+
+def register_static(cls: Any) -> Any:
+    """Class decorator: instances are nodes without leaves, so jit treats them as static."""
+
+def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = ...) -> bool:
+    """Whether every leaf is true."""
+
+def tree_broadcast(
+    prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = ...
+) -> Any:
+    """The full tree's structure with each leaf of a prefix tree repeated below it."""
+
+def tree_flatten(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = ...
+) -> tuple[list[Any], PyTreeDef]:
+    """The leaves of a tree in order, and its structure."""
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
+) -> tuple[list[tuple[Any, Any]], PyTreeDef]:
+    """`(path, leaf)` pairs in order, and the structure; `keystr` writes a path as Python …"""
+
+def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> list[Any]:
+    """The leaves of a tree, in order."""
+
+def tree_leaves_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
+) -> list[tuple[Any, Any]]:
+    """`(path, leaf)` pairs in order."""
+
+def tree_map(
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = ...
+) -> Any:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+def tree_map_with_path(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[..., bool] | None = ...,
+    is_leaf_takes_path: bool = ...,
+) -> Any:
+    """`map` with f also given the path of each leaf, as its first argument."""
+
+def tree_reduce(
+    function: Callable[..., Any],
+    tree: Any,
+    initializer: Any = ...,
+    is_leaf: Callable[[Any], bool] | None = ...,
+) -> Any:
+    """function folded over the leaves from left to right."""
+
+def tree_reduce_associative(
+    operation: Callable[..., Any],
+    tree: Any,
+    *,
+    identity: Any = ...,
+    is_leaf: Callable[[Any], bool] | None = ...,
+) -> Any:
+    """An associative operation over the leaves, as a balanced tree of applications."""
+
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> PyTreeDef:
+    """The structure of a tree: its nodes, with leaves left open."""
+
+def tree_transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+) -> Any:
+    """A tree of trees turned inside out: inner structure outside, outer inside."""
+
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of a structure and its leaves: the inverse of `flatten`."""
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures of a structure's children."""
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether a structure is a single leaf (or an empty node)."""
+
+def treedef_tuple(treedefs: Any) -> PyTreeDef:
+    """The tree definition of a tuple with the given children."""
