@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from weft.core.aval import ShapedArray
@@ -41,6 +42,10 @@ class JaxType(ShapedArray):
         return f"ShapedArray({self}{weak})"
 
 
+hitypes: dict[type, Callable] = {}
+"""Classes of values that programs define, each with the function that tells a value's type."""
+
+
 @functools.lru_cache(4096)
 def as_jax_type(aval: ShapedArray) -> JaxType:
     """The type as JAX tells it."""
@@ -63,5 +68,7 @@ def typeof(x: Any) -> Any:
     >>> typeof(1.0).sharding.is_fully_replicated
     True
     """
+    if hitypes and type(x) in hitypes:
+        return hitypes[type(x)](x)
     aval = weft_typeof(x)
     return as_jax_type(aval) if type(aval) is ShapedArray else aval

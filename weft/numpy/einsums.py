@@ -89,11 +89,6 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
     if arrow:
         before, dots, after = right.partition("...")
         out = [*before, *(dots_labels if dots else ()), *after]
-        if dots_labels and not dots:
-            raise ValueError(
-                f"weft.numpy.einsum: operands have dimensions under '...', so the result of "
-                f"{subscripts!r} needs '...' too"
-            )
     else:
         counts: dict[str, int] = {}
         for c in (c for names in labels for c in names):
