@@ -29,6 +29,11 @@ NAMESPACES = [
     "weft.scipy.stats",
     "weft.image",
     "weft.ode",
+    "weft.jet",
+    "weft.rnn",
+    "weft.memory",
+    "weft.sparse",
+    "weft.sparse.linalg",
     "weft.sharding",
     "weft.layout",
     "weft.collectives",
@@ -147,6 +152,8 @@ def gather(out: Path) -> None:
     (out / "reference").mkdir(parents=True)
     for page in (ROOT / "docs").glob("*.md"):
         (out / page.name).write_text(relink(page.read_text("utf-8")), "utf-8")
+    for drawing in (ROOT / "docs").glob("*.svg"):
+        shutil.copy(drawing, out / drawing.name)
     for source, page in ROOT_PAGES.items():
         (out / page).write_text(relink((ROOT / source).read_text("utf-8")), "utf-8")
     for name in NAMESPACES:

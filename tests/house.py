@@ -6,13 +6,16 @@
 A budget may shrink freely; one that must grow is a changed line of that file, which a reader sees.
 What is counted: lines of each room; imports of weft that point up the layers of
 tests/test_layering.py, that stand inside functions, and the largest circle of files that import
-each other; annotations that are `Any`; whole-line comments.
+each other; annotations that are `Any`; whole-line comments; files and functions of weft that the
+first call of a jitted function enters, after that of another one.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
@@ -21,7 +24,27 @@ from pathlib import Path
 from tests.test_layering import PACKAGE, imports_of, upward
 
 BUDGET = Path(__file__).with_name("house_budget.toml")
-TIGHT = ("upward imports", "largest circle", "imports inside functions, %", "Any annotations")
+TIGHT = (
+    *("upward imports", "largest circle", "imports inside functions, %", "Any annotations"),
+    *("files of a first call", "functions of a first call"),
+)
+
+# Without what tests set, such as eight devices.
+PLAIN = {k: os.environ[k] for k in ("HOME", "PATH", "PYTHONPATH") if k in os.environ}
+
+FIRST_CALL = """
+import sys, weft
+weft.jit(lambda x: x + 1)(weft.numpy.ones(3)).block_until_ready()
+f, x, entered = weft.jit(lambda x: x * 2), weft.numpy.ones(4), set()
+def note(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and "/weft/" in code.co_filename:
+        entered.add((code.co_filename, code.co_qualname))
+sys.setprofile(note)
+f(x)
+sys.setprofile(None)
+print(len({file for file, _ in entered}), len(entered))
+"""
 
 
 def modules() -> dict[str, Path]:
@@ -107,8 +130,19 @@ def figures() -> dict[str, float]:
     result["largest circle"] = largest_circle(edges)
     result["imports inside functions, %"] = round(100 * inside / total, 1)
     result["Any annotations"] = anys
+    result["files of a first call"], result["functions of a first call"] = first_call()
     result["comment lines, %"] = round(100 * comments / lines, 2)
     return result
+
+
+def first_call() -> tuple[int, int]:
+    """How many files and functions of weft a first call enters, in a process of its own."""
+    command = [sys.executable, "-c", FIRST_CALL]
+    done = subprocess.run(
+        command, cwd=PACKAGE.parent, env=PLAIN, capture_output=True, text=True, check=True
+    )
+    files, functions = map(int, done.stdout.split())
+    return files, functions
 
 
 def over_budget(found: dict[str, float], budget: dict[str, float]) -> list[str]:

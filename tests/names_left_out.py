@@ -11,12 +11,10 @@ NAMES: dict[str, dict[str, str]] = {
     "": {
         "allow_f16_reductions": "nothing refuses sums of 16-bit floats",
         "auto_pcast": "values are always made to vary where they meet varying ones",
-        "debug_key_reuse": "an experiment of JAX's; weft.errors.KeyReuseError is there",
         "host_count": "process_count",
         "host_id": "process_index",
         "host_ids": "process_indices",
         "jax2tf_associative_scan_reductions": "there is no jax2tf",
-        "memory": "memories are named by strings: sharding.with_memory_kind('pinned_host')",
         "print_environment_info": "python -m weft.debug.env",
         "remove_size_one_mesh_axis_from_type": "an option of JAX's way to write types",
         "softmax_custom_jvp": "weft.nn.softmax always has a derivative of its own",
@@ -31,7 +29,6 @@ NAMES: dict[str, dict[str, str]] = {
         "DebugEffect": INTERNAL,
         "OrderedDebugEffect": INTERNAL,
     },
-    "errors": {"InconclusiveDimensionOperation": "of symbolic dimensions, which no shape has"},
     "ffi": {"build_ffi_lowering_function": "an older name: ffi_lowering"},
     "numpy": {
         **dict.fromkeys(["int1", "uint1"], "XLA computes in them on no platform weft runs on"),
@@ -130,7 +127,7 @@ _OPTIONS = """
     compilation_cache_expect_pgle compilation_cache_include_metadata_in_key
     compilation_cache_max_size compiler_enable_remat_pass
     cpu_get_global_topology_timeout_minutes cpu_get_local_topology_timeout_minutes custom_vjp3
-    debug_key_reuse debug_leaked_clients_on_clear_backends debug_log_modules disable_bwd_checks
+    debug_leaked_clients_on_clear_backends debug_log_modules disable_bwd_checks
     disable_vmap_shmap_error disallow_mesh_context_manager distributed_debug
     embedded_constants_max_bytes enable_pgle enable_preemption_service enable_recoverability
     error_checking_behavior_divide error_checking_behavior_nan error_checking_behavior_oob

@@ -105,3 +105,37 @@ def test_programs_kept_on_disk_are_hits_and_misses(tmp_path):
         weft.config.update("compilation_cache_dir", before)
     asked = "compile_requests_use_cache"
     assert seen[:2] == [asked, "cache_misses"] and seen[-2:] == [asked, "cache_hits"]
+
+
+def test_a_table_has_the_time_of_each_stage_of_each_program():
+    mesh = weft.make_mesh((2,), ("x",), axis_types=(weft.AxisType.Auto,))
+    rows = weft.NamedSharding(mesh, weft.P("x"))
+    x = weft.device_put(np.ones((4, 4), np.float32), rows)
+
+    def split(x):
+        return x @ x
+
+    def whole(x):
+        return x + 3
+
+    with monitoring.CompileTimes() as times:
+        weft.jit(split)(x), weft.jit(whole)(np.ones(3)), weft.jit(whole)(np.ones(3))
+    weft.jit(lambda x: x - 1)(3)  # outside
+    assert set(times.seconds) == {"split", "whole"}
+    assert list(times.seconds["split"]) == ["trace", "lower", "propagate", "partition", "XLA"]
+    assert list(times.seconds["whole"]) == ["trace", "lower", "XLA"]
+    assert all(s > 0 for row in times.seconds.values() for s in row.values())
+    head, *lines = str(times).splitlines()
+    assert head.split() == [
+        "milliseconds",
+        "trace",
+        "lower",
+        "propagate",
+        "partition",
+        "XLA",
+        "sum",
+    ]
+    assert sorted(line.split()[0] for line in lines) == ["split", "whole"]
+    for line in lines:
+        *cells, total = map(float, line.split()[1:])
+        assert abs(sum(cells) - total) < 0.5

@@ -96,3 +96,30 @@ def test_a_server_starts_once_and_stops():
     profiler.stop_server()
     with pytest.raises(RuntimeError, match="start_server"):
         profiler.stop_server()
+
+
+def test_operations_of_a_trace_are_measured_beside_their_estimates(tmp_path):
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
+    x, w = (
+        weft.device_put(np.ones((256, 256), np.float32), weft.NamedSharding(mesh, spec))
+        for spec in (weft.P(None, "x"), weft.P("x"))
+    )
+    f = weft.jit(lambda x, w: weft.numpy.tanh(x @ w))
+    f(x, w).block_until_ready()
+    with profiler.trace(tmp_path, create_perfetto_trace=True):
+        f(x, w).block_until_ready()
+    rows = profiler.measured(tmp_path, f.lower(x, w))
+    [moved] = [row for row in rows if row.kind == "all_reduce"]
+    [expected] = weft.comm(f, x, w).collectives
+    assert moved.calls == 4 and moved.seconds > 0  # a call on each device
+    assert moved.estimate == weft.comm(f, x, w).hardware.estimate(expected)
+    assert moved.source.rpartition("/")[2].startswith("test_profiler.py:")
+    assert all(row.estimate is None for row in rows if row is not moved)
+    [path] = tmp_path.glob("plugins/profile/*/perfetto_trace.json.gz")
+    names = {e.get("name") for e in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]}
+    assert f"all_reduce {moved.source}" in names
+
+
+def test_a_folder_without_a_trace_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="measured: there is no trace in"):
+        profiler.measured(tmp_path, weft.jit(abs).lower(1.0))

@@ -27,7 +27,8 @@ _HOMES = {
     "weft.api.shard_map": "shard_map smap",
     "weft.api.callback": "pure_callback io_callback",
     "weft.driver.context": """disable_jit enable_x64 default_device debug_nans debug_infs
-        default_matmul_precision numpy_dtype_promotion numpy_rank_promotion varying_promotion
+        debug_key_reuse default_matmul_precision numpy_dtype_promotion
+        numpy_rank_promotion varying_promotion
         default_prng_impl check_tracer_leaks checking_leaks enable_checks
         threefry_partitionable clear_caches
         log_compiles explain_cache_misses effects_barrier no_tracing no_execution
@@ -64,7 +65,7 @@ _PACKAGES = frozenset(
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
         *("mesh_utils", "monitoring", "multihost_utils", "profiler", "test_util", "topologies"),
         *("layout", "image", "checkpoints", "ode", "example_libraries", "checkify", "export"),
-        *("custom_partitioning", "shard_alike"),
+        *("custom_partitioning", "shard_alike", "sparse", "jet", "rnn", "memory"),
     )
 )
 
@@ -90,7 +91,6 @@ def __getattr__(name: str) -> _Any:
 _ELSEWHERE = {
     "experimental": "weft.pallas, weft.shard_map, weft.io_callback, weft.multihost_utils, "
     "weft.layout, weft.mesh_utils, weft.topologies, weft.checkify",
-    "memory": "sharding.with_memory_kind('pinned_host')",
     "print_environment_info": "python -m weft.debug.env",
 }
 

@@ -23,8 +23,10 @@ from weft import export as export
 from weft import ffi as ffi
 from weft import flatten_util as flatten_util
 from weft import image as image
+from weft import jet as jet
 from weft import lax as lax
 from weft import layout as layout
+from weft import memory as memory
 from weft import mesh_utils as mesh_utils
 from weft import monitoring as monitoring
 from weft import multihost_utils as multihost_utils
@@ -37,9 +39,11 @@ from weft import partition as partition
 from weft import profiler as profiler
 from weft import random as random
 from weft import ref as ref
+from weft import rnn as rnn
 from weft import scipy as scipy
 from weft import shard_alike as shard_alike
 from weft import sharding as sharding
+from weft import sparse as sparse
 from weft import stages as stages
 from weft import test_util as test_util
 from weft import testing as testing
@@ -57,6 +61,7 @@ from weft.driver.context import array_garbage_collection_guard as array_garbage_
 from weft.driver.context import check_tracer_leaks as check_tracer_leaks
 from weft.driver.context import checking_leaks as checking_leaks
 from weft.driver.context import debug_infs as debug_infs
+from weft.driver.context import debug_key_reuse as debug_key_reuse
 from weft.driver.context import debug_nans as debug_nans
 from weft.driver.context import default_device as default_device
 from weft.driver.context import default_matmul_precision as default_matmul_precision

@@ -9,12 +9,14 @@ program may tell of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from weft.core.events import DURATIONS, EVENTS, SCALARS, SPANS, tell
 from weft.core.namespace import seal
 
 __all__ = [
+    "CompileTimes",
     "clear_event_listeners",
     "record_event",
     "record_event_duration_secs",
@@ -188,6 +190,69 @@ def _remove(listeners: list[Callable[..., None]], callback: Callable) -> None:
     if callback not in listeners:
         raise ValueError(f"{callback!r} is no listener of this kind; register it first")
     listeners.remove(callback)
+
+
+_STAGES = {
+    "jaxpr_trace": "trace",
+    "jaxpr_to_mlir_module": "lower",
+    "propagate": "propagate",
+    "make_explicit": "partition",
+    "localize": "partition",
+    "optimize": "partition",
+    "backend_compile": "XLA",
+}
+"""The column of a table of times that a duration counts in."""
+
+
+class CompileTimes:
+    """A table of how long the programs of a `with` block took to be traced, lowered and compiled.
+
+    Attributes:
+      seconds: by function, by stage: trace, lower, propagate, partition, XLA. Programs from the
+        cache of the process take none; those from the disk's count as XLA.
+
+    >>> import weft
+    >>> def double(x): return x + x
+    >>> with weft.monitoring.CompileTimes() as times:
+    ...     _ = weft.jit(double)(3)
+    >>> list(times.seconds["double"])
+    ['trace', 'lower', 'XLA']
+    >>> print(times)
+    milliseconds  trace  lower  propagate  partition  XLA  sum
+    double ...
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, dict[str, float]] = {}
+
+    def __enter__(self) -> CompileTimes:
+        DURATIONS.append(self._count)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        DURATIONS.remove(self._count)
+
+    def _count(self, event: str, seconds: float, fun_name: str = "", **tags: object) -> None:
+        match = re.search(r"/(\w+)_duration$", event)
+        stage = _STAGES.get(match[1]) if match else None
+        if stage is not None:
+            row = self.seconds.setdefault(fun_name.removeprefix("jit_"), {})
+            row[stage] = row.get(stage, 0.0) + seconds
+
+    def __str__(self) -> str:
+        columns = list(dict.fromkeys(_STAGES.values()))
+        table = [["milliseconds", *columns, "sum"]]
+        for name, row in sorted(self.seconds.items(), key=lambda item: -sum(item[1].values())):
+            cells = (*(row.get(c, 0.0) for c in columns), sum(row.values()))
+            table.append([name, *(f"{1e3 * cell:.1f}" for cell in cells)])
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(w) if i == 0 else cell.rjust(w)
+                for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in table
+        )
 
 
 seal(globals())

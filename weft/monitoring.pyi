@@ -1,8 +1,15 @@
 """Types of weft.monitoring, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable
+from typing import Any
 
 from weft.typing import Array as Array
+
+class CompileTimes:
+    """A table of how long the programs of a `with` block took to be traced, lowered and …"""
+    def __init__(self) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *exception: object) -> None: ...
 
 def clear_event_listeners() -> None:
     """Takes all listeners back."""

@@ -9,20 +9,24 @@ import functools
 import gzip
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft._xla import profiler as _xla
 from weft._xla.profiler import ProfileData, ProfileEvent, ProfileOptions, ProfilePlane
 from weft._xla.profiler import TraceMe as TraceAnnotation
+from weft.communication import HardwareModel, program_report
 from weft.core.namespace import seal
+from weft.partition.source_lines import short
 from weft.runtime import backend
 from weft.runtime.backend import client
 
 __all__ = [
+    "Operation",
     "ProfileData",
     "ProfileEvent",
     "ProfileOptions",
@@ -31,6 +35,7 @@ __all__ = [
     "TraceAnnotation",
     "annotate_function",
     "device_memory_profile",
+    "measured",
     "register_subprocess",
     "save_device_memory_profile",
     "start_server",
@@ -141,6 +146,88 @@ def trace(
         yield
     finally:
         stop_trace()
+
+
+class Operation(NamedTuple):
+    """An operation of a compiled program as a trace measured it.
+
+    name: XLA's. kind: all_reduce, fusion, …. source: `file:line` of the user's. calls: over all
+    devices and runs. seconds: the mean of a call. estimate: for collectives, that of `weft.comm`.
+    """
+
+    name: str
+    kind: str
+    source: str
+    calls: int
+    seconds: float
+    estimate: float | None
+
+
+def measured(
+    log_dir: os.PathLike | str, lowered: Any, hardware: str | HardwareModel | None = None
+) -> list[Operation]:
+    """Finds a program's operations in a trace: the time that each took, beside the estimate.
+
+    Operations of the trace for Perfetto, where one was written, get the program's kinds and lines
+    as their names.
+
+    Args:
+      log_dir: the folder that `start_trace` was given.
+      lowered: what ran, as `weft.jit(f).lower(*args)`.
+      hardware: the model of the estimates, as for `weft.comm`.
+
+    Returns the operations of the newest trace in the folder, the longest first.
+
+    Raises FileNotFoundError if there is no trace in the folder.
+
+    >>> import tempfile, weft
+    >>> def f(x): return weft.numpy.sort(x) * 2
+    >>> x = weft.numpy.arange(9.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with weft.profiler.trace(folder):
+    ...         y = weft.jit(f)(x).block_until_ready()
+    ...     found = weft.profiler.measured(folder, weft.jit(f).lower(x))
+    >>> all(row.seconds > 0 for row in found)
+    True
+    """
+    folders = sorted(Path(log_dir).glob("plugins/profile/*"), key=os.path.getmtime)
+    if not folders:
+        raise FileNotFoundError(f"measured: there is no trace in {os.fspath(log_dir)}")
+    known = {}
+    for line in lowered.stages.optimized.text(sources=True).splitlines():
+        if match := _INSTRUCTION.match(line):
+            source = line.rpartition("  // ")[2] if "  // " in line else ""
+            known[match[1]] = match[2].replace("-", "_"), source
+    report = program_report(lowered._program, lowered.stages, hardware)
+    estimates = {(c.kind, short(c.source)): report.hardware.estimate(c) for c in report.collectives}
+    times: dict[str, list[float]] = {}
+    for path in folders[-1].glob("*.xplane.pb"):
+        for plane in ProfileData.from_file(str(path)).planes:
+            for event in (e for line in plane.lines for e in line.events):
+                if event.name in known:
+                    times.setdefault(event.name, []).append(event.duration_ns / 1e9)
+    for path in folders[-1].glob("perfetto_trace.json.gz"):
+        _name_by_line(path, known)
+    rows = (
+        Operation(name, *known[name], len(t), sum(t) / len(t), estimates.get(known[name]))
+        for name, t in times.items()
+    )
+    return sorted(rows, key=lambda row: -row.seconds * row.calls)
+
+
+_INSTRUCTION = re.compile(r"\s*(?:ROOT )?%?([\w.-]+) = \S+ ([\w-]+)\(")
+
+
+def _name_by_line(path: Path, known: dict[str, tuple[str, str]]) -> None:
+    """Give the operations of a trace for Perfetto the kinds and the lines of a program."""
+    with gzip.open(path, "rt") as file:
+        trace = json.load(file)
+    for event in trace["traceEvents"]:
+        if event.get("name") in known:
+            event["args"] = {**event.get("args", {}), "instruction": event["name"]}
+            event["name"] = " ".join(known[event["name"]])
+    with gzip.open(path, "wt") as file:
+        json.dump(trace, file)
 
 
 class StepTraceAnnotation(TraceAnnotation):

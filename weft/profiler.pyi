@@ -2,13 +2,23 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft._xla.profiler import ProfileData as ProfileData
 from weft._xla.profiler import ProfileEvent as ProfileEvent
 from weft._xla.profiler import ProfileOptions as ProfileOptions
 from weft._xla.profiler import ProfilePlane as ProfilePlane
 from weft.typing import Array as Array
+
+class Operation(NamedTuple):
+    """An operation of a compiled program as a trace measured it."""
+
+    name: Any
+    kind: Any
+    source: Any
+    calls: Any
+    seconds: Any
+    estimate: Any
 
 class StepTraceAnnotation(Exception):
     """Names a step of a training loop in the trace: a `with` block with its `step_num`."""
@@ -21,6 +31,9 @@ def annotate_function(
 
 def device_memory_profile(backend: str | None = ...) -> bytes:
     """Return the live allocations of a platform's devices, in pprof's gzipped format."""
+
+def measured(log_dir: Any, lowered: Any, hardware: Any = ...) -> Any:
+    """Finds a program's operations in a trace: the time that each took, beside the …"""
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
     """Traces another process along with this one, through its server."""

@@ -116,3 +116,11 @@ def test_callables_without_weak_references_are_jitted_again_and_again():
     function = _Slotted()
     for x in (1.0, 2.0, np.ones(3)):
         np.testing.assert_array_equal(weft.jit(function)(x), 2 * np.asarray(x))
+
+
+def test_a_linearized_function_is_taken_apart_as_a_partial_is():
+    _, push = weft.linearize(lambda x: jnp.sin(x) * x, 2.0)
+    want = np.cos(2.0) * 2.0 + np.sin(2.0)
+    np.testing.assert_allclose(push.func(*push.args, 3.0, **push.keywords), 3 * want, rtol=1e-6)
+    doubled = [2 * r for r in push.args[0]]
+    np.testing.assert_allclose(push.func(doubled, 3.0), 6 * want, rtol=1e-6)

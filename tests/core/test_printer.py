@@ -1,5 +1,8 @@
 """The text of jaxprs: types, names, nesting, what is left out, lines and scopes."""
 
+import re
+from html import unescape
+
 import numpy as np
 import pytest
 
@@ -146,3 +149,22 @@ def test_named_dimensions_are_marked_whatever_their_sharding():
         "  other i32[3,4,5]",
         "              ^ ^",
     ]
+
+
+def test_colors_leave_the_text_as_it_is():
+    jaxpr = weft.make_jaxpr(lambda x: wnp.sin(x) * 2)(np.ones(2, np.float32))
+    plain = jaxpr.pretty_print(source_info=True)
+    colored = jaxpr.pretty_print(source_info=True, use_color=True)
+    assert "\033[32m:f32[2]\033[0m" in colored and "\033[1mlet\033[0m" in colored
+    stripped = re.sub("\033\\[\\d+m", "", colored)
+    assert stripped == plain == jaxpr.jaxpr.pretty_print(source_info=True)
+
+
+def test_notebooks_fold_inner_jaxprs():
+    closed = weft.make_jaxpr(lambda x: weft.lax.scan(lambda c, _: (c * 2, c), x, None, 3))(1.0)
+    html = closed._repr_html_()
+    assert html.count("<details open>") == 1 and html.count("<details>") >= 1
+    assert html.count("<details") == html.count("</details>")
+    text = re.sub(r"<div[^>]*>|<details[^>]*>|<summary>", "", html)
+    lines = re.split(r"</div>|</summary>|</details>", text)
+    assert [unescape(line) for line in lines if line] == str(closed).splitlines()

@@ -1,6 +1,7 @@
 """What is logged of a jitted function that is traced again: what differs, with its name."""
 
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +14,16 @@ X = np.ones(2, np.float32)
 @pytest.fixture
 def logged(caplog):
     with caplog.at_level(logging.WARNING, logger="weft"), weft.explain_cache_misses(True):
-        yield lambda: [r.getMessage() for r in caplog.records if r.name == "weft"]
+        messages = lambda: (r.getMessage() for r in caplog.records if r.name == "weft")
+        yield lambda: [m for m in messages() if " was traced in " not in m]
+
+
+def test_the_time_of_each_miss_is_logged(caplog):
+    with caplog.at_level(logging.WARNING, logger="weft"), weft.explain_cache_misses(True):
+        step = make()
+        step({"w": X}), step({"w": X}), step({"w": np.ones(3, np.float32)})
+    timed = [r.getMessage() for r in caplog.records if " was traced in " in r.getMessage()]
+    assert len(timed) == 2 and all(re.fullmatch(r"step was traced in \d+\.\d ms", t) for t in timed)
 
 
 def make():

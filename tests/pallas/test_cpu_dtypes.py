@@ -275,3 +275,63 @@ def test_bfloat16_is_rounded_to_nearest_on_processors_that_do_and_do_not(monkeyp
     with np.errstate(invalid="ignore"):  # of NaN, which stays one
         want = x.astype(ml_dtypes.bfloat16).astype(np.float32)
     np.testing.assert_array_equal(got.astype(np.float32), want)
+
+
+# Complex numbers are pairs in native kernels: ops that move, join and combine them ---------------
+
+
+def _written(x, at, values, op=None):
+    """x with values put at places, or combined with what is there."""
+    out = x.copy()
+    if op is None:
+        out[at] = values
+    else:
+        op.at(out, at, values)
+    return out
+
+
+def even_rows():
+    return wnp.arange(3) * 2
+
+
+MOVES = {
+    "rows added": (
+        lambda x, y: x.at[even_rows()].add(y[:3]),
+        lambda x, y: _written(x, [0, 2, 4], y[:3], np.add),
+    ),
+    "rows written": (
+        lambda x, y: x.at[even_rows()].set(y[:3]),
+        lambda x, y: _written(x, [0, 2, 4], y[:3]),
+    ),
+    "rows": (lambda x, y: x[even_rows()], lambda x, y: x[[0, 2, 4]]),
+    "a part": (
+        lambda x, y: lax.dynamic_update_slice(x, y[:2, :3], (1, 2)),
+        lambda x, y: _written(x, (slice(1, 3), slice(2, 5)), y[:2, :3]),
+    ),
+    "carried along a sort": (
+        lambda x, y: lax.sort((x.real, x), num_keys=1)[1],
+        lambda x, y: np.take_along_axis(x, x.real.argsort(1), 1),
+    ),
+    "a while loop": (
+        lambda x, y: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * y), (0, x))[1],
+        lambda x, y: x * y**3,
+    ),
+    "a scan": (
+        lambda x, y: lax.scan(lambda c, row: (c + row, c), x[0], y)[1],
+        lambda x, y: np.cumsum(np.concatenate([x[:1], y[:-1]]), 0),
+    ),
+    "running products": (lambda x, y: wnp.cumprod(x, 1), lambda x, y: np.cumprod(x, 1)),
+    "numbers": (lambda x, y: x * lax.iota(x.dtype, 9), lambda x, y: x * np.arange(9)),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_complex_numbers_move_with_both_parts(rng, name):
+    ours, reference = MOVES[name]
+    x, y = complex_numbers(rng, 6, 9), complex_numbers(rng, 6, 9)
+    want = reference(x, y).astype(np.complex64)
+
+    def kernel(x, y, out):
+        out[...] = ours(x[...], y[...])
+
+    np.testing.assert_allclose(run(kernel, shape(*want.shape, dtype="complex64"), x, y), want, 1e-4)

@@ -11,9 +11,10 @@ from tests.partition import browser
 from tests.partition.test_collect import DOT, LOOP
 from weft._xla import mlir
 from weft.partition import partition
-from weft.partition.html_page import _value_html
+from weft.partition.cost import HardwareModel, Link
 from weft.partition.memory import estimate_memory
 from weft.partition.report import format_bytes, format_seconds, parse_bytes, report
+from weft.sharding.drawing import value_html
 
 
 def made(text: str = DOT, **options):
@@ -69,8 +70,8 @@ def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     page = Page()
     page.feed(text)
-    assert not page.open and not page.links and "script" not in page.tags
-    assert text.count('class="stage"') == 3
+    assert not page.open and not page.links and page.tags.count("script") == 1
+    assert text.count('class="stage"') == 4
     assert page.tags.count("rect") >= 8 + 8  # the mesh, and the shards of an 4 × 2 argument
     assert "sdy.all_reduce" in text and "<mark" in text
 
@@ -85,7 +86,7 @@ def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
     ],
 )
 def test_a_drawing_shows_the_dimensions_that_are_split(dims, corners):
-    html = _value_html(((4, 8, 6), dims), {"data": 4, "model": 2}, ["x"])
+    html = value_html(((4, 8, 6), dims), {"data": 4, "model": 2}, ["x"])
     shards = html[html.index('aria-label="shards"') : html.index("</svg>")]
     found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)"', shards)
     assert {(float(x), float(y)) for x, y in found} == corners
@@ -110,6 +111,11 @@ addEventListener("load", () => {
   seen("stages", [...document.querySelectorAll(".stage h3")].map(h => h.textContent));
   const tops = new Set([...document.querySelectorAll(".stage")].map(s => Math.round(box(s).top)));
   seen("rows", [tops.size]);
+  const bar = document.querySelector("svg.time rect.moves");
+  bar?.dispatchEvent(new MouseEvent("click", {bubbles: true}));
+  seen("linked", new Set([...document.querySelectorAll(".stage .on")].map(x => x.dataset.at)));
+  const panels = [...document.querySelectorAll(".stage")];
+  seen("panels", [panels.filter(s => s.querySelector(".on")).length]);
   seen("marks", [document.querySelectorAll("mark.c").length]);
   document.documentElement.dataset.probe = report.join(";");
 });
@@ -125,7 +131,7 @@ def test_chromium_draws_the_mesh_the_shards_and_the_stages_side_by_side(tmp_path
     page.write_text(source.replace("</body>", PROBE + "</body>"), encoding="utf-8")
     shown = browser.dom(page, tmp_path / "profile")
     if shown is None:
-        assert source.count('class="stage"') == 3 and source.count("<mark") > 0
+        assert source.count('class="stage"') == 4 and source.count("<mark") > 0
         assert "display:flex" in source
         return
     found = re.search(r'data-probe="([^"]*)"', shown)
@@ -135,8 +141,10 @@ def test_chromium_draws_the_mesh_the_shards_and_the_stages_side_by_side(tmp_path
     assert len(widths) == len(r.collectives) and max(widths) == 120
     assert facts["mesh"] == "8"  # one cell a device
     assert "8" in facts["colours"].split(",")  # an argument with eight different shards
-    assert facts["stages"] == "propagated,collectives,local" and facts["rows"] == "1"
+    assert facts["stages"] == "propagated,collectives,local,hlo" and facts["rows"] == "1"
     assert int(facts["marks"]) > 0
+    # A click on the collective's bar marks what comes from its line, in every stage.
+    assert facts["linked"] == "model.py:12" and facts["panels"] == "4"
 
 
 def test_stage_texts_carry_source_lines():
@@ -154,7 +162,7 @@ def test_reasons_use_the_names_of_arguments():
 
 def test_the_notebook_table_names_every_collective():
     r = made()
-    assert r._repr_html_().count("<tr>") == 1 + len(r.collectives)
+    assert r._repr_html_().count("<tr") == 1 + len(r.collectives)
 
 
 @pytest.mark.parametrize(
@@ -197,3 +205,40 @@ def test_memory_counts_arguments_results_and_the_peak_between():
     assert (m.arguments, m.results) == (1024, 1024)
     assert m.temporaries == 3 * 1024  # %0, %1, %2 together; %2 and %3 together
     assert m.largest_bytes == 2048 and "concatenate" in m.largest
+
+
+def test_the_timeline_has_each_operation_after_the_other_and_what_is_held():
+    steps = made(hardware_model="h100").timeline()
+    assert [s.name for s in steps] == ["dot_general", "all_reduce"]
+    assert [s.communicates for s in steps] == [False, True]
+    assert steps[1].start == pytest.approx(steps[0].seconds)
+    r = made(hardware_model="h100")
+    assert steps[1].seconds == pytest.approx(r.seconds, rel=0.01)
+    assert steps[0].source == "model.py:12"
+    assert steps[0].live == r.memory.arguments + r.memory.results
+
+
+def test_the_time_of_a_product_is_that_of_its_arithmetic_or_of_its_bytes():
+    text = """module {{ func.func public @main(%a: tensor<{0}x{0}xf32>) -> tensor<{0}x{0}xf32> {{
+      %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0]
+        : (tensor<{0}x{0}xf32>, tensor<{0}x{0}xf32>) -> tensor<{0}x{0}xf32>
+      return %0 : tensor<{0}x{0}xf32> }} }}"""
+    model = HardwareModel("toy", ((None, Link(1e-6, 1e9)),), peak_flops=1e12, memory_bandwidth=1e9)
+    for n in (4, 4096):
+        [step] = made(text.format(n), hardware_model=model).timeline()
+        assert step.seconds == pytest.approx(max(2 * n**3 / 1e12, 3 * 4 * n**2 / 1e9))
+
+
+def test_two_reports_are_compared_by_their_collectives(tmp_path):
+    dot, loop = made(), made(LOOP)
+    assert (
+        dot.diff(dot)
+        == f"sent {format_bytes(dot.total_bytes)}, was {format_bytes(dot.total_bytes)}"
+    )
+    changed = dot.diff(loop).splitlines()[1:]
+    assert [line[:2] for line in changed].count("- ") == len(loop.collectives)
+    assert [line for line in changed if line[0] == "+"] == [
+        "+ all_reduce y 2x4xf32 32 B × 1 model.py:12"
+    ]
+    dot.to_html(tmp_path / "compared.html", before=loop)
+    assert "<h2>Compared</h2>" in (tmp_path / "compared.html").read_text("utf-8")

@@ -13,6 +13,7 @@ from weft import P
 PACKAGE = Path(weft.__file__).parent
 
 FINITE = {
+    "_xla/client.py": {"platform_of"},
     "_xla/cuda.py": {"load_plugin", "register_kernels"},
     "_xla/mlir.py": {"element_type", "unknown_location", "_numpy_dtypes"},
     "_xla/passes.py": {"_registered"},

@@ -121,3 +121,15 @@ def test_an_abstract_mesh_in_context_has_no_devices():
         assert get_abstract_mesh() is abstract
         assert get_mesh() is None
     assert get_abstract_mesh().empty
+
+
+def test_a_mesh_decorates_functions():
+    mesh = Mesh(np.array(backend.devices()[:2]), ("i",))
+
+    @mesh
+    def f(x, *, y):
+        return get_mesh(), x + y
+
+    assert f(1, y=2) == (mesh, 3) and f.__name__ == "f"
+    with pytest.raises(TypeError, match="a mesh decorates functions"):
+        mesh(3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from jaxlib import _jax
 
 from weft._xla import ffi
@@ -18,6 +20,7 @@ def is_compile_only(client: Client) -> bool:
     return isinstance(client, _jax.CompileOnlyPyClient)
 
 
+@functools.cache
 def platform_of(device: Device) -> str:
     """The platform that programs for a device are lowered for: "cpu", "cuda", "rocm", "tpu".
 

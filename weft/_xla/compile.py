@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from jaxlib import _jax
 
-from weft._xla.client import is_compile_only
-
 CompileOptions = _jax.CompileOptions
 DeviceAssignment = _jax.DeviceAssignment
 LoadedExecutable = _jax.LoadedExecutable
@@ -65,7 +63,9 @@ def compile_and_load(
 
     For devices that are only described, the result is not loaded.
     """
-    if is_compile_only(client):  # nothing is called, so that callbacks have no part in it
+    if isinstance(
+        client, _jax.CompileOnlyPyClient
+    ):  # nothing is called, so that callbacks have no part in it
         try:
             return client.compile(module, devices, compile_options)
         except XlaRuntimeError as error:

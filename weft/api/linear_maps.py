@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft._xla import pytree
 from weft.api.backward import cotangents
@@ -70,14 +70,27 @@ class LinearProgram:
 class Pushforward:
     """The derivative that `linearize` gives: from tangents of the inputs to those of the output.
 
-    A pytree of its residuals, so that it passes in and out of jitted functions.
+    A pytree of its residuals, so that it passes in and out of jitted functions. As a
+    `weft.tree_util.Partial`, it is func(*args, *tangents).
     """
 
     __slots__ = ("__weakref__", "_program", "_residuals")
+    keywords: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, program: LinearProgram, residuals: Sequence[Any]) -> None:
         self._program = program
         self._residuals = residuals
+
+    @property
+    def func(self) -> Callable:
+        """The function of the residuals, as a list, and the tangents."""
+        program = self._program
+        return lambda residuals, *tangents: Pushforward(program, residuals)(*tangents)
+
+    @property
+    def args(self) -> tuple:
+        """The residuals, as a list."""
+        return (list(self._residuals),)
 
     @api_boundary
     def __call__(self, *tangents: Any) -> Any:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.api.vmappable import VMAPPABLES, Opened
 from weft.autodiff.vmap import AxisData, EqualDim, batch_flat, move_dim
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError
@@ -67,17 +68,27 @@ def vmap(
                 f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments; "
                 "give one for each (keyword arguments are always mapped over axis 0)"
             )
-        leaves, in_tree = flatten((args, kwargs))
-        axes = in_dims(in_axes, args, kwargs)
+        opened = Opened(args, kwargs, in_axes) if VMAPPABLES else None
+        if opened is None:
+            leaves, in_tree = flatten((args, kwargs))
+            axes = in_dims(in_axes, args, kwargs)
+        else:
+            leaves, axes, in_tree = opened.arrays, opened.axes, opened.names
         dims = [
             check_dim(x, d, i, fun, in_tree)
             for i, (x, d) in enumerate(zip(leaves, axes, strict=True))
         ]
         size = common_axis_size(leaves, dims, axis_size, fun, in_tree)
         axis = AxisData(axis_name, size, _mesh_axes(leaves, dims, spmd_axis_name))
-        flat_fun, out = flatten_fun(fun, in_tree)
+        if opened is None:
+            flat_fun, out = flatten_fun(fun, in_tree)
+        else:
+            flat_fun, out = opened.flat_fun(fun, out_axes, size)
         outs, out_dims = batch_flat(flat_fun, axis, leaves, dims)
-        wanted = broadcast_prefix(out_axes, out.tree, "vmap: out_axes")
+        if opened is None:
+            wanted = broadcast_prefix(out_axes, out.tree, "vmap: out_axes")
+        else:
+            wanted = opened.wanted
         results = []
         for i, (o, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True)):
             if w is None:
@@ -106,7 +117,7 @@ def vmap(
                     "mapped axis included)"
                 )
             results.append(as_array(move_dim(o, d, w % ndim, axis)))
-        return out.tree.unflatten(results)
+        return out.tree.unflatten(results) if opened is None else opened.close(results, size)
 
     return vmapped
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes, provided
-from weft.core.aval import ShapedArray
+from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.errors import ArgumentError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
@@ -139,7 +139,17 @@ def elementwise(
         out = dtype if result is None else result(dtype) if callable(result) else result
         # The real parts of weak complex numbers are weak floats.
         weak = weak and (out == dtype or dtypes.is_inexact(out))
-        return ShapedArray(common_shape(name, avals), out, weak)
+        shape = common_shape(name, avals)
+        for aval in avals:  # the result is mostly of an operand's type
+            if (
+                aval.shape == shape
+                and aval.dtype is out
+                and aval.sharding is None
+                and aval.mat is NO_MAT
+                and weak is aval.weak_type
+            ):
+                return aval
+        return ShapedArray(shape, out, weak)
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
         out = prim.bind(*primals, **params)

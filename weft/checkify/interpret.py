@@ -13,10 +13,10 @@ import weft.numpy as wnp
 from weft.autodiff.dce import dce_closed
 from weft.checkify.errors import DivisionByZeroError, FailedCheckError, NaNError, OOBError, Site
 from weft.core import dtypes
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, assign
+from weft.core.jaxpr import ClosedJaxpr, Eqn, interpret
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef
-from weft.core.state import axes_key, state
+from weft.core.state import axes_key
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.sharding.explicit import reshard
 from weft.sharding.spec import PartitionSpec
@@ -66,18 +66,7 @@ class Checks:
 
     def run(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list:
         """The results of a jaxpr whose checks are entered here."""
-        jaxpr = closed.jaxpr
-        env: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-        env.update(zip(jaxpr.invars, args, strict=True))
-        before = state.source
-        try:
-            for eqn in jaxpr.eqns:
-                state.source = eqn.source
-                ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
-                assign(env, eqn, self.apply(eqn, ins))
-        finally:
-            state.source = before
-        return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]
+        return interpret(closed, args, self.apply)
 
     def apply(self, eqn: Eqn, ins: Sequence[Any]) -> Any:
         """Returns the results of an equation; its checks are entered."""

@@ -27,6 +27,10 @@ _RENAMED = {
     "experimental.pallas.tpu": "pallas",
     "experimental.pallas.triton": "pallas",
     "experimental.pallas.mosaic_gpu": "pallas",
+    **{
+        f"experimental.sparse.{name}": "sparse"
+        for name in ("ad", "api", "bcoo", "bcsr", "coo", "csr", "random", "transform", "util")
+    },
 }
 
 # Rooms of weft that no module of JAX's is named after.

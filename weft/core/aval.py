@@ -136,7 +136,8 @@ class ShapedArray:
             return cls._interned[shape, dtype, weak_type, sharding, mat]  # type: ignore[index]
         except (KeyError, TypeError):
             pass
-        shape = tuple(int(d) for d in shape)
+        # Dimensions of unknown size, which have a polynomial, are ints of a class of their own.
+        shape = tuple(d if d.__class__ is int or hasattr(d, "poly") else int(d) for d in shape)
         if not is_extended(dtype):
             dtype = np.dtype(dtype)
         key = (shape, dtype, bool(weak_type), sharding, mat)

@@ -257,6 +257,7 @@ _define("varying_promotion", "implicit", _one_of("implicit", "error"),
 _define("indivisible_constraints", "pad", _one_of("pad", "error"),
         "constraints whose axes do not divide a dimension: parts are padded, or an error",
         traced=True)
+_define("debug_key_reuse", False, _boolean, "raise where a random key is used twice", traced=True)
 debug_nans = _define("debug_nans", False, _boolean, "raise when a result holds a NaN", traced=True)
 debug_infs = _define("debug_infs", False, _boolean, "raise when a result holds an inf", traced=True)
 check_tracer_leaks = _define(

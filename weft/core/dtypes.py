@@ -6,6 +6,7 @@ weak, and a weak type gives way to any strong type of the same or a higher kind.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ class ExtendedDType:
     name: str
     physical_shape: tuple[int, ...]
     physical_dtype: np.dtype
+    wrap: Callable[[Any], Any]  # of an array of the physical dtype
 
     def __eq__(self, other: object) -> bool:
         return self is other  # np.dtype's own comparison would raise

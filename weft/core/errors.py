@@ -41,6 +41,10 @@ class NonConcreteBooleanIndexError(JAXIndexError):
     """A traced boolean mask was used as an index: the result's shape would depend on it."""
 
 
+class InconclusiveDimensionOperation(ValueError):
+    """Raised where a comparison of symbolic dimensions has another answer for other sizes."""
+
+
 class KeyReuseError(JAXTypeError):
     """A random key was used twice."""
 

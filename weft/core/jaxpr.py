@@ -96,6 +96,11 @@ class _Memoized:
         value = self._memo[key] = make()
         return value
 
+    def _repr_html_(self) -> str:
+        from weft.core.printer import jaxpr_html
+
+        return jaxpr_html(str(self))
+
 
 class Jaxpr(_Memoized):
     """constvars and invars in, outvars out; `effects` joins those of the equations."""
@@ -138,11 +143,18 @@ class Jaxpr(_Memoized):
     def out_avals(self) -> list:
         return [v.aval for v in self.outvars]
 
-    def pretty_print(self, *, source_info: bool = False, name_stack: bool = False) -> str:
-        """The text, with the line and the named scopes of each equation if asked."""
+    def pretty_print(
+        self,
+        *,
+        source_info: bool = False,
+        name_stack: bool = False,
+        use_color: bool = False,
+    ) -> str:
+        """The text, with lines, named scopes and a terminal's colors if asked."""
         from weft.core.printer import print_jaxpr
 
-        return print_jaxpr(self, source_info=source_info, name_stack=name_stack)
+        options = {"source_info": source_info, "name_stack": name_stack, "use_color": use_color}
+        return print_jaxpr(self, **options)
 
     def __str__(self) -> str:
         return self.pretty_print()
@@ -179,9 +191,16 @@ class ClosedJaxpr(_Memoized):
         """A copy with f(jaxpr) in place of the jaxpr."""
         return self.replace(jaxpr=f(self.jaxpr))
 
-    def pretty_print(self, *, source_info: bool = False, name_stack: bool = False) -> str:
-        """The text, with the line and the named scopes of each equation if asked."""
-        return self.jaxpr.pretty_print(source_info=source_info, name_stack=name_stack)
+    def pretty_print(
+        self,
+        *,
+        source_info: bool = False,
+        name_stack: bool = False,
+        use_color: bool = False,
+    ) -> str:
+        """The text, with lines, named scopes and a terminal's colors if asked."""
+        options = {"source_info": source_info, "name_stack": name_stack, "use_color": use_color}
+        return self.jaxpr.pretty_print(**options)
 
     def __str__(self) -> str:
         return self.pretty_print()
@@ -219,6 +238,22 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: ArrayLike) -> list:
             state.source = eqn.source
             ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
             assign(env, eqn, eqn.primitive.bind(*ins, **eqn.params))
+    finally:
+        state.source = before
+    return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]
+
+
+def interpret(closed: ClosedJaxpr, args: Iterable[Any], apply: Callable[[Eqn, list], Any]) -> list:
+    """Evaluates a jaxpr, each equation by apply(eqn, operands); equations keep their lines."""
+    jaxpr = closed.jaxpr
+    env: dict[Atom, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    before = state.source
+    try:
+        for eqn in jaxpr.eqns:
+            state.source = eqn.source
+            ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
+            assign(env, eqn, apply(eqn, ins))
     finally:
         state.source = before
     return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache
@@ -20,6 +21,12 @@ _public: dict[tuple[str, Callable], Callable] = {}
 _made: set[Callable] = set()
 _entered: set[type] = set()
 _ENTRANCES = ("__new__", "__init__", "__call__", "__getitem__")
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """Describe a name that a module has not; printing it, Python adds one that is alike."""
+    text = f"module {module!r} has no attribute {name!r}"
+    return AttributeError(text, name=name, obj=sys.modules[module])
 
 
 def public(

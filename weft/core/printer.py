@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import escape
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +11,25 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom
+
+
+def jaxpr_html(text: str) -> str:
+    """A printed jaxpr for notebooks: inner jaxprs are folded, and unfold when clicked."""
+    lines = text.splitlines()
+    depths = [len(line) - len(line.lstrip()) for line in lines]
+    out: list[str] = []
+    open_depths: list[int] = []
+    for line, depth, following in zip(lines, depths, [*depths[1:], 0], strict=True):
+        while open_depths and depth <= open_depths[-1]:
+            open_depths.pop()
+            out.append("</details>")
+        if following > depth:
+            out.append(f"<details{' open' if depth == 0 else ''}><summary>{escape(line)}</summary>")
+            open_depths.append(depth)
+        else:
+            out.append(f"<div>{escape(line)}</div>")
+    body = "".join([*out, *("</details>" for _ in open_depths)])
+    return f'<div style="white-space:pre;font-family:monospace;overflow-x:auto">{body}</div>'
 
 
 class _Names(dict):
@@ -106,15 +127,32 @@ def _is_unset(value: Any) -> bool:
 
 
 def print_jaxpr(
-    jaxpr: Jaxpr | ClosedJaxpr, *, source_info: bool = False, name_stack: bool = False
+    jaxpr: Jaxpr | ClosedJaxpr,
+    *,
+    source_info: bool = False,
+    name_stack: bool = False,
+    use_color: bool = False,
 ) -> str:
     """The whole jaxpr.
 
     source_info: each line ends with the user's file and line. name_stack: and with the named
-    scopes. Params that are None, False or empty are left out.
+    scopes. use_color: types, keywords and comments have the colors of a terminal. Params that are
+    None, False or empty are left out.
     """
     inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
-    return "\n".join(_Printer(source_info, name_stack).jaxpr(inner))
+    text = "\n".join(_Printer(source_info, name_stack).jaxpr(inner))
+    return _COLORED.sub(_color, text) if use_color else text
+
+
+# A comment, a type behind its colon, or a keyword.
+_COLORED = re.compile(
+    r"(?P<c35>  # .*)|(?P<c32>:\w+\[[^\]]*\](?:\{[^}]*\})?)|(?P<c1>\b(?:lambda|let|in)\b)"
+)
+
+
+def _color(match: re.Match) -> str:
+    code = (match.lastgroup or "c1")[1:]
+    return f"\033[{code}m{match[0]}\033[0m"
 
 
 def print_eqn(eqn: Eqn) -> str:

@@ -109,7 +109,8 @@ class Tracer:
             self._needs_value(
                 errors.TracerBoolConversionError,
                 "the truth value",
-                "Use weft.numpy.where or weft.lax.cond, or mark the argument static "
+                "Use weft.numpy.where or weft.lax.cond (for loops weft.lax.while_loop, for "
+                "and, or, not the operators &, |, ~), or mark the argument static "
                 "(static_argnums of weft.jit, or of weft.checkpoint).",
             )
         )
@@ -417,7 +418,8 @@ class StagingTrace:
                 check_hashable(prim, params)
                 raise
             if known is None:
-                make_room(prim.rule_cache, MOST_RULES)
+                if len(prim.rule_cache) >= MOST_RULES:
+                    make_room(prim.rule_cache, MOST_RULES)
                 known = prim.rule_cache[key] = infer(prim, avals, params)
             out, effects, casts = known
         if casts is not None:

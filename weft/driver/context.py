@@ -20,6 +20,7 @@ def _context(name: str) -> Callable[..., AbstractContextManager[Any]]:
 
 
 enable_x64 = _context("enable_x64")
+debug_key_reuse = _context("debug_key_reuse")
 debug_nans = _context("debug_nans")
 debug_infs = _context("debug_infs")
 default_device = _context("default_device")

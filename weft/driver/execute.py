@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
@@ -24,7 +25,8 @@ from weft.core.trace import (
 from weft.driver.devices import committed_sharding
 from weft.driver.donation_guard import Guarded
 from weft.driver.jit_op import jit_p
-from weft.driver.program_key import Request
+from weft.runtime.array import ArrayImpl
+from weft.runtime.device_put import default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
 from weft.sharding.physical import without_trailing_nones
@@ -36,6 +38,51 @@ if TYPE_CHECKING:
 
 KEPT = 2048
 """How many params of one op, and types of operands of each, have programs outside of jit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A compilation request; its tuples have an item for each flat argument or result.
+
+    placed: shardings of the committed arguments, None for others. in_shardings, out_shardings: as
+    the user gave them to jit, None where propagation decides. options: XLA's, by name. layouts: of
+    arguments and of results, each None for the platform's own; None if all are.
+    """
+
+    name: str
+    placed: tuple
+    in_shardings: tuple
+    out_shardings: tuple
+    donated: tuple
+    keep_unused: bool = False
+    options: Mapping[str, Any] | None = None
+    partitioner: str | None = None
+    layouts: tuple | None = None
+
+    def key(self, named: bool) -> tuple:
+        """Returns the key under which a jaxpr keeps its program for this request.
+
+        named: the program knows the names of its arguments and results, and keeps its module.
+        """
+        return (
+            "program",
+            named,
+            self.name,
+            self.placed,
+            self.in_shardings,
+            self.out_shardings,
+            self.donated,
+            self.keep_unused,
+            tuple(sorted((k, _frozen(v)) for k, v in (self.options or {}).items())),
+            self.partitioner,
+            self.layouts,
+            config.trace_key(),
+            default_sharding() if not any(self.placed) else None,
+        )
+
+
+def _frozen(value: bool | int) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def program_for(
@@ -77,7 +124,14 @@ def compiled_for(
 
 def placements(args: Sequence[Any]) -> tuple:
     """The shardings of those arguments that are committed, None for the others."""
-    return tuple([without_trailing_nones(committed_sharding(x)) for x in args])
+    return tuple(
+        [
+            None
+            if type(x) is ArrayImpl and not x._committed
+            else without_trailing_nones(committed_sharding(x))
+            for x in args
+        ]
+    )
 
 
 def layouts_for(
@@ -107,7 +161,9 @@ def execute(
     if ordered:
         effects_barrier()
     outs = [
-        a.dtype.wrap(o) if isinstance(a, ShapedArray) and dtypes.is_extended(a.dtype) else o
+        a.dtype.wrap(o)
+        if isinstance(a, ShapedArray) and isinstance(a.dtype, dtypes.ExtendedDType)
+        else o
         for o, a in zip(outs, closed.out_avals, strict=True)
     ]
     if is_debugging():

@@ -20,6 +20,11 @@ def log_miss(name: str, arg_names: Sequence[str], key: Key, known: Sequence[Key]
     logging.getLogger("weft").warning("%s", explain(name, arg_names, key, known))
 
 
+def log_time(name: str, seconds: float) -> None:
+    """Logs how long the call was traced for; `weft.log_compiles` has the time of compiling."""
+    logging.getLogger("weft").warning("%s was traced in %.1f ms", name, 1e3 * seconds)
+
+
 def explain(name: str, arg_names: Sequence[str], key: Key, known: Sequence[Key]) -> str:
     """The text that is logged."""
     types = ", ".join(f"{n}: {_type(a)}" for n, a in zip(arg_names, key[2], strict=True))

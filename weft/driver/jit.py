@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from weft.core.caches import clearable, make_room
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.errors import kind_of
-from weft.core.events import TRACED, measured
+from weft.core.events import DURATIONS, SPANS, TRACED, UNMEASURED, measured
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import axes_key, state
 from weft.core.trace import (
@@ -42,9 +43,15 @@ from weft.core.tree import (
     tree_map,
 )
 from weft.driver.donation_guard import Guarded
-from weft.driver.execute import compiled_for, execute, is_debugging, layouts_for, placements
+from weft.driver.execute import (
+    Request,
+    compiled_for,
+    execute,
+    is_debugging,
+    layouts_for,
+    placements,
+)
 from weft.driver.jit_op import jit_p, typed_as
-from weft.driver.program_key import Request
 from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
 from weft.driver.static_arguments import named_arguments
 from weft.runtime import calls
@@ -213,9 +220,15 @@ class JitInfo:
                 from weft.driver.explain_miss import log_miss
 
                 log_miss(self.name, arg_names(self.fun, in_tree, statics), key, [*entries])
+            start = time.perf_counter()
             entry = self.trace(fun, in_tree, avals)
+            if config.explain_cache_misses:
+                from weft.driver.explain_miss import log_time
+
+                log_time(self.name, time.perf_counter() - start)
             entry.statics = statics
-            make_room(entries, KEPT)
+            if len(entries) >= KEPT:
+                make_room(entries, KEPT)
             entries[key] = entry
         return entry, leaves
 
@@ -246,7 +259,7 @@ class JitInfo:
         )
         if self.in_shardings is not None:
             avals = tuple(typed_as(a, s) for a, s in zip(avals, in_shardings, strict=True))
-        with measured(TRACED, self.name):
+        with measured(TRACED, self.name) if DURATIONS or SPANS else UNMEASURED:
             jaxpr, consts = trace_to_jaxpr(flat_fun, avals, self.name)
         entry = Entry()
         tracers = [isinstance(c, Tracer | Cell) for c in consts]

@@ -15,24 +15,24 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.effects import INSPECT
-from weft.core.events import LOWERED, measured
+from weft.core.events import DURATIONS, LOWERED, SPANS, UNMEASURED, measured
 from weft.core.jaxpr import ClosedJaxpr, Literal, walk_eqns
 from weft.core.state import LAYOUTS, MEMORIES
 from weft.driver.devices import choose_devices, committed_sharding, inner_shardings, on_mesh
-from weft.driver.program_key import Request
 from weft.lowering.module import lower_module
 from weft.lowering.sharding import fixed_by_type
 from weft.runtime import backend
 from weft.runtime.array import ArrayImpl
 from weft.runtime.compile import LoadedExecutable, compile_module
-from weft.runtime.device_put import constant_at
+from weft.runtime.device_put import constant_at, default_sharding
 from weft.runtime.executable import DescribedExecutable, Executable
-from weft.sharding.mesh import AbstractMesh, Mesh
+from weft.sharding.mesh import CONTEXT, AbstractMesh, Mesh
 from weft.sharding.named import NamedSharding, type_sharding
-from weft.sharding.physical import SingleDeviceSharding
+from weft.sharding.physical import on_device
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
+    from weft.driver.execute import Request
     from weft.driver.use_partitioner import Boundary
 
 observers: list[Callable[[Program], None]] = []
@@ -134,11 +134,17 @@ class Program:
         out_names = [f"result {r or i}" for i, r in enumerate(result_names)]
         out_names = out_names or [f"result {i}" for i in range(len(out_shardings))]
         # Devices come from whatever names some: arguments, results, types, inner constraints.
-        inner = inner_shardings(closed)
+        places = any([e.primitive.own_types for e in closed.jaxpr.eqns])
+        inner = inner_shardings(closed) if places else []
         typed = [a.sharding for a in closed.in_avals if isinstance(a, ShapedArray) and a.sharding]
-        devices, mesh = choose_devices(
-            name, [*wanted, *out_shardings], [*inner, *typed], names + out_names, arg_shardings
-        )
+        devices: tuple
+        mesh: Mesh | AbstractMesh | None
+        if inner or typed or any([*wanted, *out_shardings]) or CONTEXT.value is not None:
+            devices, mesh = choose_devices(
+                name, [*wanted, *out_shardings], [*inner, *typed], names + out_names, arg_shardings
+            )
+        else:  # nothing names a place
+            devices, mesh = default_sharding()._devices_in_order, None
         for i, own in enumerate(committed_sharding(c) for c in consts):  # they stay where they can
             wanted[i] = own if own is not None and own.device_set == set(devices) else None
         if len(devices) > 1 and mesh is None:
@@ -228,7 +234,7 @@ class Program:
             from weft.driver.partial_sums import loses_sums
 
             whole_sums = loses_sums(self)
-        with measured(LOWERED, self.name):
+        with measured(LOWERED, self.name) if DURATIONS or SPANS else UNMEASURED:
             self._emit(whole_sums)
         self._tell_inspections(True)
         for observe in observers:
@@ -378,7 +384,7 @@ class Program:
         ins: Sequence[Any]
         outs: Sequence[Any]
         if len(self.devices) == 1 and self.mesh is None:
-            here = SingleDeviceSharding(self.devices[0])
+            here = on_device(self.devices[0])
             ins = [here if s is None else s for s in self.in_shardings]
             outs = [here if s is None else s for s in self.out_shardings]
             types = [physical(a) for a in out_avals]
@@ -418,7 +424,7 @@ class Program:
 
 def physical(aval: ShapedArray) -> Any:
     """Returns the aval of the array that holds values of an extended dtype."""
-    if isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype):
+    if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):
         return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
     return aval
 

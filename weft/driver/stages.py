@@ -21,9 +21,8 @@ from weft.core.trace import Tracer, array_method, typeof
 from weft.core.tree import PyTreeDef, flatten
 from weft.driver.devices import committed_sharding
 from weft.driver.donation_guard import Guarded
-from weft.driver.execute import execute, is_debugging, program_for
+from weft.driver.execute import Request, execute, is_debugging, program_for
 from weft.driver.program import Program, misplaced, misplaced_error
-from weft.driver.program_key import Request
 from weft.driver.program_stages import ProgramStages
 from weft.driver.staging import ShapeDtypeStruct, struct_of
 from weft.runtime.compile import check_options

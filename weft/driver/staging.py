@@ -139,7 +139,8 @@ class ShapeDtypeStruct:
 def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
     """The shape as a tuple of ints; an error names `who` was given it."""
     try:
-        sizes = tuple(operator.index(d) for d in shape)
+        # Dimensions of unknown size are ints of a class of their own, which index() would lose.
+        sizes = tuple(d if hasattr(d, "poly") else operator.index(d) for d in shape)
     except TypeError:
         raise TypeError(f"{who}: shape must be a tuple of integers, got {shape!r}") from None
     if any(d < 0 for d in sizes):

@@ -11,6 +11,7 @@ from weft._xla import mlir
 from weft._xla import sharding as xla_sharding
 from weft._xla.mlir import ir
 from weft.core.config import config
+from weft.core.events import DURATIONS, PARTITIONED, tell
 from weft.core.source import warn
 from weft.partition import AxisLayout, Stages, Unsupported, manual, partition
 from weft.sharding.mesh import AbstractMesh
@@ -103,7 +104,10 @@ def _partition(program: Program) -> Boundary:
 
     def run() -> Stages:
         with mlir.context(), mlir.unknown_location():
-            return partition(program.module, **options)
+            stages = partition(program.module, **options)
+        for step, seconds in stages.seconds.items():
+            tell(DURATIONS, PARTITIONED.format(step), seconds, fun_name=program.name)
+        return stages
 
     with mlir.context(), mlir.unknown_location():
         found = manual.recognize(program.module)

@@ -5,7 +5,9 @@ from typing import Any
 
 from weft.export.checks import DisabledSafetyCheck as DisabledSafetyCheck
 from weft.export.exported import Exported as Exported
+from weft.export.symbolic import SymbolicScope as SymbolicScope
 from weft.typing import Array as Array
+from weft.typing import ArrayLike
 
 def default_export_platform() -> str:
     """The platform that `export` takes where none is named."""
@@ -17,6 +19,9 @@ def export(
     fun_jit: Any, *, platforms: Sequence[str] | None = ..., disabled_checks: Any = ...
 ) -> Any:
     """Makes a jitted function exportable: the result takes its arguments, or their types."""
+
+def is_symbolic_dim(p: ArrayLike) -> bool:
+    """Whether p is a dimension of unknown size."""
 
 maximum_supported_calling_convention_version: int
 
@@ -34,3 +39,17 @@ def register_pytree_node_serialization(
     from_children: Callable[[Any, Any], Any] | None = ...,
 ) -> Any:
     """Lets exported functions with a registered class of pytree nodes be serialized."""
+
+def symbolic_args_specs(
+    args: Any, shapes_specs: Any, constraints: Sequence[str] = ..., scope: Any = ...
+) -> Any:
+    """Return the arguments as types, with the shapes that texts describe."""
+
+def symbolic_shape(
+    shape_spec: str | None,
+    *,
+    constraints: Sequence[str] = ...,
+    scope: Any = ...,
+    like: Sequence[int | None] | None = ...,
+) -> tuple[Any, ...]:
+    """Return the shape that a text describes, with dimensions of unknown size."""

@@ -14,11 +14,15 @@ from weft._xla import mlir, portable
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import eval_closed
+from weft.core.trace import typeof
 from weft.core.tree import flatten
 from weft.driver.program import Program, physical
 from weft.driver.staging import ShapeDtypeStruct
+from weft.export import template
 from weft.export.call import call_exported_p
 from weft.export.checks import DisabledSafetyCheck, check_custom_calls
+from weft.export.symbolic import SymbolicScope
+from weft.export.template import Symbolic
 from weft.lowering.context import MARK
 from weft.runtime.host_calls import CallSite
 from weft.sharding.mesh import AbstractMesh
@@ -28,7 +32,8 @@ if TYPE_CHECKING:
     from weft.driver.stages import Traced
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
-VERSION = 1
+VERSION = 2
+OLDEST_VERSION = 1
 
 
 class Exported:
@@ -68,6 +73,7 @@ class Exported:
         disabled: Sequence[DisabledSafetyCheck],
         effects: Sequence[Any],
         get_vjp: Callable[[], Exported] | None,
+        symbolic: Symbolic | None = None,
     ) -> None:
         self.fun_name = fun_name
         self.in_tree, self.out_tree = in_tree, out_tree
@@ -82,6 +88,7 @@ class Exported:
         self._modules = modules
         self._any_platform = DisabledSafetyCheck.platform() in self.disabled_safety_checks
         self._get_vjp = get_vjp
+        self._symbolic = symbolic
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
@@ -128,15 +135,23 @@ class Exported:
 
     @property
     def mlir_module_serialized(self) -> bytes:
-        """The program of the first platform, as a portable artifact of StableHLO."""
+        """The program of the first platform, as a portable artifact of StableHLO.
+
+        With symbolic dimensions it is a template of such programs.
+        """
         return self._modules[self.platforms[0]]
 
     def mlir_module(self, platform: str | None = None) -> str:
-        """The program's StableHLO as text, of the first platform or the one named."""
+        """The program's StableHLO as text, of the first platform or the one named.
+
+        Numbers that depend on symbolic dimensions are written as expressions in braces.
+        """
         if platform is not None and platform not in self._modules:
             raise ValueError(
                 f"mlir_module: platform must be one of {self.platforms}, got {platform!r}"
             )
+        if self._symbolic is not None:
+            return self._symbolic.templates[platform or self.platforms[0]].show()
         return mlir.text(self._parse(platform or self.platforms[0]))
 
     def _parse(self, platform: str) -> Any:
@@ -188,13 +203,55 @@ class Exported:
 
     @functools.cached_property
     def _jitted(self) -> Callable:
-        flat = self._flat_call
-
         def call(*leaves: Any) -> list:
-            return flat(*leaves)
+            return self._flat(leaves)
 
         call.__name__ = call.__qualname__ = f"call_{self.fun_name}"
         return weft.jit(call)
+
+    def _flat(self, leaves: Sequence[Any]) -> list:
+        """The results for flat arguments; sizes of symbolic dimensions are those that they have."""
+        if self._symbolic is None:
+            return self._flat_call(*leaves)
+        return self.at(self._symbolic.sizes(self, [typeof(x) for x in leaves]))._flat_call(*leaves)
+
+    def at(self, sizes: dict[str, int]) -> Exported:
+        """The function for given sizes of its symbolic dimensions."""
+        symbolic = self._symbolic
+        if symbolic is None:
+            return self
+        key = tuple(sorted(sizes.items()))
+        if key not in symbolic.filled:
+            several = self.nr_devices > 1
+            vjp = (lambda: self.vjp().at(sizes)) if self.has_vjp() else None
+            symbolic.filled[key] = self._replaced(
+                in_types=symbolic.types(self._in_types, sizes),
+                out_types=symbolic.types(self._out_types, sizes),
+                modules={p: symbolic.program(p, sizes, several) for p in self.platforms},
+                get_vjp=vjp and functools.cache(vjp),
+            )
+        return symbolic.filled[key]
+
+    def _replaced(self, **changes: Any) -> Exported:
+        """Another export with changes; templates are not kept."""
+        kept = {
+            "fun_name": self.fun_name,
+            "in_tree": self.in_tree,
+            "out_tree": self.out_tree,
+            "in_types": self._in_types,
+            "out_types": self._out_types,
+            "in_shardings": self._in_shardings,
+            "out_shardings": self._out_shardings,
+            "mesh": self._mesh,
+            "shardy": self._shardy,
+            "kept": self._kept,
+            "nr_devices": self.nr_devices,
+            "modules": self._modules,
+            "disabled": self.disabled_safety_checks,
+            "effects": self.unordered_effects,
+            "get_vjp": self._get_vjp,
+        }
+        return Exported(**{**kept, **changes})
 
     @functools.cached_property
     def _flat_call(self) -> Callable:
@@ -284,9 +341,41 @@ def export(
             )
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:
+        leaves, tree = flatten((args, kwargs))
+        scope = template.scope_of(leaves)
+        if scope is not None:
+            return _for_all_sizes(fun_jit, leaves, tree, scope, names, disabled)
         return _exported(fun_jit.trace(*args, **kwargs), names, disabled)
 
     return do_export
+
+
+def _for_all_sizes(
+    fun_jit: Any,
+    leaves: Sequence[Any],
+    tree: Any,
+    scope: SymbolicScope,
+    platforms: tuple[str, ...],
+    disabled: tuple[DisabledSafetyCheck, ...],
+) -> Exported:
+    """One export of those for several samples of the symbolic dimensions' sizes."""
+    samples = scope.samples(template.SAMPLES, sorted(scope.sizes))
+    exported = []
+    for sizes in samples:
+        args, kwargs = tree.unflatten([template.resized(x, sizes) for x in leaves])
+        exported.append(_exported(fun_jit.trace(*args, **kwargs), platforms, disabled))
+
+    def make(first: Exported, symbolic: Symbolic, get_vjp: Any) -> Exported:
+        blob = symbolic.as_json()
+        return first._replaced(
+            in_types=symbolic.in_types,
+            out_types=symbolic.out_types,
+            modules=dict.fromkeys(first.platforms, blob),
+            get_vjp=get_vjp,
+            symbolic=symbolic,
+        )
+
+    return template.joined(make, exported, scope, samples)
 
 
 def _exported(

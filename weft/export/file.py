@@ -14,9 +14,10 @@ from weft._xla import portable
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import Effect
-from weft.export import trees
+from weft.export import template, trees
 from weft.export.checks import DisabledSafetyCheck
 from weft.export.exported import VERSION, Exported
+from weft.export.symbolic import SymbolicDim, symbolic_shape
 from weft.sharding.mesh import AbstractMesh, AxisType
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
@@ -52,12 +53,14 @@ def write(exported: Exported, vjp_order: int) -> bytes:
         "disabled": [c._impl for c in exported.disabled_safety_checks],
         "effects": [e.name for e in exported.unordered_effects],
         "has_vjp": differentiable,
+        "symbolic": exported._symbolic is not None,
     }
     parts = [json.dumps(meta).encode(), *blobs]
     body = b"".join(_LENGTH.pack(len(p)) + p for p in parts)
     # The checksum is over the header before it as well.
-    head = _HEADER.pack(_MAGIC, VERSION, len(body), bytes(32))
-    return _HEADER.pack(_MAGIC, VERSION, len(body), _checksum(head, body)) + body
+    version = 1 if exported._symbolic is None else VERSION
+    head = _HEADER.pack(_MAGIC, version, len(body), bytes(32))
+    return _HEADER.pack(_MAGIC, version, len(body), _checksum(head, body)) + body
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:
@@ -76,7 +79,10 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         raise TypeError(f"deserialize: blob must be bytes, got {type(blob).__name__}")
     data = bytes(blob)
     if data[: len(_MAGIC)] != _MAGIC[: len(data)] or not data:
-        raise ValueError("deserialize: these bytes were not written by weft's Exported.serialize")
+        raise ValueError(
+            "deserialize: these bytes were not written by weft's Exported.serialize; files that "
+            "JAX itself wrote are read by JAX alone: export the function again with weft"
+        )
     if len(data) < _HEADER.size:
         raise ValueError(f"deserialize: the file is cut off: it has {len(data)} bytes")
     magic, version, size, checksum = _HEADER.unpack_from(data)
@@ -115,12 +121,20 @@ def _read(body: bytes) -> Exported:
         )
     mesh = _read_mesh(meta["mesh"])
     vjp = deserialize(blobs[-1]) if meta["has_vjp"] else None
+    scope = None
+    if meta.get("symbolic"):
+        scope, templates = template.read(blobs[0])
+    in_types = [_read_type(t, scope) for t in meta["in_types"]]
+    out_types = [_read_type(t, scope) for t in meta["out_types"]]
+    symbolic = None
+    if scope is not None:
+        symbolic = template.Symbolic(scope, templates, in_types, out_types)
     return Exported(
         fun_name=meta["fun_name"],
         in_tree=trees.from_json(meta["in_tree"]),
         out_tree=trees.from_json(meta["out_tree"]),
-        in_types=[_read_type(t) for t in meta["in_types"]],
-        out_types=[_read_type(t) for t in meta["out_types"]],
+        in_types=in_types,
+        out_types=out_types,
         in_shardings=[_read_sharding(s, mesh) for s in meta["in_shardings"]],
         out_shardings=[_read_sharding(s, mesh) for s in meta["out_shardings"]],
         mesh=mesh,
@@ -131,6 +145,7 @@ def _read(body: bytes) -> Exported:
         disabled=[DisabledSafetyCheck(c) for c in meta["disabled"]],
         effects=[Effect(name) for name in meta["effects"]],
         get_vjp=None if vjp is None else lambda: vjp,
+        symbolic=symbolic,
     )
 
 
@@ -153,10 +168,11 @@ def _type(aval: ShapedArray) -> list:
     else:
         dtype = np.dtype(aval.dtype).name
     typed = aval.sharding
-    return [aval.shape, dtype, aval.weak_type, typed and [_mesh(typed.mesh), _sharding(typed)]]
+    shape = [str(d) if isinstance(d, SymbolicDim) else d for d in aval.shape]
+    return [shape, dtype, aval.weak_type, typed and [_mesh(typed.mesh), _sharding(typed)]]
 
 
-def _read_type(value: list) -> ShapedArray:
+def _read_type(value: list, scope: Any = None) -> ShapedArray:
     from weft.random import key_dtype
 
     shape, name, weak, typed = value
@@ -166,7 +182,8 @@ def _read_type(value: list) -> ShapedArray:
         else np.dtype(getattr(ml_dtypes, name, name))
     )
     sharding = typed and _read_sharding(typed[1], _read_mesh(typed[0]))
-    return ShapedArray(tuple(shape), dtype, weak, sharding)
+    read = lambda d: symbolic_shape(d, scope=scope)[0] if isinstance(d, str) else d
+    return ShapedArray(tuple(map(read, shape)), dtype, weak, sharding)
 
 
 def _mesh(mesh: AbstractMesh | None) -> Any:

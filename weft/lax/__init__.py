@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
+from weft.core.namespace import missing as _missing
 from weft.core.namespace import public as _public
 from weft.lax.examples import EXAMPLES as _EXAMPLES
 
@@ -112,11 +113,11 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module("weft.lax.linalg")
     home = _NAMES.get(name) or (_NAMES.get(name[:-2]) if name.endswith("_p") else None)
     if home is None:
-        raise AttributeError(f"module 'weft.lax' has no attribute {name!r}")
+        raise _missing(__name__, name)
     try:
         value = getattr(_importlib.import_module(home), name)
     except AttributeError:
-        raise AttributeError(f"module 'weft.lax' has no attribute {name!r}") from None
+        raise _missing(__name__, name) from None
     listed = getattr(value, "__name__", name) in _NAMES
     globals()[name] = value = _public(
         value, "weft.lax", None if listed else name, example=_EXAMPLES.get(name)

@@ -240,7 +240,7 @@ class RuleContext:
     def splat_of(self, index: int, shape: tuple[int, ...]) -> ir.Value | None:
         """Operand `index` as an array of that shape, if it is a literal; else None."""
         atom = self.eqn.invars[index]
-        if atom.__class__ is Literal and not dtypes.is_extended(atom.aval.dtype):
+        if atom.__class__ is Literal and not isinstance(atom.aval.dtype, dtypes.ExtendedDType):
             return self.splat(atom.val, shape, atom.aval.dtype)
         return None
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from weft.core.namespace import missing as _missing
 from weft.core.namespace import public, with_example
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
@@ -114,7 +115,7 @@ def __getattr__(name: str) -> Any:
     if module is None:
         if name in ("fft", "linalg"):
             return import_module(f"weft.numpy.{name}")
-        raise AttributeError(f"module 'weft.numpy' has no attribute {name!r}")
+        raise _missing(__name__, name)
     value = getattr(import_module(f"weft.numpy.{module}"), name)
     example = EXAMPLES.get(getattr(value, "__name__", name))
     if example is not None and not isinstance(value, FunctionType):  # a ufunc

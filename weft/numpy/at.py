@@ -495,6 +495,9 @@ class At:
     def __getitem__(self, index: Any) -> AtIndex:
         return AtIndex(self.array, index)
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"x.at has no {name!r}; index it first: x.at[index].{name}(...)")
+
     def __repr__(self) -> str:
         return f"{self.array!r}.at"
 

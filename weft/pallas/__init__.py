@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
+from weft.core.namespace import missing as _missing
 from weft.core.namespace import public as _public
 
 _HOMES = {
@@ -53,7 +54,7 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as e:
             if e.name != module_name:
                 raise
-            raise AttributeError(f"module 'weft.pallas' has no attribute {name!r}") from None
+            raise _missing(__name__, name) from None
     globals()[name] = value
     return value
 

@@ -1,9 +1,9 @@
 """Kernel jaxprs in the ops that a backend has.
 
 `legalize_call(call, target)` is what a backend translates: calls are inlined, ops that hand a value
-on are dropped, a choice among platforms is made, complex numbers become pairs, narrow floats are
-widened, and an op that the target lacks becomes the ops of its formula, down to ops that the target
-has. What has no formula raises `UnsupportedKernelError`.
+on are dropped, a choice among platforms is made, complex numbers become pairs, narrow floats and
+integers are widened, and an op that the target lacks becomes the ops of its formula, down to ops
+that the target has. What has no formula raises `UnsupportedKernelError`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
-from weft.pallas import pairs
+from weft.pallas import narrow_integers, pairs
 from weft.pallas.formulas import ANY, arrays, complex, scalars, windows
 from weft.pallas.formulas.language import plainly
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
+from weft.pallas.narrow_integers import in_bytes
 from weft.pallas.order import used_vars
 from weft.pallas.pairs import Pair, Value
 
@@ -72,7 +73,9 @@ def legalize_call(call: KernelCall, target: Target) -> KernelCall:
         blocks = tuple(
             replace(b, index_map=_closed(b.index_map, target, call)) for b in call.blocks
         )
-        outputs, scratch = call.outputs, call.scratch
+        blocks = tuple(replace(b, array=in_bytes(b.array)) for b in blocks)
+        outputs = tuple(map(in_bytes, call.outputs))
+        scratch = tuple(map(in_bytes, call.scratch))
         if not target.has_complex:
             blocks = tuple(map(pairs.block_of_pairs, blocks))
             outputs = tuple(map(pairs.with_pairs, outputs))
@@ -90,8 +93,8 @@ def legalize(jaxpr: Any, target: Target, call: KernelCall | None = None) -> Any:
 
 
 def _closed(jaxpr: ClosedJaxpr, target: Target, call: KernelCall) -> ClosedJaxpr:
-    made = legalize(jaxpr, target, call)
-    return made if isinstance(made, ClosedJaxpr) else ClosedJaxpr(made)
+    legal = legalize(jaxpr, target, call)
+    return legal if isinstance(legal, ClosedJaxpr) else ClosedJaxpr(legal)
 
 
 class _Rewriting:
@@ -117,7 +120,7 @@ class _Rewriting:
 
     def fresh(self, aval: ShapedArray | AbstractRef) -> Value:
         """Variables for a value of a type, as the target holds it."""
-        aval = aval if self.target.has_keys else _words(aval)
+        aval = in_bytes(aval if self.target.has_keys else _words(aval))
         parts = pairs.parts_of(aval) if self.splits else (aval,)
         return Pair(*map(Var, parts)) if len(parts) == 2 else Var(parts[0])
 
@@ -129,6 +132,7 @@ class _Rewriting:
                 for v, part in zip((both.real, both.imag), pairs.parts_of(aval), strict=True)
             )
             return Pair(re, im)
+        aval = in_bytes(aval)
         if not aval.shape and not dtypes.is_extended(aval.dtype):
             return Literal(np.asarray(value).astype(aval.dtype)[()], aval)
         self.constvars.append(Var(aval))
@@ -146,8 +150,7 @@ class _Rewriting:
         def read(atom: Atom) -> Value:
             if not isinstance(atom, Literal):
                 return values[atom]
-            is_number = not self.splits or not pairs.is_complex(atom.aval)
-            return atom if is_number else self.constant(atom.val, atom.aval)
+            return self.constant(atom.val, atom.aval)
 
         for eqn in body.eqns:
             invars = [read(a) for a in eqn.invars]
@@ -166,7 +169,7 @@ class _Rewriting:
         used: whether anything reads them.
         """
         plain = plainly(eqn)
-        if plain.invars[:1] != eqn.invars[:1]:
+        if plain.invars[:1] != eqn.invars[:1]:  # a > b is b < a
             invars = invars[::-1]
         eqn = plain
         name, params = eqn.primitive.name, eqn.params
@@ -186,27 +189,49 @@ class _Rewriting:
         if keys and not name.startswith("random_"):
             why = "arrays of random keys; unwrap them with random.key_data"
             raise self.unsupported(eqn, composed, why)
+        return self.computed(eqn, invars, composed, used)
+
+    def computed(
+        self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool
+    ) -> Sequence[Any]:
+        """The results of an op on values or refs: its own, or those of the ops it stands for."""
         make = arrays.everywhere(eqn, used)
-        if make is None and _has_narrower_floats(eqn, self.target.narrowest(name)):
+        if make is None and _has_narrower_floats(eqn, self.target.narrowest(eqn.primitive.name)):
             make = in_float32
         if make is not None:
             outs = self.inline(_formula_of(eqn, make), invars, composed or eqn)
             return outs or [None] * len(eqn.outvars)
-        if self.splits and pairs.concerns(eqn) and not _takes_pairs(eqn):
-            return self.of_pairs(eqn, invars, composed, used)
-        # Its formula is of the types of the user's equation.
+        # Types first: only then is the op, on types that the target has, native or not.
+        if not _takes_parts(eqn):
+            if narrow_integers.concerns(eqn):
+                return self.inline(self.on_bytes(eqn, composed), invars, composed or eqn)
+            if self.splits and pairs.concerns(eqn):
+                return self.of_pairs(eqn, invars, composed, used)
         if self.target.is_native(eqn):
             outs = [self.fresh(v.aval) for v in eqn.outvars]
-            inner = {key: self.param(value) for key, value in params.items()}
-            if self.splits:
-                inner |= pairs.counts_of_atoms(eqn)
+            params = {key: self.param(value) for key, value in eqn.params.items()}
+            if self.splits:  # a pair counts as two operands
+                params |= pairs.counts_of_atoms(eqn)
             atoms, outvars = pairs.flat(invars), pairs.flat(outs)
-            self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, params=inner))
+            self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, params=params))
             return outs
         formula = self.formula(eqn)
         if formula is None:
             raise self.unsupported(eqn, composed)
         return self.inline(formula, invars, composed or eqn)
+
+    def on_bytes(self, eqn: Eqn, composed: Eqn | None) -> ClosedJaxpr:
+        """The jaxpr that an equation of integers of 2 and 4 bits stands for."""
+        op = eqn.params.get("op", "compare and swap")
+        wraps = self.target.has_keys and op in narrow_integers.ATOMIC
+        if eqn.primitive.name.startswith("atomic") and not wraps:
+            raise self.unsupported(eqn, composed, f"{op} of {eqn.invars[0].aval.dtype}")
+        if "jaxpr" in eqn.params:
+            closed = self.formula(eqn)
+            assert closed is not None, eqn.primitive.name
+            return closed
+        function = narrow_integers.on_bytes(eqn)
+        return traced(narrow_integers.equation_in_bytes(eqn), function)
 
     def of_pairs(
         self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool
@@ -228,7 +253,7 @@ class _Rewriting:
             both: list[Any] = []
             for k, part in enumerate(pairs.equations_of_parts(eqn)):
                 operands = [v[k] if isinstance(v, Pair) else v for v in invars]
-                both += self.results(part, operands, composed, used)
+                both += self.computed(part, operands, composed, used)
             return [Pair(*both)]
         make = complex.ARRAYS.get(name)
         formula = self.formula(eqn) if make is None else _formula_of(eqn, make)
@@ -247,16 +272,16 @@ class _Rewriting:
         return value
 
     def formula(self, eqn: Eqn) -> ClosedJaxpr | None:
-        own = self.target.formula(eqn)
-        return formula(eqn) if own is None else _formula_of(eqn, own)
+        make = self.target.formula(eqn)
+        return formula(eqn) if make is None else _formula_of(eqn, make)
 
     def platform(self, eqn: Eqn) -> Any:
         """The place of the target's function among those of `platform_dependent`."""
         groups = eqn.params["platforms"]
-        own = self.target.platforms
-        places = [k for k, names in enumerate(groups) if not names or own & {*names}]
+        names_of_target = self.target.platforms
+        places = [k for k, names in enumerate(groups) if not names or names_of_target & {*names}]
         if not places:
-            name = min(own)
+            name = min(names_of_target)
             raise self.unsupported(eqn, None, f"it has no function for {name}, and no default")
         return np.int32(places[0])
 
@@ -276,8 +301,8 @@ _ORDERED = frozenset(
 )
 
 
-def _takes_pairs(eqn: Eqn) -> bool:
-    """Whether an op takes the parts of complex numbers as values of their own."""
+def _takes_parts(eqn: Eqn) -> bool:
+    """Whether an op hands its values on, so that it takes what stands for them as it is."""
     if eqn.primitive.name == "sort":
         return not any(pairs.is_complex(v.aval) for v in eqn.invars[: eqn.params["num_keys"]])
     return eqn.primitive.name in ("cond", "while", "scan", "run_scoped")

@@ -156,8 +156,8 @@ def _push(primals: list, tangents: list, call: KernelCall) -> tuple[list, Kernel
             tangents[i] = instantiate_zero(tangent_aval(typeof(primals[i])))
     nonzero = [t is not None for t in tangents[n_s:]]
     pushed = _differentiated(call, nonzero)
-    given = [t for t in tangents[n_s:] if t is not None]
-    return [*primals, *given], pushed, [has_tangent(o) for o in call.outputs]
+    nonzero_tangents = [t for t in tangents[n_s:] if t is not None]
+    return [*primals, *nonzero_tangents], pushed, [has_tangent(o) for o in call.outputs]
 
 
 def _jvp(primals: list, tangents: list, *, call: KernelCall) -> tuple:

@@ -51,8 +51,11 @@ def _is_injective(call: KernelCall, d: int) -> bool:
             continue
         if d not in _direct(call.input_blocks[position]):
             return False
-        mine, theirs = call.input_blocks[position], call.output_blocks[output]
-        if _direct(mine).get(d) != _direct(theirs).get(d) or mine.block_shape != theirs.block_shape:
+        source, target = call.input_blocks[position], call.output_blocks[output]
+        if (
+            _direct(source).get(d) != _direct(target).get(d)
+            or source.block_shape != target.block_shape
+        ):
             return False
     return True
 
@@ -63,12 +66,12 @@ def _direct(block: BlockMapping) -> dict[int, int]:
         return {}
     jaxpr = open_jaxpr(block.index_map)
     place = {v: d for d, v in enumerate(jaxpr.invars)}
-    found = {}
+    direct = {}
     for k, v in enumerate(jaxpr.outvars):
         apart = not block.by_element[k] or block.block_shape[k] == 1
         if apart and v.__class__ is not Literal and v in place:
-            found[place[v]] = k
-    return found
+            direct[place[v]] = k
+    return direct
 
 
 def _is_still(block: BlockMapping, d: int) -> bool:

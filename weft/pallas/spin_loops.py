@@ -22,10 +22,10 @@ _CHANGES = frozenset(
 def _looks(jaxprs: Sequence[Any]) -> bool:
     """Whether a loop of these jaxprs may only be looking for what others do: it looks at a
     semaphore, or it looks at a lock or at memory and changes nothing."""
-    found = [e for jaxpr in jaxprs for e in walk_eqns(jaxpr)]
-    if any(e.primitive.name == "semaphore_read" for e in found):
+    eqns = [e for jaxpr in jaxprs for e in walk_eqns(jaxpr)]
+    if any(e.primitive.name == "semaphore_read" for e in eqns):
         return True
-    return any(_is_look(e) for e in found) and not any(_is_change(e) for e in found)
+    return any(_is_look(e) for e in eqns) and not any(_is_change(e) for e in eqns)
 
 
 def _is_look(eqn: Eqn) -> bool:

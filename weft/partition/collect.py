@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,13 +86,23 @@ def bytes_sent(kind: str, operand_bytes: int, n: int) -> int:
 
 def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
     """Every collective of a local module that moves data, in program order."""
-    found: list[Collective] = []
     known = functions(module)
+    block = known["main"].regions[0].blocks[0]
+    return collect_block((view.operation for view in block.operations), known, mesh)
+
+
+def collect_block(
+    ops: Iterable[ir.Operation], known: dict[str, ir.Operation], mesh: DeviceMesh
+) -> list[Collective]:
+    """The collectives of operations and of what they call and repeat; `known` are functions."""
+    found: list[Collective] = []
     names: dict[tuple, tuple[tuple[str, ...], int, int]] = {}
 
-    def visit(block: ir.Block, trips: int, exact: bool) -> None:
-        for view in block.operations:
-            op = view.operation
+    def visit_block(block: ir.Block, trips: int, exact: bool) -> None:
+        visit((view.operation for view in block.operations), trips, exact)
+
+    def visit(ops: Iterable[ir.Operation], trips: int, exact: bool) -> None:
+        for op in ops:
             name = op.name
             if name in KINDS:
                 entry = _read(op, mesh, trips, exact, names)
@@ -100,27 +110,27 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
                     found.append(entry)
             elif name == "stablehlo.async_start":
                 start = len(found)
-                visit(op.regions[0].blocks[0], trips, exact)
+                visit_block(op.regions[0].blocks[0], trips, exact)
                 meanwhile = overlapped_work(op, known, trip_count)
                 found[start:] = [replace(c, meanwhile=meanwhile) for c in found[start:]]
             elif name == "stablehlo.while":
                 count = trip_count(op)
                 for region in op.regions:
-                    visit(region.blocks[0], trips * (count or 1), exact and count is not None)
+                    visit_block(region.blocks[0], trips * (count or 1), exact and count is not None)
             elif name in ("stablehlo.case", "stablehlo.if"):
                 # One branch runs; the one that sends most stands for all.
                 start = len(found)
                 branches = []
                 for region in op.regions:
-                    visit(region.blocks[0], trips, exact)
+                    visit_block(region.blocks[0], trips, exact)
                     branches.append(found[start:])
                     del found[start:]
                 found.extend(max(branches, key=lambda b: sum(c.total_bytes for c in b), default=[]))
             elif name == "func.call":
                 callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-                visit(known[callee].regions[0].blocks[0], trips, exact)
+                visit_block(known[callee].regions[0].blocks[0], trips, exact)
 
-    visit(known["main"].regions[0].blocks[0], 1, True)
+    visit(ops, 1, True)
     return found
 
 

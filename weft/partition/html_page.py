@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-import itertools
-import math
+import linecache
+import os
 import re
 from typing import TYPE_CHECKING
 
+from weft._xla.mlir import to_hlo_text
 from weft.partition.collect import KINDS
 from weft.partition.report import HEADER, escape, format_bytes, format_seconds
+from weft.partition.source_lines import hlo_with_lines
+from weft.sharding.drawing import mesh_svg, value_html
 
 if TYPE_CHECKING:
     from weft.partition.report import CommReport
@@ -30,12 +33,16 @@ table.comm th.num{text-align:right}.why{color:#5a6472;min-width:22rem;max-width:
 .stage h3{margin:0;padding:.4rem .8rem;background:#f2f5fa;font-size:13px}
 .stage pre{margin:0;padding:.6rem .8rem;font:11px/1.45 ui-monospace,monospace;overflow:auto;max-height:36rem}
 mark.c{background:#ffe3a3}
+[data-at]{cursor:pointer}.stage .on,tr.on{background:#cfe3ff}rect.on{stroke:#c02020;stroke-width:2}
+svg.time .computes{fill:#3f6fd8}svg.time .moves{fill:#e08a20}
+svg.time polyline{fill:none;stroke:#3a9a5a;stroke-width:1.5}
 .values{display:flex;flex-wrap:wrap;gap:1.2rem}
 .value{font-size:12px;max-width:22rem;overflow-wrap:anywhere}
 .summary{font-size:15px}
 svg text{font:10px ui-monospace,monospace}
 @media (prefers-color-scheme:dark){body{background:#14181f;color:#dde3ec}.stage h3{background:#222936}
-table.comm th,table.comm td{border-color:#2c3442}.stage{border-color:#2c3442}mark.c{background:#6b5310;color:#fff}.why{color:#9aa5b5}}
+table.comm th,table.comm td{border-color:#2c3442}.stage{border-color:#2c3442}mark.c{background:#6b5310;color:#fff}.why{color:#9aa5b5}
+.stage .on,tr.on{background:#234a7a}}
 """
 
 
@@ -65,39 +72,116 @@ def _collectives(report: CommReport) -> str:
             f'<td class="{"num" if i in _NUMBERS else "why" if i == 7 else ""}">{escape(v)}</td>'
             for i, v in enumerate(row)
         )
-        body.append(f"<tr><td>{bar}</td>{cells}</tr>")
+        body.append(f'<tr data-at="{_key(row[6])}"><td>{bar}</td>{cells}</tr>')
     return (
         f'<div class="wide"><table class="comm"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
-def page_html(report: CommReport) -> str:
-    """The whole page."""
+def page_html(report: CommReport, before: CommReport | None = None) -> str:
+    """The whole page, with what differs from a report before."""
     alike: dict[tuple, list[str]] = {}
     for name, shape, dims in (*report.arguments, *report.results):
         alike.setdefault((shape, dims), []).append(name)
-    values = "".join(_value_html(v, report.mesh, names) for v, names in alike.items())
+    values = "".join(value_html(v, report.mesh, names) for v, names in alike.items())
     stages = "".join(
         f'<div class="stage"><h3>{escape(name)}</h3><pre>{_marked(text)}</pre></div>'
-        for name, text in report.stages
+        for name, text in _panels(report)
     )
+    compared = ""
+    if before is not None:
+        compared = f"<h2>Compared</h2><pre>{escape(report.diff(before))}</pre>"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>weft: communication report</title>
 <meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
 <h1>Communication report</h1>
 {_summary(report)}
 {_totals(report)}
+{compared}
 <h2>Collectives</h2>{_collectives(report)}
-<h2>Mesh</h2>{_mesh_svg(report.mesh)}
+{_time_html(report)}
+<h2>Mesh</h2>{mesh_svg(report.mesh)}
 <h2>Arguments and results by shard</h2><div class="values">{values}</div>
-<h2>Stages</h2><div class="stages">{stages}</div>
+<h2>Stages</h2><p>Click a line, a bar or a row: what comes from the same line of yours is marked in all.</p>
+<div class="stages">{stages}</div>
 <p>Times are estimates for {escape(report.hardware.name)}: {escape(report.hardware.source)}</p>
-</body></html>
+<script>{_LINKS}</script></body></html>
 """
 
 
+_LINKS = """
+const at = x => (x.dataset.at || "").split(", ");
+addEventListener("click", e => {
+  const chosen = e.target.closest("[data-at]");
+  if (!chosen) return;
+  const places = new Set(at(chosen));
+  for (const x of document.querySelectorAll("[data-at]")) x.classList.toggle("on", at(x).some(p => places.has(p)));
+  for (const pre of document.querySelectorAll(".stage pre")) {
+    const first = pre.querySelector(".on");
+    if (first && !pre.contains(chosen)) pre.scrollTop = first.offsetTop - pre.offsetTop - pre.clientHeight / 3;
+  }
+});
+"""
+_PLACE = re.compile(r"(?://|  #) (\S+:\d+)[^/]*$")  # of the user's line, behind a line of a stage
+
+
+def _panels(report: CommReport) -> list[tuple[str, str]]:
+    """The user's lines that the stages come from, and the stages, with XLA's form of the last."""
+    panels = list(report.stages)
+    if report.program is not None:
+        panels.append(("hlo", hlo_with_lines(to_hlo_text(report.program.local, metadata=True))))
+    found = {m[1] for _, text in panels for m in map(_PLACE.search, text.splitlines()) if m}
+    numbers: dict[str, set[int]] = {}
+    for file, _, line in (place.rpartition(":") for place in found):
+        if os.path.exists(file):  # a jaxpr has names of files without their folders
+            numbers.setdefault(file, set()).add(int(line))
+    lines = []
+    for file, used in sorted(numbers.items()):
+        source = linecache.getlines(file)
+        near = {n + d for n in used for d in (-1, 0, 1)} & set(range(1, len(source) + 1))
+        lines += [f"{source[n - 1].rstrip():<80}  # {file}:{n}" for n in sorted(near)]
+    return [("your lines", "\n".join(lines)), *panels] if lines else panels
+
+
+def _time_html(report: CommReport) -> str:
+    """Bars of computing and communicating over time, and what one device holds meanwhile."""
+    steps = report.timeline()
+    total = sum(s.seconds for s in steps)
+    if not total:
+        return ""
+    peak = max(steps, key=lambda s: s.live)
+    width, bars, points = 900, [], []
+    for s in sorted(steps, key=lambda s: -s.seconds)[:2000]:
+        x, w = width * s.start / total, max(width * s.seconds / total, 1)
+        place = escape(
+            f"{s.name} {s.source}: {format_seconds(s.seconds)}, {format_bytes(s.live)} held"
+        )
+        bars.append(
+            f'<g><title>{place}</title><rect class="{"moves" if s.communicates else "computes"}" '
+            f'data-at="{_key(s.source)}" x="{x:.1f}" y="{24 if s.communicates else 2}" width="{w:.1f}" height="18"/></g>'
+        )
+    for s in steps:
+        y = 118 - 70 * s.live / max(peak.live, 1)
+        points += [f"{width * t / total:.1f},{y:.1f}" for t in (s.start, s.start + s.seconds)]
+    held = "".join(f"<li>{escape(v)}</li>" for v in peak.largest)
+    busy = sum(s.seconds for s in steps if not s.communicates)
+    return (
+        f"<h2>Time and memory of one device</h2><p>computing {format_seconds(busy)} (upper bars), communicating "
+        f"{format_seconds(total - busy)} (lower bars), one after the other, by the model; below, the bytes held.</p>"
+        f'<div class="wide"><svg class="time" width="{width}" height="122" role="img" aria-label="timeline">'
+        f'{"".join(bars)}<polyline points="{" ".join(points)}"/></svg></div>'
+        f"<p>The peak of {format_bytes(peak.live)} is at {escape(peak.name)} {escape(peak.source)}; the largest "
+        f"values held there:</p><ul>{held}</ul>"
+    )
+
+
 _COLLECTIVE = re.compile(rf"(sdy|stablehlo)\.({'|'.join([*KINDS.values(), 'all_slice'])})\b")
+
+
+def _key(places: str) -> str:
+    """Files without their folders, by which lines of all panels find each other."""
+    return escape(", ".join(os.path.basename(place) for place in places.split(", ")))
 
 
 def _marked(text: str) -> str:
@@ -105,6 +189,8 @@ def _marked(text: str) -> str:
     lines = []
     for line in text.splitlines():
         shown = escape(line)
+        if place := _PLACE.search(line):
+            shown = f'<span data-at="{_key(place[1])}">{shown}</span>'
         if _COLLECTIVE.search(line):
             shown = f'<mark class="c">{shown}</mark>'
         lines.append(shown)
@@ -125,113 +211,3 @@ def _totals(report: CommReport) -> str:
     )
     head = "<th>kind</th>" + "".join(f'<th class="num">{h}</th>' for h in ("calls", "sent", "time"))
     return f'<table class="comm"><tr>{head}</tr>{rows}</table>' if rows else ""
-
-
-def _color(index: int, count: int) -> str:
-    return f"hsl({round(360 * index / max(count, 1))} 65% 70%)"
-
-
-def _mesh_svg(mesh: dict[str, int]) -> str:
-    """Devices in a grid: the last axis runs across, the others down; at most 512 are drawn."""
-    if not mesh:
-        return "<p>one device</p>"
-    sizes = list(mesh.values())
-    across = sizes[-1]
-    down = math.prod(sizes[:-1])
-    shown_across, shown_down = min(across, 32), min(down, 16)
-    cells = []
-    for r, c in itertools.product(range(shown_down), range(shown_across)):
-        x, y = c * 34, r * 24
-        number = r * across + c
-        cells.append(
-            f'<rect x="{x}" y="{y}" width="32" height="22" rx="3" fill="{_color(number, down * across)}"/>'
-            f'<text x="{x + 16}" y="{y + 15}" text-anchor="middle">{number}</text>'
-        )
-    label = " × ".join(f"{escape(k)} = {v}" for k, v in mesh.items())
-    shown = f" (those of {shown_down} rows and {shown_across} columns shown)"
-    note = "" if (shown_across, shown_down) == (across, down) else shown
-    return (
-        f'<p>{label}: {down * across} devices{note}</p><div class="wide"><svg class="mesh" width="{shown_across * 34}"'
-        f' height="{shown_down * 24}" role="img" aria-label="device mesh">{"".join(cells)}</svg></div>'
-    )
-
-
-def _value_html(value, mesh: dict[str, int], names: list[str]) -> str:
-    """Values of one shape and layout, cut into their shards (its last split dimension across, the one before it down), and
-    the mesh with who holds which.
-
-    A shard has one colour in both drawings; devices of one colour hold copies.
-    """
-    shape, dims = value
-    counts = [math.prod(_axis_size(a, mesh) for a in axes) for axes in dims]
-    total = math.prod(counts)
-    down, across = _drawn(counts)
-    steps = [math.prod(counts[d + 1 :]) for d in range(len(counts))] + [0]
-    rows, columns = (min(counts[d], 32) if d < len(counts) else 1 for d in (down, across))
-    width, height = 96, 64
-    cells = "".join(
-        f'<rect x="{c * width / columns:.1f}" y="{r * height / rows:.1f}" width="{width / columns:.1f}"'
-        f' height="{height / rows:.1f}" stroke="#fff" fill="{_color(r * steps[down] + c * steps[across], total)}"/>'
-        for r, c in itertools.product(range(rows), range(columns))
-    )
-    spec = ", ".join("·".join(a) if a else "–" for a in dims)
-    kind = f"{list(shape)} ({spec})" if shape else "a number"
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return (
-        f'<div class="value" title="{escape(", ".join(names))}"><b>{escape(names[0])}</b>{more}<br>{escape(kind)}<br>'
-        f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg> '
-        f"{_holders_svg(dims, counts, mesh)}</div>"
-    )
-
-
-def _drawn(counts: list[int]) -> tuple[int, int]:
-    """The dimensions that run down and across; those that are split come first, rank is none."""
-    split = [d for d, count in enumerate(counts) if count > 1]
-    none = len(counts)
-    if len(split) > 1:
-        return split[-2], split[-1]
-    if not split:
-        return none, none
-    return (0, none) if split == [0] else (none, split[0])
-
-
-def _holders_svg(dims, counts: list[int], mesh: dict[str, int]) -> str:
-    """The mesh, each device in the colour of the shard that it holds."""
-    sizes = list(mesh.values()) or [1]
-    across, down = sizes[-1], math.prod(sizes[:-1])
-    shown_across, shown_down = min(across, 16), min(down, 16)
-    side = max(4, min(16, 64 // max(shown_across, shown_down)))
-    cells = []
-    for r, c in itertools.product(range(shown_down), range(shown_across)):
-        tile = 0
-        for axes, count in zip(dims, counts, strict=True):
-            tile = tile * count + _coordinate(r * across + c, axes, mesh)
-        cells.append(
-            f'<rect x="{c * side}" y="{r * side}" width="{side - 1}" height="{side - 1}"'
-            f' fill="{_color(tile, math.prod(counts))}"/>'
-        )
-    return (
-        f'<svg class="holders" width="{shown_across * side}" height="{shown_down * side}" role="img"'
-        f' aria-label="devices by shard">{"".join(cells)}</svg>'
-    )
-
-
-def _coordinate(device: int, axes, mesh: dict[str, int]) -> int:
-    """Which shard of a dimension split over `axes` a mesh position holds."""
-    total = 0
-    for axis in axes:
-        name, _, piece = axis.partition(":(")
-        names = list(mesh)
-        inner = math.prod(mesh[n] for n in names[names.index(name) + 1 :])
-        at = device // inner % mesh[name]
-        size = _axis_size(axis, mesh)
-        if piece:
-            at = at // (mesh[name] // (int(piece.split(")")[0]) * size)) % size
-        total = total * size + at
-    return total
-
-
-def _axis_size(name: str, mesh: dict[str, int]) -> int:
-    if ":(" in name:
-        return int(name.rsplit(")", 1)[1])
-    return mesh[name]

@@ -46,19 +46,21 @@ def overlapped_work(
     for view in start.block.operations:
         op = view.operation
         if op in done:
-            return _work(between, functions, trip_count)
+            return work_of(between, functions, trip_count)
         if inside:
             between.append(op)
         inside = inside or op == start
     return OverlappedWork()
 
 
-def _work(
+def work_of(
     ops: Iterable[ir.Operation], functions: Functions, trip_count: TripCount
 ) -> OverlappedWork:
+    """The arithmetic of operations, with that of loops, branches and calls in them."""
+
     def inside(region: ir.Region) -> OverlappedWork:
         ops = (view.operation for view in region.blocks[0].operations)
-        return _work(ops, functions, trip_count)
+        return work_of(ops, functions, trip_count)
 
     total = OverlappedWork()
     for op in ops:

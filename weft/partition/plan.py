@@ -249,6 +249,8 @@ class Planner:
         """The way for the result as propagated, or one that sends less without much more work."""
         best = first = self._way(self.given, self.out, split=True)
         assert first is not None, "the operation runs in the layout that propagation gave it"
+        if self._stays(first):
+            return first
         others = list(self._others())
         if not others:
             return first
@@ -269,6 +271,16 @@ class Planner:
             if cost < least and more <= FLOPS_PER_BYTE * (sent - cost):
                 best, least = way, cost
         return best
+
+    def cost(self, way: Way) -> float:
+        """Bytes that a way sends."""
+        return self._price(way)[0]
+
+    def _stays(self, way: Way) -> bool:
+        """Whether nothing moves, now or behind the operation."""
+        if self.chain or way.across or self.exchange is not None:
+            return False
+        return all(x.before is None and x.layout == layout for x, layout, _ in way.moves)
 
     def _others(self) -> Iterator[Way]:
         """Ways to the result where it is wanted, and where operands lead as they are."""

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
@@ -17,6 +18,9 @@ from weft.partition.cost import HardwareModel, hardware
 from weft.partition.memory import Memory, estimate_memory
 from weft.partition.source_lines import mlir_with_lines, short
 from weft.partition.stages import Stages
+
+if TYPE_CHECKING:
+    from weft.partition.timeline import Step
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class CommReport:
       stages: (name, text) of the program's stages, for the HTML page.
       arguments, results: (name, shape, axes of each dimension) for the drawing of shards.
       notes: what the program asks for and arrays cannot be, a line each.
+      program: the modules of all stages, of which the page draws the time and the memory.
     """
 
     collectives: list[Collective]
@@ -45,6 +50,7 @@ class CommReport:
         default_factory=list
     )
     notes: tuple[str, ...] = ()
+    program: Stages | None = field(default=None, repr=False, compare=False)
 
     @property
     def total_bytes(self) -> int:
@@ -138,12 +144,47 @@ class CommReport:
 
         return table_html(self)
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes one self-contained page: table, mesh, shards by colour, stages side by side."""
+    def to_html(self, path: str | os.PathLike[str], before: CommReport | None = None) -> None:
+        """Writes one self-contained page: table, time and memory, shards, stages side by side.
+
+        before: another report, whose collectives are compared with these.
+        """
         from weft.partition.html_page import page_html
 
         with open(path, "w", encoding="utf-8") as file:
-            file.write(page_html(self))
+            file.write(page_html(self, before))
+
+    def show(self, before: CommReport | None = None) -> str:
+        """Opens the page in a browser, and returns the path of its file. See `to_html`."""
+        import tempfile
+        import webbrowser
+
+        handle, path = tempfile.mkstemp(".html", "weft-report-")
+        os.close(handle)
+        self.to_html(path, before)
+        webbrowser.open(f"file://{path}")
+        return path
+
+    def timeline(self) -> list[Step]:
+        """When one device computes and communicates, and what it holds meanwhile; estimates."""
+        from weft.partition.timeline import timeline
+
+        if self.program is None:
+            return []
+        return timeline(self.program.local, self.program.mesh, self.hardware)
+
+    def diff(self, before: CommReport) -> str:
+        """Compares the collectives with another report's: `-` for those gone, `+` for new ones."""
+        then, now = (Counter(map(_told, r.collectives)) for r in (before, self))
+        sent = f"sent {format_bytes(self.total_bytes)}, was {format_bytes(before.total_bytes)}"
+        lines = [f"- {told}" for told in (then - now).elements()]
+        return "\n".join([sent, *lines, *(f"+ {told}" for told in (now - then).elements())])
+
+
+def _told(c: Collective) -> str:
+    """A collective in a line, for comparisons."""
+    size = f"{format_bytes(c.bytes)} × {c.trips}"
+    return f"{c.kind} {', '.join(c.axes)} {grouped(c.shape)} {size} {short(c.source)}".rstrip()
 
 
 def _why(collective: Collective) -> str:
@@ -197,6 +238,7 @@ def report(
         described("argument", stages.arguments, names),
         described("result", stages.results, _result_names(stages.local)),
         tuple(notes),
+        stages,
     )
 
 

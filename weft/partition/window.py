@@ -52,7 +52,7 @@ def window(
         before = max(0, -int(first.min()))
         behind = max(0, int(first.max()) + size - held * count)
         value = e.pad(value, dim, before, behind)
-        value = _cut(e, value, dim, atoms, first + before, size)
+        value = cut(e, value, dim, atoms, first + before, size)
     elif isinstance(plan, _Rounds):
         value = _run_rounds(e, x, dim, first, size, plan)
     else:
@@ -66,7 +66,7 @@ def window(
         offsets = plan.offsets
         short = int(offsets.max()) + size - value.type.shape[dim]
         value = e.pad(value, dim, max(0, -int(offsets.min())), max(0, short))
-        value = _cut(e, value, dim, atoms, offsets + max(0, -int(offsets.min())), size)
+        value = cut(e, value, dim, atoms, offsets + max(0, -int(offsets.min())), size)
     if not exact:
         return value
     low_out, high_out = bool((first < 0).any()), bool((first + size > total).any())
@@ -79,9 +79,10 @@ def window(
     return mask(e, value, dim, keep, fill)
 
 
-def _cut(
+def cut(
     e: Emitter, value: ir.Value, dim: int, atoms: Atoms, offsets: np.ndarray, size: int
 ) -> ir.Value:
+    """Keep `size` elements of a local dimension from the offset of each coordinate on."""
     if (offsets == offsets[0]).all():
         return e.slice(value, dim, int(offsets[0]), int(offsets[0]) + size)
     return e.dynamic_slice(value, dim, e.lookup(atoms, offsets), size)
@@ -246,7 +247,7 @@ def _run_rounds(
     own = np.arange(len(first))
     value = e.pad(x.value, dim, size, size)
     at = np.clip(first - own * held + size, 0, held + size)
-    value = _cut(e, value, dim, atoms, at, size)
+    value = cut(e, value, dim, atoms, at, size)
     margin = max((r.size for r in plan.rounds), default=0)
     value = e.pad(value, dim, margin, margin)
     for r in plan.rounds:
@@ -255,7 +256,7 @@ def _run_rounds(
         leave[r.sources[there]] = r.offsets[there]
         if len(set(r.offsets[there].tolist())) == 1:
             leave[:] = r.offsets[there][0]
-        part = _cut(e, x.value, dim, atoms, leave, r.size)
+        part = cut(e, x.value, dim, atoms, leave, r.size)
         part = e.permute(part, x.layout.mesh.pairs(atoms, r.sources))
         at = np.where(there, r.sources * held + r.offsets - first + margin, 0)
         value = e.dynamic_update(value, part, dim, e.lookup(atoms, at))

@@ -15,6 +15,7 @@ from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.ops.elementwise_api import convert
 from weft.random import rbg, threefry  # noqa: F401  (they register their generators)
+from weft.random.key_reuse import use
 from weft.random.keys import Generator, KeyType, find_generator
 from weft.random.primitives import (
     random_clone_p,
@@ -73,6 +74,8 @@ def check_key(name: str, key: Array, *, single: bool = True) -> tuple[Any, bool]
             f"{name} takes a single key, got an array of keys of shape {aval.shape}; map over it "
             "with weft.vmap"
         )
+    if config.debug_key_reuse and not raw:
+        use(name, key)
     return key, raw
 
 

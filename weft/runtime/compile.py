@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +16,19 @@ import numpy as np
 from weft._xla import compile as _xla_compile
 from weft._xla.client import DeviceList, is_compile_only
 from weft.core.config import config
-from weft.core.events import CACHE_ASKED, CACHE_HIT, CACHE_MISS, COMPILED, EVENTS, measured, tell
-from weft.runtime.backend import client, refuse_forked
+from weft.core.events import (
+    CACHE_ASKED,
+    CACHE_HIT,
+    CACHE_MISS,
+    COMPILED,
+    DURATIONS,
+    EVENTS,
+    SPANS,
+    UNMEASURED,
+    measured,
+    tell,
+)
+from weft.runtime import backend
 from weft.runtime.cpu_run_limit import called_together
 
 if TYPE_CHECKING:
@@ -68,7 +80,7 @@ class LoadedExecutable:
         """XLA's estimates for one device: flops, bytes accessed and so on, by name."""
         if self.runs:
             return self.xla.cost_analysis()
-        return _xla_compile.cost_analysis(self.xla.hlo_modules(), client("cpu"))
+        return _xla_compile.cost_analysis(self.xla.hlo_modules(), backend.client("cpu"))
 
     def memory_analysis(self) -> Any:
         """Bytes of arguments, outputs, temporaries and code on each device."""
@@ -128,7 +140,8 @@ def compile_module(
         >>> compile.compile_module(text, backend.devices()[:1]).name
         'double'
     """
-    refuse_forked()
+    if backend.forked:
+        backend.refuse_forked()
     flat = tuple(devices.flat) if isinstance(devices, np.ndarray) else tuple(devices)
     module = _as_module(module)
     name = name or module_name(module)
@@ -155,8 +168,12 @@ def compile_module(
     start = time.perf_counter()
     directory = config.compilation_cache_dir if config.enable_compilation_cache else None
     entry = None
-    here = not is_compile_only(own_client)
-    if directory is not None and cacheable and not host_callbacks and here:
+    if (
+        directory is not None
+        and cacheable
+        and not host_callbacks
+        and not is_compile_only(own_client)
+    ):
         from weft.runtime import disk_cache
 
         entry = disk_cache.Entry(directory, name, disk_cache.cache_key(module, options, flat))
@@ -168,13 +185,17 @@ def compile_module(
             return LoadedExecutable(
                 loaded, flat, name, time.perf_counter() - start, True, keep_alive
             )
+    done = threading.Event()
+    threading.Thread(target=_announce, args=(name, done), daemon=True).start()
     try:
-        with measured(COMPILED, name):
+        with measured(COMPILED, name) if DURATIONS or SPANS else UNMEASURED:
             loaded = _xla_compile.compile_and_load(
                 own_client, module, device_list, options, host_callbacks
             )
     except _xla_compile.XlaRuntimeError as error:
         raise CompileError(f"XLA cannot compile {name}: {error}{_remedy(error, module)}") from error
+    finally:
+        done.set()
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
@@ -219,6 +240,20 @@ def _log(name: str, start: float, what: str) -> None:
 
         ms = (time.perf_counter() - start) * 1e3
         logging.getLogger("weft").warning("%s %s in %.1f ms", name, what, ms)
+
+
+LONG = 30.0
+"""Seconds after which, and from then on every so many, a compilation that goes on is told of."""
+
+
+def _announce(name: str, done: threading.Event) -> None:
+    """Logs that a long compilation goes on, so that nobody takes it for a hang."""
+    import logging
+
+    start = time.perf_counter()
+    while not done.wait(LONG):
+        seconds = time.perf_counter() - start
+        logging.getLogger("weft").warning("XLA is compiling %s, %.0f s so far", name, seconds)
 
 
 def _client_of(devices: tuple) -> Any:

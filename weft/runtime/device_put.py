@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.config import config
+from weft.core.memory_space import Space
 from weft.core.state import LAYOUTS, state
 from weft.core.trace import EVAL, Tracer, array_method, aval_of, check_not_masked, typeof
 from weft.core.tree import broadcast_prefix
@@ -393,16 +395,36 @@ def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: Any = None)
     _check_flags("donate", donations)
     _check_flags("may_alias", aliases)
     sources = spread("src", src, tree, is_place)
-    targets = [None if p is None else _target(p) for p in places]
-    sources = [None if p is None else as_sharding(p, "src") for p in sources]
+    pairs = zip(leaves, places, strict=True)
+    targets = [None if p is None else _target(p, leaf) for leaf, p in pairs]
+    given = lambda p: None if p is None or isinstance(p, Space) else as_sharding(p, "src")
+    sources = list(map(given, sources))
     columns = zip(leaves, targets, donations, aliases, sources, strict=True)
     put = _formatted if LAYOUTS.in_use else _leaf
     out = [put(leaf, *rest) for leaf, *rest in columns]
     return tree.unflatten(out)
 
 
-def _target(place: Any) -> Any:
+def _target(place: Any, leaf: Any) -> Any:
+    if isinstance(place, Space):
+        return _in_space(place, leaf)
     return place if is_format(place) else as_sharding(place, "device")
+
+
+def _in_space(space: Space, leaf: Any) -> Any:
+    """Where a value is, in another memory there."""
+    if space.kind is None:
+        return None
+    if isinstance(leaf, ArrayImpl):
+        return leaf.sharding.with_memory_kind(space.kind)
+    if isinstance(leaf, Tracer):
+        if space is Space.Device:
+            return None
+        raise NotImplementedError(
+            "device_put: inside a traced function device must be a sharding for the host's memory: "
+            "weft.NamedSharding(mesh, spec, memory_kind='pinned_host')"
+        )
+    return default_sharding().with_memory_kind(space.kind)
 
 
 def is_format(value: dict | Device | NamedSharding) -> bool:
@@ -439,7 +461,7 @@ def _check_flags(name: str, values: Sequence[Any]) -> None:
 def is_place(value: Any) -> bool:
     return (
         value is None
-        or isinstance(value, (*_DEVICE_TYPES, PartitionSpec, Sharding))
+        or isinstance(value, (*_DEVICE_TYPES, PartitionSpec, Sharding, Space))
         or is_format(value)
     )
 
@@ -570,4 +592,4 @@ def devices_text(sharding: Any) -> str:
     return f"{devices[0].platform} device{'s' * (len(ids) > 1)} {shown}"
 
 
-aval_of[ArrayImpl] = lambda x: x.aval
+aval_of[ArrayImpl] = operator.attrgetter("aval")

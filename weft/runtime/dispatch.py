@@ -49,7 +49,7 @@ _cache = PjitFunctionCache(capacity=8192)
 
 def cached_call(
     fun: Callable,
-    cache_miss: Callable[..., tuple[Any, FastpathData | None, bool]],
+    cache_miss: Callable[..., tuple[Any, tuple[FastpathData, int] | None, bool]],
     *,
     static_argnums: Sequence[int] = (),
     static_argnames: Sequence[str] = (),
@@ -66,8 +66,8 @@ def cached_call(
 
     @api_boundary
     def counting_miss(*args: Any, **kwargs: Any) -> tuple:
-        result, fast, remove = cache_miss(*args, **kwargs)
-        place = 0 if fast is None else cpu_run_limit.place_of(fast.xla_executable)
+        result, found, remove = cache_miss(*args, **kwargs)
+        fast, place = found or (None, cpu_run_limit.ELSEWHERE)
         if place:
             if cpu_run_limit.inside.pending is not None or not fast.out_avals:
                 return result, None, remove  # Python checks such runs, or keeps their tokens
@@ -110,8 +110,10 @@ def fastpath(
     const_args: Sequence[Any] = (),
     *,
     logged: bool = False,
-) -> FastpathData | None:
+) -> tuple[FastpathData, int] | None:
     """Fast-path data for a run of ``executable`` that gave ``result``, or None if it has none.
+
+    Also where the program runs, as `cpu_run_limit.place_of` says it.
 
     args: the flat arguments of that run. logged: the caller notes calls over several processes.
     """
@@ -126,7 +128,8 @@ def fastpath(
         return None
     if not all(type(leaf) is ArrayImpl for leaf in leaves):
         return None
-    return executable.fastpath(tree, len(args), const_args)
+    data = executable.fastpath(tree, len(args), const_args)
+    return None if data is None else (data, executable.place)
 
 
 def clear_caches() -> None:

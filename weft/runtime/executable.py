@@ -100,7 +100,9 @@ class Executable:
         self.arg_names = None if arg_names is None else tuple(arg_names)
         self.has_side_effects = has_side_effects
         self.has_callbacks = has_callbacks
-        self.place = cpu_run_limit.place_of(compiled.xla)
+        self.place = cpu_run_limit.ELSEWHERE
+        if not compiled.runs or len(compiled.devices[0].client.local_devices()) > 1:
+            self.place = cpu_run_limit.place_of(compiled.xla)
         self.committed = committed
         self.log = _log_of(compiled.devices)
         self.label = compiled.name

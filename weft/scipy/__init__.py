@@ -6,6 +6,8 @@ Modules load when they are first used.
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from weft.core.namespace import missing as _missing
+
 __all__ = [
     "cluster",
     "fft",
@@ -25,7 +27,7 @@ __all__ = [
 def __getattr__(name: str) -> _Any:
     if name in __all__:
         return _import_module(f"weft.scipy.{name}")
-    raise AttributeError(f"module 'weft.scipy' has no attribute {name!r}")
+    raise _missing(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from weft.core.aval import Mat as ManualAxisType
+from weft.core.namespace import missing as _missing
 from weft.core.namespace import public, seal
 from weft.sharding.mesh import (
     AbstractMesh,
@@ -24,7 +25,7 @@ _LAZY = {"reshard": "explicit", "auto_axes": "explicit", "explicit_axes": "expli
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'weft.sharding' has no attribute {name!r}")
+        raise _missing(__name__, name)
     value = getattr(import_module(f"weft.sharding.{_LAZY[name]}"), name)
     globals()[name] = value = public(value, "weft.sharding")
     return value

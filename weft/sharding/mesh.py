@@ -6,7 +6,7 @@ import enum
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from weft.core import provided
 from weft.core.caches import interned
 from weft.core.errors import ArgumentError
 from weft.core.state import State, state
+from weft.sharding.drawing import mesh_svg
 
 
 class AxisType(enum.Enum):
@@ -54,6 +55,9 @@ class _AxisQueries:
     @property
     def ndim(self) -> int:
         return len(self.axis_names)
+
+    def _repr_html_(self) -> str:
+        return mesh_svg({str(name): size for name, size in self.shape.items()})
 
     @property
     def is_scalar(self) -> bool:
@@ -341,7 +345,19 @@ class Mesh(_AxisQueries):
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _context.set_local(self._entered.pop())
+        CONTEXT.set_local(self._entered.pop())
+
+    def __call__(self, fun: Callable) -> Callable:
+        """A function in whose calls this mesh is in context: `@mesh`."""
+        if not callable(fun):
+            raise TypeError(f"a mesh decorates functions, got {type(fun).__name__}: {fun!r:.100}")
+
+        @functools.wraps(fun)
+        def in_context(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fun(*args, **kwargs)
+
+        return in_context
 
 
 def _check_devices(flat: tuple) -> None:
@@ -413,11 +429,11 @@ EMPTY_ABSTRACT_MESH = AbstractMesh((), ())
 
 # The mesh in context: None, a Mesh, or an AbstractMesh (inside shard_map and use_abstract_mesh).
 # Being a traced state, it is part of every trace and dispatch key.
-_context = _xla_config.state("mesh_context", None, traced=True)
+CONTEXT = _xla_config.state("mesh_context", None, traced=True)
 
 
 def _swap(mesh: Any) -> Any:
-    return _context.swap_local(mesh)
+    return CONTEXT.swap_local(mesh)
 
 
 class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
@@ -452,10 +468,10 @@ class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
         self._previous = _swap(mesh)
 
     def __enter__(self) -> Any:
-        return _context.value
+        return CONTEXT.value
 
     def __exit__(self, *exception: Any) -> None:
-        _context.set_local(self._previous)
+        CONTEXT.set_local(self._previous)
 
 
 use_mesh = set_mesh
@@ -475,7 +491,7 @@ class use_abstract_mesh:  # noqa: N801
         self._mesh = mesh
 
     def __enter__(self) -> AbstractMesh:
-        current = _context.value
+        current = CONTEXT.value
         if isinstance(current, Mesh) and current.abstract_mesh is self._mesh:
             self._previous = _swap(current)
         else:
@@ -483,7 +499,7 @@ class use_abstract_mesh:  # noqa: N801
         return self._mesh
 
     def __exit__(self, *exception: Any) -> None:
-        _context.set_local(self._previous)
+        CONTEXT.set_local(self._previous)
 
 
 class use_context_mesh:  # noqa: N801
@@ -499,12 +515,12 @@ class use_context_mesh:  # noqa: N801
         return self._mesh
 
     def __exit__(self, *exception: Any) -> None:
-        _context.set_local(self._previous)
+        CONTEXT.set_local(self._previous)
 
 
 def context_mesh() -> Mesh | AbstractMesh | None:
     """The mesh in context, concrete where known, or None."""
-    return _context.value
+    return CONTEXT.value
 
 
 def get_mesh() -> Mesh | None:
@@ -514,7 +530,7 @@ def get_mesh() -> Mesh | None:
     >>> weft.get_mesh() is None
     True
     """
-    mesh = _context.value
+    mesh = CONTEXT.value
     return mesh if isinstance(mesh, Mesh) else None
 
 
@@ -525,5 +541,5 @@ def get_abstract_mesh() -> AbstractMesh:
     >>> weft.get_abstract_mesh().empty
     True
     """
-    mesh = _context.value
+    mesh = CONTEXT.value
     return EMPTY_ABSTRACT_MESH if mesh is None else mesh.abstract_mesh

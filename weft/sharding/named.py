@@ -14,6 +14,7 @@ from weft._xla import sharding as _xla
 from weft._xla.client import XlaRuntimeError
 from weft.core.caches import clearable, interned
 from weft.core.state import MEMORIES
+from weft.sharding.drawing import value_html
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
@@ -219,6 +220,13 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
     def __repr__(self) -> str:
         memory = "" if self.other_memory is None else f", memory_kind={self.other_memory!r}"
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
+
+    def _repr_html_(self) -> str:
+        """The parts of an array, and which devices hold which, for notebooks."""
+        axes = {str(name): size for name, size in self.mesh.shape.items()}
+        entries = (self.spec.axes_of(d) for d in range(len(self.spec)))
+        dims = tuple(tuple(map(str, names)) for names in entries)
+        return value_html((None, dims), axes, [repr(self.spec)])
 
     def update(self, **changes: Any) -> NamedSharding:
         """A copy with ``mesh``, ``spec`` or ``memory_kind`` replaced."""

@@ -87,6 +87,10 @@ class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
         return _xla.REPLICATED
 
 
+on_device = clearable(functools.cache(SingleDeviceSharding))
+"""The sharding of a whole array on a device, in its own memory."""
+
+
 def make_single_device_sharding(
     device: Any, *, memory_kind: str | None = None
 ) -> SingleDeviceSharding:

@@ -77,6 +77,58 @@ def dynamic_update_slice(x, update, starts):
     return out
 
 
+def conv_general_dilated(
+    x, w, window_strides=(1, 1), padding=(), rhs_dilation=(1, 1), feature_group_count=1
+):
+    """NCHW × OIHW by loops over the filter's elements."""
+    x = np.pad(x, ((0, 0), (0, 0), *(padding or ((0, 0), (0, 0)))))
+    reach = [d * (k - 1) + 1 for k, d in zip(w.shape[2:], rhs_dilation, strict=True)]
+    sizes = [(n - r) // s + 1 for n, r, s in zip(x.shape[2:], reach, window_strides, strict=True)]
+    per, made = x.shape[1] // feature_group_count, w.shape[0] // feature_group_count
+    out = np.zeros((len(x), w.shape[0], *sizes), np.result_type(x, w))
+    parts = x.reshape(len(x), feature_group_count, per, *x.shape[2:])
+    filters = w.reshape(feature_group_count, made, per, *w.shape[2:])
+    for place in np.ndindex(*w.shape[2:]):
+        window = tuple(
+            slice(k * d, k * d + s * (n - 1) + 1, s)
+            for k, d, s, n in zip(place, rhs_dilation, window_strides, sizes, strict=True)
+        )
+        term = np.einsum("ngchw,goc->ngohw", parts[(..., *window)], filters[(..., *place)])
+        out += term.reshape(out.shape)
+    return out
+
+
+def _grad(function, argnums=0):
+    """Central differences in double precision."""
+    step = 1e-5
+
+    def run(*args):
+        args = [
+            _map(lambda a: np.array(a, np.float64) if a.dtype.kind == "f" else a, a) for a in args
+        ]
+
+        def each(array):
+            out = np.zeros_like(array)
+            for index in np.ndindex(*array.shape):
+                held = array[index]
+                array[index] = held + step
+                more = function(*args)
+                array[index] = held - step
+                out[index] = (more - function(*args)) / (2 * step)
+                array[index] = held
+            return out
+
+        if isinstance(argnums, tuple):
+            return tuple(_map(each, args[i]) for i in argnums)
+        return _map(each, args[argnums])
+
+    return run
+
+
+def _value_and_grad(function, argnums=0):
+    return lambda *args: (function(*args), _grad(function, argnums)(*args))
+
+
 def _vmap(function, in_axes=0):
     def run(*args):
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
@@ -111,11 +163,15 @@ class Host:
         dynamic_slice=dynamic_slice,
         dynamic_update_slice=dynamic_update_slice,
         rsqrt=lambda x: 1 / np.sqrt(x),
+        conv_general_dilated=conv_general_dilated,
+        stop_gradient=lambda x: x,
     )
     nn = types.SimpleNamespace(
         softmax=_softmax, sigmoid=lambda x: 1 / (1 + np.exp(-x)), relu=lambda x: np.maximum(x, 0)
     )
     vmap = staticmethod(_vmap)
+    grad = staticmethod(_grad)
+    value_and_grad = staticmethod(_value_and_grad)
     checkpoint = staticmethod(lambda function, **_: function)
 
     @staticmethod

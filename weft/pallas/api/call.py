@@ -109,20 +109,20 @@ def _specs(what: str, name: str, specs: Any, tree: PyTreeDef, n: int) -> list:
         specs = tuple(specs)
     elif isinstance(specs, tuple) and tree.node_data() and tree.node_data()[0] is list:
         specs = list(specs)
-    found, structure = flatten(specs, leaf)
-    for s in found:
+    leaves, structure = flatten(specs, leaf)
+    for s in leaves:
         if not leaf(s):
             raise TypeError(
                 f"{what}: {name} must hold pl.BlockSpec, got {type(s).__name__}: {s!r:.80}"
             )
     if structure != tree:
-        if len(found) == n and structure == flatten(list(found), leaf)[1]:
-            return found
+        if len(leaves) == n and structure == flatten(list(leaves), leaf)[1]:
+            return leaves
         raise ValueError(
             f"{what}: {name} must have the structure of what it stands for, {tree} with {n} "
-            f"leaves, but has {structure} with {len(found)}; give one BlockSpec for each array"
+            f"leaves, but has {structure} with {len(leaves)}; give one BlockSpec for each array"
         )
-    return found
+    return leaves
 
 
 # Kernels ---------------------------------------------------------------------------------------
@@ -208,20 +208,20 @@ def written_vars(jaxpr: Jaxpr | ClosedJaxpr) -> dict[Any, Eqn]:
 
 
 def _written(jaxpr: Jaxpr) -> dict[Any, Eqn]:
-    found: dict[Any, Eqn] = {}
+    writers: dict[Any, Eqn] = {}
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         if name in _WRITERS:
-            found.setdefault(eqn.invars[0], eqn)
+            writers.setdefault(eqn.invars[0], eqn)
         elif name == "async_copy_start":
-            found.setdefault(eqn.invars[1], eqn)
+            writers.setdefault(eqn.invars[1], eqn)
         for param, sub in subjaxprs(eqn.params):
             body = open_jaxpr(sub)
             for k, v in enumerate(body.invars):
                 first = written_vars(sub).get(v)
                 if first is not None:
-                    found.setdefault(_operand(eqn, param, k), first)
-    return found
+                    writers.setdefault(_operand(eqn, param, k), first)
+    return writers
 
 
 def _operand(eqn: Eqn, param: str, k: int) -> Any:

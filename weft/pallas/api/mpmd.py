@@ -115,8 +115,8 @@ def _trace(
         consts_of.append(consts)
         names_of.append(ref_names)
     every = list({id(c): c for consts in consts_of for c in consts}.values())
-    given = {id(x) for x in flat}
-    if any(c.__class__ is Cell and id(c) in given for c in every):
+    ids = {id(x) for x in flat}
+    if any(c.__class__ is Cell and id(c) in ids for c in every):
         raise ValueError(
             f"{what}: a function closes over a Ref that is also an argument; use one of the two"
         )

@@ -48,8 +48,8 @@ def param(params: Any, name: str, default: Any = None) -> Any:
 
 def semantics(call: KernelCall) -> dict[int, str]:
     """Return the semantics that compiler_params give to the grid's dimensions; none to vmap's."""
-    given = param(call.compiler_params, "dimension_semantics", ())
-    return {call.num_batch + k: _word(s) for k, s in enumerate(given)}
+    words = param(call.compiler_params, "dimension_semantics", ())
+    return {call.num_batch + k: _word(s) for k, s in enumerate(words)}
 
 
 def _word(entry: str) -> str:

@@ -217,8 +217,8 @@ def _scoped_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: 
         ("scoped", num_consts),
         lambda: ClosedJaxpr(j.replace(invars=[j.invars[i] for i in order]), pushed.consts),
     )
-    given = [t for t in tangents if t is not None]
-    outs = run_scoped_p.bind(*primals, *given, jaxpr=pushed, num_consts=num_consts + k)
+    nonzero_tangents = [t for t in tangents if t is not None]
+    outs = run_scoped_p.bind(*primals, *nonzero_tangents, jaxpr=pushed, num_consts=num_consts + k)
     m = len(jaxpr.out_avals)
     rest = iter(outs[m:])
     return outs[:m], [next(rest) if nz else None for nz in out_nonzero]

@@ -30,9 +30,9 @@ class Arrangement:
         outs = self.in_tree.num_leaves
         scratch = outs + self.out_tree.num_leaves
         args = self.in_tree.unflatten(refs[:outs])
-        given = self.out_tree.unflatten(refs[outs:scratch])
+        outputs = self.out_tree.unflatten(refs[outs:scratch])
         kept = self.scratch_tree.unflatten(refs[scratch:])
-        positional = (*args, *(given if self.many else (given,)))
+        positional = (*args, *(outputs if self.many else (outputs,)))
         if isinstance(kept, Mapping):
             return positional, dict(kept)
         return (*positional, *kept), {}

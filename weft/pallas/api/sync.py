@@ -122,28 +122,28 @@ def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list
     if core_index is None:
         if mesh == frame.mesh:
             return (), []
-        given: dict = {}
+        named: dict = {}
     elif isinstance(core_index, Mapping):
-        given = dict(core_index)
+        named = dict(core_index)
     elif len(mesh.shape) == 1:
-        given = {mesh.axis_names[0]: core_index}
+        named = {mesh.axis_names[0]: core_index}
     else:
         raise ValueError(
             f"{who}: core_index must be a dict over the axes {list(mesh.shape)} of {mesh}, got "
             f"{core_index!r:.80}"
         )
-    unknown = set(given) - set(mesh.shape)
+    unknown = set(named) - set(mesh.shape)
     if unknown:
         raise ValueError(
             f"{who}: core_index names axis {sorted(map(str, unknown))[0]!r}, which {mesh} lacks; "
             f"its axes are {list(mesh.shape)}"
         )
-    own = frame.axis_sizes
+    sizes = frame.axis_sizes
     coordinates = []
     for axis, size in mesh.shape.items():
-        if axis in given:
-            coordinates.append(_int32(who, f"core_index[{axis!r}]", given[axis]))
-        elif axis in own:
+        if axis in named:
+            coordinates.append(_int32(who, f"core_index[{axis!r}]", named[axis]))
+        elif axis in sizes:
             coordinates.append(axis_index(axis))
         elif size == 1:
             coordinates.append(np.int32(0))
@@ -200,11 +200,11 @@ def semaphore_signal(
 
 def _coordinates(mesh: Any, number: Any) -> dict[str, Any]:
     """Where on the mesh the core of a number, row-major, is."""
-    found = {}
+    coordinates = {}
     for axis, size in reversed(mesh.shape.items()):
-        found[axis] = number % size
+        coordinates[axis] = number % size
         number = number // size
-    return found
+    return coordinates
 
 
 def _own_only(who: str, sem: Ref) -> None:

@@ -145,9 +145,9 @@ class Carry:
 
     def inside(self, registers: Sequence[str]) -> list[Array]:
         """The carried values, given the registers of the scalars."""
-        given = iter(registers)
+        rest = iter(registers)
         return [
-            self.t.scalar(next(given), v.dtype) if b is None else Array(v.shape, v.dtype, buffer=b)
+            self.t.scalar(next(rest), v.dtype) if b is None else Array(v.shape, v.dtype, buffer=b)
             for v, b in zip(self.values, self.buffers, strict=True)
         ]
 

@@ -43,7 +43,6 @@ def _dot_general(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
     aval = eqn.outvars[0].aval
     result = aval.dtype
     wide = dtypes.float32 if types.is_small_float(result) else result
-    wide = dtypes.int32 if types.is_narrow(result) else wide
     if result.name == "bool":
         raise t.unsupported(eqn, "products of bools; convert them to integers")
     xf = [d for d in range(len(x.shape)) if d not in xc and d not in xb]

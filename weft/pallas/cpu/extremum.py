@@ -43,8 +43,8 @@ class Extremum:
         if turn:
             carried = [self.m.integer("xor", c, -self.sign) for c in carried]
         wanted, other, nan = carried
-        found = f.op(f"icmp sge {t} {wanted}, 0")
-        value = f.op(f"select i1 {found}, {t} {wanted}, {t} {other}")
+        is_wanted = f.op(f"icmp sge {t} {wanted}, 0")
+        value = f.op(f"select i1 {is_wanted}, {t} {wanted}, {t} {other}")
         broken = f.op(f"icmp ugt {t} {nan}, {self.infinity - self.sign}")
         value = f.op(f"select i1 {broken}, {t} {nan}, {t} {value}")
         return self.m.from_bits(self.m.integer("xor", value, -self.sign) if turn else value)

@@ -13,11 +13,11 @@ API_MAJOR, API_MINOR = 0, 3
 METADATA_EXTENSION = 1
 
 # XLA_FFI_CallFrame
-EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 8, 16, 24, 72, 112
+EXTENSION, API, ARGUMENTS, RESULTS = 8, 16, 72, 112
 # XLA_FFI_Buffer
 DATA, DIMENSIONS = 24, 40
 # XLA_FFI_Api
-ERROR_CREATE, ERROR_DESTROY, SCHEDULE = 48, 64, 136
+ERROR_CREATE = 48
 
 FAILED_PRECONDITION = 9
 
@@ -36,13 +36,13 @@ def emit_handler(
     name: str,
     inputs: Sequence[tuple[int, ...]],
     outputs: Sequence[tuple[int, ...]],
-    body: Callable[[Function, str, str, str], tuple[str, str | None]],
+    body: Callable[[Function, str], tuple[str, str | None]],
     messages: Sequence[str],
     what: str,
 ) -> None:
     """A function XLA calls with a call frame; inputs and outputs are the shapes it is made for.
 
-    body(f, buffers, api, context) writes the work and gives a status (i64), 0, or n for the n-th
+    body(f, buffers) writes the work and gives a status (i64), 0, or n for the n-th
     message (from 1), which becomes the call's error; and None, or the text of the error where it
     is made as the kernel runs (a pointer, null otherwise). `buffers` is an array of the inputs' and
     then the outputs' addresses. Other shapes, which a partitioner that knows nothing of the code
@@ -81,7 +81,7 @@ def emit_handler(
             for d, n in enumerate(shape):
                 change = f.op(f"xor i64 {field(f, dimensions, 8 * d, 'i64')}, {n}")
                 other = change if other is None else f.op(f"or i64 {other}, {change}")
-    api, context = field(f, "%frame", API), field(f, "%frame", CONTEXT)
+    api = field(f, "%frame", API)
     if other is not None:
         wrong, right = f.name_of("wrong"), f.name_of("right")
         f.do(f"br i1 {f.op(f'icmp ne i64 {other}, 0')}, label {wrong}, label {right}")
@@ -97,7 +97,7 @@ def emit_handler(
             ],
         )
         f.label(right)
-    status, text = body(f, buffers, api, context)
+    status, text = body(f, buffers)
     if messages:
         failed, fine = f.name_of("failed"), f.name_of("fine")
         bad = f.op(f"icmp ne i64 {status}, 0")
@@ -119,8 +119,8 @@ def _emit_error(
     index = f.op(f"sub i64 {status}, 1")
     message = field(f, f.address("ptr", table, index), 0)
     if text is not None:
-        made = f.op(f"icmp ne ptr {text}, null")
-        message = f.op(f"select i1 {made}, ptr {text}, ptr {message}")
+        has_text = f.op(f"icmp ne ptr {text}, null")
+        message = f.op(f"select i1 {has_text}, ptr {text}, ptr {message}")
     record = f.alloca("[4 x i64]")
     set_field(f, record, 0, "i64", 28)
     set_field(f, record, 8, "ptr", "null")

@@ -21,6 +21,10 @@ from weft.pallas.order import parallel_dims
 from weft.runtime.cpu_run_limit import cpu_count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.core.aval import ShapedArray
+    from weft.core.ref import AbstractRef
     from weft.pallas.ir import BlockMapping, KernelCall
 
 SERIAL_WORK = 20_000
@@ -61,20 +65,9 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
     refs = open_jaxpr(call.jaxpr).in_avals
     count = call.num_scalars + call.num_inputs + len(call.outputs)
     arrays = [r.inner for r in refs[: call.num_scalars]] + [b.array for b in call.blocks]
-    groups = [Group(f"array {k}") for k in range(count)]
-    for group, array in zip(groups[: call.num_scalars + call.num_inputs], arrays, strict=False):
-        group.extent = size_of(array.shape)
-    for operand, output in call.aliases:
-        groups[operand] = groups[call.num_scalars + call.num_inputs + output]
-    first = call.num_scalars + call.num_inputs
+    whole = whole_arrays(t, arrays)
     for k in streamed_outputs(call, any(call.grid[d] != 1 for d in grid.ordered)):
-        groups[first + k].streams = True
-    whole = []
-    for k, array in enumerate(arrays):
-        check_array(t, array)
-        pointer = f.load("ptr", f.address("ptr", "%buffers", k), parallel=False)
-        strides = row_major(array.shape)
-        whole.append(Buffer(pointer, array.dtype, array.shape, strides, groups[k]))
+        whole[call.num_scalars + call.num_inputs + k].group.streams = True
     scratch = [t.scratch(a, call.ref_name(count + i)) for i, a in enumerate(call.scratch)]
 
     extents: list[Index] = list(call.grid)
@@ -115,6 +108,23 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
     else:
         with f.loop(low if grid.chunks > 1 else 0, high) as loop:
             point(loop.index)
+
+
+def whole_arrays(t: Translator, arrays: Sequence[ShapedArray | AbstractRef]) -> list[Buffer]:
+    """The call's operands and outputs where `%buffers` has their addresses."""
+    f, first = t.f, t.call.num_scalars + t.call.num_inputs
+    groups = [Group(f"array {k}") for k in range(len(arrays))]
+    for group, array in zip(groups[:first], arrays, strict=False):
+        group.extent = size_of(array.shape)
+    # What an output overwrites is no constant, and the two overlap.
+    for operand, output in t.call.aliases:
+        groups[operand] = groups[first + output]
+    whole = []
+    for k, (array, group) in enumerate(zip(arrays, groups, strict=True)):
+        check_array(t, array)
+        pointer = f.load("ptr", f.address("ptr", "%buffers", k), parallel=False)
+        whole.append(Buffer(pointer, array.dtype, array.shape, row_major(array.shape), group))
+    return whole
 
 
 def check_array(t: Translator, array: Any) -> None:

@@ -69,21 +69,21 @@ def _cast(f: Function, before: str, x: str, after: str) -> str:
 
 def grouping(left: np.dtype, right: np.dtype, result: np.dtype) -> Grouping | None:
     """The grouping for dtypes on this CPU, None where it has no instruction for them."""
-    own = host()
-    if not own.triple.startswith("x86_64"):
+    processor = host()
+    if not processor.triple.startswith("x86_64"):
         return None
-    on = own.able
+    on = processor.able
     names = left.name, right.name
     if names == ("bfloat16", "bfloat16") and result == dtypes.float32:
         wide = "avx512bf16" in on and "avx512vl" in on
         return Grouping(2, 16, "vdpbf16ps") if wide else None
     if not {*names} <= {"int8", "uint8"} or result != dtypes.int32:
         return None
-    vnni = {"avx512vnni", "avx512vl"} <= on or ("avxvnni" in on and own.vector_bytes == 32)
+    vnni = {"avx512vnni", "avx512vl"} <= on or ("avxvnni" in on and processor.vector_bytes == 32)
     if vnni and names != ("uint8", "uint8"):
         turned = names == ("int8", "uint8")
         return Grouping(4, 8, "vpdpbusd", turned, biased=names == ("int8", "int8"))
-    needs = {64: "avx512bw", 32: "avx2", 16: "sse2"}[own.vector_bytes]
+    needs = {64: "avx512bw", 32: "avx2", 16: "sse2"}[processor.vector_bytes]
     return Grouping(2, 16, "vpmaddwd") if needs in on else None
 
 

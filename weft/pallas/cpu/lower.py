@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import ffi
-from weft.core import dtypes
 from weft.ffi.call import emit_call
 from weft.ffi.registry import register_kernel
 from weft.native import engine
@@ -27,6 +26,7 @@ from weft.pallas.cpu.nontemporal import emit_fence
 from weft.pallas.cpu.threads import emit_grid
 from weft.pallas.cpu.translate import LLVM, note
 from weft.pallas.legalize import legalize_call
+from weft.pallas.narrow_integers import in_bytes
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -49,9 +49,9 @@ def _first_message(f: Function) -> str:
     return f.op(f"select i1 {none}, i64 0, i64 {number}")
 
 
-def _text(given: KernelCall) -> str:
-    call = legalize_call(given, LLVM)
-    shapes = [a.shape for a in given.operand_avals], [a.shape for a in given.outputs]
+def _text(original: KernelCall) -> str:
+    call = legalize_call(original, LLVM)
+    shapes = [a.shape for a in original.operand_avals], [a.shape for a in original.outputs]
     if call.is_mpmd:
         from weft.pallas.cpu.mpmd import mpmd_text
 
@@ -83,9 +83,8 @@ def _text(given: KernelCall) -> str:
     def one_chunk(f: Function, number: str, buffers: str, arena: str) -> str:
         return f.op(f"call i64 @chunk(i64 {number}, ptr {buffers}, ptr {arena})")
 
-    def body(f: Function, buffers: str, api: str, context: str) -> tuple[str, None]:
-        arena, threads = memory.peak, grid.threads
-        return emit_grid(f, buffers, api, context, grid.chunks, arena, one_chunk, threads), None
+    def body(f: Function, buffers: str) -> tuple[str, None]:
+        return emit_grid(f, buffers, grid.chunks, memory.peak, one_chunk, grid.threads), None
 
     emit_handler(module, "handler", *shapes, body, messages, call.name)
     return module.text()
@@ -108,7 +107,8 @@ _registered: set[str] = set()
 
 def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value) -> list:
     """Emits the custom call of a kernel."""
-    ins, outs = [_whole_bytes(a) for a in ctx.avals_in], [_whole_bytes(a) for a in ctx.avals_out]
+    # XLA packs integers of 4 bits.
+    ins, outs = [in_bytes(a) for a in ctx.avals_in], [in_bytes(a) for a in ctx.avals_out]
     results = emit_call(
         ctx,
         [_converted(ctx, x, a) for x, a in zip(operands, ins, strict=True)],
@@ -126,13 +126,6 @@ def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value) -> list:
         num_batch_dims=0,
     )
     return [_converted(ctx, x, a) for x, a in zip(results, ctx.avals_out, strict=True)]
-
-
-def _whole_bytes(aval: ShapedArray) -> Any:
-    """The type with a byte for each element: XLA packs integers of 4 bits."""
-    if not types.is_narrow(aval.dtype):
-        return aval
-    return aval.update(dtype=dtypes.int8 if types.is_signed(aval.dtype) else dtypes.uint8)
 
 
 def _converted(ctx: RuleContext, x: ir.Value, aval: ShapedArray) -> Any:

@@ -28,8 +28,10 @@ class Tile:
 
 def tile_for(dtype: np.dtype) -> Tile:
     """Enough independent sums to hide the latency of fma, few enough for the registers."""
-    own = host()
-    return Tile(max(1, own.vector_bytes // dtype.itemsize), 8 if own.registers >= 32 else 4, 2)
+    processor = host()
+    return Tile(
+        max(1, processor.vector_bytes // dtype.itemsize), 8 if processor.registers >= 32 else 4, 2
+    )
 
 
 def emit_micro(

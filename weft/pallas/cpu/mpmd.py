@@ -6,18 +6,18 @@ and each core's temporaries. The calling thread waits; threads end with the call
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.core.jaxpr import open_jaxpr
 from weft.pallas.cpu import loops, types
 from weft.pallas.cpu.frame import emit_handler, field, set_field
-from weft.pallas.cpu.grid import check_array
+from weft.pallas.cpu.grid import check_array, whole_arrays
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.sync import Core, linear_index
 from weft.pallas.cpu.threads import emit_arena
 from weft.pallas.cpu.translate import Translator
-from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
+from weft.pallas.cpu.values import Buffer, Group, row_major
 from weft.pallas.cpu.waits import (
     ABORT,
     FINISHED,
@@ -77,7 +77,7 @@ def mpmd_text(call: KernelCall, inputs: list[tuple], outputs: list[tuple]) -> st
     emit_arena(module, layout.size + total * each)
     _emit_thread(module, call)
 
-    def body(f: Function, buffers: str, api: str, context: str) -> tuple[str, str]:
+    def body(f: Function, buffers: str) -> tuple[str, str]:
         return _emit_call(f, buffers, call, layout, total, each)
 
     emit_handler(module, "handler", inputs, outputs, body, messages, call.name)
@@ -108,26 +108,18 @@ def _emit_core(
     place = f.add(f.mul("%number", CORE_BYTES), RECORDS + first * CORE_BYTES)
     t.core = Core(program.mesh, coordinates, total, "%shared", f.address("i8", "%shared", place))
     avals = open_jaxpr(program.jaxpr).in_avals
-    n_in = call.num_scalars + call.num_inputs
-    groups = [Group(f"array {i}") for i in range(n_in + len(call.outputs))]
-    for group, aval in zip(groups[:n_in], avals, strict=False):
-        group.extent = size_of(aval.shape)
-    for operand, output in call.aliases:
-        groups[operand] = groups[n_in + output]
-    operands: list[Any] = []
-    for i, aval in enumerate(avals[: len(groups)]):
-        check_array(t, aval)
-        pointer = f.load("ptr", f.address("ptr", "%buffers", i), parallel=False)
-        groups[i].shared = groups[i].shared or i >= n_in
-        operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), groups[i]))
+    operands = whole_arrays(t, avals[: len(avals) - len(call.scratch)])
+    for output in operands[call.num_scalars + call.num_inputs :]:
+        output.group.shared = True
+    count = len(operands)
     for i, (aval, offset) in enumerate(zip(call.scratch, layout.offsets, strict=True)):
         where: Index = offset
         if aval.core is not None:
-            own = linear_index(f, aval.core, coordinates, {})
+            core = linear_index(f, aval.core, coordinates, {})
             size = loops.slot_bytes(aval.shape, aval.dtype)
-            where = f.add(f.mul(own, size), offset)
+            where = f.add(f.mul(core, size), offset)
         pointer = f.address("i8", "%shared", where)
-        group = Group(call.ref_name(len(groups) + i))
+        group = Group(call.ref_name(count + i))
         group.shared = True
         operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), group))
         if not types.is_supported(aval.dtype):
@@ -154,8 +146,8 @@ def _emit_thread(module: Module, call: KernelCall) -> None:
             f"{f.op(f'icmp slt i64 {number}, {first + size}')}"
         )
         with f.when(inside):
-            own = f.sub(number, first)
-            f.do(f"call void @core_{k}(i64 {own}, ptr {buffers}, ptr {shared}, ptr {arena})")
+            core = f.sub(number, first)
+            f.do(f"call void @core_{k}(i64 {core}, ptr {buffers}, ptr {shared}, ptr {arena})")
         first += size
     # One that left a wait because the kernel ended stays as it was, for the report.
     _finish(f, shared, number)

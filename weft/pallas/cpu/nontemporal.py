@@ -53,13 +53,13 @@ def streamed_outputs(call: KernelCall, ordered: bool) -> set[int]:
         return set()
     jaxpr = open_jaxpr(call.jaxpr)
     first = call.num_scalars + call.num_inputs
-    found = set()
+    streamed = set()
     for k in range(len(call.outputs)):
         ref = jaxpr.invars[first + k]
         uses = [e.primitive.name for e in jaxpr.eqns for v in e.invars if v is ref]
         if uses == ["set"] and not any(output == k for _, output in call.aliases):
-            found.add(k)
-    return found
+            streamed.add(k)
+    return streamed
 
 
 def strip_of(target: Buffer, shape: Sequence[int]) -> int:
@@ -84,15 +84,15 @@ def lines_at_once(size: int) -> int:
 
 def read_soon(f: Function, target: Buffer, indices: Sequence[Index]) -> list[str]:
     """The addresses, AHEAD_BYTES on, of what lies as the target does and is read tile by tile."""
-    found = []
+    addresses = []
     for b in f.ahead:
         step = b.strides[0]
         same = (b.shape, b.strides, b.dtype) == (target.shape, target.strides, target.dtype)
         if same and isinstance(step, int):
             tile = b.shape[0] * step * b.dtype.itemsize
             rows = -(-AHEAD_BYTES // tile) * b.shape[0]
-            found.append(b.address(f, (f.add(indices[0], rows), *indices[1:])))
-    return found
+            addresses.append(b.address(f, (f.add(indices[0], rows), *indices[1:])))
+    return addresses
 
 
 def emit_copy(f: Function, target: str, strip: str, size: int, ahead: Sequence[str] = ()) -> None:

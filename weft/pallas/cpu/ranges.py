@@ -76,7 +76,7 @@ def increment(body: ClosedJaxpr, carry: int, place: int) -> int | None:
     return None
 
 
-def of_while(params: dict[str, Any], given: Sequence[Known]) -> list[Known]:
+def of_while(params: dict[str, Any], operands: Sequence[Known]) -> list[Known]:
     """The ranges of a while loop's carries in its body.
 
     given: of the constants of its condition, and of the first carries. One that only grows by
@@ -84,7 +84,7 @@ def of_while(params: dict[str, Any], given: Sequence[Known]) -> list[Known]:
     """
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     cond = params["cond_jaxpr"].jaxpr
-    first = given[n_cond:]
+    first = operands[n_cond:]
     steps = [increment(params["body_jaxpr"], n_body + k, k) for k in range(len(first))]
     ranges = [r if step == 0 else None for r, step in zip(first, steps, strict=True)]
     if len(cond.eqns) != 1 or cond.eqns[0].primitive.name != "lt":
@@ -96,7 +96,7 @@ def of_while(params: dict[str, Any], given: Sequence[Known]) -> list[Known]:
     if isinstance(bound, Literal):
         most = of_values(bound.val)
     else:
-        most = [*given[:n_cond], *ranges][cond.invars.index(bound)]
+        most = [*operands[:n_cond], *ranges][cond.invars.index(bound)]
     if most is None:
         most = whole(counter.aval.dtype)
     if place >= 0 and steps[place] and first[place] is not None and most is not None:

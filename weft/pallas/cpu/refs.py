@@ -44,13 +44,13 @@ def checked(
     key = ("position", start, high, size)
     if key in f.memo:
         return f.memo[key]
-    given = start
+    raw = start
 
     def from_end() -> str:
         if size is None or (known is not None and known[0] >= 0):
-            return given
-        negative = f.op(f"icmp slt i64 {given}, 0")
-        return f.op(f"select i1 {negative}, i64 {f.add(given, size)}, i64 {given}")
+            return raw
+        negative = f.op(f"icmp slt i64 {raw}, 0")
+        return f.op(f"select i1 {negative}, i64 {f.add(raw, size)}, i64 {raw}")
 
     def failing() -> str:
         position = from_end()
@@ -58,17 +58,18 @@ def checked(
         t.fail(bad, what)
         return f.op(f"select i1 {bad}, i64 0, i64 {position}")
 
-    if not t.call.checked or (known is not None and -(size or 0) <= known[0] and known[1] <= high):
+    inside = known is not None and -(size or 0) <= known[0] and known[1] <= high
+    if inside or (size is None and not t.call.checked):
         start = from_end()
-    elif t.core is not None or high < 0:
-        start = failing()
+    elif high < 0:
+        start = failing() if t.call.checked else from_end()
     else:
         # As unsigned numbers, negative ones are greater than every size: one comparison, whose
         # branch is seldom taken, and the position is known before it is checked.
-        rare = f.op(f"icmp ugt i64 {given}, {high}")
+        rare = f.op(f"icmp ugt i64 {raw}, {high}")
         f.module.declare("llvm.expect.i1", "i1", "i1, i1")
         rare = f.op(f"call i1 @llvm.expect.i1(i1 {rare}, i1 false)")
-        start = f.choose(rare, "i64", failing, given)
+        start = f.choose(rare, "i64", failing if t.call.checked else from_end, raw)
     f.memo[key] = start
     return start
 
@@ -346,8 +347,7 @@ def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array
     n = indexer.num_operands
     mask = rest[n] if eqn.params["masked"] else None
     op = _atomic_op(eqn.params["op"], ref.dtype)
-    whole = types.is_float8(ref.dtype) or types.is_narrow(ref.dtype)
-    if not op or whole:
+    if not op or types.is_float8(ref.dtype):
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
     shared, zero = ref, types.constant(0, ref.dtype)
     apart = _adds_apart(t, eqn, ref, op)
@@ -399,16 +399,16 @@ def _adds_apart(t: Translator, eqn: Eqn, ref: Buffer, op: str) -> bool:
     )
 
 
-def _add_all(t: Translator, shared: Buffer, own: Buffer) -> None:
+def _add_all(t: Translator, shared: Buffer, sums: Buffer) -> None:
     """Atomically adds what is not zero."""
-    f, type_ = t.f, types.memory(own.dtype)
+    f, type_ = t.f, types.memory(sums.dtype)
 
     def body(i: tuple) -> None:
-        value = f.load(type_, own.address(f, i), parallel=False)
+        value = f.load(type_, sums.address(f, i), parallel=False)
         with f.when(f.op(f"icmp ne {type_} {value}, 0")):
             f.op(f"atomicrmw add ptr {shared.address(f, i)}, {type_} {value} seq_cst")
 
-    nest_sequential(f, own.shape, body)
+    nest_sequential(f, sums.shape, body)
 
 
 @rule("atomic_cas")
@@ -416,8 +416,6 @@ def _atomic_cas(
     t: Translator, eqn: Eqn, ref: Buffer, compare: Array, value: Array, *operands: Array
 ) -> Array:
     f = t.f
-    if types.is_narrow(ref.dtype):
-        raise t.unsupported(eqn, f"of {ref.dtype}")
     target = window(t, ref, eqn.params["indexer"], operands)
     t.before_write(ref.group)
     bits = f"i{max(8, types.bits(ref.dtype))}"

@@ -367,8 +367,8 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
 
 def _has_bfloat16() -> bool:
     """Whether LLVM converts to bfloat16 without a call of compiler-rt, which jaxlib lacks."""
-    own = host()
-    return not own.triple.startswith("x86") or {"avx512bf16", "avx512vl"} <= own.able
+    processor = host()
+    return not processor.triple.startswith("x86") or {"avx512bf16", "avx512vl"} <= processor.able
 
 
 def identity_of(kind: str, dtype: np.dtype) -> str:

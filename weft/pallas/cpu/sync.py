@@ -36,12 +36,12 @@ class Core:
 
 
 def linear_index(
-    f: Function, mesh: Mesh, coordinates: dict[str, Index], given: dict[str, Index]
+    f: Function, mesh: Mesh, coordinates: dict[str, Index], named: dict[str, Index]
 ) -> Index:
     """The number of a mesh's core: at the given coordinates, else at those of the same name."""
     number: Index = 0
     for axis, size in mesh.shape.items():
-        number = f.add(f.mul(number, size), given.get(axis, coordinates.get(axis, 0)))
+        number = f.add(f.mul(number, size), named.get(axis, coordinates.get(axis, 0)))
     return number
 
 
@@ -57,16 +57,16 @@ def retargeted(
     if owner is None or t.core is None or not axes:
         return part
     f = t.f
-    given = {}
+    named = {}
     for axis, x in zip(axes, core, strict=True):
         what = (
             f"kernel {t.call.name}: {t.eqn.primitive.name} ({t.eqn.source}): the core index along "
             f"{axis!r} is out of bounds"
         )
-        given[axis] = checked(t, t.index(x), owner.shape[axis] - 1, what)
-    own = linear_index(f, owner, t.core.coordinates, {})
-    target = linear_index(f, owner, t.core.coordinates, given)
-    step = f.mul(f.sub(target, own), loops.slot_bytes(whole.shape, whole.dtype))
+        named[axis] = checked(t, t.index(x), owner.shape[axis] - 1, what)
+    here = linear_index(f, owner, t.core.coordinates, {})
+    target = linear_index(f, owner, t.core.coordinates, named)
+    step = f.mul(f.sub(target, here), loops.slot_bytes(whole.shape, whole.dtype))
     pointer = f.address("i8", part.pointer, step)
     return Buffer(pointer, part.dtype, part.shape, part.strides, part.group)
 
@@ -162,11 +162,15 @@ def _axis_index(t: Translator, eqn: Eqn) -> Array:
     axes = eqn.params["over"].names
     coordinates = {} if t.core is None else t.core.coordinates
     number: Index = 0
+    count = 1
     for axis in axes:
         if axis not in coordinates:
             raise t.unsupported(eqn, f"the index along axis {axis!r}, which its mesh does not have")
-        number = t.f.add(t.f.mul(number, t.core.mesh.shape[axis]), coordinates[axis])
-    return t.scalar(str(number), dtypes.int32) if isinstance(number, int) else t.int32(number)
+        size = t.core.mesh.shape[axis]
+        number, count = t.f.add(t.f.mul(number, size), coordinates[axis]), count * size
+    out = t.scalar(str(number), dtypes.int32) if isinstance(number, int) else t.int32(number)
+    out.range = 0, count - 1
+    return out
 
 
 # Waiting ---------------------------------------------------------------------------------------

@@ -212,7 +212,11 @@ class Translator:
         text = value.at(self.f, ())
         if text.lstrip("-").isdigit():
             return int(text)
-        return scalar.convert(self.f, text, value.dtype, dtypes.int64)
+        key = ("index", text, value.dtype)
+        wide = self.f.memo.get(key)
+        if wide is None:
+            wide = self.f.memo[key] = scalar.convert(self.f, text, value.dtype, dtypes.int64)
+        return wide
 
     def program_id(self, axis: int) -> Array:
         """The number of the running program along an axis of the grid."""
@@ -261,17 +265,16 @@ class Translator:
 
     def before_write(self, *groups: Group) -> None:
         """Stores living values that read memory which is about to change."""
-        changed = set(groups)
-        for scope in self.scopes:
-            for value in list(scope.values()):
-                if value.__class__ is Array and not changed.isdisjoint(value.reads):
-                    self.snapshot(value)
+        self._snapshot_where(lambda group: group in groups)
 
     def before_sync(self) -> None:
         """Reads what living values need of memory that other cores may change."""
+        self._snapshot_where(lambda group: group.shared)
+
+    def _snapshot_where(self, changes: Callable[[Group], bool]) -> None:
         for scope in self.scopes:
             for value in list(scope.values()):
-                if value.__class__ is Array and any(g.shared for g in value.reads):
+                if value.__class__ is Array and any(map(changes, value.reads)):
                     self.snapshot(value)
 
     def before_region(

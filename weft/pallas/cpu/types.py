@@ -17,8 +17,6 @@ _FLOAT8 = frozenset(
     f"float8_{kind}"
     for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
 )
-_NARROW = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
-"""Bits of the integers that take a byte each in memory and less in a register."""
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
@@ -26,13 +24,8 @@ def is_supported(dtype: np.dtype) -> bool:
     """Whether native code handles arrays of the dtype."""
     if dtypes.is_extended(dtype):
         return False
-    known = is_float(dtype) or is_narrow(dtype) or dtype.name == "bool"
+    known = is_float(dtype) or dtype.name == "bool"
     return known or dtype.kind in "iu"
-
-
-def is_narrow(dtype: np.dtype) -> bool:
-    """Integers of less than a byte."""
-    return dtype.name in _NARROW
 
 
 def register(dtype: np.dtype) -> str:
@@ -44,7 +37,7 @@ def register(dtype: np.dtype) -> str:
 
 def memory(dtype: np.dtype) -> str:
     """The type of an element in memory."""
-    return "i8" if dtype.name == "bool" or is_narrow(dtype) else register(dtype)
+    return "i8" if dtype.name == "bool" else register(dtype)
 
 
 def is_float(dtype: Any) -> bool:
@@ -61,11 +54,11 @@ def is_small_float(dtype: np.dtype) -> bool:
 
 
 def is_signed(dtype: np.dtype) -> bool:
-    return dtype.kind == "i" or dtype.name in ("int2", "int4")
+    return dtype.kind == "i"
 
 
 def bits(dtype: np.dtype) -> int:
-    return 1 if dtype.name == "bool" else _NARROW.get(dtype.name) or dtype.itemsize * 8
+    return 1 if dtype.name == "bool" else dtype.itemsize * 8
 
 
 def poison(dtype: np.dtype) -> Any:
@@ -113,12 +106,6 @@ class Real:
 
     def binary(self, op: str, a: str, b: str) -> str:
         return self.f.op(f"{op} {self.type} {a}, {b}")
-
-    def add(self, a: str, b: str) -> str:
-        return self.binary("fadd", a, b)
-
-    def sub(self, a: str, b: str) -> str:
-        return self.binary("fsub", a, b)
 
     def mul(self, a: str, b: str) -> str:
         return self.binary("fmul", a, b)

@@ -242,7 +242,7 @@ class Array:
 
     def waiting(self) -> list[Array]:
         """Kept arrays that this one needs and that are not in memory yet, inner ones first."""
-        found: list[Array] = []
+        kept: list[Array] = []
         seen: set[Array] = set()
 
         def visit(a: Array) -> None:
@@ -252,10 +252,10 @@ class Array:
             for operand, _ in a.inputs:
                 visit(operand)
             if a.kept:
-                found.append(a)
+                kept.append(a)
 
         visit(self)
-        return found
+        return kept
 
     def adjacent_dims(self, limit: int) -> int:
         """How many trailing dimensions, at most `limit`, may be passed as one index: the elements

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from weft.autodiff.shape import broadcast_in_dim_p, broadcasted_iota, reshape_p
+from weft.autodiff.shape import broadcast_in_dim_p, broadcasted_iota, reshape_p, transpose_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import options
@@ -41,7 +41,7 @@ from weft.ops.dtype_casts import bit_width, bitcast_convert_type_p, convert_elem
 from weft.ops.dynamic_slicing import dynamic_slice_p
 from weft.ops.gather import GatherScatterMode, default_fill
 from weft.ops.joining import rev
-from weft.ops.reduce import reduce_max_p, reduce_min_p
+from weft.ops.reduce import reduce_max_p, reduce_min_p, reduce_sum_p
 from weft.ops.scatter import window_sizes
 from weft.ops.slicing import slice as slice_of
 from weft.ops.sort import sort_p
@@ -97,11 +97,11 @@ def _arg_extremum(reduce_p: Primitive) -> Callable:
         (axis,), n = eqn.params["axes"], x.shape[eqn.params["axes"][0]]
         others = [d for d in range(x.ndim) if d != axis]
         best = _spread(reduce_p.bind(x, axes=(axis,)), x.shape, others)
-        found = eq_p.bind(x, best)
+        is_best = eq_p.bind(x, best)
         if dtypes.is_float(x.dtype):
-            found = _choose(ne_p.bind(best, best), ne_p.bind(x, x), found)
+            is_best = _choose(ne_p.bind(best, best), ne_p.bind(x, x), is_best)
         places = broadcasted_iota(INT, x.shape, axis)
-        places = _choose(found, places, _spread(INT.type(n), x.shape))
+        places = _choose(is_best, places, _spread(INT.type(n), x.shape))
         return _as(reduce_min_p.bind(places, axes=(axis,)), eqn.params["index_dtype"])
 
     return formula
@@ -168,6 +168,26 @@ def _bitcast(eqn: Eqn, x: Array) -> Array:
         return bitcast_convert_type_p.bind(total, new_dtype=new)
 
 
+def _product(eqn: Eqn, x: Array, y: Array) -> Array:
+    """A dot_general as the sums of products of elements, floats in at least float32."""
+    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    free = [
+        [d for d in range(v.ndim) if d not in (*shared, *batch)]
+        for v, shared, batch in ((x, left, left_batch), (y, right, right_batch))
+    ]
+    many, rows, columns = len(left_batch), len(free[0]), len(free[1])
+    shape = [x.shape[d] for d in (*left_batch, *free[0])] + [y.shape[d] for d in free[1]]
+    shape += [x.shape[d] for d in left]
+    end, out = many + rows + columns, eqn.outvars[0].aval.dtype
+    wide = np.dtype(np.float32) if dtypes.is_float(out) and out.itemsize < 4 else out
+    last = range(end, len(shape))
+    places = (*range(many + rows), *last), (*range(many), *range(many + rows, end), *last)
+    x = transpose_p.bind(x, permutation=(*left_batch, *free[0], *left))
+    y = transpose_p.bind(y, permutation=(*right_batch, *free[1], *right))
+    x, y = (_spread(_as(v, wide), shape, d) for v, d in zip((x, y), places, strict=True))
+    return _as(reduce_sum_p.bind(mul_p.bind(x, y), axes=tuple(last)), out)
+
+
 # Indices ------------------------------------------------------------------------------------------
 
 
@@ -219,11 +239,11 @@ def _gather(eqn: Eqn, x: Array, indices: Array) -> Array:
         return _spread(x, shape)
     clip = p["mode"] in _CLIPPED
     places, fits = _places(indices, p["dimension_numbers"], x.shape, p["slice_sizes"], shape, clip)
-    found = elements_p.bind(x, *places)
+    picked = elements_p.bind(x, *places)
     if fits is None:
-        return found
+        return picked
     fill = default_fill(x.dtype) if p.get("fill_value") is None else p["fill_value"]
-    return _choose(fits, found, _spread(np.asarray(fill).astype(x.dtype)[()], shape))
+    return _choose(fits, picked, _spread(np.asarray(fill).astype(x.dtype)[()], shape))
 
 
 def _scatter(op: Primitive | None) -> Callable:
@@ -331,6 +351,7 @@ def everywhere(eqn: Eqn, used: bool) -> Callable | None:
 
 ARRAYS: dict[str, Callable] = {
     "argmax": _arg_extremum(reduce_max_p),
+    "dot_general": _product,
     "argmin": _arg_extremum(reduce_min_p),
     "cumlogsumexp": functools.partial(cumulative, logaddexp),
     "top_k": _top_k,

@@ -46,10 +46,10 @@ def _in_double(function: Callable) -> Callable:
 
 def _bernoulli(count: int) -> list[float]:
     """B(2), B(4), …, by the recurrence of their binomial sums."""
-    found = [1.0, -0.5]
+    numbers = [1.0, -0.5]
     for n in range(2, 2 * count + 1):
-        found.append(-sum(math.comb(n + 1, k) * found[k] for k in range(n)) / (n + 1))
-    return found[2::2]
+        numbers.append(-sum(math.comb(n + 1, k) * numbers[k] for k in range(n)) / (n + 1))
+    return numbers[2::2]
 
 
 def _digamma(x: Array) -> Array:
@@ -104,11 +104,11 @@ def _bits(x: Array, sign: str = "int") -> Array:
 def _nextafter(x: Array, y: Array) -> Array:
     """The number with the next bits, further from 0 or nearer to it."""
     jnp, lax = _modules()
-    mine, other = _bits(x), _bits(y)
-    one, lowest = mine.dtype.type(1), dtypes.iinfo(mine.dtype).min
-    further = (y > x) ^ (mine < 0)
+    bits, other = _bits(x), _bits(y)
+    one, lowest = bits.dtype.type(1), dtypes.iinfo(bits.dtype).min
+    further = (y > x) ^ (bits < 0)
     least = other & lowest | one
-    moved = jnp.where((mine << one) == 0, least, mine + jnp.where(further, one, -one))
+    moved = jnp.where((bits << one) == 0, least, bits + jnp.where(further, one, -one))
     value = jnp.where(x == y, y, lax.bitcast_convert_type(moved, x.dtype))
     return jnp.where((x != x) | (y != y), x.dtype.type(np.nan), value)
 

@@ -62,10 +62,10 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
             return jnp.flip(pairs, axis=-2).reshape(*lead, width)
 
         theirs = [partner(x) for x in values]
-        (end, own, at), (their_end, their, their_at) = compared(values), compared(theirs)
+        (end, keys_here, at), (their_end, keys_there, their_at) = compared(values), compared(theirs)
         if descending:  # the order of keys is reversed, not that of places and ends
-            own, their = their, own
-        first = _before([*end, *own, at], [*their_end, *their, their_at])
+            keys_here, keys_there = keys_there, keys_here
+        first = _before([*end, *keys_here, at], [*their_end, *keys_there, their_at])
         low = (place & step) == 0
         up = (place & size) == 0
         keep = first == (low == up)

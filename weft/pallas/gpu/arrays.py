@@ -16,7 +16,7 @@ from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, padded, rule
 
 if TYPE_CHECKING:
-    from weft.core.aval import ShapedArray
+    pass
 
 # Shapes ------------------------------------------------------------------------------------------
 
@@ -100,11 +100,11 @@ def elements(
     where: dimension of x -> int32 indices of shape `new`, 0 along others. What lies past the end of
     the result may point anywhere.
     """
-    linear, held = e.constant(0, new), padded(old)
+    linear, sizes = e.constant(0, new), padded(old)
     for d, index in where.items():
-        stride = e.constant(math.prod(held[d + 1 :]), new)
+        stride = e.constant(math.prod(sizes[d + 1 :]), new)
         linear = e.binary("add", linear, e.binary("mul", index, stride, INT), INT)
-    flat = e.reshape(x, (math.prod(held),))
+    flat = e.reshape(x, (math.prod(sizes),))
     return e.reshape(take(e, flat, e.reshape(linear, (math.prod(padded(new)),)), 0), new)
 
 
@@ -265,9 +265,6 @@ def _dot(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
     (left, right), (batch, right_batch) = eqn.params["dimension_numbers"]
     a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
     kind, lead = factor_dtype(e, eqn), len(batch)
-    matrices = len(left) == 1 and lead <= 1 and a.ndim == b.ndim == 2 + lead
-    if not matrices or kind is None or _work(a, b, left, batch) <= SMALL:
-        return _by_sums(e, eqn, x, y)
     x, y = convert(e, x, a.dtype, kind), convert(e, y, b.dtype, kind)
     x, y = oriented(e, eqn, x, y)
     *many, m, k = e.sizes(x)
@@ -282,15 +279,6 @@ def _dot(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
     product = multiply(e, eqn, x, y, total)
     product = first(e, first(e, product, lead, m), lead + 1, n)
     return convert(e, product, accumulator(kind), out.dtype)
-
-
-SMALL = 4096
-"""Products of so many numbers are computed one by one: matrix units would be padded."""
-
-
-def _work(a: ShapedArray, b: ShapedArray, left: tuple, batch: tuple) -> int:
-    shared = math.prod(padded([a.shape[i] for i in (*left, *batch)]))
-    return math.prod(padded(a.shape)) * math.prod(padded(b.shape)) // shared
 
 
 def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: np.dtype) -> ir.Value:
@@ -322,18 +310,16 @@ def first(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
 
 
 def factor_dtype(e: Emitter, eqn: Eqn) -> Any:
-    """The dtype that factors of a product are multiplied in; None if Triton has none."""
+    """The dtype that factors of a product are multiplied in."""
     a, b = eqn.invars[0].aval.dtype, eqn.invars[1].aval.dtype
-    if dtypes.is_float(a) and dtypes.is_float(b):
+    if dtypes.is_float(a):
         if is_narrow(a) and is_narrow(b):  # both are exact in float16
             return a if a == b and e.converts_float8 else np.dtype(np.float16)
         return a if a == b else np.dtype(np.float64 if np.float64 in (a, b) else np.float32)
-    if dtypes.is_integer(a) and dtypes.is_integer(b):
-        if a == b == np.int8:
-            return a
-        long = max(a.itemsize, b.itemsize, eqn.outvars[0].aval.dtype.itemsize) > 4
-        return np.dtype(np.int64) if long else INT
-    return None
+    if a == b == np.int8:
+        return a
+    long = max(a.itemsize, b.itemsize, eqn.outvars[0].aval.dtype.itemsize) > 4
+    return np.dtype(np.int64) if long else INT
 
 
 def accumulator(kind: np.dtype) -> Any:
@@ -363,37 +349,3 @@ def multiply(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value, total: ir.Value) ->
 def _precision(eqn: Eqn) -> int:
     """Triton's input precision: TF32 by default, IEEE float32 for Precision.HIGHEST and HIGH."""
     return 2 if "HIGH" in str(eqn.params["precision"]).upper() else 0
-
-
-def _by_sums(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Any product as sums of elementwise products: for what matrix units do not take."""
-    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
-    a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
-    free_a = [i for i in range(a.ndim) if i not in (*left, *left_batch)]
-    free_b = [i for i in range(b.ndim) if i not in (*right, *right_batch)]
-    x = transpose(e, x, (*left_batch, *free_a, *left))
-    y = transpose(e, y, (*right_batch, *free_b, *right))
-    nb, na, nf = len(left_batch), len(free_a), len(free_b)
-    for _ in range(nf):
-        x = e.expand(x, nb + na)
-    for _ in range(na):
-        y = e.expand(y, nb)
-    shape = (
-        *(a.shape[i] for i in left_batch),
-        *(a.shape[i] for i in free_a),
-        *(b.shape[i] for i in free_b),
-        *(a.shape[i] for i in left),
-    )
-    wide = (
-        np.dtype(np.float32) if dtypes.is_float(out.dtype) and out.dtype.itemsize < 4 else out.dtype
-    )
-    x = e.broadcast(convert(e, x, a.dtype, wide), shape)
-    y = e.broadcast(convert(e, y, b.dtype, wide), shape)
-    product = e.binary("mul", x, y, wide)
-    axes = tuple(range(len(shape) - len(left), len(shape)))
-    product = e.masked(product, shape, axes, 0, wide)
-    for axis in reversed(axes):
-        (product,) = e.reduce_with(
-            [product], axis, lambda p, q: [e.binary("add", p[0], q[0], wide)]
-        )
-    return convert(e, product, wide, out.dtype)

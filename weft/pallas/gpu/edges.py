@@ -28,16 +28,16 @@ class Steps:
 def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
     """A kernel's steps along `axis` of its grid, which has that length."""
     jaxpr = closed.jaxpr
-    made = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     acting = [eqn for eqn in jaxpr.eqns if eqn.effects]
 
     def taken(eqns: list[Eqn], step: int) -> list[Eqn]:
-        found: list[Eqn] = []
+        matches: list[Eqn] = []
         for eqn in eqns:
-            if not _is_at(eqn, jaxpr, made, axis, step):
+            if not _is_at(eqn, jaxpr, definitions, axis, step):
                 break
-            found.append(eqn)
-        return found
+            matches.append(eqn)
+        return matches
 
     first = taken(acting, 0)
     last = taken(acting[: len(first) - 1 if first else None : -1], length - 1)[::-1]
@@ -53,11 +53,11 @@ def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
     return Steps(branches(first), ClosedJaxpr(every, closed.consts), branches(last))
 
 
-def _is_at(eqn: Eqn, jaxpr: Jaxpr, made: dict, axis: int, step: int) -> bool:
+def _is_at(eqn: Eqn, jaxpr: Jaxpr, definitions: dict, axis: int, step: int) -> bool:
     """Whether an equation is `pl.when(program_id(axis) == step)` over refs of the kernel."""
     if eqn.primitive.name != "cond" or eqn.outvars or len(eqn.params["branches"]) != 2:
         return False
     refs = set(jaxpr.invars)
     if eqn.params["branches"][0].jaxpr.eqns or not all(v in refs for v in eqn.invars[1:]):
         return False
-    return step_of(eqn.invars[0], made) == (axis, step)
+    return step_of(eqn.invars[0], definitions) == (axis, step)

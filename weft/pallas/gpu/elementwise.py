@@ -37,9 +37,9 @@ def _binary(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
         name = {"add": "or", "max": "or", "mul": "and", "min": "and"}.get(name, name)
     if name == "add" and dtype in (F32, F64):
         # XLA's Triton leaves a product and a sum two steps, but adds to products of matrices.
-        made = {_maker(v): v for v in (x, y)}
-        if "arith.mulf" in made and "tt.dot" not in made:
-            product = made["arith.mulf"]
+        makers = {_maker(v): v for v in (x, y)}
+        if "arith.mulf" in makers and "tt.dot" not in makers:
+            product = makers["arith.mulf"]
             return e.same("math.fma", *product.owner.operands, y if product is x else x)
     return e.binary(name, x, y, dtype)
 

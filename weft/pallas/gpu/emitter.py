@@ -59,6 +59,23 @@ def rule(*names: str, least: int = 1) -> Callable:
     return add
 
 
+SMALL = 4096
+"""Products of so many numbers are computed one by one: matrix units would be padded."""
+
+
+def _is_native(eqn: Eqn) -> bool:
+    if eqn.primitive.name != "dot_general":
+        return eqn.primitive.name in RULES
+    (left, _), (batch, _) = eqn.params["dimension_numbers"]
+    a, b = (v.aval for v in eqn.invars)
+    shared = math.prod(padded([a.shape[i] for i in (*left, *batch)]))
+    work = math.prod(padded(a.shape)) * math.prod(padded(b.shape)) // shared
+    matrices = len(left) == 1 and len(batch) <= 1 and a.ndim == b.ndim == 2 + len(batch)
+    kinds = {dtypes.is_float(x.dtype) for x in (a, b)}
+    numbers = len(kinds) == 1 and not any(dtypes.is_bool(x.dtype) for x in (a, b))
+    return matrices and numbers and work > SMALL
+
+
 def padded(shape: Sequence[int]) -> tuple[int, ...]:
     """The tensor sizes that hold an array of this shape."""
     return tuple(1 << (n - 1).bit_length() if n > 0 else 1 for n in shape)
@@ -76,8 +93,6 @@ def element_type(dtype: np.dtype) -> ir.Type:
 
 def no_type(dtype: np.dtype) -> str | None:
     """Suggest a remedy for dtypes without a Triton type; None for those that have one."""
-    if dtype.name in dtypes.int4_names:
-        return "compute in int8"
     if dtype.name in dtypes.float8_names and dtype.name not in ("float8_e4m3fn", "float8_e5m2"):
         return "compute in float16, or store float8_e4m3fn or float8_e5m2"
     return None
@@ -280,16 +295,16 @@ class Emitter:
 
     def unflatten(self, index: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
         """A row-major linear index, or a tensor of such, as one index for each size."""
-        found: list[ir.Value] = []
+        indices: list[ir.Value] = []
         shape = self.sizes(index)
         for n in reversed(sizes):
             if n == 1:
-                found.append(self.constant(0, shape))
+                indices.append(self.constant(0, shape))
                 continue
             size = self.constant(n, shape)
-            found.append(self.binary("rem", index, size, INT))
+            indices.append(self.binary("rem", index, size, INT))
             index = self.binary("div", index, size, INT)
-        return found[::-1]
+        return indices[::-1]
 
     def inside(self, shape: Sequence[int], axes: Sequence[int]) -> ir.Value | None:
         """Where the positions along these axes belong to the array; None: everywhere."""
@@ -437,7 +452,7 @@ def target_of(platform: str) -> Target:
     return Target(
         "GPU",
         frozenset({platform, "gpu"}),
-        is_native=lambda eqn: eqn.primitive.name in RULES,
+        is_native=_is_native,
         narrowest=lambda name: LEAST.get(name, 1),
         formula=lambda eqn: FORMULAS.get(eqn.primitive.name),
     )

@@ -50,8 +50,8 @@ def from_float32(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
     if dtype == E4M3 and not e.converts_float8:
         return _by_formula(e, x, _F32, lambda x: floats.narrow(x, E4M3))
     type_ = e.type(sizes, dtype)
-    found = e.value("tt.fp_to_fp", [x], type_, rounding=i32_attr(1))
-    size, bits = e.same("math.absf", x), e.value("tt.bitcast", [found], e.type(sizes, _BYTE))
+    rounded = e.value("tt.fp_to_fp", [x], type_, rounding=i32_attr(1))
+    size, bits = e.same("math.absf", x), e.value("tt.bitcast", [rounded], e.type(sizes, _BYTE))
     how, limit, special = ("gt", 464.0, 0x7F) if dtype == E4M3 else ("ge", 61440.0, 0x7C)
     large = e.compare(how, size, e.constant(limit, sizes, _F32), _F32)
     special = e.constant(special, sizes, _BYTE)

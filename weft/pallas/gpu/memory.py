@@ -104,7 +104,7 @@ def addresses(
     """
     shape, rank = indexer.shape, len(indexer.shape)
     kind = view.index_dtype
-    given = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
+    positions = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
     window = iter(
         range(rank)
         if not indexer.has_picks
@@ -120,7 +120,7 @@ def addresses(
         return e.binary("mul", index, e.constant(stride, e.sizes(index), kind), kind)
 
     for (dim, position), size, stride, bound in zip(
-        indexer.attach(given), view.shape, view.strides, view.bounds, strict=True
+        indexer.attach(positions), view.shape, view.strides, view.bounds, strict=True
     ):
         start = e.constant(position) if isinstance(position, int) else position
         if dim.__class__ is not Window and not isinstance(position, int):
@@ -236,8 +236,8 @@ def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
     pointer, mask = addresses(e, view, indexer, index, types)
     other = None
     if rest:
-        (given, var), *more = rest
-        mask = e.both(mask, _spread(e, given, var, shape))
+        (condition, var), *more = rest
+        mask = e.both(mask, _spread(e, condition, var, shape))
         for value, of in more:
             other = _spread(e, value, of, shape)
     values = [_spread(e, x, v, shape) for x, v in zip(values, eqn.invars[1:], strict=False)]

@@ -56,7 +56,7 @@ def streamed(jaxpr: Jaxpr, refs: dict[Any, Any]) -> tuple[dict[int, Product], se
     large = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "dot_general" and _is_large(eqn)]
     if not large:
         return products, replaced
-    made = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     uses: dict[Any, int] = {}
     for atoms in (jaxpr.outvars, *(eqn.invars for eqn in jaxpr.eqns)):
         for v in atoms:
@@ -66,7 +66,7 @@ def streamed(jaxpr: Jaxpr, refs: dict[Any, Any]) -> tuple[dict[int, Product], se
     for dot in large:
         (left, right), _ = dot.params["dimension_numbers"]
         factors = [
-            _factor(v, axis, made, uses)
+            _factor(v, axis, definitions, uses)
             for v, (axis,) in zip(dot.invars, (left, right), strict=True)
         ]
         a, b = factors
@@ -96,14 +96,14 @@ def _is_large(dot: Eqn) -> bool:
     return min(free) >= 16 and inner * a.dtype.itemsize > most
 
 
-def _factor(var: Any, axis: int, made: dict, uses: dict) -> Factor | None:
+def _factor(var: Any, axis: int, definitions: dict, uses: dict) -> Factor | None:
     changes: list[Eqn] = []
-    while not isinstance(var, Literal) and uses[var] == 1 and var in made:
-        eqn = made[var]
+    while not isinstance(var, Literal) and uses[var] == 1 and var in definitions:
+        eqn = definitions[var]
         name = eqn.primitive.name
         if name == "get":
-            indexer, held = eqn.params["indexer"], len(eqn.invars)
-            plain = not indexer.has_picks and held == 1 + indexer.num_operands
+            indexer, count = eqn.params["indexer"], len(eqn.invars)
+            plain = not indexer.has_picks and count == 1 + indexer.num_operands
             return Factor(eqn, tuple(reversed(changes)), axis) if plain else None
         if name == "transpose":
             axis = eqn.params["permutation"][axis]
@@ -151,10 +151,10 @@ def _part(
     d = windows[factor.axis]
     dim = indexer.dims[d]
     types = [v.aval.dtype for v in factor.get.invars[1:]]
-    given = iter([convert(e, x, t, INT) for x, t in zip(xs[1:], types, strict=True)])
+    positions = iter([convert(e, x, t, INT) for x, t in zip(xs[1:], types, strict=True)])
     operands: list[ir.Value] = []
     for k, this in enumerate(indexer.dims):
-        start = next(given) if this.operands else None
+        start = next(positions) if this.operands else None
         if k != d:
             operands += [start] if start is not None else []
             continue

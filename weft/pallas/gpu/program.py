@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
-from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
@@ -26,6 +25,7 @@ from weft.pallas.gpu.memory import View, array_view, pointer_type, read_whole, w
 from weft.pallas.gpu.registers import holds, is_set, new_cell, reads, used
 from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
 from weft.pallas.legalize import legalize_call
+from weft.pallas.narrow_integers import is_narrow
 from weft.pallas.order import parallel_dims
 
 if TYPE_CHECKING:
@@ -77,15 +77,15 @@ def sequential_dims(call: KernelCall) -> frozenset[int]:
 
 def _scoped(jaxpr: Any, threads: int) -> list[tuple[int, AbstractRef]]:
     """(id of the body's variable, type) of every ref in memory that a run_scoped makes."""
-    found: list[tuple[int, AbstractRef]] = []
+    scoped: list[tuple[int, AbstractRef]] = []
     for eqn in open_jaxpr(jaxpr).eqns:
         if eqn.primitive.name == "run_scoped":
             inner, n = eqn.params["jaxpr"], eqn.params["num_consts"]
-            made = list(enumerate(inner.jaxpr.invars))[n:]
-            found += [(id(v), v.aval) for i, v in made if not holds(inner, i, v.aval, threads)]
+            fresh = list(enumerate(inner.jaxpr.invars))[n:]
+            scoped += [(id(v), v.aval) for i, v in fresh if not holds(inner, i, v.aval, threads)]
         for _, inner in subjaxprs(eqn.params):
-            found += _scoped(inner, threads)
-    return found
+            scoped += _scoped(inner, threads)
+    return scoped
 
 
 class Builder:
@@ -100,13 +100,6 @@ class Builder:
                 "with pl.when"
             )
         for aval in (*call.operand_avals, *call.outputs, *(r.inner for r in call.scratch)):
-            if no_type(aval.dtype):
-                other = "int8" if aval.dtype.name in dtypes.int4_names else "float16"
-                raise UnsupportedKernelError(
-                    f"kernel {call.name}: arrays of dtype {aval.dtype} are not supported on the "
-                    f"GPU. Convert them to {other} outside of the kernel, or run it interpreted: "
-                    "pallas_call(..., interpret=True)"
-                )
             if any(n >= LARGEST for n in aval.shape):
                 raise UnsupportedKernelError(
                     f"kernel {call.name}: an array of shape {aval.shape} has a dimension of 2**31 "
@@ -236,8 +229,8 @@ class Builder:
         steps = steps_of(call.jaxpr, axis, call.grid[innermost] if loops else 1)
 
         def nest(depth: int) -> None:
-            mine = [k for k, d in depths.items() if d == depth]
-            opened = [self.open(k, ids, reads=depth > 0) for k in mine]
+            outputs = [k for k, d in depths.items() if d == depth]
+            opened = [self.open(k, ids, reads=depth > 0) for k in outputs]
             if depth == len(loops):
                 e.program_ids = list(ids)
                 e.run(steps.every, self.refs(ids))
@@ -253,7 +246,7 @@ class Builder:
                 self.branches(steps.first if inner else (), ids, dim, 0)
                 for_loop(e, call.grid[dim], [], body, list(e.cells))
                 self.branches(steps.last if inner else (), ids, dim, call.grid[dim] - 1)
-            for k, view in zip(mine, opened, strict=True):
+            for k, view in zip(outputs, opened, strict=True):
                 self.close(k, view)
 
         nest(0)
@@ -263,7 +256,7 @@ class Builder:
 
         An output block stays in registers while the loops further in visit it again.
         """
-        call, found = self.call, {}
+        call, depths = self.call, {}
         first = len(call.operand_avals)
         for k, aval in enumerate(call.outputs, first):
             block = call.blocks[k - call.num_scalars]
@@ -273,8 +266,8 @@ class Builder:
             moves = [] if block.whole else [d for d in loops if used(block.index_map, d)]
             depth = loops.index(moves[-1]) + 1 if moves else 0
             if depth < len(loops) or reads(call.jaxpr, k):
-                found[k] = depth
-        return found
+                depths[k] = depth
+        return depths
 
     def is_own(self, k: int) -> bool:
         """Whether no program that runs at the same time may leave output k's block to another."""
@@ -363,8 +356,8 @@ class Builder:
         if first == len(programs) - 1:
             self.core(program, start)
             return
-        mine = e.compare("lt", self.index, e.constant(end), INT)
-        operation = e.op("scf.if", [mine], [], regions=2)
+        is_this = e.compare("lt", self.index, e.constant(end), INT)
+        operation = e.op("scf.if", [is_this], [], regions=2)
 
         def run_this() -> None:
             self.core(program, start)
@@ -381,15 +374,15 @@ class Builder:
 
     def core(self, program: Program, start: int) -> None:
         e = self.e
-        own = e.binary("sub", self.index, e.constant(start), INT)
-        places = e.unflatten(own, list(program.mesh.shape.values()))
+        core = e.binary("sub", self.index, e.constant(start), INT)
+        places = e.unflatten(core, list(program.mesh.shape.values()))
         e.core_index = dict(zip(program.mesh.shape, places, strict=True))
         scratch = []
         for k, ref in enumerate(self.call.scratch):
-            mine = ref.core is not None and ref.core == program.mesh
+            is_ours = ref.core is not None and ref.core == program.mesh
             if k not in self.in_memory:
-                self.cells[self.first_scratch + k] = new_cell(e, ref) if mine else None
-            scratch.append(self.scratch_of(k, own if mine else None))
+                self.cells[self.first_scratch + k] = new_cell(e, ref) if is_ours else None
+            scratch.append(self.scratch_of(k, core if is_ours else None))
         e.run(program.jaxpr, [*self.arrays, *scratch])
 
 
@@ -397,6 +390,19 @@ def function_name(call: KernelCall) -> str:
     """The kernel's name as a symbol of PTX."""
     name = "".join(c if c.isalnum() else "_" for c in call.name)
     return name if name and not name[0].isdigit() else f"kernel_{name}"
+
+
+def _check_dtypes(call: KernelCall) -> None:
+    arrays = [*call.operand_avals, *call.outputs]
+    for aval in (*arrays, *(r.inner for r in call.scratch)):
+        packed = is_narrow(aval.dtype) and aval in arrays
+        if packed or no_type(aval.dtype):
+            other = "int8" if packed else "float16"
+            raise UnsupportedKernelError(
+                f"kernel {call.name}: arrays of dtype {aval.dtype} are not supported on the "
+                f"GPU. Convert them to {other} outside of the kernel, or run it interpreted: "
+                "pallas_call(..., interpret=True)"
+            )
 
 
 def build(call: KernelCall, platform: str = "cuda", capability: Any = None) -> Launch:
@@ -408,6 +414,7 @@ def build(call: KernelCall, platform: str = "cuda", capability: Any = None) -> L
     key = platform, converts_float8
     launch = call.cache.get(key)
     if launch is None:
+        _check_dtypes(call)
         legal = legalize_call(call, target_of(platform))
         launch = call.cache[key] = Builder(legal, platform, converts_float8).build()
     return launch

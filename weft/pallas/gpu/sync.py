@@ -50,10 +50,10 @@ def of_core(e: Emitter, view: View, mesh: Mesh | None, axes: Sequence[str], core
     """
     if mesh is None or not axes:
         return view
-    given = dict(zip(axes, core, strict=True))
+    named = dict(zip(axes, core, strict=True))
     linear: ir.Value = e.constant(0)
     for axis, size in mesh.shape.items():
-        index = given.get(axis, e.core_index.get(axis, e.constant(0)))
+        index = named.get(axis, e.core_index.get(axis, e.constant(0)))
         linear = e.binary("add", e.binary("mul", linear, e.constant(size), INT), index, INT)
     kind = view.index_dtype
     size = e.constant(math.prod(view.shape) or 1, (), kind)
@@ -78,8 +78,8 @@ def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value, decrement: bool = Tru
 
         def attempt() -> None:
             left = e.binary("sub", now, amount, INT)
-            found = compare_and_swap(e, pointer, now, left)
-            e.op("scf.yield", [e.compare("ne", found, now, INT)])
+            before = compare_and_swap(e, pointer, now, left)
+            e.op("scf.yield", [e.compare("ne", before, now, INT)])
 
         e.region(inner, 0, [], attempt)
         e.region(inner, 1, [], lambda: e.op("scf.yield", [e.constant(1, (), BOOL)]))
@@ -200,9 +200,9 @@ def _window_view(
 ) -> View:
     """The indexed window of a view as a view of its own."""
     kind, offset = view.index_dtype, view.offset
-    given = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
+    positions = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
     strides = []
-    for (dim, position), stride in zip(indexer.attach(given), view.strides, strict=True):
+    for (dim, position), stride in zip(indexer.attach(positions), view.strides, strict=True):
         start = e.constant(position) if isinstance(position, int) else position
         scaled = e.binary("mul", convert(e, start, INT, kind), e.constant(stride, (), kind), kind)
         offset = scaled if offset is None else e.binary("add", offset, scaled, kind)

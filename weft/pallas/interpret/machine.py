@@ -18,11 +18,12 @@ from weft.pallas.interpret.errors import (
     UninitializedReadError,
 )
 from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
-from weft.pallas.interpret.numpy_ops import function_of, in_numpy, narrow_bits, of_narrow_bits
+from weft.pallas.interpret.numpy_ops import function_of, in_numpy
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
 from weft.pallas.ir import OUTSIDE
 from weft.pallas.legalize import Target, lowering_formula
+from weft.pallas.order import used_vars
 from weft.pallas.spin_loops import polls
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ def _is_native(eqn: Eqn) -> bool:
         return True
     if any(_is_ref_or_key(v.aval) for v in (*eqn.invars, *eqn.outvars)):
         return True
-    if narrow_bits(eqn):
-        return False
     return in_numpy(eqn) is not None or lowering_formula(eqn) is None
 
 
@@ -58,7 +57,6 @@ NUMPY = Target(
     frozenset(),
     _is_native,
     narrowest=lambda name: 4 if name in ("reduce_sum", "reduce_prod", "cumsum", "cumprod") else 1,
-    formula=lambda eqn: of_narrow_bits if narrow_bits(eqn) else None,
     has_keys=True,
     has_complex=True,
 )
@@ -86,20 +84,18 @@ class Code:
         for v, c in zip(jaxpr.constvars, consts, strict=True):
             template[number(v)] = np.asarray(c).astype(v.aval.dtype, copy=False)
         self.inputs = [number(v) for v in jaxpr.invars]
+        used = used_vars(jaxpr)
         self.ops = [
-            _Op(eqn, [number(v) for v in eqn.invars], [number(v) for v in eqn.outvars], used)
-            for eqn, used in _with_uses(jaxpr)
+            _Op(
+                eqn,
+                [number(v) for v in eqn.invars],
+                [number(v) for v in eqn.outvars],
+                any(v in used for v in eqn.outvars),
+            )
+            for eqn in jaxpr.eqns
         ]
         self.outputs = [number(v) for v in jaxpr.outvars]
         self.template = template
-
-
-def _with_uses(jaxpr: Jaxpr) -> list[tuple[Eqn, bool]]:
-    """The equations, and whether their first result is read."""
-    read = {v for v in jaxpr.outvars if v.__class__ is not Literal}
-    for eqn in jaxpr.eqns:
-        read.update(v for v in eqn.invars if v.__class__ is not Literal)
-    return [(eqn, any(v in read for v in eqn.outvars)) for eqn in jaxpr.eqns]
 
 
 class _Op:
@@ -168,9 +164,9 @@ class Machine:
         for k, a in zip(code.inputs, args, strict=True):
             env[k] = a
         for op in code.ops:
-            given = [env[k] for k in op.ins]
+            operands = [env[k] for k in op.ins]
             if op.function is not None:
-                out = op.function(*given)
+                out = op.function(*operands)
                 if op.many:
                     for k, o in zip(op.outs, out, strict=True):
                         env[k] = o
@@ -178,9 +174,9 @@ class Machine:
                     env[op.outs[0]] = out
                 continue
             if op.simple:
-                outs = op.rule(self, task, op, *given)
+                outs = op.rule(self, task, op, *operands)
             else:
-                outs = yield from op.rule(self, task, op, *given)
+                outs = yield from op.rule(self, task, op, *operands)
             for k, o in zip(op.outs, outs, strict=True):
                 env[k] = o
         return [env[k] for k in code.outputs]
@@ -211,8 +207,8 @@ class Machine:
         """Checks and records a read of a region."""
         self.looks = 0
         if buffer.shadow is not None:
-            found = buffer.shadow.read(region, task.number, task.clock, source)
-            self._race(buffer, found, task, source, "reads")
+            conflict = buffer.shadow.read(region, task.number, task.clock, source)
+            self._race(buffer, conflict, task, source, "reads")
         self.check_written(task, buffer, region, source)
 
     def write(
@@ -225,22 +221,22 @@ class Machine:
         if not buffer.data.flags.writeable:
             buffer.data = buffer.data.copy()
         if buffer.shadow is not None:
-            found = buffer.shadow.write(region, task.number, task.clock, source, atomic)
-            self._race(buffer, found, task, source, "updates" if atomic else "writes")
+            conflict = buffer.shadow.write(region, task.number, task.clock, source, atomic)
+            self._race(buffer, conflict, task, source, "updates" if atomic else "writes")
         if buffer.written is not None:
             region.put(buffer.written, True)
 
     def _race(
-        self, buffer: Buffer, found: Access | None, task: Task, source: Source, does: str
+        self, buffer: Buffer, conflict: Access | None, task: Task, source: Source, does: str
     ) -> None:
-        if found is None:
+        if conflict is None:
             return
-        other = self.names.get(found.task, f"task {found.task}")
+        other = self.names.get(conflict.task, f"task {conflict.task}")
         self.fail(
             DataRaceError,
             f"data race on {buffer}: {task.name} {does} it at {source}, and {other} "
-            f"{'wrote' if found.writes else 'read'} it at {found.source}, with nothing that orders "
-            "the two; let one signal a semaphore after its access that the other waits for",
+            f"{'wrote' if conflict.writes else 'read'} it at {conflict.source}, with nothing that "
+            "orders the two; let one signal a semaphore after its access that the other waits for",
         )
 
     def new_task(self, name: str, mesh: Mesh | None = None, coords: dict | None = None) -> Task:
@@ -383,12 +379,12 @@ def _one_by_one(
     flat = np.arange(ref.data.size).reshape(ref.data.shape)
     where = np.asarray(region.get(flat))
     value = np.broadcast_to(value, indexer.shape)
-    given = value[region.mask] if region.mask is not None else value
+    updates = value[region.mask] if region.mask is not None else value
     data = ref.data.flat
     old = np.zeros(where.shape, ref.data.dtype)
     for k, i in enumerate(where.reshape(-1)):
         old.reshape(-1)[k] = data[i]
-        new = given.reshape(-1)[k]
+        new = updates.reshape(-1)[k]
         data[i] = new if how == "xchg" else _ATOMIC[how](data[i], new)
     if region.mask is None:
         return old

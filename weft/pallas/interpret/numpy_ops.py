@@ -31,34 +31,8 @@ def in_numpy(eqn: Eqn) -> Callable | None:
     name = eqn.primitive.name
     if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
         return None  # random keys
-    if name not in _CASTS and any(v.aval.dtype.name in dtypes.int4_names for v in eqn.invars):
-        return None  # NumPy has few ops on integers of less than a byte
     direct, make = _DIRECT.get(name), MAKERS.get(name)
     return direct or (make(eqn, **eqn.params) if make is not None else None)
-
-
-_CASTS = {"convert_element_type", "copy"}
-
-
-def narrow_bits(eqn: Eqn) -> bool:
-    """Whether an op takes an integer of less than a byte as the bits it consists of.
-
-    XLA:CPU counts those of the byte that holds it (quirks.NARROW_BITS).
-    """
-    if eqn.primitive.name not in ("shift_right_logical", "population_count", "clz"):
-        return False
-    return eqn.invars[0].aval.dtype.name in dtypes.int4_names
-
-
-def of_narrow_bits(eqn: Eqn, *operands: Any) -> Any:
-    """Such an op on bytes, of which the upper bits are 0."""
-    dtype = eqn.invars[0].aval.dtype
-    bits = dtypes.iinfo(dtype).bits
-    wide = [x.astype("uint8") & np.uint8((1 << bits) - 1) for x in operands]
-    out = eqn.primitive.bind(*wide, **eqn.params)
-    if eqn.primitive.name == "clz":
-        out = out - np.uint8(8 - bits)
-    return out.astype(dtype)
 
 
 def _compiled(eqn: Eqn) -> Callable:
@@ -69,11 +43,11 @@ def _compiled(eqn: Eqn) -> Callable:
         before = state.trace, state.axes
         state.trace, state.axes = EVAL, {}
         try:
-            given = [
+            values = [
                 a if dtypes.is_extended(v.dtype) else np.asarray(a, v.dtype)
                 for a, v in zip(args, avals, strict=True)
             ]
-            out = prim.bind(*given, **params)
+            out = prim.bind(*values, **params)
         finally:
             state.trace, state.axes = before
         return [*map(_plain, out)] if prim.multiple_results else _plain(out)
@@ -89,33 +63,11 @@ def _plain(x: Any) -> Any:
 # Elementwise -----------------------------------------------------------------------------------
 
 
-def _div(x: Any, y: Any) -> Any:
-    kind = x.dtype.kind
-    if kind in "iu":
-        safe = np.where(y == 0, y.dtype.type(1), y)
-        quotient = np.floor_divide(np.abs(x), np.abs(safe)) if kind == "i" else x // safe
-        if kind == "i":
-            quotient = np.where((x < 0) != (safe < 0), -quotient, quotient)
-        return np.where(
-            y == 0, x.dtype.type(-1 if kind == "i" else np.iinfo(x.dtype).max), quotient
-        ).astype(x.dtype)
-    return np.true_divide(x, y)
-
-
-def _rem(x: Any, y: Any) -> Any:
-    if x.dtype.kind in "iu":
-        safe = np.where(y == 0, y.dtype.type(1), y)
-        return np.where(y == 0, x, np.fmod(x, safe)).astype(x.dtype)
-    return np.fmod(x, y)
-
-
 _DIRECT: dict[str, Callable] = {
     "neg": np.negative,
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
-    "div": _div,
-    "rem": _rem,
     "max": np.maximum,
     "min": np.minimum,
     "eq": np.equal,
@@ -148,23 +100,18 @@ def _maker(*names: str) -> Callable[[Maker], Maker]:
     return add
 
 
+@_maker("div", "rem")
+def _quotient(eqn: Eqn) -> Callable | None:
+    """Those of integers are defined for divisors of 0 and -1, too."""
+    function: Any = np.true_divide if eqn.primitive.name == "div" else np.fmod
+    return function if dtypes.is_inexact(eqn.invars[0].aval.dtype) else None
+
+
 @_maker("convert_element_type")
 def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: Any) -> Callable | None:
     old = eqn.invars[0].aval.dtype
-    if dtypes.is_inexact(old) and dtypes.is_integer(new_dtype):
-        info = dtypes.iinfo(new_dtype)
-
-        def clipped(x: np.ndarray) -> Any:  # out of range saturates, NaN is 0
-            wide = np.nan_to_num(np.asarray(x, np.float64), nan=0.0)
-            exact = np.clip(wide, float(info.min), float(info.max))
-            out = exact.astype(new_dtype)
-            return np.where(wide >= float(info.max), new_dtype.type(info.max), out)
-
-        return clipped if old.kind != "c" else None
-    if dtypes.is_complex(old) and not dtypes.is_complex(new_dtype):
-        return lambda x: np.asarray(x).real.astype(new_dtype)
-    if old.kind == "V" and dtypes.is_integer(old):  # NumPy knows no casts between those
-        return lambda x: np.asarray(x).astype(np.int8).astype(new_dtype)
+    if dtypes.is_inexact(old) and (dtypes.is_integer(new_dtype) or dtypes.is_complex(old)):
+        return None  # numbers out of range saturate, imaginary parts are dropped
     return lambda x: np.asarray(x).astype(new_dtype)
 
 
@@ -173,9 +120,9 @@ def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: Any) -> Callable | None:
 
 @_maker("broadcast_in_dim")
 def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: Any) -> Callable:
-    given = eqn.invars[0].aval.shape
+    old = eqn.invars[0].aval.shape
     middle = [1] * len(shape)
-    for d, n in zip(broadcast_dimensions, given, strict=True):
+    for d, n in zip(broadcast_dimensions, old, strict=True):
         middle[d] = n
     return lambda x: np.broadcast_to(np.reshape(x, middle), shape)
 

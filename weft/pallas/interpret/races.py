@@ -48,12 +48,12 @@ _lock = Lock()  # several devices may interpret a kernel at once
 def source_id(source: Source) -> int:
     """A number for a source line; there are as many as the program's text has, traces aside."""
     key = (id(source.code), source.lasti, source.scopes)  # the code stays alive with its source
-    found = _source_ids.get(key)
-    if found is None:
+    number = _source_ids.get(key)
+    if number is None:
         with _lock:
             _sources.append(source)
-            found = _source_ids[key] = len(_sources) - 1
-    return found
+            number = _source_ids[key] = len(_sources) - 1
+    return number
 
 
 class _Trace:
@@ -112,20 +112,20 @@ class Shadow:
 
     def read(self, region: Region, task: int, clock: Clock, source: Source) -> Access | None:
         """Records a read; the earlier write it races with, if there is one."""
-        found = self._conflict(self.writers, region, task, clock, False)
+        conflict = self._conflict(self.writers, region, task, clock, False)
         self._record(self.readers, task, region, clock[task], source)
-        return None if found is None else Access(found[0], found[1], True)
+        return None if conflict is None else Access(conflict[0], conflict[1], True)
 
     def write(
         self, region: Any, task: int, clock: Clock, source: Any, atomic: bool = False
     ) -> Access | None:
         """Records a write; the earlier access it races with. Atomics do not race with atomics."""
-        found = self._conflict(self.writers, region, task, clock, atomic)
-        if found is not None:
-            return Access(found[0], found[1], True)
-        found = self._conflict(self.readers, region, task, clock, False)
+        conflict = self._conflict(self.writers, region, task, clock, atomic)
+        if conflict is not None:
+            return Access(conflict[0], conflict[1], True)
+        conflict = self._conflict(self.readers, region, task, clock, False)
         self._record(self.writers, (task, atomic), region, clock[task], source)
-        return None if found is None else Access(found[0], found[1], False)
+        return None if conflict is None else Access(conflict[0], conflict[1], False)
 
     def synchronize(self, element: tuple, clock: Clock) -> None:
         """An atomic on one element comes after the earlier ones on it, and before the later."""

@@ -20,6 +20,7 @@ from weft.pallas.interpret.scheduler import Task
 from weft.pallas.interpret.sync import Semaphores, Waits, fresh
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 from weft.pallas.legalize import legalize_call
+from weft.pallas.narrow_integers import byte_of
 
 if TYPE_CHECKING:
     from weft.pallas.api.mesh import Mesh
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:
     """The outputs of a kernel call, from NumPy operands."""
     with np.errstate(all="ignore"):
-        return _Run(legalize_call(call, NUMPY), operands, params).outputs()
+        in_bytes = [x.astype(byte_of(x.dtype), copy=False) for x in map(np.asarray, operands)]
+        outs = _Run(legalize_call(call, NUMPY), in_bytes, params).outputs()
+    return [x.astype(a.dtype, copy=False) for x, a in zip(outs, call.outputs, strict=True)]
 
 
 class _Run:
@@ -39,14 +42,14 @@ class _Run:
         self.m = Machine(call.name, params, call.wait_limit)
         self.m.num_batch = call.num_batch
         n = call.num_scalars
-        given = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in operands]
+        arrays = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in operands]
         self.grid = list(call.grid)
         for k, d in enumerate(call.dynamic):
-            self.grid[call.num_batch + d] = max(0, int(given[k]))
-        self.scalars = [Buffer(self.name(i), x) for i, x in enumerate(given[:n])]
-        self.inputs = [Buffer(self.name(n + i), x) for i, x in enumerate(given[n:])]
-        first = len(given)
-        source = {o: given[i] for i, o in call.aliases}
+            self.grid[call.num_batch + d] = max(0, int(arrays[k]))
+        self.scalars = [Buffer(self.name(i), x) for i, x in enumerate(arrays[:n])]
+        self.inputs = [Buffer(self.name(n + i), x) for i, x in enumerate(arrays[n:])]
+        first = len(arrays)
+        source = {o: arrays[i] for i, o in call.aliases}
         how = params.uninitialized_memory
         self.results = []
         for o, aval in enumerate(call.outputs):
@@ -92,14 +95,14 @@ class _Run:
 
     def start_cores(self) -> list:
         """Starts a task for every core of every mesh; returns all scratch."""
-        made: list[Any] = []
+        scratch: list[Any] = []
         per_call: list[dict] = []  # for each scratch: mesh coordinates -> instance
         for i, aval in enumerate(self.call.scratch):
             name = self.scratch_name(i)
             if aval.core is None:
                 one = fresh(self.m, name, aval, "", self.watching)
                 per_call.append({None: one})
-                made.append(one)
+                scratch.append(one)
                 continue
             group = {}
             for coords in _coordinates(aval.core):
@@ -109,11 +112,11 @@ class _Run:
             for one in group.values():
                 one.others = group
             per_call.append(group)
-            made += group.values()
+            scratch += group.values()
         for program in self.call.programs:
             for coords in _coordinates(program.mesh):
-                own = dict(zip(program.mesh.axis_names, coords, strict=True))
-                task = self.m.new_task(_core_name(program.mesh, coords), program.mesh, own)
+                coordinates = dict(zip(program.mesh.axis_names, coords, strict=True))
+                task = self.m.new_task(_core_name(program.mesh, coords), program.mesh, coordinates)
                 args: list[Any] = [*self.scalars, *self.inputs, *self.results]
                 for aval, group in zip(self.call.scratch, per_call, strict=True):
                     if aval.core is None:
@@ -123,7 +126,7 @@ class _Run:
                     else:  # only its other cores' are of use here
                         args.append(next(iter(group.values())))
                 self.m.scheduler.start(task, self.core(program, args, task))
-        return made
+        return scratch
 
     def core(self, program: Program, args: list, task: Task) -> Waits:
         yield from self.m.run(program.jaxpr, args, task)
@@ -133,7 +136,7 @@ class _Run:
     def start_grid(self) -> list:
         """Starts a task for each choice of the parallel indices; returns all scratch."""
         grid = self.grid
-        made: list[Any] = []
+        scratches: list[Any] = []
         for fixed in itertools.product(*(range(grid[a]) for a in self.parallel)):
             where = dict(zip(self.parallel, fixed, strict=True))
             name = f"program {fixed}" if self.parallel else "the program"
@@ -142,9 +145,9 @@ class _Run:
                 fresh(self.m, self.scratch_name(i), aval, "", self.watching)
                 for i, aval in enumerate(self.call.scratch)
             ]
-            made += scratch
+            scratches += scratch
             self.m.scheduler.start(task, self.programs(task, where, scratch))
-        return made
+        return scratches
 
     def programs(self, task: Task, where: dict[int, int], scratch: list) -> Waits:
         """The programs of one task, in row-major order."""

@@ -24,8 +24,8 @@ def at_core(m: Machine, op: _Op, ref: Semaphores, core: Sequence[Any]) -> Any:
     if not core:
         return ref
     at = tuple(int(c) for c in core)
-    found = ref.others.get(at)
-    if found is None:
+    instance = ref.others.get(at)
+    if instance is None:
         sizes = [max(c) + 1 for c in zip(*ref.others, strict=True)]
         for axis, i, n in zip(op.eqn.params["axes"], at, sizes, strict=True):
             if not 0 <= i < n:
@@ -34,7 +34,7 @@ def at_core(m: Machine, op: _Op, ref: Semaphores, core: Sequence[Any]) -> Any:
                     f"{op.eqn.primitive.name} at {op.eqn.source}: core_index {i} is outside of "
                     f"axis {axis!r} of the mesh that {ref.name} belongs to, which has size {n}",
                 )
-    return found
+    return instance
 
 
 Waits = Generator[Wait | None, None, None]

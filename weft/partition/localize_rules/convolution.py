@@ -15,7 +15,7 @@ from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.windowed import held_window, listed, padding_of, window_of
-from weft.partition.plan import FLOPS_PER_BYTE, comes_split, scattered_to, share
+from weft.partition.plan import FLOPS_PER_BYTE, comes_split, result_cost, scattered_to, share
 from weft.partition.window import window
 
 
@@ -61,22 +61,27 @@ class _Plan:
     """Where a convolution's result and operands lie while every device computes its part."""
 
     result: AxisLayout
-    by_group: bool  # the groups of features are split over devices
-    left: list[Atoms]
-    right: list[Atoms]
+    by_group: bool  # the groups of features, or of the batch, are split over devices
+    left: AxisLayout
+    right: AxisLayout
     across: Atoms  # axes over which the results are partial sums
     contracted: list[int]  # spatial dimensions summed over devices
 
 
-def _result_layout(conv: _Convolution, batch: int, out: AxisLayout) -> tuple[AxisLayout, bool]:
+def _group_dims(conv: _Convolution) -> tuple[int, int]:
+    """The dimensions of the operand and the kernel that the groups run through."""
+    dims = conv.dims
+    return dims.lhs_batch if conv.batch_groups > 1 else dims.lhs_feature, dims.rhs_out
+
+
+def _result_layout(conv: _Convolution, out: AxisLayout) -> tuple[AxisLayout, bool]:
     """The layout that the devices can compute in, and whether it splits the groups."""
     dims, now = conv.dims, out
+    groups = max(conv.groups, conv.batch_groups)
     if conv.batch_groups > 1:
-        now = now.without(dims.out_feature)
-        if batch != out.shape[dims.out_batch]:
-            now = now.without(dims.out_batch)
-    by_group = conv.groups > 1 and conv.groups % now.counts[dims.out_feature] == 0
-    if conv.groups > 1 and not by_group:
+        now = now.without(dims.out_batch)
+    by_group = groups > 1 and groups % now.counts[dims.out_feature] == 0
+    if groups > 1 and not by_group:
         now = now.without(dims.out_feature)
     for i, d in enumerate(dims.out_spatial):
         if now.dims[d] and (now.local[d] * conv.stride[i] % conv.base[i] or 0 in out.shape):
@@ -84,12 +89,27 @@ def _result_layout(conv: _Convolution, batch: int, out: AxisLayout) -> tuple[Axi
     return now, by_group
 
 
+def _results(
+    conv: _Convolution, lhs: AxisLayout, rhs: AxisLayout, out: AxisLayout
+) -> list[AxisLayout]:
+    """The result as propagated, and by groups as the operands are, where it is not split so."""
+    feature = conv.dims.out_feature
+    outs = [out]
+    if max(conv.groups, conv.batch_groups) > 1:
+        for layout, dim in zip((lhs, rhs), _group_dims(conv), strict=True):
+            atoms = layout.dims[dim]
+            taken = {i for d, a in enumerate(out.dims) if d != feature for i in a}
+            if atoms and not taken & set(atoms):
+                outs.append(out.with_dim(feature, atoms))
+    return list(dict.fromkeys(outs))
+
+
 def _plan(
     conv: _Convolution, lhs: AxisLayout, rhs: AxisLayout, out: AxisLayout, sum_features: bool = True
 ) -> _Plan:
     """Split features of the operand give partial sums, or are gathered."""
     dims = conv.dims
-    now, by_group = _result_layout(conv, lhs.shape[dims.lhs_batch], out)
+    now, by_group = _result_layout(conv, out)
     left: list[Atoms] = [()] * len(lhs.shape)
     right: list[Atoms] = [()] * len(rhs.shape)
     left[dims.lhs_batch] = now.dims[dims.out_batch]
@@ -97,8 +117,8 @@ def _plan(
     taken = set(now.used)
     across: Atoms = ()
     if by_group:
-        left[dims.lhs_feature] = now.dims[dims.out_feature]
-    elif conv.groups == 1 and sum_features:
+        left[_group_dims(conv)[0]] = now.dims[dims.out_feature]
+    if conv.groups == 1 and sum_features:
         across = free_of(lhs.dims[dims.lhs_feature], taken) or free_of(rhs.dims[dims.rhs_in], taken)
         left[dims.lhs_feature] = right[dims.rhs_in] = across
         taken.update(across)
@@ -113,7 +133,8 @@ def _plan(
             taken.update(atoms)
             across += atoms
             contracted.append(i)
-    return _Plan(now, by_group, left, right, across, contracted)
+    at = [AxisLayout(x.mesh, x.shape, tuple(d)) for x, d in ((lhs, left), (rhs, right))]
+    return _Plan(now, by_group, at[0], at[1], across, contracted)
 
 
 def _cheapest(
@@ -124,36 +145,42 @@ def _cheapest(
     rhs: LocalValue,
     out: AxisLayout,
 ) -> tuple[_Plan, LocalValue, LocalValue]:
-    """Sums of features over devices, or features gathered where that sends less; its operands."""
+    """The plan that sends least without much more work, and its operands."""
     assert lhs.layout is not None and rhs.layout is not None
-    split = _plan(conv, lhs.layout, rhs.layout, out)
+    outs = _results(conv, lhs.layout, rhs.layout, out)
+    plans = [_plan(conv, lhs.layout, rhs.layout, o) for o in outs]
+    first = plans[0]
     features = (conv.dims.lhs_feature,), (conv.dims.rhs_in,)
     natural = all(comes_split(x, f) for x, f in zip((lhs, rhs), features, strict=True))
     both = lhs.layout.dims[features[0][0]] and rhs.layout.dims[features[1][0]]
-    if not split.across or split.contracted or (natural and both):
-        return split, lhs, rhs
-    whole = _plan(conv, lhs.layout, rhs.layout, out, sum_features=False)
-    size = math.prod(split.result.local) * byte_size_of(op.results[0].type.element_type)
-    kind = "all_reduce" if scattered_to(lz, op) is None else "reduce_scatter"
-    saved = float(bytes_sent(kind, int(size), lz.mesh.count(split.across)))
-    sources = []
-    for i, (x, now, then) in enumerate(
-        ((lhs, split.left, whole.left), (rhs, split.right, whole.right))
-    ):
-        pays = share(lz, op, op.operands[i])
-        at = [AxisLayout(lz.mesh, x.layout.shape, tuple(dims)) for dims in (now, then)]
-        least, source = min(
-            ((pays.cost(lz.e, s, at[1]), s) for s in (x, x.before) if s is not None),
-            key=lambda option: option[0],
-        )
-        saved += pays.cost(lz.e, x, at[0]) - least
-        sources.append(source)
-    terms = math.prod(rhs.layout.shape) // max(1, rhs.layout.shape[conv.dims.rhs_out])
-    repeated = 1 - 1 / lz.mesh.count(split.across)
-    flops = 2 * terms * math.prod(split.result.local) * repeated
-    if saved > 0 and flops <= FLOPS_PER_BYTE * saved:
-        return whole, sources[0], sources[1]
-    return split, lhs, rhs
+    if first.across and not first.contracted and not (natural and both):
+        plans += [_plan(conv, lhs.layout, rhs.layout, o, sum_features=False) for o in outs]
+    if len(plans) == 1:
+        return first, lhs, rhs
+    terms = 2 * math.prod(rhs.layout.shape) // max(1, rhs.layout.shape[conv.dims.rhs_out])
+    pays = [share(lz, op, v) for v in op.operands]
+    best: tuple[_Plan, LocalValue, LocalValue] | None = None
+    cost = work = 0.0
+    for plan in plans:
+        sent = float(result_cost(lz, op, plan.result, out))
+        if plan.across:
+            kind = "all_reduce" if scattered_to(lz, op) is None else "reduce_scatter"
+            size = math.prod(plan.result.local) * byte_size_of(op.results[0].type.element_type)
+            sent += bytes_sent(kind, int(size), lz.mesh.count(plan.across))
+        sources = []
+        for x, layout, paid in zip((lhs, rhs), (plan.left, plan.right), pays, strict=True):
+            # What is summed as it comes stays split as it comes.
+            options = [x] if x.before is None or plan.across else [x, x.before]
+            each, source = min(
+                ((paid.cost(lz.e, s, layout), s) for s in options), key=lambda option: option[0]
+            )
+            sent += each
+            sources.append(source)
+        flops = terms * math.prod(plan.result.local) / lz.mesh.count(plan.across)
+        if best is None or sent < cost and flops - work <= FLOPS_PER_BYTE * (cost - sent):
+            best, cost, work = (plan, sources[0], sources[1]), sent, flops
+    assert best is not None
+    return best
 
 
 def _windows(
@@ -192,15 +219,16 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     conv = _read(op)
     plan, lhs, rhs = _cheapest(lz, op, conv, lhs, rhs, out)
     now, across = plan.result, plan.across
-    x = lz.move(lhs, AxisLayout(lz.mesh, lhs.layout.shape, tuple(plan.left)))
-    y = lz.move(rhs, AxisLayout(lz.mesh, rhs.layout.shape, tuple(plan.right)))
+    x, y = lz.move(lhs, plan.left), lz.move(rhs, plan.right)
     x = fill_padding(e, x, [conv.dims.lhs_feature])
     y = fill_padding(e, y, [conv.dims.rhs_in])
     value, y, padding = _windows(e, conv, plan, x, y)
     op.attributes["padding"] = e.table(np.array(padding, np.int64).reshape(len(padding), 2))
     if plan.by_group:
-        groups = conv.groups // now.counts[conv.dims.out_feature]
-        op.attributes["feature_group_count"] = e.i64_attr(groups)
+        for name, groups in (("feature", conv.groups), ("batch", conv.batch_groups)):
+            if groups > 1:
+                here = e.i64_attr(groups // now.counts[conv.dims.out_feature])
+                op.attributes[f"{name}_group_count"] = here
     [got] = lz.keep(op, [value, y.value], [now])
     if now.dims == out.dims:
         got.partial = (across, "add") if across else None

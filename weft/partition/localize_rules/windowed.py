@@ -16,7 +16,7 @@ from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.factored import combiner_kind
 from weft.partition.plan import Planner
 from weft.partition.walk import maker, only_user
-from weft.partition.window import window
+from weft.partition.window import cut, window
 
 
 def starts(layout: AxisLayout, dim: int, scale: int = 1, shift: int = 0) -> np.ndarray:
@@ -124,10 +124,12 @@ def pad(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     amounts = [list(op.attributes[name]) for name in _PAD_AMOUNTS]
 
     def fit(layout: AxisLayout) -> AxisLayout:
-        for d, between in enumerate(amounts[2]):
-            if between and layout.local[d] % (between + 1):
-                layout = layout.without(d)
         return _no_empty_shards(AxisLayout(lz.mesh, shape, layout.dims), layout)[1]
+
+    def fit_alike(layout: AxisLayout) -> AxisLayout:
+        """Leave dimensions whole where the shares of the devices would begin differently."""
+        pairs = enumerate(amounts[2])
+        return fit(layout.without(*(d for d, more in pairs if layout.local[d] % (more + 1))))
 
     def need(index: int, layout: AxisLayout) -> AxisLayout:
         return AxisLayout(lz.mesh, shape, layout.dims)
@@ -135,14 +137,28 @@ def pad(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     def exchange(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> None:
         _pad_operand(e, x, layout, fill, *amounts)
 
-    planner = Planner(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    def lead(index: int, layout: AxisLayout) -> AxisLayout:
+        return AxisLayout(lz.mesh, out.shape, layout.dims)
+
+    planner = Planner(lz, op, out, [0], need, fit=fit_alike, lead=lead, exchange=exchange)
+    if fit_alike(out) != fit(out):
+        split = Planner(lz, op, out, [0], need, fit=fit, lead=lead, exchange=exchange)
+        # What is whole now is not gathered behind this, so that it has to save as much again.
+        if 2 * split.cost(split.best()) < planner.cost(planner.best()):
+            planner = split
     [x], way = planner.moved()
     now = way.out
-    value, left = _pad_operand(lz.e, x, now, fill, *amounts)
+    value, left, cuts = _pad_operand(lz.e, x, now, fill, *amounts)
     for name, numbers in zip(_PAD_AMOUNTS, left, strict=True):
         op.attributes[name] = lz.e.i64s(numbers)
-    [got] = lz.keep(op, [value, fill], [now])
-    return [planner.deliver(got, out)]
+    padded = now
+    for d, _ in cuts:
+        padded = held_window(padded, d, now.local[d] + amounts[2][d])
+    [got] = lz.keep(op, [value, fill], [padded])
+    value = got.value
+    for d, offsets in cuts:
+        value = cut(lz.e, value, d, now.dims[d], offsets, now.local[d])
+    return [planner.deliver(LocalValue(value, now), out)]
 
 
 _PAD_AMOUNTS = ("edge_padding_low", "edge_padding_high", "interior_padding")
@@ -156,23 +172,35 @@ def _pad_operand(
     low: list[int],
     high: list[int],
     interior: list[int],
-) -> tuple[ir.Value, tuple[list[int], list[int], list[int]]]:
-    """Return the part of the operand, and the padding, for a device's share of a pad."""
+) -> tuple[ir.Value, tuple[list[int], list[int], list[int]], list[tuple[int, np.ndarray]]]:
+    """Return the part of the operand, and the padding, for a device's share of a pad.
+
+    Returns:
+      Also the dimensions in which each device's share begins at another place of what the padding
+      gives, with these places by coordinate.
+    """
     assert x.layout is not None
     layout, value = x.layout, x.value
-    low, high = list(low), list(high)
+    low, high, cuts = list(low), list(high), []
     for d in range(len(layout.shape)):
         if not layout.dims[d] or not (low[d] or high[d] or interior[d]):
             continue
-        step = interior[d] + 1
-        # Result index p holds operand index (p - low) / step; low is the same on every device.
-        lead = low[d] % step
-        size = -(-(out.local[d] - lead) // step)
-        first = starts(out, d) // step - (low[d] - lead) // step
-        value = window(e, LocalValue(value, layout), d, first, size, fill)
-        low[d], high[d] = lead, out.local[d] - lead - ((size - 1) * step + 1)
+        step, local = interior[d] + 1, out.local[d]
+        # Result index p holds operand index (p - low) / step.
+        begin = starts(out, d) - low[d]
+        first = -(-begin // step)
+        lead = first * step - begin
+        count = np.maximum(-(-(local - lead) // step), 0)
+        size = max(int(count.max()), 1)
+        value = window(e, LocalValue(value, layout), d, first, size, fill, ends=first + count)
+        alike = bool((lead == lead[0]).all())
+        low[d] = int(lead[0]) if alike else step - 1
+        if not alike:
+            cuts.append((d, step - 1 - lead))
+            local += step - 1
+        high[d] = local - low[d] - ((size - 1) * step + 1)
         layout = held_window(layout, d, size)
-    return value, (low, high, interior)
+    return value, (low, high, interior), cuts
 
 
 @rule("stablehlo.concatenate")

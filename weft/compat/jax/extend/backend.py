@@ -12,6 +12,21 @@ def get_backend(platform: str | None = None) -> Any:
     return devices(platform)[0].client
 
 
+def backends() -> dict[str, Any]:
+    """The clients by platform."""
+    from weft import default_backend, devices
+
+    names = dict.fromkeys(("cpu", default_backend()))
+    return {name: devices(name)[0].client for name in names}
+
+
+def clear_in_memory_compilation_cache() -> None:
+    """Forget compiled programs in memory."""
+    from weft import clear_caches
+
+    clear_caches()
+
+
 def clear_backends() -> None:
     from weft import clear_caches
 

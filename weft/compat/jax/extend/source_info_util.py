@@ -24,5 +24,15 @@ def summarize(source: Source, num_frames: int = 1) -> str:
     return str(source)
 
 
+def current_name_stack() -> str:
+    """The named scopes around, as a path."""
+    return "/".join(capture().scopes)
+
+
+def set_name_stack(name_stack: str) -> AbstractContextManager[Any]:
+    """A context in which operations are in this scope."""
+    return named_scope(name_stack)
+
+
 def extend_name_stack(name: str) -> AbstractContextManager[Any]:
     return named_scope(name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.api.vmappable import register_vmappable as register_vmappable
+from weft.api.vmappable import unregister_vmappable as unregister_vmappable
 from weft.autodiff.vmap import AxisData as AxisData
 from weft.autodiff.vmap import BatchTrace as BatchTrace
 from weft.autodiff.vmap import BatchTracer as BatchTracer
@@ -32,6 +34,8 @@ __all__ = [
     "moveaxis",
     "not_mapped",
     "primitive_batchers",
+    "register_vmappable",
+    "unregister_vmappable",
 ]
 
 not_mapped = None

@@ -1,0 +1,185 @@
+"""Names of jax.experimental and jax.extend that are made for programs written for JAX."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = str(Path(__file__).parents[2])
+
+PROGRAMS = {
+    "compute_on, xla_metadata and their kin": """
+        from jax.experimental.compute_on import compute_on
+        from jax.experimental.control_deps import control_dep, schedule
+        from jax.experimental.fused import fused
+        from jax.experimental.scheduling_groups import scheduling_group
+        from jax.experimental.xla_metadata import set_xla_metadata
+
+        @compute_on("device_host")
+        @jax.jit
+        def f(x):
+            return x * 2
+        close(jax.jit(lambda x: f(x) + 1)(3.0), 7.0)
+        raises(ValueError, "must be one of", lambda: compute_on("moon").__enter__())
+
+        @set_xla_metadata(color="red")
+        def g(x):
+            return jnp.sin(x)
+        text = jax.jit(lambda x: g(x) + 1).lower(1.0).compile().as_text()
+        assert "xla_metadata(color=red)" in text
+        close(set_xla_metadata(jnp.ones(2), a=1), [1, 1])
+        raises(ValueError, "give notes", set_xla_metadata)
+        close(scheduling_group("a")(jnp.cos)(0.0), 1.0)
+        close(control_dep(jnp.ones(2), jnp.zeros(2)), [0, 0])
+        close(schedule([lambda: jnp.ones(2), lambda: jnp.zeros(2)]), [[1, 1], [0, 0]])
+        close(fused(out_spaces=jax.memory.Space.Device)(jnp.cos)(0.0), 1.0)
+        host = jax.memory.Space.Host
+        raises(NotImplementedError, "device memory", lambda: fused(out_spaces=host))
+    """,
+    "callbacks that fill buffers": """
+        from jax.experimental.buffer_callback import ExecutionStage, buffer_callback
+
+        def scale(context, out, x, *, by):
+            assert context.stage is ExecutionStage.EXECUTE
+            assert not x.writeable and out["y"].writeable
+            np.asarray(out["y"])[...] = np.asarray(x) * np.asarray(by)
+
+        struct = jax.ShapeDtypeStruct((3,), np.float32)
+        call = buffer_callback(scale, {"y": struct}, vmap_method="sequential")
+        close(jax.jit(lambda x: call(x, by=2.0)["y"])(jnp.arange(3.0)), [0, 2, 4])
+        rows = jnp.arange(6.0).reshape(2, 3)
+        close(jax.vmap(lambda x: call(x, by=2.0)["y"])(rows), 2 * np.arange(6.0).reshape(2, 3))
+
+        def add(context, out, x):
+            np.asarray(out)[...] += 1
+        close(buffer_callback(add, struct, input_output_aliases={0: 0})(jnp.arange(3.0)), [1, 2, 3])
+    """,
+    "Python next to the devices": """
+        from jax.experimental import colocated_python as cp
+
+        @cp.colocated_python
+        def f(x):
+            return np.asarray(x) * 2
+        out = f(jnp.arange(3.0))
+        assert isinstance(out, jax.Array)
+        close(out, [0, 2, 4])
+        cpus = cp.colocated_cpu_devices(jax.devices()[:2])
+        assert [d.platform for d in cpus] == ["cpu", "cpu"]
+        mesh = jax.make_mesh((2,), ("i",), devices=jax.devices()[:2])
+        assert cp.colocated_cpu_devices(mesh).axis_names == ("i",)
+
+        @cp.colocated_python_class
+        class Counter:
+            def __init__(self):
+                self.n = 0
+            def add(self, x):
+                self.n += int(x)
+                return np.float32(self.n)
+        counter = Counter()
+        counter.add(jnp.int32(2))
+        close(counter.add(jnp.int32(3)), 5)
+    """,
+    "executables as bytes": """
+        from jax.experimental.serialize_executable import deserialize_and_load, serialize
+        compiled = jax.jit(lambda d, y: {"z": d["x"] * y}).lower({"x": jnp.ones(3)}, 2.0).compile()
+        again = deserialize_and_load(*serialize(compiled))
+        close(again({"x": jnp.arange(3.0)}, 2.0)["z"], [0, 2, 4])
+        wrong = lambda: deserialize_and_load(b"x", None, None)
+        raises(ValueError, "not written by serialize", wrong)
+        raises(TypeError, "compile", lambda: serialize(jnp.sin))
+    """,
+    "sources of random numbers": """
+        from jax.experimental.random import stateful_rng
+        rng = stateful_rng(0)
+        a, b = rng.normal(size=3), rng.normal(size=3)
+        assert a.shape == (3,) and not np.allclose(a, b)
+        close(stateful_rng(0).normal(size=3), a)
+        assert rng.key((2,)).shape == (2,)
+        n = np.asarray(rng.integers(5, size=100))
+        assert n.min() >= 0 and n.max() < 5
+        u = np.asarray(rng.uniform(2, 3, size=50))
+        assert u.min() >= 2 and u.max() < 3
+    """,
+    "memories": """
+        host, device = jax.memory.Space.Host, jax.memory.Space.Device
+        x = jax.device_put(jnp.ones(3), host)
+        assert x.sharding.memory_kind == "pinned_host"
+        y = jax.device_put({"a": x}, device)["a"]
+        assert y.sharding.memory_kind == "device"
+        assert jax.device_put(np.ones(2), host).sharding.memory_kind == "pinned_host"
+        close(jax.jit(lambda x: jax.device_put(x, device) * 2)(y), [2, 2, 2])
+        to_host = jax.jit(lambda x: jax.device_put(x, host))
+        raises(NotImplementedError, "must be a sharding", to_host, y)
+    """,
+    "other names": """
+        import tempfile
+        from jax.experimental import multihost_utils, topologies, transfer
+        from jax.experimental.compilation_cache import compilation_cache
+        from jax.extend import backend, random, source_info_util
+        from jax.experimental.sparse.coo import COO
+        from jax.experimental.sparse.bcoo import bcoo_concatenate
+        from jax.interpreters.batching import register_vmappable
+        assert (jax.host_id(), jax.host_count()) == (0, 1)
+        assert "jaxlib" in jax.print_environment_info(return_string=True)
+        raises(NotImplementedError, "weft.checkpoints", transfer.start_transfer_server)
+        with multihost_utils.live_devices(jax.devices()) as devices:
+            assert devices == jax.devices()
+        with tempfile.TemporaryDirectory() as folder:
+            compilation_cache.set_cache_dir(folder)
+            assert jax.config.jax_compilation_cache_dir == folder
+            compilation_cache.reset_cache()
+        assert "cpu" in backend.backends()
+        key = random.random_seed(jnp.array([3, 4]), impl="threefry2x32")
+        close(jax.random.key_data(key)[1], jax.random.key_data(jax.random.key(4)))
+        # Threefry's published test vector: zeros, zeros.
+        words = random.threefry_2x32((np.uint32(0), np.uint32(0)), np.zeros(2, np.uint32))
+        assert [hex(w) for w in np.asarray(words)] == ["0x6b200159", "0x99ba4efe"]
+    """,
+    "types that are mapped as wholes": """
+        from jax.interpreters import batching
+
+        class Pair:
+            def __init__(self, a, b):
+                self.a, self.b = a, b
+
+        to_elt = lambda cont, size, x, axis: Pair(cont(x.a, axis), cont(x.b, axis))
+        from_elt = lambda cont, size, x, axis: Pair(cont(size, x.a, axis), cont(size, x.b, axis))
+        batching.register_vmappable(Pair, int, int, to_elt, from_elt, None)
+        pair = Pair(jnp.arange(3.0), jnp.ones(3))
+        out = jax.vmap(lambda p, y: Pair(p.a + p.b, y))(pair, jnp.arange(3.0))
+        close(out.a, [1, 2, 3])
+        close(out.b, [0, 1, 2])
+        batching.unregister_vmappable(Pair)
+    """,
+}
+
+_PREAMBLE = """
+import jax, jax.numpy as jnp, numpy as np
+
+def close(got, want):
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6)
+
+def raises(error, words, f, *args):
+    try:
+        f(*args)
+    except error as e:
+        assert words in str(e), str(e)
+    else:
+        raise AssertionError("nothing was raised")
+"""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_written_for_jax_run(name):
+    program = _PREAMBLE + textwrap.dedent(PROGRAMS[name])
+    command = [sys.executable, "-m", "weft.as_jax", "-c", program]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**__import__("os").environ, "PYTHONPATH": ROOT, "WEFT_NUM_CPU_DEVICES": "2"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]

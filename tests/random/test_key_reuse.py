@@ -1,0 +1,82 @@
+"""The option debug_key_reuse: keys that are used twice."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft import random
+from weft.errors import KeyReuseError
+
+
+@pytest.fixture(autouse=True)
+def checked():
+    with weft.debug_key_reuse(True):
+        yield
+
+
+SAMPLERS = {
+    **{
+        f.__name__: f
+        for f in (random.normal, random.uniform, random.bits, random.bernoulli, random.gumbel)
+    },
+    "exponential": random.exponential,
+    "rademacher": random.rademacher,
+    "gamma": lambda k: random.gamma(k, 2.0),
+    "poisson": lambda k: random.poisson(k, 2.0),
+    "beta": lambda k: random.beta(k, 2.0, 1.0),
+    "t": lambda k: random.t(k, 2.0),
+    "dirichlet": lambda k: random.dirichlet(k, np.ones(3)),
+    "categorical": lambda k: random.categorical(k, np.ones(3)),
+    "choice": lambda k: random.choice(k, 5, (2,), replace=False),
+    "permutation": lambda k: random.permutation(k, 5),
+    "randint": lambda k: random.randint(k, (2,), 0, 9),
+    "truncated_normal": lambda k: random.truncated_normal(k, -1.0, 1.0),
+    "split": random.split,
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_second_use_is_told_with_the_line_of_the_first(name):
+    sample = SAMPLERS[name]
+    for wrap in (lambda f: f(random.key(0)), lambda f: weft.jit(f)(random.key(0))):
+
+        def once(key):
+            a, b = random.split(random.clone(key))
+            return sample(key), sample(a), sample(b)
+
+        def twice(key):
+            return sample(key), sample(key)
+
+        wrap(once)
+        with pytest.raises(KeyReuseError, match=r"used before, by \w+ at .*test_key_reuse.py"):
+            wrap(twice)
+
+
+def test_keys_that_are_split_are_used():
+    key = random.key(0)
+    random.split(key)
+    with pytest.raises(KeyReuseError, match="normal: key was used before, by split"):
+        random.normal(key)
+
+
+def test_looking_folding_and_cloning_use_nothing_up():
+    key = random.key(0)
+    for step in range(3):
+        random.normal(random.fold_in(key, step))
+        random.uniform(random.clone(key))
+    random.key_data(key)
+    random.normal(key)
+
+
+def test_transformations_use_keys_once():
+    key = random.key(0)
+    weft.vmap(random.normal)(random.split(key, 3))
+    f = lambda x, k: (x * random.normal(k)) ** 2
+    grads = weft.grad(weft.checkpoint(f))(2.0, random.key(1))
+    np.testing.assert_allclose(grads, 4 * np.asarray(random.normal(random.key(1))) ** 2, rtol=1e-5)
+
+
+def test_nothing_is_checked_without_the_option():
+    with weft.debug_key_reuse(False):
+        key = random.key(0)
+        assert random.normal(key) == random.normal(key)

@@ -1,0 +1,5 @@
+"""jax.experimental.topologies: names beside those of weft.topologies."""
+
+from weft import Device as Device
+
+__all__ = ["Device"]

@@ -1,0 +1,572 @@
+"""Symbolic dimensions: polynomials of unknown sizes, compared where every size gives one answer."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import random
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from weft import tree
+from weft.core import dtypes, trace
+from weft.core.errors import InconclusiveDimensionOperation
+from weft.core.trace import typeof
+from weft.core.tree import broadcast_prefix
+from weft.driver.staging import ShapeDtypeStruct
+
+# An atom is a variable's name or (operation, polynomial, polynomial); a polynomial is a sorted
+# tuple of (tuple of atoms, coefficient).
+Poly = tuple
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "max": max,
+    "min": min,
+}
+
+
+def _poly(terms: dict) -> Poly:
+    return tuple(sorted(((m, c) for m, c in terms.items() if c), key=repr))
+
+
+def constant(value: int) -> Poly:
+    return _poly({(): value})
+
+
+def _add(a: Poly, b: Poly, scale: int = 1) -> Poly:
+    terms = dict(a)
+    for monomial, c in b:
+        terms[monomial] = terms.get(monomial, 0) + scale * c
+    return _poly(terms)
+
+
+def _multiply(a: Poly, b: Poly) -> Poly:
+    terms: dict = {}
+    for (m, c), (n, d) in itertools.product(a, b):
+        key = tuple(sorted((*m, *n), key=repr))
+        terms[key] = terms.get(key, 0) + c * d
+    return _poly(terms)
+
+
+def _value_of(a: Poly) -> int | None:
+    """The value of a constant polynomial."""
+    return 0 if not a else a[0][1] if len(a) == 1 and a[0][0] == () else None
+
+
+def _operate(name: str, a: Poly, b: Poly) -> Poly:
+    x, y = _value_of(a), _value_of(b)
+    if y == 0 and name in ("floordiv", "mod"):
+        raise ZeroDivisionError("division of a symbolic dimension by zero")
+    if x is not None and y is not None:
+        return constant(_OPERATIONS[name](x, y))
+    if a == b:
+        return {"floordiv": constant(1), "mod": constant(0)}.get(name, a)
+    if y is not None and name in ("floordiv", "mod"):
+        whole = _poly({m: c // y for m, c in a if c % y == 0})
+        rest = _poly({m: c for m, c in a if c % y})
+        if not rest or _value_of(rest) is not None and 0 <= (_value_of(rest) or 0) < y:
+            return whole if name == "floordiv" else rest
+        if name == "mod":
+            a = rest
+        elif whole:
+            return _add(whole, _operate(name, rest, b))
+    if name == "floordiv" and (exact := _quotient(a, b)) is not None:
+        return exact
+    if name == "mod" and _quotient(a, b) is not None:
+        return ()
+    return (((((name, a, b)),), 1),)
+
+
+def _quotient(a: Poly, b: Poly) -> Poly | None:
+    """a / b where b is one term that divides all of a's."""
+    if len(b) != 1:
+        return None
+    (atoms, c), terms = b[0], {}
+    for m, d in a:
+        left = list(m)
+        for atom in atoms:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if d % c:
+            return None
+        terms[tuple(left)] = d // c
+    return _poly(terms)
+
+
+def evaluate(a: Poly, sizes: dict[str, int]) -> int:
+    """The value for given sizes; KeyError names a variable that has none."""
+    return sum(c * math.prod(_atom_value(x, sizes) for x in m) for m, c in a)
+
+
+def _atom_value(atom: Any, sizes: dict[str, int]) -> int:
+    if isinstance(atom, str):
+        return sizes[atom]
+    name, a, b = atom
+    return _OPERATIONS[name](evaluate(a, sizes), evaluate(b, sizes))
+
+
+def variables(a: Poly) -> set[str]:
+    """The names of the variables."""
+    found: set[str] = set()
+    for atom in (x for m, _ in a for x in m):
+        found |= {atom} if isinstance(atom, str) else variables(atom[1]) | variables(atom[2])
+    return found
+
+
+def show(a: Poly) -> str:
+    """The polynomial as `symbolic_shape` reads it."""
+    if not a:
+        return "0"
+    words = []
+    for m, c in sorted(a, key=lambda term: (-len(term[0]), repr(term[0]))):
+        factors = [x if isinstance(x, str) else f"{x[0]}({show(x[1])}, {show(x[2])})" for x in m]
+        text = "*".join([*([str(abs(c))] if abs(c) != 1 or not m else []), *factors])
+        words.append((" - " if c < 0 else " + ") + text)
+    first = words[0]
+    return ("-" if first[1] == "-" else "") + first[3:] + "".join(words[1:])
+
+
+# Scopes -------------------------------------------------------------------------------------------
+
+
+class SymbolicScope:
+    """The variables of symbolic dimensions that may meet, and what is known of them.
+
+    constraints: like 'a >= 2', 'a <= b', 'a == 2*b', 'mod(a, 8) == 0'. Variables are at
+    least 1.
+
+    Raises ValueError for constraints that cannot be read, or that no sizes satisfy.
+
+    >>> from weft import export
+    >>> scope = export.SymbolicScope(["a >= 4"])
+    >>> a, b = export.symbolic_shape("a, b", scope=scope)
+    >>> a >= 3, a + b > b
+    (True, True)
+    """
+
+    def __init__(self, constraints_str: Sequence[str] = ()) -> None:
+        if isinstance(constraints_str, str):
+            raise ValueError(
+                f"SymbolicScope: constraints must be a sequence of strings, got {constraints_str!r}"
+            )
+        self.constraints = tuple(constraints_str)
+        self.sizes: dict[str, int] = {}
+        self.seen: set[Poly] = set()
+        self._rules = [_constraint(c) for c in self.constraints]
+        names = set().union(*(variables(p) for _, p in self._rules))
+        if names:
+            self.sizes = self.samples(1, sorted(names))[0]
+
+    def add(self, name: str) -> None:
+        """Note a variable."""
+        if name not in self.sizes:
+            self.sizes[name] = self.samples(1, [*self.sizes, name])[0][name]
+
+    def holds(self, sizes: dict[str, int]) -> bool:
+        """Whether sizes satisfy the constraints."""
+        return self.broken(sizes) is None
+
+    def broken(self, sizes: dict[str, int]) -> str | None:
+        """The first constraint that sizes do not satisfy."""
+        for name, size in sizes.items():
+            if size < 1:
+                return f"{name} >= 1"
+        for text, (kind, p) in zip(self.constraints, self._rules, strict=True):
+            if variables(p) <= set(sizes):
+                value = evaluate(p, sizes)
+                if (value != 0) if kind == "==" else (value < 0):
+                    return text
+        return None
+
+    def samples(self, count: int, names: Sequence[str]) -> list[dict[str, int]]:
+        """Sizes that satisfy the constraints and differ from each other, the same each time."""
+        draw = random.Random(len(names))
+        found: list[dict[str, int]] = []
+        used: set[int] = set()
+        for attempt in range(40_000):
+            sizes = {}
+            for name in names:
+                # Large sizes are mistaken for nothing else; others are for constraints.
+                easy = attempt < 4_000 or draw.random() < 0.3
+                small = draw.choice([draw.randint(1, 12), 8 * draw.randint(1, 64)])
+                sizes[name] = draw.choice(_LARGE) if easy else small
+            for kind, p in self._rules:
+                _solve_equality(kind, p, sizes)
+            fresh = len(set(sizes.values())) == len(sizes) and not used & set(sizes.values())
+            if self.holds(sizes) and sizes not in found and (fresh or attempt > 8_000):
+                found.append(sizes)
+                used |= set(sizes.values())
+                if len(found) == count:
+                    return found
+        if found:
+            return found
+        raise ValueError(
+            f"SymbolicScope: no sizes were found that satisfy the constraints {self.constraints}"
+        )
+
+    def at_least_zero(self, p: Poly) -> bool | None:
+        """Whether p >= 0 for all sizes (True), for none (False), or neither is known (None)."""
+        for q in self._combined(p):
+            if _bounds(q, self._limits())[0] >= 0:
+                return True
+        for q in self._combined(_add((), _add(p, constant(1)), -1)):
+            if _bounds(q, self._limits())[0] >= 0:  # -p - 1 >= 0
+                return False
+        return None
+
+    def _combined(self, p: Poly) -> Iterable[Poly]:
+        """p, and p less multiples of what is known to be at least zero."""
+        yield p
+        for kind, rule in self._rules:
+            for k in (1, -1) if kind == "==" else (1,):
+                for scale in {abs(c) for m, c in p if m} | {1}:
+                    yield _add(p, rule, -k * scale)
+
+    def _limits(self) -> dict[str, tuple[float, float]]:
+        limits: dict[str, tuple[float, float]] = dict.fromkeys(self.sizes, (1, math.inf))
+        for kind, p in self._rules:
+            found = [(m[0], c) for m, c in p if m]
+            if len(found) == 1 and isinstance(found[0][0], str) and len(p) <= 2:
+                name, c = found[0]
+                rest = -dict(p).get((), 0) / c
+                low, high = limits.get(name, (1, math.inf))
+                low = max(low, math.ceil(rest)) if c > 0 or kind == "==" else low
+                high = min(high, math.floor(rest)) if c < 0 or kind == "==" else high
+                limits[name] = (low, high)
+        return limits
+
+    def __repr__(self) -> str:
+        return f"SymbolicScope({list(self.constraints)})"
+
+
+_LARGE = range(101, 1000)
+
+
+def _solve_equality(kind: str, p: Poly, sizes: dict[str, int]) -> None:
+    """Gives the variable of an equality that is linear in it the size that satisfies it."""
+    if kind != "==":
+        return
+    for m, c in p:
+        if len(m) == 1 and isinstance(m[0], str) and abs(c) == 1:
+            rest = _poly({n: d for n, d in p if n != m})
+            if m[0] not in variables(rest):
+                sizes[m[0]] = -c * evaluate(rest, sizes)
+                return
+
+
+def _bounds(p: Poly, limits: dict[str, tuple[float, float]]) -> tuple[float, float]:
+    """An interval that p lies in."""
+    low = high = 0.0
+    for m, c in p:
+        at: tuple[float, float] = (1, 1)
+        for atom in m:
+            at = _times(at, _atom_bounds(atom, limits))
+        ends = _times(at, (c, c))
+        low, high = low + ends[0], high + ends[1]
+    return low, high
+
+
+def _times(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    ends = [0.0 if 0 in (x, y) else x * y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _atom_bounds(atom: Any, limits: dict[str, tuple[float, float]]) -> tuple[float, float]:
+    if isinstance(atom, str):
+        return limits.get(atom, (1, math.inf))
+    name, a, b = atom
+    x, y = _bounds(a, limits), _bounds(b, limits)
+    if name in ("max", "min"):
+        pick = _OPERATIONS[name]
+        return pick(x[0], y[0]), pick(x[1], y[1])  # type: ignore[arg-type]
+    if y[0] <= 0:
+        return -math.inf, math.inf
+    if name == "mod":
+        return 0, y[1] - 1
+    floor = lambda v, by: v if math.isinf(v) else math.floor(v / by)
+    return floor(x[0], y[1] if x[0] >= 0 else y[0]), floor(x[1], y[0] if x[1] >= 0 else y[1])
+
+
+# Dimensions ---------------------------------------------------------------------------------------
+
+
+class SymbolicDim(int):
+    """A dimension of unknown size, an expression of variables.
+
+    It is also an int: the size it has in a sample with which programs are traced.
+    """
+
+    poly: Poly
+    scope: SymbolicScope
+    sizes: dict[str, int]
+
+    def __new__(cls, poly: Poly, scope: SymbolicScope, sizes: dict[str, int]) -> Any:
+        known = _value_of(poly)
+        if known is not None:
+            return known
+        self = super().__new__(cls, evaluate(poly, sizes))
+        self.poly, self.scope, self.sizes = poly, scope, sizes
+        scope.seen.add(poly)
+        return self
+
+    def at(self, sizes: dict[str, int]) -> SymbolicDim:
+        """The same dimension in another sample."""
+        return SymbolicDim(self.poly, self.scope, sizes)
+
+    def _with(self, other: Any, combine: Callable[[Poly, Poly], Poly]) -> Any:
+        if isinstance(other, bool) or not isinstance(other, int):
+            return NotImplemented
+        if isinstance(other, SymbolicDim) and other.scope is not self.scope:
+            raise ValueError(
+                f"symbolic dimensions {self} and {other} are of different scopes; give both "
+                "symbolic_shape calls the same scope="
+            )
+        return SymbolicDim(combine(self.poly, poly_of(other)), self.scope, self.sizes)
+
+    def _compare(self, other: Any, name: str, plain: Callable, sign: int, strict: int) -> Any:
+        if isinstance(other, bool) or not isinstance(other, int):
+            return plain(int(self), other) if isinstance(other, float) else NotImplemented
+        difference = _add(self.poly, poly_of(other), -1)
+        difference = _add((), difference, sign) if sign < 0 else difference
+        answer = self.scope.at_least_zero(_add(difference, constant(-strict)))
+        if answer is not None:
+            return answer
+        if sys._getframe(2).f_globals.get("__name__", "").startswith(("weft.", "numpy")):
+            return plain(evaluate(self.poly, self.sizes), int.__add__(other, 0))
+        raise InconclusiveDimensionOperation(
+            f"Symbolic dimension comparison '{self}' {name} '{other}' is inconclusive: it depends "
+            f"on the sizes. Add a constraint to symbolic_shape that decides it, like "
+            f"constraints=['{self} {name} {other}']"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, SymbolicDim):
+            return self.poly == other.poly and int.__eq__(self, other)
+        return int.__eq__(self, other) if isinstance(other, int) else False
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(("symbolic dimension", self.poly))
+
+    def __bool__(self) -> bool:
+        answers = self.scope.at_least_zero(_add(self.poly, constant(-1)))
+        if answers or self.scope.at_least_zero(_add((), _add(self.poly, constant(1)), -1)):
+            return True
+        if sys._getframe(1).f_globals.get("__name__", "").startswith(("weft.", "numpy")):
+            return int.__bool__(self)
+        raise InconclusiveDimensionOperation(
+            f"whether symbolic dimension '{self}' is zero depends on the sizes; add a constraint "
+            f"to symbolic_shape that decides it, like constraints=['{self} == 0']"
+        )
+
+    def __str__(self) -> str:
+        return show(self.poly)
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec) if not spec else int.__format__(self, spec)
+
+    def __reduce__(self) -> tuple:
+        return int, (evaluate(self.poly, self.sizes),)
+
+    def __neg__(self) -> Any:
+        return self._with(-1, _multiply)
+
+    def __pow__(self, n: Any, mod: Any = None) -> Any:
+        if type(n) is not int or n < 0:
+            return int.__pow__(int.__add__(self, 0), n)
+        out: Any = 1
+        for _ in range(n):
+            out = self * out
+        return out
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+
+def poly_of(x: Any) -> Poly:
+    """The polynomial of a dimension."""
+    return x.poly if isinstance(x, SymbolicDim) else constant(int(x))
+
+
+def _arithmetic() -> None:
+    subtract = lambda a, b: _add(a, b, -1)
+    ops: dict[str, Callable] = {"add": _add, "sub": subtract, "mul": _multiply}
+    for name in ("floordiv", "mod"):
+        ops[name] = lambda a, b, name=name: _operate(name, a, b)
+    for name, op in ops.items():
+        setattr(SymbolicDim, f"__{name}__", lambda x, y, op=op: x._with(y, op))
+        swapped = lambda x, y, op=op: x._with(y, lambda a, b: op(b, a))
+        setattr(SymbolicDim, f"__r{name}__", swapped)
+    comparisons = {
+        "ge": (">=", int.__ge__, 1, 0),
+        "gt": (">", int.__gt__, 1, 1),
+        "le": ("<=", int.__le__, -1, 0),
+        "lt": ("<", int.__lt__, -1, 1),
+    }
+    for name, args in comparisons.items():
+        compare = lambda x, y, args=args: x._compare(y, *args)
+        setattr(SymbolicDim, f"__{name}__", compare)
+
+
+_arithmetic()
+dtypes._WEAK_DTYPE[SymbolicDim] = dtypes.int64
+trace.aval_of[SymbolicDim] = trace.aval_of[int]
+
+
+def is_symbolic_dim(p: Any) -> bool:
+    """Whether p is a dimension of unknown size.
+
+    >>> from weft import export
+    >>> [export.is_symbolic_dim(d) for d in export.symbolic_shape("a, 3")]
+    [True, False]
+    """
+    return isinstance(p, SymbolicDim)
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+def _parse(text: str, what: str) -> ast.expr:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as e:
+        raise ValueError(f"{what} {text!r} cannot be read: {e.msg}") from None
+
+
+def _read(node: ast.expr, text: str) -> Poly:
+    binary = {ast.Add: _add, ast.Sub: lambda a, b: _add(a, b, -1), ast.Mult: _multiply}
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return constant(node.value)
+    if isinstance(node, ast.Name):
+        return (((node.id,), 1),)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _add((), _read(node.operand, text), -1)
+    if isinstance(node, ast.BinOp):
+        a = _read(node.left, text)
+        if isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant):
+            out = constant(1)
+            for _ in range(int(node.right.value)):  # type: ignore[arg-type]
+                out = _multiply(out, a)
+            return out
+        b = _read(node.right, text)
+        if type(node.op) in binary:
+            return binary[type(node.op)](a, b)  # type: ignore[index]
+        if isinstance(node.op, ast.FloorDiv | ast.Mod):
+            return _operate("mod" if isinstance(node.op, ast.Mod) else "floordiv", a, b)
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    if is_call and node.func.id in _OPERATIONS and len(node.args) == 2:  # type: ignore[attr-defined]
+        a, b = (_read(x, text) for x in node.args)  # type: ignore[attr-defined]
+        return _operate(node.func.id, a, b)  # type: ignore[attr-defined]
+    raise ValueError(
+        f"symbolic dimension {text!r} cannot be read at {ast.unparse(node)!r}: it may have "
+        "integers, names, +, -, *, floordiv, mod, max and min"
+    )
+
+
+def _constraint(text: str) -> tuple[str, Poly]:
+    """('>=' or '==', p), which says that p >= 0 or p == 0."""
+    node = _parse(text, "constraint")
+    signs = {ast.GtE: (">=", 1, 0), ast.LtE: (">=", -1, 0), ast.Eq: ("==", 1, 0)}
+    signs |= {ast.Gt: (">=", 1, 1), ast.Lt: (">=", -1, 1)}
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in signs:
+        raise ValueError(f"constraint {text!r} must be of the form e1 >= e2, e1 <= e2 or e1 == e2")
+    kind, sign, strict = signs[type(node.ops[0])]  # type: ignore[index]
+    left, right = _read(node.left, text), _read(node.comparators[0], text)
+    difference = _add(_add((), left, sign), right, -sign)
+    return kind, _add(difference, constant(-strict))
+
+
+def symbolic_shape(
+    shape_spec: str | None,
+    *,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+    like: Sequence[int | None] | None = None,
+) -> tuple:
+    """Return the shape that a text describes, with dimensions of unknown size.
+
+    shape_spec: dimensions with commas between them: integers, names, and expressions of them with
+    +, -, *, floordiv, mod, max, min; '_' and a last '...' stand for those of `like`. None: '...'.
+    constraints: what is known of the names, as of a `SymbolicScope`; scope: one to use instead.
+
+    Raises ValueError for a text that cannot be read, and for constraints beside a scope.
+
+    >>> from weft import export
+    >>> export.symbolic_shape("b, 2*b + 1, 3")
+    (b, 2*b + 1, 3)
+    """
+    if scope is not None and constraints:
+        raise ValueError("symbolic_shape: constraints belong to a new scope; leave scope out")
+    scope = SymbolicScope(constraints) if scope is None else scope
+    text = "..." if shape_spec is None else str(shape_spec).strip()
+    body = text.removeprefix("(").removesuffix(")") if text.startswith("(") else text
+    node: Any = _parse(f"({body},)" if body.strip().rstrip(",") else "()", "shape_spec")
+    parts = list(node.elts)
+    is_rest = lambda n: isinstance(n, ast.Constant) and n.value is ...
+    if parts and is_rest(parts[-1]):
+        if like is None:
+            raise ValueError(f"symbolic_shape: shape_spec {text!r} has '...' but there is no like")
+        parts = [*parts[:-1], *[ast.Name("_")] * (len(like) - len(parts) + 1)]
+    if like is not None and len(parts) != len(like):
+        raise ValueError(
+            f"symbolic_shape: shape_spec {text!r} has {len(parts)} dimensions, like has {len(like)}"
+        )
+    shape = []
+    for i, part in enumerate(parts):
+        if isinstance(part, ast.Name) and part.id == "_":
+            given = None if like is None else like[i]
+            if given is None:
+                raise ValueError(
+                    f"symbolic_shape: shape_spec {text!r} has '_' where like has no dimension"
+                )
+            shape.append(given)
+            continue
+        poly = _read(part, text)
+        for name in sorted(variables(poly)):
+            scope.add(name)
+        known = _value_of(poly)
+        shape.append(SymbolicDim(poly, scope, scope.sizes) if known is None else known)
+    return tuple(shape)
+
+
+def symbolic_args_specs(
+    args: Any,
+    shapes_specs: Any,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+) -> Any:
+    """Return the arguments as types, with the shapes that texts describe.
+
+    args: a pytree of arrays or types. shapes_specs: a text for `symbolic_shape`, None for the
+    shapes as they are, or a pytree of these that is a prefix of args. constraints, scope: as of
+    `symbolic_shape`.
+
+    Raises ValueError where a text cannot be read, or is for another rank.
+
+    >>> import weft
+    >>> weft.export.symbolic_args_specs((weft.numpy.ones((3, 4)),), "b, ...")
+    (ShapeDtypeStruct(shape=(b, 4), dtype=float32),)
+    """
+    if scope is not None and constraints:
+        raise ValueError("symbolic_args_specs: constraints belong to a new scope; leave scope out")
+    scope = SymbolicScope(constraints) if scope is None else scope
+    leaves, structure = tree.flatten(args)
+    is_text = lambda x: x is None or isinstance(x, str)
+    texts = broadcast_prefix(shapes_specs, structure, "symbolic_args_specs: shapes_specs", is_text)
+    specs = []
+    for x, text in zip(leaves, texts, strict=True):
+        aval = x if isinstance(x, ShapeDtypeStruct) else typeof(x)
+        shape = symbolic_shape(text, scope=scope, like=aval.shape)
+        specs.append(ShapeDtypeStruct(shape, aval.dtype))
+    return tree.unflatten(structure, specs)
