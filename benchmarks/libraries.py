@@ -49,7 +49,6 @@ def sources(library: Library) -> Path:
     """The folder of the library's sources, with its tests."""
     folder = HOME / "sources"
     name, _, version = library.requirement.partition("==")
-    version = library.tests_of or version
     unpacked = folder / f"{re.sub(r'[^a-z0-9]', '_', name)}-{version}"
     if not unpacked.exists():
         only = ["--no-deps", "--no-binary", name, "--dest", str(folder)]
@@ -154,9 +153,9 @@ _PAGE = """# Libraries written for JAX, on weft
 [from-jax.md](from-jax.md). This page is written by `make libraries` (`make libraries LIB=equinox`
 for one; `ARGS="--resume"` continues a run), which downloads the libraries' sources from PyPI and
 runs their tests on JAX {jax} and then on weft, a file at a time. Counted are the tests that pass on
-JAX. The sources of equinox, jaxtyping, lineax and optimistix come without tests; there, programs of
-`benchmarks/library_programs` are run on both, and their results must be equal. diffrax is tested by
-the tests of an older version, as far as these pass on JAX. `files` counts those that both ran; a
+JAX. The sources of equinox, jaxtyping, lineax, optimistix and diffrax come without tests; there,
+programs of `benchmarks/library_programs` are run on both, and their results must be equal.
+`files` counts those that both ran; a
 file that took longer than its limit counts as far as JAX came. Times include starting and
 compiling, on a machine that did other work at the same time.
 
@@ -183,7 +182,6 @@ def page(records: dict[str, dict]) -> str:
         failed = {t: why for t, why in verdict.items() if why is not None}
         ratio = 1 - len(failed) / max(1, len(verdict))
         version = library.requirement.partition("==")[2]
-        version += f", tests of {library.tests_of}" if library.tests_of else ""
         label = f"{name} ({library.trial})" if library.trial else name
         counts = f"{len(ran)} of {len(files(library))} | {len(verdict)}"
         passed = f"{len(verdict) - len(failed)} | {ratio:.3f} | {second / first:.2f}"
@@ -243,7 +241,7 @@ def _tell(library: Library, file: str, record: dict) -> None:
 
 def _path(name: str) -> Path:
     library = LIBRARIES[name]
-    return HOME / "records" / f"{name} {library.requirement} {library.tests_of}.json"
+    return HOME / "records" / f"{name} {library.requirement}.json"
 
 
 def _load(name: str) -> dict:

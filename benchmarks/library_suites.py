@@ -1,7 +1,7 @@
 """The libraries written for JAX whose tests `make libraries` runs, with the versions.
 
-Where the sources of a version come without tests, those of an older version are run on the new one
-(`tests_of`), or programs of `benchmarks.library_programs` whose results on both are compared.
+Where the sources come without tests, `benchmarks.library_programs` has programs whose results on
+both are compared; the tests of older versions do not run on those that support this JAX.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ class Library:
     without: tuple[str, ...] = ()  # patterns of files that ask for what is not installed
     cases: tuple[str, ...] = ()  # files of `benchmarks.library_programs`
     also: tuple[str, ...] = ()  # requirements of its tests
-    tests_of: str = ""  # the version whose sources have the tests
     trial: str = ""  # "" or how a library that was not prepared for is told of
 
 
@@ -39,14 +38,10 @@ LIBRARIES = {
     ),
     "equinox": Library("equinox==0.13.8", cases=("equinox_cases",)),
     "jaxtyping": Library("jaxtyping==0.3.11", cases=("jaxtyping_cases",), also=("typeguard<3",)),
-    "lineax, optimistix": Library(
-        "optimistix==0.1.0", cases=("solver_cases",), also=("lineax==0.1.1", "diffrax==0.7.2")
-    ),
-    "diffrax": Library(
+    "lineax, optimistix, diffrax": Library(
         "diffrax==0.7.2",
-        tests=("test/test_*.py",),
-        tests_of="0.4.1",
-        also=("optax==0.2.8", "scipy"),
+        cases=("solver_cases",),
+        also=("lineax==0.1.1", "optimistix==0.1.0", "optax==0.2.8"),
     ),
     "flax linen": Library(
         _FLAX,

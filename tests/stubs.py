@@ -139,7 +139,7 @@ def known_annotation(annotation: Any) -> str | None:
         return None
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = text.replace("builtins.", "").replace("collections.abc.", "").replace("typing.", "")
-    if text == "Any":
+    if text in ("Any", "object"):  # passed on as it is: the table may know more
         return None
     for generic, arguments in GENERIC.items():
         text = re.sub(rf"\b{generic}\b(?!\[)", f"{generic}[{arguments}]", text)

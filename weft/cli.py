@@ -71,11 +71,13 @@ def _parser() -> argparse.ArgumentParser:
         "--stage", action="append", default=[], help="also print a stage, such as local"
     )
     explain.set_defaults(command="explain", run=_explain)
+    # What a package uses of JAX, without running it.
     compat = commands.add_parser(
         "compat", help="list the names of JAX that a package or file uses and weft lacks"
     )
     compat.add_argument("place", metavar="PACKAGE_OR_PATH")
     compat.set_defaults(command="compat", run=lambda options, rest: _compat(options.place))
+    # All that follows the script or module is its own, flags too: hence REMAINDER.
     start = commands.add_parser(
         "launch",
         help="start a program as several processes that join one group",
@@ -96,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     start.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     start.set_defaults(command="launch", run=_launch)
+    # For reading after a hang; needs no devices.
     again = commands.add_parser(
         "replay", help="go through the calls of processes that hung, from a watchdog's dump"
     )

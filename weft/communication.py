@@ -29,10 +29,10 @@ __all__ = ["CommReport", "HardwareModel", "comm"]
 @api_boundary
 def comm(
     fun: Callable[..., Any],
-    *args: Any,
+    *args: object,
     hardware: str | HardwareModel | None = None,
     compile: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> CommReport:
     """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its shardings.
 

@@ -48,7 +48,7 @@ class prng_key(extended):  # noqa: N801
     """The abstract type of random keys: `issubdtype(key.dtype, prng_key)`."""
 
 
-def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
+def canonicalize_dtype(dtype: object, allow_extended_dtype: bool = False) -> Any:
     """The dtype weft computes in: 64-bit types become 32-bit unless `enable_x64` is set.
 
     allow_extended_dtype: take dtypes of random keys, too, which are as they are.

@@ -17,7 +17,7 @@ from weft.core.tree import flatten
 __all__ = ["ravel_pytree"]
 
 
-def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
+def ravel_pytree(pytree: object) -> tuple[Any, Callable[[Any], Any]]:
     """All arrays of a pytree as one vector, and the function that takes such a vector apart.
 
     Args:

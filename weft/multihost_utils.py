@@ -83,7 +83,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
         return _each(np.asarray, in_tree)
     source = backend.process_index() == 0 if is_source is None else is_source
 
-    def one(x: Any) -> np.ndarray:
+    def one(x: object) -> np.ndarray:
         value = np.asarray(x)
         own = _bytes(value) if source else np.zeros(value.nbytes, np.uint8)
         sent = _from_all(own, lambda rows: rows.sum(0, dtype=rows.dtype))
@@ -103,7 +103,7 @@ def sync_global_devices(name: str) -> None:
     assert_equal(np.uint32(zlib.crc32(name.encode())), f"sync_global_devices: other than {name!r}")
 
 
-def assert_equal(in_tree: Any, fail_message: str = "") -> None:
+def assert_equal(in_tree: object, fail_message: str = "") -> None:
     """Raises AssertionError, on every process, unless all have process 0's values.
 
     >>> import weft

@@ -44,7 +44,7 @@ def odeint(
     func: Callable,
     y0: Any,
     t: Any,
-    *args: Any,
+    *args: object,
     rtol: float = 1.4e-8,
     atol: float = 1.4e-8,
     mxstep: float = np.inf,
@@ -77,7 +77,7 @@ def odeint(
     converted, consts = closure_convert(func, y0, t[0], *args)
     flat, unravel = ravel_pytree(y0)
 
-    def flat_func(y: Any, time: Any, *args: Any) -> Any:
+    def flat_func(y: Any, time: object, *args: object) -> Any:
         return ravel_pytree(converted(unravel(y), time, *args))[0].astype(y.dtype)
 
     options = (float(rtol), float(atol), mxstep, hmax)
@@ -89,7 +89,7 @@ def _combined(weights: tuple, ks: list) -> Any:
     return sum(w * k for w, k in zip(weights, ks, strict=False) if w)
 
 
-def _step(f: Callable, y: Any, dy: Any, time: Any, h: Any) -> tuple:
+def _step(f: Callable, y: Any, dy: object, time: Any, h: Any) -> tuple:
     ks = [dy]
     for at, weights in zip(_TIMES[1:], _STAGES[1:], strict=True):
         ks.append(f(y + h * _combined(weights, ks), time + at * h))
@@ -173,7 +173,7 @@ def _integrate(func: Callable, options: tuple, y0: Any, t: Any, args: tuple) -> 
     return wnp.concatenate([y0[None], rest])
 
 
-def _forward(func: Callable, options: tuple, y0: Any, t: Any, args: tuple) -> tuple:
+def _forward(func: Callable, options: tuple, y0: object, t: object, args: tuple) -> tuple:
     ys = _integrate(func, options, y0, t, args)
     return ys, (ys, t, args)
 
@@ -183,7 +183,7 @@ def _backward(func: Callable, options: tuple, residuals: tuple, g: Any) -> tuple
     ys, t, args = residuals
     flat_args, unravel = ravel_pytree(args)
 
-    def augmented(state: Any, minus_t: Any, flat: Any) -> Any:
+    def augmented(state: object, minus_t: Any, flat: object) -> Any:
         y, ct, _, _ = parts(state)
         dy, pull = weft.vjp(lambda y, s, a: func(y, s, *unravel(a)), y, -minus_t, flat)
         return ravel_pytree((-dy, *pull(ct)))[0]

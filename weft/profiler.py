@@ -55,7 +55,7 @@ def start_trace(
     log_dir: os.PathLike | str,
     create_perfetto_link: bool = False,
     create_perfetto_trace: bool = False,
-    profiler_options: Any = None,
+    profiler_options: object = None,
 ) -> None:
     """Starts to record what host and devices do; `stop_trace` writes it.
 
@@ -132,7 +132,7 @@ def trace(
     log_dir: os.PathLike | str,
     create_perfetto_link: bool = False,
     create_perfetto_trace: bool = False,
-    profiler_options: Any = None,
+    profiler_options: object = None,
 ) -> Iterator[None]:
     """Records what happens in a `with` block. See `start_trace` for the arguments.
 
@@ -244,7 +244,7 @@ class StepTraceAnnotation(TraceAnnotation):
 
 
 def annotate_function(
-    func: Callable | None = None, name: str | None = None, **decorator_kwargs: Any
+    func: Callable | None = None, name: str | None = None, **decorator_kwargs: object
 ) -> Callable:
     """The function with its calls shown in the trace, by its name or the one given.
 
@@ -261,7 +261,7 @@ def annotate_function(
     shown = name or getattr(func, "__qualname__", None) or type(func).__name__
 
     @functools.wraps(func)
-    def annotated(*args: Any, **kwargs: Any) -> Any:
+    def annotated(*args: object, **kwargs: object) -> Any:
         with TraceAnnotation(shown, **decorator_kwargs):
             return func(*args, **kwargs)
 

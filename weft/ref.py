@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-def get(ref: Any, idx: Any = None) -> Any:
+def get(ref: object, idx: object = None) -> Any:
     """The value of a ref at an index, `ref[idx]`; without an index all of it.
 
     >>> import weft
@@ -41,7 +41,7 @@ def get(ref: Any, idx: Any = None) -> Any:
     return _load(ref, ... if idx is None else idx)
 
 
-def set(ref: Any, idx: Any, value: Any) -> None:
+def set(ref: object, idx: object, value: object) -> None:
     """Writes a value to a ref at an index, as `ref[idx] = value`; None: to all of it.
 
     >>> import weft
@@ -52,7 +52,7 @@ def set(ref: Any, idx: Any, value: Any) -> None:
     _store(ref, ... if idx is None else idx, value)
 
 
-def swap(ref: Any, idx: Any, value: Any) -> Any:
+def swap(ref: object, idx: object, value: object) -> Any:
     """Writes a value to a ref at an index and returns the one before.
 
     >>> import weft
@@ -63,7 +63,7 @@ def swap(ref: Any, idx: Any, value: Any) -> Any:
     return _swap(ref, ... if idx is None else idx, value)
 
 
-def addupdate(ref: Any, idx: Any, x: ArrayLike) -> None:
+def addupdate(ref: object, idx: object, x: ArrayLike) -> None:
     """Adds to a ref at an index in one op; where indices repeat, each addition counts.
 
     >>> import weft
@@ -74,7 +74,7 @@ def addupdate(ref: Any, idx: Any, x: ArrayLike) -> None:
     _addupdate(ref, ... if idx is None else idx, x)
 
 
-def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
+def empty_ref(ty: Any, memory_space: object = None) -> Ref:
     """A ref to an array that need not have any particular value yet.
 
     ty: an array, a `ShapeDtypeStruct` or anything with shape and dtype that describes it.
@@ -88,7 +88,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     return new_ref(empty(aval.shape, aval.dtype), memory_space=memory_space)
 
 
-def free_ref(ref: Any) -> None:
+def free_ref(ref: object) -> None:
     """Gives up a ref: any later use of it is an error, and its memory is free.
 
     Raises TypeError if it is not a whole ref made by `new_ref` in the same function.

@@ -25,10 +25,10 @@ class Wrapped(Protocol):
 
     __call__: Callable[..., Any]
 
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+    def trace(self, *args: object, **kwargs: object) -> Traced:
         """The function traced for these arguments."""
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, *args: object, **kwargs: object) -> Lowered:
         """The function lowered for these arguments."""
 
 

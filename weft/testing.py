@@ -279,11 +279,11 @@ def _by_dtype(name: str, given: Tolerance) -> Any:
         ) from error
 
 
-def _host(tree: Any) -> Any:
+def _host(tree: object) -> Any:
     return tree_map(lambda x: np.asarray(x), tree)
 
 
-def _dot(a: ArrayLike | tuple, b: Any) -> float:
+def _dot(a: ArrayLike | tuple, b: object) -> float:
     """Return the real part of the product of cotangents and tangents."""
     return sum(
         float(np.sum(np.asarray(x, np.complex128) * np.asarray(y, np.complex128)).real)

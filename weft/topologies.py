@@ -123,7 +123,7 @@ def _gpus(name: str, options: dict[str, Any]) -> list:
 
 
 def _parsed(
-    topology_name: str, target_config: str | None = None, topology: str | None = None, **_: Any
+    topology_name: str, target_config: str | None = None, topology: str | None = None, **_: object
 ) -> tuple[str, str]:
     """The description of a device as text, and the counts of groups, hosts and devices."""
     gpu, colon, counts = topology_name.lower().partition(":")

@@ -15,7 +15,7 @@ from weft.core.tree import key_path
 from weft.refs.api import Ref
 
 
-def _flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
+def _flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
     """As `pytree.flatten`, but a ref is a leaf; transformations take it apart."""
     found, treedef = pytree.flatten(tree, is_leaf)
     if not any(isinstance(getattr(x, "aval", None), AbstractRef) for x in found):
@@ -30,7 +30,7 @@ _LEAF = _flatten(0)[1]
 _MISSING = object()
 
 
-def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
+def flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
     """The leaves of a tree in order, and its structure.
 
     is_leaf: says of a node that it counts as a leaf.
@@ -52,7 +52,7 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable) -> Any:
     return treedef.unflatten(leaves)
 
 
-def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list:
+def leaves(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> list:
     """The leaves of a tree, in order.
 
     >>> import weft
@@ -62,7 +62,7 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list:
     return _flatten(tree, is_leaf)[0]
 
 
-def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeDef:
+def structure(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeDef:
     """The structure of a tree: its nodes, with leaves left open.
 
     >>> import weft
@@ -89,7 +89,7 @@ def map(f: Callable, tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | Non
     return treedef.unflatten([f(*row) for row in zip(*columns, strict=True)])
 
 
-def _up_to(treedef: PyTreeDef, tree: Any, other: Any, is_leaf: Any, name: str) -> list:
+def _up_to(treedef: PyTreeDef, tree: object, other: object, is_leaf: object, name: str) -> list:
     try:
         return treedef.flatten_up_to(other)
     except (ValueError, TypeError) as e:
@@ -134,8 +134,8 @@ def _difference(
 
 def reduce(
     function: Callable,
-    tree: Any,
-    initializer: Any = _MISSING,
+    tree: object,
+    initializer: object = _MISSING,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
     """function folded over the leaves from left to right.
@@ -150,9 +150,9 @@ def reduce(
 
 def reduce_associative(
     operation: Callable,
-    tree: Any,
+    tree: object,
     *,
-    identity: Any = _MISSING,
+    identity: object = _MISSING,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
     """An associative operation over the leaves, as a balanced tree of applications.
@@ -176,7 +176,7 @@ def reduce_associative(
     return fold(level)
 
 
-def all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def all(tree: object, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether every leaf is true.
 
     >>> import weft
@@ -187,7 +187,7 @@ def all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
 
 
 def transpose(
-    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: object
 ) -> Any:
     """A tree of trees turned inside out: inner structure outside, outer inside.
 
@@ -210,7 +210,7 @@ def transpose(
 
 
 def broadcast(
-    prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    prefix_tree: object, full_tree: object, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
     """The full tree's structure with each leaf of a prefix tree repeated below it.
 
@@ -227,7 +227,7 @@ def broadcast(
 
 
 def flatten_with_path(
-    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+    tree: object, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list, PyTreeDef]:
     """`(path, leaf)` pairs in order, and the structure; `keystr` writes a path as Python does.
 
@@ -244,7 +244,7 @@ def flatten_with_path(
 
 
 def leaves_with_path(
-    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+    tree: object, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list:
     """`(path, leaf)` pairs in order.
 
@@ -257,7 +257,7 @@ def leaves_with_path(
 
 def map_with_path(
     f: Callable,
-    tree: Any,
+    tree: object,
     *rest: Any,
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,

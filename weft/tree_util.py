@@ -123,7 +123,7 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     return separator.join(_key_name(k) if simple else str(k) for k in keys)
 
 
-def _key_name(key: Any) -> str:
+def _key_name(key: object) -> str:
     for field in ("key", "idx", "name"):
         if hasattr(key, field):
             return str(getattr(key, field))
@@ -197,7 +197,7 @@ def register_pytree_with_keys(
     ['.x', '.y']
     """
 
-    def without_keys(node: Any) -> tuple:
+    def without_keys(node: object) -> tuple:
         pairs, data = flatten_with_keys(node)
         return [child for _, child in pairs], data
 
@@ -326,7 +326,7 @@ class _Whole:
     def __init__(self, fun: Callable) -> None:
         self.fun = fun
 
-    def __call__(self, *args: Any, **kw: Any) -> Any:
+    def __call__(self, *args: object, **kw: object) -> Any:
         return self.fun(*args, **kw)
 
     def __eq__(self, other: object) -> bool:

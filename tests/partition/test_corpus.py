@@ -53,6 +53,9 @@ def test_xlas_partitioner_agrees(name):
         ("multi_head_attention-1", 0.5),
         ("layers_in_a_scan-0", 1.0),
         ("uneven_softmax-0", 1.0),
+        ("depthwise_gradients-4", 0.2),
+        ("inverted_bottleneck-1", 1.0),
+        ("selective_scan_gradient-2", 0.9),
     ],
 )
 def test_weft_sends_at_most_this_share_of_what_xla_sends(name, most):

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
+import weft
 from tests.partition import browser
 from tests.partition.test_collect import DOT, LOOP
 from weft._xla import mlir
@@ -242,3 +243,14 @@ def test_two_reports_are_compared_by_their_collectives(tmp_path):
     ]
     dot.to_html(tmp_path / "compared.html", before=loop)
     assert "<h2>Compared</h2>" in (tmp_path / "compared.html").read_text("utf-8")
+
+
+def test_the_page_says_where_a_constraint_pads(tmp_path):
+    mesh = weft.make_mesh((4,), ("x",), (weft.AxisType.Auto,), devices=weft.devices()[:4])
+    rows = weft.NamedSharding(mesh, weft.P("x"))
+    step = weft.jit(lambda x: weft.lax.with_sharding_constraint(x, rows) * 2)
+    for size, padded in ((17, True), (16, False)):
+        page = tmp_path / f"{size}.html"
+        weft.comm(step, weft.numpy.ones(size)).to_html(page)
+        text = page.read_text(encoding="utf-8")
+        assert ("into 4 parts of 5, the last ones partly empty" in text) is padded

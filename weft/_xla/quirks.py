@@ -195,11 +195,6 @@ COMPLEX_TRIG = Quirk(
 COMPLEX_EXTREMA = Quirk(
     "XLA:CPU", "compares the real parts only in maximum and minimum of complex numbers"
 )
-NARROW_BITS = Quirk(
-    "XLA:CPU",
-    "bit counts and logical shifts of 2- and 4-bit integers see the byte that holds them",
-    unprobed="tests/pallas/test_narrow_integers.py has the operations",
-)
 DEPTHWISE = Quirk(
     "XLA:CPU",
     "runs convolutions with a feature group of one as a loop of its own, slowly",

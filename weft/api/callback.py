@@ -57,7 +57,7 @@ VMAP_METHODS = (
 _FALLS_SILENT = (DEBUG, ORDERED_DEBUG)
 
 
-def _abstract(*avals: ShapedArray, out_avals: tuple, **params: Any) -> list:
+def _abstract(*avals: ShapedArray, out_avals: tuple, **params: object) -> list:
     """Mark the results of a callback as varying along the axes of its operands."""
     varying: frozenset = frozenset().union(*(a.mat.varying for a in avals))
     return [a.update(mat=Mat(varying)) for a in out_avals] if varying else list(out_avals)
@@ -68,7 +68,7 @@ def _gathered(x: ArrayLike) -> Any:
     return np.asarray(x) if isinstance(x, ArrayImpl) and x.sharding.num_devices > 1 else x
 
 
-def _impl(*args: ArrayLike, callback: HostFunction, out_avals: tuple, **params: Any) -> list:
+def _impl(*args: ArrayLike, callback: HostFunction, out_avals: tuple, **params: object) -> list:
     function = checked(callback, out_avals) if out_avals else callback
     try:
         outs = function(*map(_gathered, args))
@@ -89,7 +89,7 @@ def _jvp(primals: list, tangents: list, *, effect: Effect | None, **params: Any)
     )
 
 
-def _transpose(cts: Any, *args: Any, **params: Any) -> list:
+def _transpose(cts: object, *args: object, **params: object) -> list:
     return [None] * len(args)
 
 
@@ -124,7 +124,7 @@ def _batch(axis: AxisData, args: list, dims: list, **params: Any) -> tuple:
     if method == "sequential_unrolled" or (state.trace is EVAL and outs == ()):
         return _unrolled(axis, moved, batched, params)
 
-    def body(_: Any, rows: list) -> tuple:
+    def body(_: object, rows: list) -> tuple:
         it = iter(rows)
         full = [next(it) if b else x for x, b in zip(moved, batched, strict=True)]
         return None, callback_p.bind(*full, **params)
@@ -165,12 +165,14 @@ def _lower(
     ordered = effect is not None and effect.ordered
     index = len(module.host_callbacks)
     results = [(tuple(a.shape), np.dtype(a.dtype)) for a in out_avals]
+    # Over several CPU devices a failed call must not leave the others waiting for its results.
     calls = calls_of(module) if results else None
     alone = function
     if calls is not None:
         alone = failing_together(calls, function, blank_arrays(results))
         if module.manual_axes:  # each shard calls
             calls.on_shards, function = True, alone
+    # The module refers to all three by number; the partitioner picks one of them.
     _, guarded, fail = variants(function, results)
     # On several devices, a call without results is not waited for: its error comes late.
     plain = guarded if not results and module.num_partitions > 1 else alone
@@ -184,6 +186,7 @@ def _lower(
         values.insert(0, ctx.function.tokens[effect])
         types.insert(0, ctx.token_type())
         avals.insert(0, None)
+    # jaxlib's target finds the function by its index among the callbacks of the executable.
     attrs = {
         "call_target_name": ctx.string(target_name(module.platforms[0], partitioned=partitioned)),
         "api_version": ctx.i32(API_VERSION),
@@ -245,7 +248,7 @@ callback_p = Primitive(
 # The functions ---------------------------------------------------------------------------------
 
 
-def _result_avals(who: str, result_shape_dtypes: Any) -> tuple[list, Any]:
+def _result_avals(who: str, result_shape_dtypes: object) -> tuple[list, Any]:
     leaves, tree = flatten(result_shape_dtypes)
     avals = []
     for i, leaf in enumerate(leaves):
@@ -341,7 +344,7 @@ def io_callback(
 def _call(
     who: str,
     callback: Callable,
-    result_shape_dtypes: Any,
+    result_shape_dtypes: object,
     args: tuple,
     kwargs: dict,
     effect: Effect | None,
@@ -393,7 +396,7 @@ def debug_callback(
     traced = [is_array_like(x) for x in leaves]
     arrays = [x for x, t in zip(leaves, traced, strict=True) if t]
 
-    def call(*given: Any) -> None:
+    def call(*given: object) -> None:
         it = iter(given)
         full = [next(it) if t else x for x, t in zip(leaves_static, traced, strict=True)]
         inner_args, inner_kwargs = tree.unflatten(full)
@@ -445,12 +448,12 @@ class _Printer:
     def __init__(self, fmt: str) -> None:
         self.fmt = fmt
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *args: object, **kwargs: object) -> None:
         # One write: devices print at the same time.
         print(self.fmt.format(*args, **kwargs) + "\n", end="")
 
 
-def check_format(who: str, fmt: Any, num_args: int, kwargs: dict, *, skip: bool) -> None:
+def check_format(who: str, fmt: object, num_args: int, kwargs: dict, *, skip: bool) -> None:
     """Raises unless fmt is a string and, if not skipped, its placeholders match the arguments."""
     if not isinstance(fmt, str):
         raise TypeError(f"{who}: fmt must be a string, got {type(fmt).__name__}")

@@ -36,12 +36,12 @@ class Offload:
         return f"Offload(src={self.src!r}, dst={self.dst!r})"
 
 
-def everything_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
+def everything_saveable(prim: Primitive, *_: ShapedArray, **params: object) -> bool:
     """Keeps everything: as without checkpoint."""
     return True
 
 
-def nothing_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
+def nothing_saveable(prim: Primitive, *_: ShapedArray, **params: object) -> bool:
     """Keeps the inputs only; the default."""
     return False
 
@@ -49,7 +49,7 @@ def nothing_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
 _PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot_general"))
 
 
-def dots_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
+def dots_saveable(prim: Primitive, *_: ShapedArray, **params: object) -> bool:
     """Keeps matrix products and convolutions."""
     return prim.name in _PRODUCTS
 
@@ -77,7 +77,7 @@ class _Names:
         self.rest = rest  # whether to keep what has another name, or, with `rest`, no name
         self.key = (names, tuple(sorted(other.items())) if other else (), rest)
 
-    def __call__(self, prim: Any, *_: Any, **params: Any) -> Any:
+    def __call__(self, prim: Primitive, *_: object, **params: Any) -> Any:
         if prim.name != "name":
             return self.rest == "anything"
         name = params["name"]
@@ -173,7 +173,7 @@ class _Either:
     def __init__(self, policies: tuple) -> None:
         self.policies = policies
 
-    def __call__(self, prim: Any, *avals: Any, **params: Any) -> Any:
+    def __call__(self, prim: Primitive, *avals: object, **params: object) -> Any:
         for policy in self.policies:
             kept = policy(prim, *avals, **params)
             if kept:

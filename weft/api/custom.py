@@ -50,13 +50,13 @@ def custom_gradient(fun: Callable) -> Callable:
         return tuple(result)
 
     @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> Any:
         traced: list = []
 
-        def primal(*args: Any) -> Any:
+        def primal(*args: object) -> Any:
             return split(fun(*args, **kwargs))[0]
 
-        def fwd(*args: Any) -> tuple:
+        def fwd(*args: object) -> tuple:
             out, rule = split(fun(*args, **kwargs))
             leaves, tree = flatten(out)
             flat_rule, rule_out = flatten_fun(rule, flatten(((out,), {}))[1])
@@ -94,7 +94,7 @@ def _linear_impl(*args: ArrayLike, fun: ClosedJaxpr, transpose: ClosedJaxpr, cou
     return eval_closed(fun, *consts, *residuals, *linear)
 
 
-def _linear_jvp(primals: list, tangents: list, *, counts: tuple, **params: Any) -> tuple:
+def _linear_jvp(primals: list, tangents: list, *, counts: tuple, **params: object) -> tuple:
     n = sum(counts)
     if any(t is not None for t in tangents[:n]):
         raise TypeError(
@@ -169,7 +169,7 @@ linear_call_p = Primitive(
 
 @api_boundary
 def linear_call(
-    fun: Callable, fun_transpose: Callable, residual_args: Any, linear_args: Any
+    fun: Callable, fun_transpose: Callable, residual_args: object, linear_args: object
 ) -> Any:
     """Calls a linear function that brings its own transpose.
 

@@ -70,7 +70,7 @@ def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) 
         args: list,
         dims: list,
         *,
-        call: Any,
+        call: object,
         jaxpr: ClosedJaxpr | None,
         num_consts: int,
     ) -> tuple:
@@ -151,12 +151,12 @@ class SymbolicZero:
         return f"SymbolicZero({self.aval.str_short()})"
 
     @staticmethod
-    def from_primal_value(val: Any) -> SymbolicZero:
+    def from_primal_value(val: object) -> SymbolicZero:
         """The zero tangent of a value."""
         return zero_from_primal(val, symbolic_zeros=True)
 
 
-def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+def zero_from_primal(val: object, symbolic_zeros: bool = False) -> Any:
     """The zero tangents of the values in a tree, as arrays or as `SymbolicZero`s.
 
     >>> import weft
@@ -285,7 +285,7 @@ def numbers_as_arrays(leaves: Sequence[Any]) -> list:
     return [_as_array(x) if x.__class__ in _NUMBERS else x for x in leaves]
 
 
-def _as_array(x: Any) -> Any:
+def _as_array(x: object) -> Any:
     aval = typeof(x)
     return put_host(np.array(x, aval.dtype), weak_type=aval.weak_type)
 
@@ -325,7 +325,7 @@ class FunctionWithRules:
         """Whether zero tangents reach the rules as `SymbolicZero`."""
         return self._symbolic_zeros
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> Any:
         function: Any = self
         return self if instance is None else functools.partial(function, instance)
 

@@ -75,7 +75,7 @@ class Call(FlatCall):
             for i, (o, t) in enumerate(zip(outs, out_tangents, strict=True))
         ]
 
-    def _tangent(self, who: str, i: int, out: Any, tangent: Any) -> Any:
+    def _tangent(self, who: str, i: int, out: object, tangent: Any) -> Any:
         if tangent.__class__ is SymbolicZero:
             return None
         want = tangent_aval(typeof(out))
@@ -186,6 +186,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     if owner is not None and owner._tracing_rules:
         # A rule that is being traced calls its own function: there the body stands for it.
         return call.fun(*args)
+    # Without traced values that the rule closes over, it can stay a Python function.
     traced, closes = trace_call(call, avals, functions)
     if not closes:
         new = {"call": call, "jaxpr": traced.jaxpr, "num_consts": len(traced.consts)}
@@ -202,10 +203,12 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
             *filled_tangents(outs, out_tangents),
         ]
 
+    # It closes over values of this trace: the rule becomes a jaxpr that is given them.
     with tracing_rules(owner):
         rule_jaxpr, rule_consts = closed_call_jaxpr(
             rule, [*avals, *map(tangent_aval, with_tangents)], f"jvp rule of {call.name}"
         )
+    # The body takes the rule's constants too, and reads none of them.
     j = traced.jaxpr.jaxpr
     start = len(traced.consts)
     unread = [Var(typeof(c)) for c in rule_consts]
@@ -302,7 +305,7 @@ class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         self.defjvp(rule, symbolic_zeros=True)
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self.jvp is None:
             raise AttributeError(
                 f"custom_jvp function {self._signature.name} has no rule; give one with "

@@ -124,13 +124,15 @@ class custom_partitioning:
         return getattr(self.__dict__["fun"], name)
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: object) -> Any:
         name = function_name(self.fun)
         if self.partition is None:
             raise AttributeError(
                 f"custom_partitioning of {name}: no partition is defined; call "
                 f"{name}.def_partition(partition, sharding_rule=…)"
             )
+        # The callbacks are given all arguments by position, so keywords and defaults are put in
+        # place.
         bound = inspect.signature(self.fun).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
@@ -146,10 +148,11 @@ class custom_partitioning:
                 f"custom_partitioning of {name}: arguments {sorted(static_at)} are static, but hold"
                 " traced values"
             )
+        # Only what is not static is an operand of the op.
         leaves, tree = flatten(tuple(a for i, a in enumerate(args) if i not in static_at))
         out_tree: list[PyTreeDef] = []
 
-        def flat(*xs: Any) -> list:
+        def flat(*xs: object) -> list:
             dynamic = iter(tree.unflatten(xs))
             full = [a if i in static_at else next(dynamic) for i, a in enumerate(args)]
             outs, out = flatten(self.fun(*full))
@@ -189,7 +192,7 @@ class _Call:
     def who(self) -> str:
         return f"custom_partitioning of {self.name}"
 
-    def rule(self, mesh: Any, operands: Sequence[Any], results: Sequence[Any]) -> Any:
+    def rule(self, mesh: object, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """The sharding rule, where there is one."""
         rule = self.owner.sharding_rule
         if rule is None or isinstance(rule, SdyShardingRule):
@@ -207,7 +210,7 @@ class _Call:
             )
         return made
 
-    def infer(self, mesh: Any, operands: Sequence[Any], results: Sequence[Any]) -> list | None:
+    def infer(self, mesh: object, operands: Sequence[Any], results: Sequence[Any]) -> list | None:
         """Shardings of the results by `infer_sharding_from_operands`, None without it."""
         infer = self.owner.infer_sharding_from_operands
         if infer is None or self.owner.sharding_rule is not None:
@@ -238,6 +241,7 @@ class _Call:
             raise ValueError(
                 f"{self.who}: partition returned the mesh {own_mesh!r}; the program's is {mesh!r}"
             )
+        # Lists and tuples of shardings are taken alike, as the arguments come as a tuple.
         in_shardings = tuple(in_shardings) if isinstance(in_shardings, list) else in_shardings
         ins = self._flat_shardings(
             self.in_tree, in_shardings, "partition must return, for the arguments,", operands, mesh
@@ -246,7 +250,7 @@ class _Call:
             self.out_tree, out_shardings, "partition must return, for the result,", results, mesh
         )
 
-        def flat(*xs: Any) -> list:
+        def flat(*xs: object) -> list:
             made, tree = flatten(lower_fn(*self.in_tree.unflatten(xs)))
             if tree != self.out_tree:
                 raise TypeError(
@@ -277,7 +281,7 @@ class _Call:
         return ClosedJaxpr(jaxpr, consts)
 
     def _flat_shardings(
-        self, tree: PyTreeDef, given: Any, what: str, arrays: Sequence[Any], mesh: Any
+        self, tree: PyTreeDef, given: object, what: str, arrays: Sequence[Any], mesh: object
     ) -> list[NamedSharding]:
         try:
             flat = tree.flatten_up_to(given)
@@ -298,14 +302,14 @@ def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, call: _Call) -> list:
     return list(jaxpr.out_avals)
 
 
-def _no_derivative(*_: Any, call: _Call, **params: Any) -> Any:
+def _no_derivative(*_: object, call: _Call, **params: object) -> Any:
     raise NotImplementedError(
         f"{call.who} has no derivative: its callbacks say how to run it, not how it changes. Wrap "
         "it with weft.custom_vjp or weft.custom_jvp"
     )
 
 
-def _no_batch(axis: AxisData, args: list, dims: list, *, call: _Call, **params: Any) -> Any:
+def _no_batch(axis: AxisData, args: list, dims: list, *, call: _Call, **params: object) -> Any:
     raise NotImplementedError(
         f"{call.who} under vmap: its callbacks take arrays of the ranks they are written for. Wrap "
         "it with weft.custom_batching.custom_vmap, or call it on the whole batch"

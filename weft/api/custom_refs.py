@@ -50,13 +50,13 @@ class CallOnValues:
         ]
         return given, [c for c, aval in zip(given, self.refs, strict=True) if aval is not None]
 
-    def fun(self, *values: Any) -> list:
+    def fun(self, *values: object) -> list:
         given, cells = self._cells(values)
         outs = self.call.fun(*given)
         self.num_outs = len(outs)
         return [*outs, *(c.value for c in cells)]
 
-    def forward(self, consts: Sequence[Any], primals: Sequence[Any], nonzero: Any) -> tuple:
+    def forward(self, consts: Sequence[Any], primals: Sequence[Any], nonzero: object) -> tuple:
         given, cells = self._cells([*consts, *primals])
         n = len(consts)
         outs, residuals, context = self.call.forward(given[:n], given[n:], nonzero)
@@ -88,7 +88,7 @@ class CallOnValues:
         return [*outs, *(c.value for c in cells)], [*out_tangents, *closed_over, *through]
 
 
-def _sum(ct: Any, other: Any) -> Any:
+def _sum(ct: object, other: object) -> Any:
     """The sum of two cotangents, of which None is zero."""
     if ct is None or other is None:
         return ct if other is None else other
@@ -166,7 +166,7 @@ def _rules_take_refs(closed: ClosedJaxpr) -> bool:
     return closed.memo("rules take refs", find)
 
 
-def _record(args: Sequence[Any], **params: Any) -> Any:
+def _record(args: Sequence[Any], **params: object) -> Any:
     """In the linear program, the refs among the residuals stand as they are."""
     return state.trace.process(custom_vjp_linear_p, args, params)
 

@@ -63,7 +63,7 @@ class CustomVJPPrimal:
         self.perturbed = perturbed  # whether it is being differentiated
 
 
-def _with_perturbed(tree: Any, perturbed: Any) -> Any:
+def _with_perturbed(tree: object, perturbed: object) -> Any:
     """The tree with a CustomVJPPrimal for each array and each whole ref."""
     values, structure = flatten(tree, is_ref)
     flags = [f._handle if is_ref(f) else f for f in flatten(perturbed, is_ref)[0]]
@@ -287,7 +287,7 @@ def _forward_mode(name: str) -> TypeError:
     )
 
 
-def _jvp(primals: list, tangents: list, *, call: Call, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, call: Call, **params: object) -> tuple:
     raise _forward_mode(f"custom_vjp function {call.name}")
 
 
@@ -345,11 +345,13 @@ def _linear_transpose(
     ]
 
 
-def _no_forward(*args: Any, call: Any, **params: Any) -> Any:
+def _no_forward(*args: object, call: Any, **params: object) -> Any:
     raise _forward_mode(f"custom_vjp function {call.name}")
 
 
-def _linear_batch(axis: AxisData, args: Any, dims: Any, *, call: Any, **params: Any) -> tuple:
+def _linear_batch(
+    axis: AxisData, args: object, dims: object, *, call: Any, **params: object
+) -> tuple:
     raise _forward_mode(f"custom_vjp function {call.name}")
 
 
@@ -376,19 +378,22 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     if owner is not None and owner._tracing_rules:
         # A rule that is being traced calls its own function: there the body stands for it.
         return call.fun(*args)
+    # Without traced values that the rules close over, they can stay Python functions.
     traced, closes = trace_call(call, avals, functions)
     if not closes:
         new = {"call": call, "jaxpr": traced.jaxpr, "num_consts": len(traced.consts)}
         return trace.process(custom_vjp_p, [*traced.consts, *args], new)
     context: list = []
 
-    def forward(*xs: Any) -> list:
+    # Else both rules become jaxprs that are given those values.
+    def forward(*xs: object) -> list:
         outs, residuals, ctx = call.forward((), xs, [has_tangent(a) for a in avals])
         context[:] = [(*ctx, [typeof(o) for o in outs]), len(outs)]
         return [*outs, *residuals]
 
     with tracing_rules(owner):
         fwd, fwd_consts = closed_call_jaxpr(forward, avals, f"forward rule of {call.name}")
+    # The structure of the residuals is known now: what the backward rule is traced for.
     value, n = context
     out_cts = [cotangent_aval(a) for a in value[2] if has_tangent(a)]
     res_avals = fwd.out_avals[n:]
@@ -407,6 +412,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
         bwd, bwd_consts = closed_call_jaxpr(
             backward, [*res_avals, *out_cts], f"backward rule of {call.name}"
         )
+    # The body takes the rules' constants too, and reads none of them.
     j = traced.jaxpr.jaxpr
     start = len(traced.consts)
     unread = [Var(typeof(c)) for c in (*fwd_consts, *bwd_consts)]
@@ -491,7 +497,7 @@ class custom_vjp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         self._traces = {}
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self.fwd is None:
             raise AttributeError(
                 f"custom_vjp function {self._signature.name} has no rules; give them with "

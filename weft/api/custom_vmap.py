@@ -196,7 +196,7 @@ class Pulled(DerivedCall):
         def pulled(*args: Any) -> list:
             primals = args[: self.num_args]
 
-            def of_moving(*moving: Any) -> list:
+            def of_moving(*moving: object) -> list:
                 given = unpick(moving, self.nonzero)
                 xs = [p if m is None else m for p, m in zip(primals, given, strict=True)]
                 return [o for o, w in zip(fun(*xs), self.wanted, strict=True) if w]
@@ -239,7 +239,7 @@ def _derivative(
     return outs, [next(it) if has_tangent(typeof(o)) else None for o in outs]
 
 
-def _jvp(primals: list, tangents: list, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, **params: object) -> tuple:
     def rule(operands: list, nonzero: tuple, *, call: Call, jaxpr: Any, num_consts: int) -> tuple:
         derived = Pushed(call, _body(call, jaxpr), num_consts, nonzero, True)
         results = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
@@ -255,7 +255,7 @@ def _num_moving(results: Sequence[Any]) -> int:
     return next(k for k in range(len(results) + 1) if sum(moving[: len(results) - k]) == k)
 
 
-def _linearize(primals: list, tangents: list, **params: Any) -> tuple:
+def _linearize(primals: list, tangents: list, **params: object) -> tuple:
     def rule(
         operands: list,
         nonzero: tuple,
@@ -397,7 +397,7 @@ class custom_vmap:  # noqa: N801  (the public name is JAX's)
         return vmap_rule
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self.vmap_rule is None:
             raise AttributeError(
                 f"custom_vmap function {self._signature.name} has no rule; give one with "

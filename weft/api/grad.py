@@ -111,7 +111,7 @@ def _check_tangent(primal: ArrayLike, tangent: ArrayLike, tree: PyTreeDef, i: in
 
 
 @api_boundary
-def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
+def linearize(fun: Callable, *primals: object, has_aux: bool = False) -> Any:
     """The value of `fun` and its derivative at `primals` as a function of tangents.
 
     The nonlinear work is done once. Returns (out, f_jvp), or (out, f_jvp, aux); f_jvp is a pytree
@@ -228,7 +228,7 @@ def fwd_and_bwd(
     check_callable(fun, "fwd_and_bwd")
 
     @functools.wraps(fun)
-    def fwd(*args: ArrayLike, **kwargs: Any) -> Any:
+    def fwd(*args: ArrayLike, **kwargs: object) -> Any:
         numbers = argnums_of(argnums, len(args), "fwd_and_bwd")
         primals = [args[i] for i in numbers]
         return vjp(partial_of(fun, args, numbers, kwargs), *primals, has_aux=has_aux)
@@ -267,7 +267,7 @@ def value_and_grad(
 
     @functools.wraps(fun)
     @api_boundary
-    def value_and_grad_fun(*args: ArrayLike | dict | list, **kwargs: Any) -> Any:
+    def value_and_grad_fun(*args: ArrayLike | dict | list, **kwargs: object) -> Any:
         value, gradient, aux = run(*args, **kwargs)
         value = as_arrays([value])[0]
         return ((value, aux), gradient) if has_aux else (value, gradient)
@@ -276,11 +276,11 @@ def value_and_grad(
 
 
 def _value_and_grad(
-    fun: Callable, argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool, who: str
+    fun: Callable, argnums: object, has_aux: bool, holomorphic: bool, allow_int: bool, who: str
 ) -> Callable:
     """From arguments to (value, gradient, aux)."""
 
-    def run(*args: ArrayLike | dict | list, **kwargs: Any) -> tuple:
+    def run(*args: ArrayLike | dict | list, **kwargs: object) -> tuple:
         numbers = argnums_of(argnums, len(args), who)
         primals = tuple([args[i] for i in numbers])
         check_inputs(primals, numbers, who, holomorphic, allow_int)
@@ -363,7 +363,7 @@ def grad(
 
     @functools.wraps(fun)
     @api_boundary
-    def grad_fun(*args: ArrayLike, **kwargs: Any) -> Any:
+    def grad_fun(*args: ArrayLike, **kwargs: object) -> Any:
         _, gradient, aux = run(*args, **kwargs)
         return (gradient, aux) if has_aux else gradient
 
@@ -371,7 +371,7 @@ def grad(
 
 
 @api_boundary
-def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -> Callable:
+def linear_transpose(fun: Callable, *primals: object, reduce_axes: Sequence = ()) -> Callable:
     """The transpose of a linear function, for inputs of the types of `primals`.
 
     primals may be arrays or `ShapeDtypeStruct`s. The result maps a cotangent of the output to
@@ -395,7 +395,7 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
 
 
 @api_boundary
-def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[Any]]:
+def closure_convert(fun: Callable, *example_args: object) -> tuple[Callable, list[Any]]:
     """A function without closed-over tracers, and their values as extra arguments.
 
     Returns (converted, values): `converted(*args, *values)` equals `fun(*args)`. Needed where a

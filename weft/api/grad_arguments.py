@@ -29,7 +29,7 @@ class Flat:
         self.who = who
         self.extra: list = []
 
-    def __call__(self, *xs: Any) -> list:
+    def __call__(self, *xs: object) -> list:
         out = self.fun(*self.in_tree.unflatten(xs))
         if self.has_aux:
             if not (isinstance(out, tuple | list) and len(out) == 2):
@@ -51,7 +51,7 @@ def described(x: ArrayLike) -> str:
     return f"an array of type {typeof(x).str_short()}" if is_array_like(x) else type(x).__name__
 
 
-def check_arrays(leaves: Sequence[Any], tree: Any, who: str, root: str) -> None:
+def check_arrays(leaves: Sequence[Any], tree: object, who: str, root: str) -> None:
     """Raises TypeError naming the first leaf that is no array."""
     for i, x in enumerate(leaves):
         if not is_array_like(x):
@@ -61,7 +61,7 @@ def check_arrays(leaves: Sequence[Any], tree: Any, who: str, root: str) -> None:
             )
 
 
-def leaf_name(tree: Any, i: int, root: str) -> str:
+def leaf_name(tree: object, i: int, root: str) -> str:
     return names_in(tree, root)[i]
 
 
@@ -113,7 +113,7 @@ def matched(
     return result
 
 
-def argnums_of(argnums: Any, n: int, who: str) -> tuple[int, ...]:
+def argnums_of(argnums: object, n: int, who: str) -> tuple[int, ...]:
     numbers = argnums if isinstance(argnums, tuple | list) else (argnums,)
     result = []
     for i in numbers:
@@ -139,7 +139,7 @@ def partial_of(
     if not kwargs and len(numbers) == len(args) and tuple(numbers) == tuple(range(len(args))):
         return fun
 
-    def inner(*given: Any) -> Any:
+    def inner(*given: object) -> Any:
         full = list(args)
         for i, x in zip(numbers, given, strict=True):
             full[i] = x

@@ -98,7 +98,7 @@ class eager:
             self.mode = options["enable_x64"](self.x64)
             self.mode.__enter__()
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self.mode is not None:
             self.mode.__exit__(None, None, None)
         self.mesh.__exit__(None, None, None)

@@ -107,7 +107,7 @@ def jacfwd(
 
     @functools.wraps(fun)
     @api_boundary
-    def jacobian(*args: ArrayLike | dict, **kwargs: Any) -> Any:
+    def jacobian(*args: ArrayLike | dict, **kwargs: object) -> Any:
         numbers = argnums_of(argnums, len(args), "jacfwd")
         primals = tuple(args[i] for i in numbers)
         check_inputs(primals, numbers, "jacfwd", holomorphic, real=True)
@@ -156,7 +156,7 @@ def jacrev(
 
     @functools.wraps(fun)
     @api_boundary
-    def jacobian(*args: ArrayLike | dict, **kwargs: Any) -> Any:
+    def jacobian(*args: ArrayLike | dict, **kwargs: object) -> Any:
         numbers = argnums_of(argnums, len(args), "jacrev")
         primals = tuple(args[i] for i in numbers)
         check_inputs(primals, numbers, "jacrev", holomorphic, allow_int)

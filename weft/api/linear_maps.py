@@ -93,7 +93,7 @@ class Pushforward:
         return (list(self._residuals),)
 
     @api_boundary
-    def __call__(self, *tangents: Any) -> Any:
+    def __call__(self, *tangents: object) -> Any:
         p = self._program
         who = f"the linearized {p.name}"
         leaves, tree = flatten(tangents)
@@ -141,7 +141,7 @@ class Transposed:
         self._consts = consts
 
     @api_boundary
-    def __call__(self, cts: Any) -> Any:
+    def __call__(self, cts: object) -> Any:
         p = self._program
         leaves, tree = flatten(cts)
         if tree != p.out_tree:
@@ -251,7 +251,7 @@ class Pullback:
         return kept
 
     @api_boundary
-    def __call__(self, cts: Any, *others: Any) -> Any:
+    def __call__(self, cts: Any, *others: object) -> Any:
         p = self._program
         if others:
             raise TypeError(
@@ -284,7 +284,7 @@ class Pullback:
             full_cotangents(p.jaxpr, self._complete(), p.nonzero_in, p.in_avals, given, into)
         )
 
-    def with_refs(self, *refs: Any) -> Callable[[Any], Any]:
+    def with_refs(self, *refs: object) -> Callable[[Any], Any]:
         """A function that adds cotangents of the inputs to refs, instead of returning them.
 
         refs: for each primal a Ref of its cotangent's type, `weft.ad.GradValue()` to get the
@@ -319,11 +319,11 @@ class Pullback:
         return add_up
 
 
-def _mark(x: Any) -> Any:
+def _mark(x: object) -> Any:
     return x if is_mark(x) else None
 
 
-def saveable(flags: Any, tree: PyTreeDef, who: str = "vjp: saveable_args") -> list[bool]:
+def saveable(flags: object, tree: PyTreeDef, who: str = "vjp: saveable_args") -> list[bool]:
     """For each leaf of `tree` the flag that covers it, of bools in nested tuples.
 
     Containers match by their number of children.

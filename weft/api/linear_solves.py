@@ -44,11 +44,11 @@ def _constants(args: Sequence[Any], counts: tuple) -> tuple[list[Any], list]:
     return parts, list(args[start:])
 
 
-def _abstract(*avals: ShapedArray, solve: ClosedJaxpr, **params: Any) -> list:
+def _abstract(*avals: ShapedArray, solve: ClosedJaxpr, **params: object) -> list:
     return list(solve.out_avals)
 
 
-def _impl(*args: ArrayLike, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
+def _impl(*args: ArrayLike, solve: ClosedJaxpr, counts: tuple, **params: object) -> list:
     parts, b = _constants(args, counts)
     return eval_closed(solve, *parts[2], *b)
 
@@ -121,7 +121,7 @@ def _batch(
 
 
 def _lower(
-    ctx: RuleContext, *operands: ir.Value, solve: ClosedJaxpr, counts: tuple, **params: Any
+    ctx: RuleContext, *operands: ir.Value, solve: ClosedJaxpr, counts: tuple, **params: object
 ) -> list:
     parts, b = _constants(operands, counts)
     return ctx.inline(solve, *parts[2], *b)
@@ -156,7 +156,7 @@ linear_solve_p = Primitive(
 @api_boundary
 def custom_linear_solve(
     matvec: Callable,
-    b: Any,
+    b: object,
     solve: Callable,
     transpose_solve: Callable | None = None,
     symmetric: bool = False,
@@ -203,6 +203,7 @@ def custom_linear_solve(
 
         return flat
 
+    # Everything is traced now, so that the op can be transformed without the user's functions.
     m, m_consts = closed_call_jaxpr(flat_matvec, avals, "matvec")
     _check_avals(f"{who}: matvec", avals, m.out_avals)
     s, s_consts = closed_call_jaxpr(solver(solve, flat_matvec, "solve"), avals, "solve")
@@ -210,6 +211,7 @@ def custom_linear_solve(
     v = t = None
     v_consts: list = []
     t_consts: list = []
+    # The transposed system, for reverse mode: its product follows from that of matvec.
     if transpose_solve is not None:
 
         def flat_vecmat(*cts: ArrayLike) -> list:
@@ -225,6 +227,7 @@ def custom_linear_solve(
             solver(transpose_solve, transposed, "transpose_solve"), avals, "transpose_solve"
         )
         _check_avals(f"{who}: transpose_solve", avals, t.out_avals[:n])
+    # The constants of all four are operands, as they may be differentiated.
     outs = linear_solve_p.bind(
         *m_consts,
         *v_consts,
@@ -260,7 +263,7 @@ def _check_avals(who: str, want: Sequence[Any], got: Sequence[Any]) -> None:
 @api_boundary
 def custom_root(
     f: Callable,
-    initial_guess: Any,
+    initial_guess: object,
     solve: Callable,
     tangent_solve: Callable,
     has_aux: bool = False,

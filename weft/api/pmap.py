@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 @api_boundary
 def pmap(
     fun: Callable,
-    axis_name: Any = None,
+    axis_name: object = None,
     *,
     in_axes: Any = 0,
-    out_axes: Any = 0,
+    out_axes: object = 0,
     static_broadcasted_argnums: int | Iterable[int] = (),
     devices: Sequence[Any] | None = None,
     backend: str | None = None,
@@ -123,6 +123,7 @@ def pmap(
                 args.insert(i, x)
             return fun(*args, **kwargs)
 
+        # Each device holds one example: its axis of size 1 goes away inside and comes back outside.
         def body(*leaves: Array) -> tuple:
             inner = [
                 x if d is None else squeeze(x, (d,)) for x, d in zip(leaves, dims, strict=True)
@@ -164,6 +165,7 @@ def pmap(
             return tree.unflatten(outs)
 
         functools.update_wrapper(program, fun, assigned=("__name__", "__qualname__"), updated=())
+        # Donation is by argument for the user, by leaf for jit.
         positions = [i for i in range(len(rest) + len(static)) if i not in static]
         counts = [len(flatten(x)[0]) for x in rest]
         given = [p in donated for p, n in zip(positions, counts, strict=True) for _ in range(n)]
@@ -173,14 +175,14 @@ def pmap(
 
     @functools.wraps(fun)
     @api_boundary
-    def pmapped(*args: ArrayLike | dict | list, **kwargs: Any) -> Any:
+    def pmapped(*args: ArrayLike | dict | list, **kwargs: object) -> Any:
         if get_abstract_mesh().manual_axes:
             return nested(*args, **kwargs)
         program, leaves = prepared(args, kwargs)
         return program(*leaves)
 
-    def nested(*args: Array, **kwargs: Any) -> Any:
-        def dynamic(*xs: Array, **kw: Any) -> Any:
+    def nested(*args: Array, **kwargs: object) -> Any:
+        def dynamic(*xs: Array, **kw: object) -> Any:
             whole = list(xs)
             for i in static:
                 whole.insert(i, args[i])
@@ -192,7 +194,7 @@ def pmap(
             axes = tuple(x for i, x in enumerate(axes) if i not in static)
         return vmap(dynamic, axes, out_axes, axis_name, axis_size)(*rest, **kwargs)
 
-    def lower(*args: np.ndarray, **kwargs: Any) -> Any:
+    def lower(*args: np.ndarray, **kwargs: object) -> Any:
         """The program's stages, as `jit(f).lower` gives them."""
         program, leaves = prepared(args, kwargs)
         return program.lower(*leaves)  # type: ignore[attr-defined]

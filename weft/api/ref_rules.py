@@ -69,7 +69,7 @@ def _write_in_place(
     return outs[:n]
 
 
-def _remat(args: tuple, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
+def _remat(args: tuple, *, jaxpr: ClosedJaxpr, **params: object) -> list:
     if runs_in_place(args, jaxpr):
         return eval_closed(jaxpr, *args)
     values, is_open = split_open(args)
@@ -129,7 +129,7 @@ def _check_consts(args: Sequence[Any], num_consts: int) -> None:
 
 
 def _scan(
-    args: tuple, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any
+    args: tuple, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: object
 ) -> list:
     _check_consts(args, num_consts)
     if runs_in_place(args, jaxpr):
@@ -182,6 +182,7 @@ def _while(
     start = cond_nconsts + body_nconsts
     _check_consts(args, start)
     is_open = [a.__class__ is Cell and a.is_open() for a in args]
+    # A ref that both functions close over, or one of them twice, is one carry.
     cells = list({id(a): a for a, o in zip(args, is_open, strict=True) if o}.values())
     number = {id(c): k for k, c in enumerate(cells)}
     n = len(args) - start
@@ -206,6 +207,7 @@ def _while(
         traced, found = trace_to_jaxpr(flat, avals, inner.jaxpr.debug)
         return ClosedJaxpr(traced, found)
 
+    # Which constants are the same ref decides the jaxprs, not what they hold.
     key = ("discharge while", *(number.get(id(a)) for a in (*c_args, *b_args)))
     types = tuple(c.aval for c in cells)
     pred = cond_jaxpr.memo((*key, types), lambda: with_cells(cond_jaxpr, c_args, False))
@@ -222,6 +224,7 @@ def _while(
         cond_nconsts=len(c_plain),
         body_nconsts=len(b_plain),
     )
+    # The refs now hold what the loop left in them.
     for c, value in zip(cells, outs[n:], strict=True):
         c.put(value)
     return outs[:n]

@@ -94,7 +94,7 @@ move_p = Primitive(
 # The op ----------------------------------------------------------------------------------------
 
 
-def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: object) -> tuple:
     pushed, nonzero = jvp_jaxpr(jaxpr, [t is not None for t in tangents])
     given = [t for t in tangents if t is not None]
     outs = remat_p.bind(*primals, *given, jaxpr=pushed, **params)
@@ -117,7 +117,7 @@ class _Plan:
     tangent: ClosedJaxpr
 
 
-def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
+def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: object) -> _Plan:
     if policy is not None:
         jaxpr = inline_calls(jaxpr)
     lin = linearize_jaxpr(jaxpr, nonzero)
@@ -215,6 +215,7 @@ def choose_kept(
         return known
 
     named: dict[Any, Any] = {}
+    # A value with a name may be saved under it, whatever made it.
     if policy is not None:
         for e in jaxpr.eqns:
             if e.primitive is name_p and verdict(e):
@@ -223,6 +224,7 @@ def choose_kept(
     again: set = set()
     inside: dict[Eqn, Inside] = {}
     pending = [v for v in needed if v.__class__ is Var]
+    # From what the backward pass reads, back to what is kept or given.
     while pending:
         v = pending.pop()
         if v in given or v in kept:
@@ -281,7 +283,7 @@ def _linearize(
     tangents: list,
     *,
     jaxpr: ClosedJaxpr,
-    policy: Any,
+    policy: object,
     prevent_cse: bool,
     differentiated: bool,
 ) -> tuple:
@@ -310,7 +312,7 @@ def _transpose(
     *args: ArrayLike | UndefinedPrimal,
     jaxpr: ClosedJaxpr,
     differentiated: bool,
-    **params: Any,
+    **params: object,
 ) -> list:
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
@@ -326,7 +328,9 @@ def _transpose(
     return unpick(unpick(outs, ct_nonzero), linear)
 
 
-def _batch(axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+def _batch(
+    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **params: object
+) -> tuple:
     moved, batched = to_front(args, dims)
     inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
     outs = remat_p.bind(*moved, jaxpr=inner, **params)
@@ -352,7 +356,7 @@ def _lower(
     jaxpr: ClosedJaxpr,
     prevent_cse: bool,
     differentiated: bool,
-    policy: Any,
+    policy: object,
 ) -> list:
     if differentiated and prevent_cse and operands:
         # Without a barrier XLA finds that the values were computed before, and keeps them.
@@ -436,6 +440,7 @@ def checkpoint(
 
     known: dict[Hashable, Callable] = {}
 
+    # Traces are kept by function, so that equal static values must give the same one.
     def with_static(count: int, values: tuple, fixed: tuple) -> Callable:
         """The function of the other arguments: one for equal values, so that it is traced once."""
         if not values and not fixed:
@@ -459,6 +464,7 @@ def checkpoint(
                 raise ValueError(
                     f"checkpoint: static_argnums {i} is out of range for {len(args)} arguments"
                 )
+        # Negative positions count from the last argument of this call.
         places = sorted(i % len(args) for i in static)
         fixed = tuple((k, v) for k, v in sorted(kwargs.items()) if k in names)
         inner = with_static(len(args), tuple((i, args[i]) for i in places), fixed)
@@ -492,7 +498,7 @@ def _with_values(fun: Callable, count: int, values: tuple, fixed: tuple) -> Call
     """The function with the values of some positions, out of `count`, and keywords in place."""
     given, keywords = dict(values), dict(fixed)
 
-    def inner(*dynamic: Any, **kwargs: Any) -> Any:
+    def inner(*dynamic: object, **kwargs: object) -> Any:
         rest = iter(dynamic)
         full = [given[i] if i in given else next(rest) for i in range(count)]
         return fun(*full, **keywords, **kwargs)
@@ -516,7 +522,7 @@ remat = checkpoint
 
 
 @api_boundary
-def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
+def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tuple[Any, str]]:
     """Return the residuals of reverse-mode differentiation of `fun`: types and origins.
 
     >>> import weft
@@ -556,7 +562,7 @@ def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any,
     return found
 
 
-def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:
+def print_saved_residuals(f: Callable, *args: object, **kwargs: object) -> None:
     """Prints what reverse-mode differentiation of `f` keeps, one value a line.
 
     >>> import weft

@@ -94,7 +94,7 @@ def _of_cond(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
 def _with_zeros(branch: ClosedJaxpr, before: list, after: list, own: int) -> ClosedJaxpr:
     """The branch with zeros around its last results, for what other branches keep."""
 
-    def run(*operands: Any) -> list:
+    def run(*operands: object) -> list:
         outs = eval_closed(branch, *operands)
         n = len(outs) - own
         zeros = [[instantiate_zero(aval) for aval, _ in part] for part in (before, after)]

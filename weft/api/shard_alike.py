@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @api_boundary
-def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
+def shard_alike(x: object, y: object) -> tuple[Any, Any]:
     """Returns two trees of arrays as they are, which partitioners will split alike.
 
     Where propagation gives a leaf of one tree a sharding, the leaf at its place in the other gets
@@ -66,7 +66,7 @@ def _jvp(primals: list, tangents: list) -> tuple:
     return outs, shard_alike_p.bind(*tangents)
 
 
-def _transpose(cts: list, *args: Any) -> list:
+def _transpose(cts: list, *args: object) -> list:
     return cts if any(ct is None for ct in cts) else shard_alike_p.bind(*cts)
 
 

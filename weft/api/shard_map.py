@@ -88,7 +88,7 @@ def shard_map(
     f: Callable | None = None,
     /,
     *,
-    out_specs: Any,
+    out_specs: object,
     in_specs: Any = INFER,
     mesh: Mesh | AbstractMesh | None = None,
     axis_names: Any = frozenset(),
@@ -150,7 +150,7 @@ def shard_map(
 
     @functools.wraps(f)
     @api_boundary
-    def mapped(*args: ArrayLike | dict, **kwargs: Any) -> Any:
+    def mapped(*args: ArrayLike | dict, **kwargs: object) -> Any:
         if kwargs:
             raise TypeError(
                 f"shard_map of {options.name}: in_specs describe positional arguments only, but "
@@ -483,6 +483,7 @@ def _call(options: _Options, args: tuple) -> Any:
             name = arg_names(options.fun, flatten((args, {}))[1])[i]
             _local_aval(aval, spec, f"{who}: argument {name}", mesh, manual, options.check_vma)
             raise
+    # Explicit axes: the argument's own type must already say what the spec asks.
     _check_placed(
         options,
         [typeof(x) for x in operands],
@@ -492,6 +493,7 @@ def _call(options: _Options, args: tuple) -> Any:
     )
     out: list = []
 
+    # Refs come in as values, and go out as further results, written back below.
     def flat_fun(*given: Array) -> list:
         full = list(leaves)
         cells = []
@@ -510,6 +512,7 @@ def _call(options: _Options, args: tuple) -> Any:
             outs = [_exact(o, s, manual) for o, s in zip(outs, flat, strict=True)]
         return outs
 
+    # The body is traced once, on the types of one shard.
     with manual_scope(mesh, manual, options.check_vma):
         closed, consts = closed_call_jaxpr(flat_fun, local, options.name)
     out_tree, out_specs = out

@@ -155,7 +155,7 @@ def _no_hits(closed: ClosedJaxpr, more: int, manual: tuple) -> list:
     return [pvary(full((1 + s.depth + more,), 0, dtypes.int32), manual) for s in _sites(closed)]
 
 
-def _joined(firsts: Sequence[Any], found: Sequence[Any], iteration: Any, manual: tuple) -> list:
+def _joined(firsts: Sequence[Any], found: Sequence[Any], iteration: object, manual: tuple) -> list:
     """The vectors of a loop after an iteration: what was found first stays."""
     count = pvary(reshape(iteration, (1,)), manual)
     result = []
@@ -209,7 +209,7 @@ def _cond(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> t
     branches = eqn.params["branches"]
 
     def run(taken: int) -> Callable:
-        def branch(*xs: Any) -> tuple[list, list]:
+        def branch(*xs: object) -> tuple[list, list]:
             found, outs = _run(wanted, branches[taken], xs, manual)
             flags = [
                 found if i == taken else _no_hits(b, 0, manual) for i, b in enumerate(branches)

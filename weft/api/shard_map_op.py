@@ -110,7 +110,7 @@ def _abstract(
     mesh: Mesh,
     manual: tuple,
     out_specs: Specs,
-    **params: Any,
+    **params: object,
 ) -> list:
     return [
         global_aval(a, s, mesh, manual) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)
@@ -226,7 +226,7 @@ def _residual_spec(aval: ShapedArray, manual: tuple, check_vma: bool) -> Partiti
 def _leaving(primal: ClosedJaxpr, num_outs: int, specs: Sequence[PartitionSpec]) -> ClosedJaxpr:
     """The primal jaxpr with residuals in the form in which they leave: rank 1 at least."""
 
-    def fun(*args: Any) -> list:
+    def fun(*args: object) -> list:
         outs = eval_closed(primal, *args)
         for k, spec in enumerate(specs, num_outs):
             x, aval = outs[k], typeof(outs[k])
@@ -345,7 +345,7 @@ def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
     if all(a.mat is b.mat for a, b in zip(backward.out_avals, avals, strict=True)):
         return backward
 
-    def fun(*args: Any) -> list:
+    def fun(*args: object) -> list:
         outs = eval_closed(backward, *args)
         return [cast_to(o, a.mat) for o, a in zip(outs, avals, strict=True)]
 
@@ -364,7 +364,7 @@ def _untyped(
     def whole_over(spec: PartitionSpec) -> tuple:
         return tuple(n for n in differ if n not in spec.used_axes() and mesh.shape[n] > 1)
 
-    def fun(*args: Any) -> list:
+    def fun(*args: object) -> list:
         given = list(args)
         for k, spec in enumerate(ct_specs, known):
             count = math.prod(mesh.shape[n] for n in whole_over(spec))
@@ -467,7 +467,7 @@ def _batch_varying(
     axis = AxisData(axis.name, axis.size, axis.spmd_name, varying)
     avals = [add_dim(a, 0, axis) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)]
 
-    def fun(*args: Any) -> list:
+    def fun(*args: object) -> list:
         dims = [0 if b else None for b in batched]
         outs, out_dims = batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
         out_batched[:] = [d is not None for d in out_dims]
@@ -498,6 +498,7 @@ def _lower(
     before = module.manual_axes
     if module.mesh is not None:
         _check_mesh(module.mesh, mesh)
+    # One shard is the whole array: the body runs in place.
     if module.mesh is None or all(mesh.shape[n] == 1 for n in axes):
         module.manual_axes = before | frozenset(axes)
         try:
@@ -509,6 +510,7 @@ def _lower(
     tokens = [function.tokens[e] for e in effects]
     local_in = [ctx.type_of(a) for a in jaxpr.in_avals]
 
+    # Tokens pass through the region as further operands, so that effects keep their order.
     def body(*locals_: ir.Value) -> list:
         module.manual_axes = before | frozenset(axes)
         untracked = module.untracked_axes
@@ -525,6 +527,7 @@ def _lower(
             module.untracked_axes = untracked
 
     whole_out = ctx.out_types()
+    # GSPMD has no region: the values are marked as shards before and as whole behind.
     if not module.use_shardy:
         given = [
             shard(ctx, x, s, t, axes) for x, s, t in zip(operands, in_specs, local_in, strict=True)
@@ -560,9 +563,9 @@ def _check_mesh(program: Any, own: Any) -> None:
         )
 
 
-def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
+def _impl(*args: object, jaxpr: ClosedJaxpr, **params: Any) -> list:
     def make() -> Any:
-        def run_shard_map(*xs: Any) -> list:
+        def run_shard_map(*xs: object) -> list:
             return shard_map_p.bind(*xs, jaxpr=jaxpr, **params)
 
         return jit(run_shard_map)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def vmap(
     fun: Callable,
     in_axes: Any = 0,
-    out_axes: Any = 0,
+    out_axes: object = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
@@ -62,7 +62,7 @@ def vmap(
 
     @functools.wraps(fun)
     @api_boundary
-    def vmapped(*args: ArrayLike | dict | tuple, **kwargs: Any) -> Any:
+    def vmapped(*args: ArrayLike | dict | tuple, **kwargs: object) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments; "
@@ -78,6 +78,7 @@ def vmap(
             check_dim(x, d, i, fun, in_tree)
             for i, (x, d) in enumerate(zip(leaves, axes, strict=True))
         ]
+        # All mapped axes must have one size; without a mapped argument axis_size says it.
         size = common_axis_size(leaves, dims, axis_size, fun, in_tree)
         axis = AxisData(axis_name, size, _mesh_axes(leaves, dims, spmd_axis_name))
         if opened is None:
@@ -91,6 +92,7 @@ def vmap(
             wanted = opened.wanted
         results = []
         for i, (o, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True)):
+            # A result without an axis must be the same for all examples, or be added up.
             if w is None:
                 if isinstance(d, EqualDim):
                     o = index_in_dim(o, 0, d, keepdims=False)
@@ -145,7 +147,7 @@ def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
     return tuple(a for a in given if a not in explicit) or None
 
 
-def in_dims(in_axes: Any, args: tuple, kwargs: dict, api: str = "vmap") -> list:
+def in_dims(in_axes: object, args: tuple, kwargs: dict, api: str = "vmap") -> list:
     """The mapped dimension of each leaf as in_axes, a prefix, says."""
     arg_tree = flatten(args)[1]
     dims = broadcast_prefix(in_axes, arg_tree, f"{api}: in_axes")

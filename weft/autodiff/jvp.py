@@ -448,6 +448,7 @@ def _linearize_jaxpr(
     frame = StagingTrace(f"linear({jaxpr.jaxpr.debug})")
     trace = JVPTrace(primal_trace, frame)
     with gc_paused():
+        # Values are recorded in one program and tangents in another, both from one evaluation.
         primals = [primal_trace.new_arg(a) for a in jaxpr.in_avals]
         args, linear_args = [], []
         for p, nz in zip(primals, nonzero, strict=True):
@@ -459,6 +460,7 @@ def _linearize_jaxpr(
             outs = eval_closed(jaxpr, *args)
         pairs = [trace.unwrap(o) for o in outs]
         tangents = []
+        # The caller needs some tangents even where they are zero, as those of a loop's carry.
         for (p, t), inst in zip(pairs, instantiate, strict=True):
             if t is None and inst:
                 with current_trace(frame):
@@ -467,6 +469,7 @@ def _linearize_jaxpr(
         trace.finished = True
         linear = frame.to_jaxpr(linear_args, [t for t in tangents if t is not None])
         # Residuals: constants of the linear program that the primal program computes.
+        # A residual that is an input needs no result of its own.
         by_var = {p.variable: i for i, p in enumerate(primals)}
         residual_vars, residual_inputs, extra = [], [], []
         kept_vars, kept_consts = [], []

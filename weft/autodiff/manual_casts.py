@@ -108,7 +108,7 @@ def cast_to(x: Any, mat: Mat) -> Any:
     return x
 
 
-def varying_over(x: Any, tracked: tuple) -> Any:
+def varying_over(x: object, tracked: tuple) -> Any:
     """The operand of a collective: promoted along the axes over which it is invarying."""
     aval = typeof(x)
     mat = aval.mat

@@ -128,7 +128,7 @@ def elementwise(
     linear, bilinear: as `Primitive` has them.
     """
 
-    def abstract(*avals: ShapedArray, **params: Any) -> ShapedArray:
+    def abstract(*avals: ShapedArray, **params: object) -> ShapedArray:
         if operand_kinds is None:
             dtype, weak = common_dtype(name, avals)
             check_kind(name, dtype, accepts)
@@ -151,13 +151,14 @@ def elementwise(
                 return aval
         return ShapedArray(shape, out, weak)
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
         out = prim.bind(*primals, **params)
         total = None
         for t, rule in zip(tangents, jvps or (), strict=False):
             if t is not None and rule is not None:
                 term = rule(t, out, *primals, **params)
                 total = term if total is None else _add_any(total, term)
+        # A scalar operand's tangent has not the result's shape yet.
         if total is not None:
             aval = typeof(out)
             if typeof(total).shape != aval.shape:
@@ -212,13 +213,13 @@ def batch_elementwise(
 
 
 def _lower_elementwise(hlo: str) -> Callable:
-    def lower(ctx: RuleContext, *operands: ir.Value | None, **params: Any) -> Any:
+    def lower(ctx: RuleContext, *operands: ir.Value | None, **params: object) -> Any:
         return ctx.op(hlo, ctx.spread(operands), ctx.out_types())[0]
 
     return lower
 
 
-def _add_any(x: Any, y: Any) -> Any:
+def _add_any(x: object, y: object) -> Any:
     from weft.autodiff.zeros import add_any
 
     return add_any(x, y)
@@ -227,7 +228,7 @@ def _add_any(x: Any, y: Any) -> Any:
 def bilinear_jvp(prim: Callable[[], Primitive]) -> Callable:
     """The rule of an op that is linear in each of two operands: the product rule."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
         (x, y), (tx, ty) = primals, tangents
         op = prim()
         out = op.bind(x, y, **params)
@@ -291,7 +292,7 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     shifted(params) gives the params for one more dimension in front.
     """
 
-    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
         given = params if shifted is None else shifted(params)
         out = prim().bind(*in_front(axis, args, dims), **given)
         return out, [0] * len(out) if prim().multiple_results else 0

@@ -117,7 +117,7 @@ def broadcast_in_dim(
     shape: Sequence[int],
     broadcast_dimensions: Sequence[int],
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Places the operand's dimensions at `broadcast_dimensions` of `shape` and repeats it.
 
@@ -145,7 +145,9 @@ def broadcast_in_dim(
     )
 
 
-def bind_placed(prim: Primitive, out_sharding: Any, *operands: ArrayLike, **params: Any) -> Any:
+def bind_placed(
+    prim: Primitive, out_sharding: object, *operands: ArrayLike, **params: object
+) -> Any:
     """`prim` with a result of the given sharding, whatever the operands' shardings are."""
     if out_sharding is None:
         return prim.bind(*operands, **params)
@@ -154,7 +156,7 @@ def bind_placed(prim: Primitive, out_sharding: Any, *operands: ArrayLike, **para
     return placed(lambda *xs: prim.bind(*xs, **params), out_sharding, *operands)
 
 
-def _place(x: Any, out_sharding: Any) -> Any:
+def _place(x: object, out_sharding: object) -> Any:
     """A result that no explicit type was needed for, placed as asked."""
     if out_sharding is None:
         return x
@@ -324,7 +326,7 @@ def _inverse(permutation: Shape) -> Shape:
     return tuple(inverse)
 
 
-def _transpose_batch(axis: Any, x: Any, dim: int, *, permutation: Shape) -> tuple[Any, int]:
+def _transpose_batch(axis: object, x: object, dim: int, *, permutation: Shape) -> tuple[Any, int]:
     moved = tuple(p + (p >= dim) for p in permutation)
     return transpose_p.bind(x, permutation=(dim, *moved)), 0
 
@@ -377,7 +379,7 @@ iota_p = Primitive(
 
 
 def broadcasted_iota(
-    dtype: DTypeLike | None, shape: Sequence[int], dimension: int, *, out_sharding: Any = None
+    dtype: DTypeLike | None, shape: Sequence[int], dimension: int, *, out_sharding: object = None
 ) -> Any:
     """0, 1, 2, … along one dimension, repeated along the others.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.dependence import depends
 from weft.autodiff.jvp import cotangent_aval
@@ -14,6 +14,9 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, assign
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.core.undefined import NotLinear, UndefinedPrimal, Unwanted, is_undefined
+
+if TYPE_CHECKING:
+    from weft.core.primitive import Primitive
 
 
 def backward_pass(
@@ -34,6 +37,7 @@ def backward_pass(
     linear: set[Any] = set()
     unwanted: set[Any] = set()
     refs = refs or {}
+    # What does not depend on the linear arguments is computed forwards; the rest is only noted.
     for var, arg in zip(jaxpr.invars, args, strict=True):
         if isinstance(arg, UndefinedPrimal):
             linear.add(var)
@@ -45,6 +49,7 @@ def backward_pass(
     try:
         eqns = _evaluate(jaxpr, linear, env, unwanted)
         ct_env: dict[Var, Any] = {}
+        # One result may be returned twice: its cotangents add up.
         for out, ct in zip(jaxpr.outvars, cts, strict=True):
             if ct is not None and isinstance(out, Var) and out in linear:
                 if out in refs:
@@ -54,6 +59,7 @@ def backward_pass(
                 ct_env[out] = ct if old is None else add_any(old, ct)
         # The cotangent of a broadcast is summed where it is: the sum is what moves.
         spread = {e.outvars[0] for e in eqns if _is_broadcast(e)}
+        # An equation's cotangents are complete when all equations that read its results are done.
         for eqn in reversed(eqns):
             out_cts = [ct_env.pop(v, None) for v in eqn.outvars]
             if all(ct is None for ct in out_cts):
@@ -69,6 +75,7 @@ def backward_pass(
                         refs[v].addupdate(ct)
                         continue
                     old = ct_env.get(v)
+                    # Sums of differently placed cotangents would be moved at each addition.
                     if getattr(v.aval, "sharding", None) is not None and (
                         old is not None or v not in spread
                     ):
@@ -186,7 +193,9 @@ def _not_linear(eqn: Eqn) -> str:
     )
 
 
-def _transpose_untyped(prim: Any, cts: Any, ins: Sequence[Any], params: dict[str, Any]) -> list:
+def _transpose_untyped(
+    prim: Primitive, cts: Any, ins: Sequence[Any], params: dict[str, Any]
+) -> list:
     """The transpose where explicit shardings leave its results open.
 
     Cotangents are placed as their primals are, so nothing is ambiguous: the rule runs without
@@ -205,7 +214,7 @@ def _transpose_untyped(prim: Any, cts: Any, ins: Sequence[Any], params: dict[str
     return prim.transpose(cts, *(drop(x) for x in ins), **params)
 
 
-def _placed_like(ct: Any, aval: Any) -> Any:
+def _placed_like(ct: object, aval: object) -> Any:
     """A cotangent with the explicit sharding that its primal's type asks for."""
     from weft.sharding.explicit import reshard
 
@@ -259,7 +268,7 @@ def _transpose_jaxpr(
     avals += [cotangent_aval(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True) if nz]
     nonzero: list[bool] = []
 
-    def flat(*flat_args: Any) -> list:
+    def flat(*flat_args: object) -> list:
         it = iter(flat_args)
         args = [
             UndefinedPrimal(a) if lin else next(it)

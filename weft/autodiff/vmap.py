@@ -145,6 +145,7 @@ class BatchTrace:
             else:
                 vals.append(a)
                 dims.append(None)
+        # Examples known to be equal need one evaluation, unless the op communicates along the axis.
         if equal or not batched:
             communicates = (
                 prim.named_axes is not None
@@ -266,7 +267,7 @@ def _batch_jaxpr(
 ) -> tuple[ClosedJaxpr, list[bool]]:
     out_batched: list = []
 
-    def flat(*args: Any) -> list:
+    def flat(*args: object) -> list:
         dims = [0 if b else None for b in batched]
         outs, out_dims = batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
         out_batched[:] = [

@@ -56,7 +56,7 @@ add_any_p = Primitive(
 )
 
 
-def add_any(x: Any, y: Any) -> Any:
+def add_any(x: object, y: object) -> Any:
     """The sum of two tangents or cotangents of one value."""
     return add_any_p.bind(x, y)
 
@@ -160,7 +160,7 @@ create_token_p = Primitive(
 )
 
 
-def create_token(_: Any = None) -> Any:
+def create_token(_: object = None) -> Any:
     """A new token, from which an order of effects can be threaded."""
     return create_token_p.bind()
 

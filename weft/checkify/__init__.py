@@ -100,7 +100,7 @@ def checkify(f: Callable, errors: frozenset[ErrorCategory] = user_checks) -> Cal
 
     @functools.wraps(f)
     @api_boundary
-    def checked(*args: ArrayLike, **kwargs: Any) -> tuple[Error, Any]:
+    def checked(*args: ArrayLike, **kwargs: object) -> tuple[Error, Any]:
         leaves, tree = flatten((args, kwargs))
         avals = avals_of("checkify", leaves, lambda: arg_names(f, tree))
         body = trace_body(f, tree, avals)

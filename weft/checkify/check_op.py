@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def _lower(ctx: RuleContext, *operands: ir.Value, site: Site, debug: bool, ndim:
     )
 
 
-def _batch(axis: AxisData, args: list, dims: list, *, ndim: int, **params: Any) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, ndim: int, **params: object) -> tuple:
     moved = [move_dim(x, d, 0, axis) for x, d in zip(args, dims, strict=True)]
     return check_p.bind(*moved, ndim=ndim + 1, **params), []
 
@@ -69,7 +69,7 @@ check_p = Primitive(
 
 @api_boundary
 def check(
-    pred: ArrayLike, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any
+    pred: ArrayLike, msg: str, *fmt_args: object, debug: bool = False, **fmt_kwargs: object
 ) -> None:
     """Checks that a scalar is true, in a function that `checkify` is applied to.
 
@@ -105,7 +105,7 @@ def check(
     check_p.bind(pred, *payload, site=site, debug=bool(debug), ndim=0)
 
 
-def debug_check(pred: ArrayLike, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
+def debug_check(pred: ArrayLike, msg: str, *fmt_args: object, **fmt_kwargs: object) -> None:
     """As `check`, but without effect where `checkify` is not applied.
 
     >>> from weft import checkify

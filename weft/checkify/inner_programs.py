@@ -79,7 +79,7 @@ def _cond(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     axes = _varying([a for b in inner for a in _found(b)])
 
     def branch(which: int) -> Callable:
-        def flat(*args: Any) -> list:
+        def flat(*args: object) -> list:
             outs = eval_closed(inner[which].jaxpr, *args)
             sites = [len(b.sites) for b in inner[:which]]
             code = outs[n]
@@ -142,10 +142,12 @@ def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     """The condition's checks run beside it: once before the loop and at the end of the body."""
     p, errors = eqn.params, checks.errors
     cond, body = checked(p["cond_jaxpr"], errors), checked(p["body_jaxpr"], errors)
+    # Without checks inside, the loop stays as it is.
     if not (cond.sites or body.sites):
         return None
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
     c_consts, b_consts, carry = ins[:nc], ins[nc : nc + nb], ins[nc + nb :]
+    # The condition runs once before the first step, and its checks with it.
     first = eval_closed(cond.jaxpr, *c_consts, *carry)[1:]
     checks.join(first[0], first[1:], cond.sites)
     types = [*_found(body), *_found(cond)]
@@ -165,6 +167,7 @@ def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     def go_on(*args: Any) -> list:
         return eval_closed(without_checks(cond), *args[: nc + n])
 
+    # Errors are carried: code 0 stands for none, and the first one that is found stays.
     init = [_as_varying(instantiate_zero(a), axes) for a in types]
     added = [typeof(x) for x in init]
     c_in, b_in = p["cond_jaxpr"].in_avals, p["body_jaxpr"].in_avals
@@ -192,7 +195,7 @@ def _shard_map(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
         inner = checked(p["jaxpr"], checks.errors)
         n, k = inner.num_outs, len(_found(inner))
 
-        def body(*args: Any) -> list:
+        def body(*args: object) -> list:
             outs = eval_closed(inner.jaxpr, *args)
             found = [wnp.expand_dims(_as_varying(x, manual), 0) for x in outs[n:]]
             return [*outs[:n], *found]

@@ -138,7 +138,7 @@ def checked(closed: ClosedJaxpr, errors: frozenset) -> Checked:
     def make() -> Checked:
         sites: list[Site] = []
 
-        def flat(*args: Any) -> list:
+        def flat(*args: object) -> list:
             checks = Checks(errors)
             outs = checks.run(closed, args)
             sites[:] = checks.sites

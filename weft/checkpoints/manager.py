@@ -86,7 +86,7 @@ class Manager:
         """The folder of a step."""
         return self.folder / f"step_{step:08}"
 
-    def save(self, step: int, tree: Any) -> None:
+    def save(self, step: int, tree: object) -> None:
         """Save a tree as a step; see `weft.checkpoints.save` for what it may hold.
 
         Raises:
@@ -131,7 +131,7 @@ class Manager:
         if error is not None:
             raise error
 
-    def restore(self, step: int | None = None, like: Any = None) -> Any:
+    def restore(self, step: int | None = None, like: object = None) -> Any:
         """Read a step, the newest unless given; see `weft.checkpoints.restore`.
 
         Raises:

@@ -49,6 +49,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
         raise layout.CheckpointError(
             f"restore: {path} is damaged, or of another version of Orbax ({error!r})"
         ) from None
+    # Older versions do not say so in the metadata.
     as_database = content.get("use_ocdbt", (root / "manifest.ocdbt").exists())
     arrays: dict[str, Any] = {}
     values: dict[str, Any] = {}
@@ -65,6 +66,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
         store: dict[str, Any] = {"driver": "file", "path": f"{root / stored}/"}
         if as_database:
             store = {"driver": "ocdbt", "base": f"file://{root.resolve()}/", "path": f"{stored}/"}
+        # All arrays are opened at once, and waited for below.
         place = {"driver": driver, "kvstore": store}
         opening.append((name, kind, place, ts.open({**place, "open": True})))
     for name, kind, place, opened in opening:

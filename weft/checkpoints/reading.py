@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def restore(path: str | os.PathLike, like: Any = None) -> Any:
+def restore(path: str | os.PathLike, like: object = None) -> Any:
     """Read a checkpoint that `save`, or Orbax, wrote.
 
     Args:
@@ -88,14 +88,16 @@ def _folder(root: Path, entry: dict[str, Any]) -> Path:
     return root if "spec" in entry else layout.array_folder(root, entry["number"])
 
 
-def _damaged(root: Path, name: str, folder: Path, error: Any) -> layout.CheckpointError:
+def _damaged(root: Path, name: str, folder: Path, error: object) -> layout.CheckpointError:
     text = " ".join(str(error).split())[:300]
     return layout.CheckpointError(
         f"restore: {name} of {root} is damaged, in {folder}: {text}. Restore another step"
     )
 
 
-def _read(ts: Any, root: Path, name: str, entry: dict[str, Any], store: Any, index: tuple) -> Any:
+def _read(
+    ts: object, root: Path, name: str, entry: dict[str, Any], store: Any, index: tuple
+) -> Any:
     """A part of an array. Chunks that are not there are lost, not zeros."""
     view = store[index] if index else store
     folder = _folder(root, entry)
@@ -124,14 +126,14 @@ def _text(index: tuple) -> str:
     return "whole" if not index else str(tuple(index))
 
 
-def _whole(ts: Any, root: Path, name: str, entry: dict[str, Any]) -> Any:
+def _whole(ts: object, root: Path, name: str, entry: dict[str, Any]) -> Any:
     value = _read(ts, root, name, entry, _open(ts, root, name, entry), ())
     if "key" in entry:
         return weft.random.wrap_key_data(value, impl=entry["key"])
     return value
 
 
-def _placed(ts: Any, root: Path, name: str, entry: dict[str, Any], wanted: Any) -> Any:
+def _placed(ts: object, root: Path, name: str, entry: dict[str, Any], wanted: object) -> Any:
     """An array with the sharding and dtype of its counterpart in the tree."""
     if "key" in entry:
         if not is_extended(getattr(wanted, "dtype", None)):

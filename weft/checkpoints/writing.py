@@ -20,7 +20,7 @@ _BARRIER_SECONDS = 600
 _barriers = 0
 
 
-def save(path: str | os.PathLike, tree: Any) -> None:
+def save(path: str | os.PathLike, tree: object) -> None:
     """Write a pytree of arrays, and of numbers, strings and None, to a new folder.
 
     Every process calls it with the same path, on a disk that all of them see; each writes the
@@ -46,7 +46,7 @@ def save(path: str | os.PathLike, tree: Any) -> None:
     prepare(Path(path), tree)()
 
 
-def prepare(path: Path, tree: Any, progress: Callable[[int], None] | None = None) -> Callable:
+def prepare(path: Path, tree: object, progress: Callable[[int], None] | None = None) -> Callable:
     """Copy a tree to the host; the result writes and commits it, on any thread.
 
     progress: is called with the number of bytes that were written since the last call.
@@ -59,6 +59,7 @@ def prepare(path: Path, tree: Any, progress: Callable[[int], None] | None = None
     arrays: dict[str, Any] = {}
     values: dict[str, Any] = {}
     shards: list[list[tuple[tuple, np.ndarray]]] = []
+    # Values are copied now, as the caller may donate or change them before they are written.
     for key_path, leaf in weft.tree.leaves_with_path(tree, is_leaf=lambda x: x is None):
         name = weft.tree_util.keystr(key_path)
         if leaf is None or isinstance(leaf, bool | int | float | str):
@@ -67,11 +68,13 @@ def prepare(path: Path, tree: Any, progress: Callable[[int], None] | None = None
         entry, parts = _snapshot(name, leaf)
         arrays[name] = {"number": len(shards), **entry}
         shards.append(parts)
+    # A folder of another name until all is written: a checkpoint is whole or not there.
     partial = path.with_name(f"{path.name}.partial")
     tag = _next_barrier()
 
     def write() -> None:
         first = backend.process_index() == 0
+        # Left over from a run that was stopped.
         if first:
             shutil.rmtree(partial, ignore_errors=True)
             (partial / "arrays").mkdir(parents=True)

@@ -59,7 +59,9 @@ def _abstract(
     return result_type("all_to_all", x, shape, origin, mat)
 
 
-def _transpose(ct: Any, x: Any, *, over: AxisGroup, split: int, concat: int, tiled: bool) -> list:
+def _transpose(
+    ct: Any, x: object, *, over: AxisGroup, split: int, concat: int, tiled: bool
+) -> list:
     ct = varying_over(ct, over.tracked)
     return [all_to_all_p.bind(ct, over=over, split=concat, concat=split, tiled=tiled)]
 
@@ -220,11 +222,11 @@ all_to_all_p = Primitive(
 
 def all_to_all(
     x: ArrayLike,
-    axis_name: Any,
+    axis_name: object,
     split_axis: int,
     concat_axis: int,
     *,
-    axis_index_groups: Any = None,
+    axis_index_groups: object = None,
     tiled: bool = False,
 ) -> Any:
     """Splits each device's array, sends part q to the device of rank q and joins what arrives.
@@ -254,7 +256,7 @@ def all_to_all(
 
 
 def _all_to_all(
-    who: str, x: Any, axis_name: Any, at: int, to: int, groups: Any, tiled: bool
+    who: str, x: object, axis_name: object, at: int, to: int, groups: object, tiled: bool
 ) -> Any:
     over = axis_group_of(who, axis_name, groups)
     size = equal_groups(who, over)
@@ -277,7 +279,9 @@ def _all_to_all(
     return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)
 
 
-def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
+def pswapaxes(
+    x: ArrayLike, axis_name: object, axis: int, *, axis_index_groups: object = None
+) -> Any:
     """Exchanges the named axis with the array dimension `axis`, of the group's size.
 
     Raises:

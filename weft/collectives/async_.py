@@ -42,10 +42,10 @@ class InFlight(AsyncType):
     collective = property(lambda self: self.key[0])
     remedy = "call .done() on the future"
 
-    def arrive(self, x: Any) -> Any:
+    def arrive(self, x: object) -> Any:
         return done_p.bind(x)
 
-    def land(self, x: Any) -> Any:
+    def land(self, x: object) -> Any:
         return landed_p.bind(x, collective=self.collective)
 
     def str_short(self) -> str:
@@ -80,7 +80,7 @@ def _start_of(sync: Primitive) -> Primitive:
         with current_trace(_Starting(state.trace, sync, start)):
             return sync.batch(axis, args, dims, **params)  # type: ignore[misc]
 
-    def abstract(x: ShapedArray, **params: Any) -> InFlight:
+    def abstract(x: ShapedArray, **params: object) -> InFlight:
         no_keys(start.name, x)
         return InFlight(sync.name, sync.abstract(x, **params))  # type: ignore[misc]
 
@@ -246,7 +246,7 @@ def _say_start(error: Exception, who: str) -> None:
 def _public(function: Callable, sync: Primitive, example: str, result: str) -> Callable:
     name = f"{function.__name__}_start"
 
-    def started(*args: Any, **kwargs: Any) -> Future:
+    def started(*args: object, **kwargs: object) -> Future:
         with current_trace(_Started(state.trace, sync)):
             try:
                 return Future(function(*args, **kwargs))

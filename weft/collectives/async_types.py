@@ -57,11 +57,11 @@ class AsyncType:
         kind: Any = type(self)
         return kind(*self.key, value)
 
-    def arrive(self, x: Any) -> Any:
+    def arrive(self, x: object) -> Any:
         """The value, once it is here."""
         raise TypeError(self)
 
-    def land(self, x: Any) -> Any:
+    def land(self, x: object) -> Any:
         """A value that is here already, where one under way is expected."""
         raise TypeError(self)
 
@@ -76,7 +76,7 @@ class AsyncType:
     size = property(lambda self: self.value.size)
     mat = property(lambda self: self.value.mat)
 
-    def update(self, **changes: Any) -> Any:
+    def update(self, **changes: object) -> Any:
         return self.of(self.value.update(**changes))
 
     def strip_weak_type(self) -> Any:
@@ -103,10 +103,10 @@ class AsyncType:
     def add_dim(self, dim: int, size: int) -> Any:
         return self.of(add_dim(self.value, dim, AxisData(None, size)))
 
-    def moveaxis(self, x: Any, source: int, target: int) -> Any:
+    def moveaxis(self, x: object, source: int, target: int) -> Any:
         return self.land(moveaxis(self.arrive(x), source, target))
 
-    def broadcast_to_dim(self, x: Any, dim: int, size: int) -> Any:
+    def broadcast_to_dim(self, x: object, dim: int, size: int) -> Any:
         return self.land(broadcast_to_dim(self.arrive(x), dim, size))
 
 

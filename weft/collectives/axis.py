@@ -93,7 +93,7 @@ axis_index_p = Primitive(
 )
 
 
-def axis_index(axis_name: Any) -> Any:
+def axis_index(axis_name: object) -> Any:
     """The index of the device (or vmapped example) along a named axis, an int32 scalar.
 
     axis_name: an axis in scope, or a tuple of them: then the row-major index, the first axis
@@ -109,7 +109,7 @@ def axis_index(axis_name: Any) -> Any:
     return axis_index_p.bind(over=axis_group_of("axis_index", axis_name))
 
 
-def axis_size(axis_name: Any) -> int:
+def axis_size(axis_name: object) -> int:
     """The size of a named axis, a Python int; of a tuple of axes, their product.
 
     Raises:

@@ -101,6 +101,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         shape = typeof(x).shape
         kept = tuple(d for d in range(len(shape)) if d not in dims)
         whole = broadcast_in_dim(out, shape, kept) if dims else out
+        # 1 where the extremum is attained: the tangents there are averaged over all devices.
         at = convert(eq(x, whole), typeof(x).dtype)
 
         def total(x: Any) -> Any:
@@ -117,10 +118,12 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         dims: tuple,
     ) -> tuple:
         (x,), (dim,) = args, batch_dims
+        # Another axis is mapped: it shifts the dimensions, and is part of the array.
         if axis.name not in over.names:
             shifted = tuple(d + (d >= dim) for d in dims)
             out = prim.bind(x, over=over, dims=shifted)
             return out, dim - sum(d < dim for d in shifted)
+        # The mapped axis is one of the team's: its part of the reduction is over a dimension.
         s = split(over, axis.name)
         x = batch_in_front(x, dim, axis.size)
         if s.slots == 1:
@@ -137,6 +140,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         if dims:
             x = ctx.reduce(hlo, x, neutral(aval.dtype), dims, aval.dtype)
             aval = ctx.avals_out[0]
+        # quirks.ALL_REDUCE_NANS
         if communicates(over) and "cpu" in ctx.module.platforms and _loses_nans(aval.dtype):
             plain = ShapedArray(aval.shape, aval.dtype)
             own = over.untracked()
@@ -176,9 +180,9 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
 
     def reduce(
         x: ArrayLike,
-        axis_name: Any,
+        axis_name: object,
         *,
-        axis_index_groups: Any = None,
+        axis_index_groups: object = None,
     ) -> Any:
         names, positional = split_axes(who, axis_name, axis_index_groups)
         over = axis_group_of(who, names, axis_index_groups) if names else None
@@ -221,7 +225,7 @@ pmin = _extremum(pmin_p, reduce_min, "minimum")
 
 
 def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
-    def arg(x: Any, axis_name: Any) -> Any:
+    def arg(x: object, axis_name: object) -> Any:
         over = axis_group_of(
             who, axis_name
         )  # raises for names that are not in scope, or twice there
@@ -250,7 +254,7 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
     return arg
 
 
-def _index_of(x: Any, axis_name: Any, extremum: Callable) -> Any:
+def _index_of(x: Any, axis_name: object, extremum: Callable) -> Any:
     x = stop_gradient(x)
     best = eq(x, extremum(x, axis_name))
     if dtypes.is_float(typeof(x).dtype):

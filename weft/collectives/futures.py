@@ -41,7 +41,7 @@ class FutureTree:
         return f"a value of type {types} is under way: {self.remedy}"
 
 
-def _type_text(x: Any) -> str:
+def _type_text(x: object) -> str:
     """The type of a value, or of what `eval_shape` gives for one."""
     return str(x if isinstance(x, AsyncType) else typeof(x))
 

@@ -79,7 +79,7 @@ def _abstract(x: ShapedArray, *, over: AxisGroup, axis: int, tiled: bool, to: st
     return result_type("all_gather", x, shape, origin, result_mat("all_gather", x, over, to))
 
 
-def _transpose(ct: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool, to: str) -> list:
+def _transpose(ct: Any, x: object, *, over: AxisGroup, axis: int, tiled: bool, to: str) -> list:
     from weft.collectives.scatter import psum_scatter_p
 
     if over.tracked and to == INVARYING:
@@ -166,10 +166,10 @@ all_gather_p = Primitive(
 
 
 def all_gather(
-    x: Any,
-    axis_name: Any,
+    x: ArrayLike,
+    axis_name: object,
     *,
-    axis_index_groups: Any = None,
+    axis_index_groups: object = None,
     axis: int = 0,
     tiled: bool = False,
     to: str = "varying",
@@ -246,7 +246,7 @@ def _own_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
     return (*shape[:axis], *middle, *shape[axis + 1 :])
 
 
-def _slice_transpose(ct: Any, x: Any, **params: Any) -> list:
+def _slice_transpose(ct: Any, x: object, **params: Any) -> list:
     ct = varying_over(ct, params["over"].tracked)
     return [all_gather_p.bind(ct, to=INVARYING, **params)]
 
@@ -316,7 +316,7 @@ def _broadcast_abstract(x: ShapedArray, *, over: AxisGroup, source: int) -> Shap
     return x.update(mat=result_mat("pbroadcast", x, over, VARYING))
 
 
-def _broadcast_transpose(ct: Any, x: Any, *, over: AxisGroup, source: int) -> list:
+def _broadcast_transpose(ct: object, x: object, *, over: AxisGroup, source: int) -> list:
     """The source gets the sum of all cotangents, the others nothing."""
     from weft.collectives.axis import axis_index_p
     from weft.collectives.reduce import psum_p
@@ -355,11 +355,11 @@ def _broadcast_lower(ctx: Any, x: ir.Value, *, over: AxisGroup, source: int) -> 
     return ctx.op("stablehlo.collective_broadcast", [x], [x.type], attrs)[0]
 
 
-def _broadcast_by_sum(ctx: Any, x: Any, over: AxisGroup, source: int) -> Any:
+def _broadcast_by_sum(ctx: RuleContext, x: object, over: AxisGroup, source: int) -> Any:
     """Where XLA has no collective_broadcast (CPU, TPU): the bits, added to zeros elsewhere."""
     aval = ctx.avals_in[0]
 
-    def masked_sum(x: Any) -> Any:
+    def masked_sum(x: object) -> Any:
         from weft.collectives.axis import axis_index_p
         from weft.collectives.reduce import psum_p
 
@@ -396,7 +396,7 @@ pbroadcast_p = Primitive(
 )
 
 
-def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
+def pbroadcast(x: ArrayLike, axis_name: object, source: int) -> Any:
     """The value of one device along named axes, on all of them; pytrees leaf by leaf.
 
     source: the index of that device along the axis (row-major along a tuple of axes).

@@ -51,7 +51,7 @@ def _abstract(x: ShapedArray, *, over: AxisGroup, perm: Pairs) -> ShapedArray:
     return x.update(mat=result_mat("ppermute", x, over, VARYING))
 
 
-def _transpose(ct: Any, x: Any, *, over: AxisGroup, perm: Pairs) -> list:
+def _transpose(ct: object, x: object, *, over: AxisGroup, perm: Pairs) -> list:
     back = tuple((target, source) for source, target in perm)
     return [ppermute_p.bind(varying_over(ct, over.tracked), over=over, perm=back)]
 
@@ -141,13 +141,13 @@ def _lower(ctx: Any, x: ir.Value, *, over: AxisGroup, perm: Pairs) -> Any:
     return ctx.op("stablehlo.collective_permute", [x], [x.type], attrs)[0]
 
 
-def _lower_gathered(ctx: RuleContext, x: Any, over: AxisGroup, perm: Pairs) -> Any:
+def _lower_gathered(ctx: RuleContext, x: object, over: AxisGroup, perm: Pairs) -> Any:
     """A permutation by a gather, which waits for its own team only (quirks.PERMUTE_WAITS).
 
     So where others may not come, the team gathers, and each device takes what it was to receive.
     """
 
-    def received(x: Any) -> Any:
+    def received(x: object) -> Any:
         from weft.collectives.axis import axis_index_p
         from weft.collectives.gather import all_gather_p
 
@@ -220,7 +220,7 @@ def _pairs(who: str, perm: Sequence, over: AxisGroup) -> Pairs:
     return found
 
 
-def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+def ppermute(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -> Any:
     """Sends values between devices along named axes; pytrees leaf by leaf.
 
     perm: (source, target) pairs of indices along the axis (row-major along a tuple of axes). A
@@ -255,7 +255,7 @@ def _permuted(who: str, x: Any, over: AxisGroup, perm: Pairs) -> Any:
     )
 
 
-def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Any:
+def pshuffle(x: ArrayLike, axis_name: object, perm: Sequence[int]) -> Any:
     """Permutes values along a named axis: device i receives that of device perm[i].
 
     perm: every index of the axis exactly once.
@@ -303,10 +303,10 @@ class Sent(AsyncType):
     over = property(lambda self: self.key[0])
     perm = property(lambda self: self.key[1])
 
-    def arrive(self, x: Any) -> Any:
+    def arrive(self, x: object) -> Any:
         return precv_p.bind(x)
 
-    def land(self, x: Any) -> Any:
+    def land(self, x: object) -> Any:
         return keep_p.bind(x, over=self.over, perm=self.perm)
 
     def str_short(self) -> str:
@@ -329,7 +329,7 @@ def _send_batch(axis: AxisData, args: list, dims: list, *, over: AxisGroup, perm
     return keep_p.bind(x, over=over, perm=perm), dim
 
 
-def _send_transpose(ct: Any, x: Any, *, over: AxisGroup, perm: Pairs) -> list:
+def _send_transpose(ct: object, x: object, *, over: AxisGroup, perm: Pairs) -> list:
     return _transpose(ct, x, over=over, perm=perm)
 
 
@@ -380,7 +380,7 @@ class Message(FutureTree):
     remedy = Sent.remedy
 
 
-def psend(x: Any, axis_name: Any, perm: Any) -> Any:
+def psend(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes.
 
     perm: (source, target) pairs, as for `ppermute`. The derivative runs the other way.
@@ -407,7 +407,7 @@ def psend(x: Any, axis_name: Any, perm: Any) -> Any:
     return tree_map(send, x)
 
 
-def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
+def precv(token: Any, out_shape: object, axis_name: object, perm: Sequence[tuple[int, int]]) -> Any:
     """Receives what `psend` sent: the values, with zeros on devices that are no target.
 
     token: what psend returned. out_shape: shape and dtype of the values (a `ShapeDtypeStruct`, or

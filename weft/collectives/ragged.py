@@ -60,7 +60,7 @@ def _abstract(
     return output.update(mat=Mat(varying), weak_type=False)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
     out = ragged_all_to_all_p.bind(*primals, **params)
     given = [
         zeros_like(p) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True)
@@ -68,7 +68,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     return out, ragged_all_to_all_p.bind(*given, *primals[2:], **params)
 
 
-def _exchange_indices(x: Any, over: AxisGroup) -> Any:
+def _exchange_indices(x: object, over: AxisGroup) -> Any:
     """Entry i of the result is what the device of its rank had for this one."""
     return all_to_all_p.bind(x, over=over, split=0, concat=0, tiled=True)
 
@@ -113,7 +113,7 @@ def _covers(starts: Any, sizes: Any, rows: Any, first: Any, width: int) -> tuple
     return bitwise_and(inside, lt(at, broadcast_in_dim(left, shape, (0,)))), at
 
 
-def _covered_rows(starts: Any, sizes: Any, count: int) -> Any:
+def _covered_rows(starts: object, sizes: object, count: int) -> Any:
     """bool[count]: the rows that some slice writes."""
     rows = np.arange(count, dtype=np.int32)
     inside, _ = _covers(starts, sizes, rows, np.int32(0), np.iinfo(np.int32).max)
@@ -125,7 +125,7 @@ def _along_rows(rows: Any, shape: tuple[int, ...]) -> Any:
 
 
 def exchange(
-    operand: Any, output: Any, *indices: Any, over: AxisGroup, add: bool, chunk: int | None
+    operand: ArrayLike, output: object, *indices: Any, over: AxisGroup, add: bool, chunk: int | None
 ) -> Any:
     """The collective in terms of others: rounds of an all_to_all of `chunk` rows a slice.
 
@@ -144,7 +144,7 @@ def exchange(
     else:
         starts, longest = _starts_and_longest(targets, sends, over)
 
-    def round_of(i: Any, out: Any) -> Any:
+    def round_of(i: Any, out: object) -> Any:
         first = mul(i, np.int32(width))
         block = _slices(operand, sources, first, width)
         block = all_to_all_p.bind(block, over=over, split=0, concat=0, tiled=True)
@@ -157,7 +157,7 @@ def exchange(
     return fori_loop(full((), 1, dtypes.int32), rounds, round_of, first)
 
 
-def _starts_and_longest(targets: Any, sends: Any, over: AxisGroup) -> tuple[Any, Any]:
+def _starts_and_longest(targets: object, sends: object, over: AxisGroup) -> tuple[Any, Any]:
     """Where the slices that arrive begin, and the length of the longest that anyone sends."""
     longest = reduce_max(sends, (0,))
     if over.groups is not None:  # all groups take as many rounds
@@ -171,7 +171,7 @@ def _starts_and_longest(targets: Any, sends: Any, over: AxisGroup) -> tuple[Any,
     return starts, reduce_max(slice_(both, (0, k // size), both.shape), (0, 1))
 
 
-def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
+def _slices(operand: object, starts: Any, first: Any, width: int) -> Any:
     """[K, width, …]: from every slice its rows first … first + width; past its end, anything."""
     shape = typeof(operand).shape
     k = typeof(starts).shape[0]
@@ -182,7 +182,9 @@ def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
     return reshape(taken, (k, width, *shape[1:]))
 
 
-def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int, add: bool) -> Any:
+def _write(
+    out: Any, block: object, starts: object, sizes: object, first: object, width: int, add: bool
+) -> Any:
     """The received rows in their places."""
     shape = typeof(out).shape
     k = typeof(starts).shape[0]
@@ -197,7 +199,7 @@ def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int
     return select(mask, index_take(flat, [reduce_max(index, (0,))], [0]), out)
 
 
-def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: int) -> Any:
+def _add_rows(out: object, flat: object, starts: Any, sizes: Any, first: Any, width: int) -> Any:
     """The received rows added to those in their places."""
     shape = typeof(out).shape
     k = typeof(starts).shape[0]
@@ -226,7 +228,9 @@ def _batch(axis: AxisData, args: list, dims: list, *, over: AxisGroup, add: bool
     return outs[0], out_dims[0]
 
 
-def _lower(ctx: Any, operand: Any, output: Any, *indices: Any, over: AxisGroup, add: bool) -> Any:
+def _lower(
+    ctx: RuleContext, operand: object, output: object, *indices: object, over: AxisGroup, add: bool
+) -> Any:
     if not add and communicates(over) and "cpu" not in ctx.module.platforms:
         return _lower_native(ctx, operand, output, indices, over)
     avals = [ShapedArray(a.shape, a.dtype) for a in ctx.avals_in]

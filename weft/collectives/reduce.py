@@ -59,7 +59,7 @@ def lower_all_reduce(
     hlo: str,
     aval: ShapedArray,
     local: Callable,
-    neutral: Any,
+    neutral: object,
 ) -> Any:
     """One all_reduce by the op `hlo`, or nothing where a device is alone.
 
@@ -80,7 +80,7 @@ def lower_all_reduce(
     return operation.results[0]
 
 
-def _reduce_gathered(x: Any, over: AxisGroup, local: Callable, neutral: Any) -> Any:
+def _reduce_gathered(x: object, over: AxisGroup, local: Callable, neutral: Any) -> Any:
     from weft.collectives.axis import axis_index_p
     from weft.collectives.gather import all_gather_p
 
@@ -181,7 +181,7 @@ psum_p = Primitive(
 )
 
 
-def psum_over_axes(x: Any, axes: tuple, sizes: tuple[int, ...]) -> Any:
+def psum_over_axes(x: ArrayLike, axes: tuple, sizes: tuple[int, ...]) -> Any:
     """The sum of a value over manual axes of the given sizes whose types are tracked."""
     return psum_p.bind(x, over=AxisGroup(axes, sizes, None, axes))
 
@@ -189,7 +189,7 @@ def psum_over_axes(x: Any, axes: tuple, sizes: tuple[int, ...]) -> Any:
 # Public functions -----------------------------------------------------------------------------
 
 
-def split_axes(who: str, axis_name: Any, groups: Any) -> tuple[Any, tuple]:
+def split_axes(who: str, axis_name: Any, groups: object) -> tuple[Any, tuple]:
     """The named axes among those a caller gave, and the positional ones."""
     if axis_name.__class__ is str:
         return axis_name, ()
@@ -205,7 +205,7 @@ def split_axes(who: str, axis_name: Any, groups: Any) -> tuple[Any, tuple]:
     return tuple(n for n in names if n not in positional), positional
 
 
-def dimensions(who: str, positional: tuple, x: Any) -> tuple[int, ...]:
+def dimensions(who: str, positional: tuple, x: ArrayLike) -> tuple[int, ...]:
     """The array dimensions that positional axes name."""
     ndim = typeof(x).ndim
     return tuple(canonical_axis(a, ndim, f"{who}: positional axis") for a in positional)
@@ -215,7 +215,7 @@ def _sum_positional(x: ArrayLike, positional: tuple) -> Any:
     return reduce_sum(x, dimensions("psum", positional, x)) if positional else x
 
 
-def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def psum(x: ArrayLike, axis_name: object, *, axis_index_groups: object = None) -> Any:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf.
 
     x: arrays of numbers; booleans are counted, as int32. Values that are unreduced along the
@@ -264,7 +264,7 @@ def _psum_leaf(x: ArrayLike, over: AxisGroup, positional: tuple, who: str = "psu
     return psum_p.bind(summand(who, x, over), over=over)
 
 
-def summand(who: str, x: Any, over: AxisGroup) -> Any:
+def summand(who: str, x: ArrayLike, over: AxisGroup) -> Any:
     """The operand of a sum: invarying values are promoted, mixed states refused."""
     if over.tracked and state_over(who, typeof(x), over.tracked) == INVARYING:
         check_varies(who, x, over)
@@ -301,7 +301,7 @@ def group_size(over: AxisGroup) -> Any:
     return dynamic_index_in_dim(sizes, index, 0, keepdims=False)
 
 
-def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmean(x: ArrayLike, axis_name: object, *, axis_index_groups: object = None) -> Any:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf.
 
     Arguments, types and errors as `psum`; integers give floats.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from weft.autodiff.vmap import AxisData
     from weft.collectives.groups import Split
     from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
@@ -127,11 +128,11 @@ psum_scatter_p = Primitive(
 
 
 def psum_scatter(
-    x: Any,
-    axis_name: Any,
+    x: ArrayLike,
+    axis_name: object,
     *,
     scatter_dimension: int = 0,
-    axis_index_groups: Any = None,
+    axis_index_groups: object = None,
     tiled: bool = False,
 ) -> Any:
     """The sum along named axes, of which each device keeps its own part; pytrees leaf by leaf.
@@ -185,7 +186,7 @@ def psum_scatter(
     return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)
 
 
-def counted(x: Any) -> Any:
+def counted(x: ArrayLike) -> Any:
     """Booleans as int32."""
     dtype = typeof(x).dtype
     if not dtypes.is_bool(dtype):

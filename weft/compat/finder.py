@@ -38,7 +38,7 @@ class JaxFinder:
     """Import finder of `jax` and `jax.*`."""
 
     @classmethod
-    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> Any:
         if name != "jax" and not name.startswith("jax."):
             return None
         from weft.compat.modules import find_spec
@@ -46,7 +46,9 @@ class JaxFinder:
         return find_spec(name)
 
     @classmethod
-    def find_distributions(cls, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
+    def find_distributions(
+        cls, context: object = None
+    ) -> Iterator[importlib.metadata.Distribution]:
         name = getattr(context, "name", None)
         if name is None or name == "jax":
             yield _Distribution()

@@ -67,7 +67,7 @@ class WrappedFun:
     def wrap(self, generator: Callable, params: tuple, store: Store | None) -> WrappedFun:
         inner = self.f_transformed
 
-        def transformed(*args: Any, **kwargs: Any) -> Any:
+        def transformed(*args: object, **kwargs: object) -> Any:
             running = generator(*params, *args, **kwargs)
             inner_args, inner_kwargs = next(running)
             result = running.send(inner(*inner_args, **inner_kwargs))
@@ -93,7 +93,7 @@ class WrappedFun:
             self.debug_info,
         )
 
-    def call_wrapped(self, *args: Array, **kwargs: Any) -> Any:
+    def call_wrapped(self, *args: Array, **kwargs: object) -> Any:
         return self.f_transformed(*args, **kwargs)
 
     def with_unknown_names(self) -> WrappedFun:
@@ -117,21 +117,21 @@ def _keep(result: tuple, store: Store | None) -> Any:
     return result
 
 
-def wrap_init(f: Callable, params: dict | None = None, *, debug_info: Any = None) -> WrappedFun:
+def wrap_init(f: Callable, params: dict | None = None, *, debug_info: object = None) -> WrappedFun:
     """A function without transformations so far."""
     params = params or {}
     bound = functools.partial(f, **params) if params else f
     return WrappedFun(f, bound, (), (), tuple(sorted(params.items())), debug_info)
 
 
-def transformation(generator: Callable, fun: Any = _EMPTY, *params: Any) -> Any:
+def transformation(generator: Callable, fun: Any = _EMPTY, *params: object) -> Any:
     """A transformation written as a generator: it yields arguments and is sent the results."""
     if fun is _EMPTY:
         return functools.partial(transformation, generator)
     return fun.wrap(generator, params, None)
 
 
-def transformation_with_aux(generator: Callable, fun: Any = _EMPTY, *params: Any) -> Any:
+def transformation_with_aux(generator: Callable, fun: Any = _EMPTY, *params: object) -> Any:
     """The same, yielding a pair of the results and what is left aside."""
     if fun is _EMPTY:
         return functools.partial(transformation_with_aux, generator)
@@ -139,7 +139,7 @@ def transformation_with_aux(generator: Callable, fun: Any = _EMPTY, *params: Any
     return fun.wrap(generator, params, store), lambda: store.val
 
 
-def transformation2(transform: Callable, fun: Any = _EMPTY, *params: Any) -> Any:
+def transformation2(transform: Callable, fun: Any = _EMPTY, *params: object) -> Any:
     """A transformation written as a function: of the function, params and arguments."""
     if fun is _EMPTY:
         return functools.partial(transformation2, transform)
@@ -167,12 +167,12 @@ def merge_linear_aux(first: Callable, second: Callable) -> tuple[bool, Any]:
     raise StoreException("both stores were filled")
 
 
-def cache(call: Callable, **_: Any) -> Callable:
+def cache(call: Callable, **_: object) -> Callable:
     """A function of a WrappedFun that keeps its results."""
     known: dict = {}
 
     @functools.wraps(call)
-    def cached(fun: WrappedFun, *args: Any) -> Any:
+    def cached(fun: WrappedFun, *args: object) -> Any:
         key = (fun, args)
         if key not in known:
             known[key] = call(fun, *args)

@@ -10,6 +10,7 @@ from weft._xla.mlir import ir
 from weft.lowering.context import RuleContext, dense_attr, ir_type
 
 if TYPE_CHECKING:
+    from weft.core.primitive import Primitive
     from weft.runtime.array import Array
 
 
@@ -45,7 +46,7 @@ class LoweringRuleContext:
         self.dim_var_values: Sequence[Any] = ()
         self.__dict__.update(changes)
 
-    def replace(self, **changes: Any) -> LoweringRuleContext:
+    def replace(self, **changes: object) -> LoweringRuleContext:
         own = {name: value for name, value in self.__dict__.items() if name != "weft"}
         return LoweringRuleContext(self.weft, **{**own, **changes})
 
@@ -54,7 +55,7 @@ class LoweringRuleContext:
 
 
 def register_lowering(
-    prim: Any,
+    prim: Primitive,
     rule: Callable,
     platform: str | None = None,
     inline: bool = True,
@@ -73,8 +74,8 @@ def register_lowering(
 _ALIASES = {"gpu": ("cuda", "rocm"), "cuda": ("gpu",), "rocm": ("gpu",)}
 
 
-def _lower(lowerings: dict[str | None, Callable], prim: Any) -> Callable:
-    def lower(ctx: RuleContext, *operands: ir.Value, **params: Any) -> Any:
+def _lower(lowerings: dict[str | None, Callable], prim: Primitive) -> Callable:
+    def lower(ctx: RuleContext, *operands: ir.Value, **params: object) -> Any:
         platform = ctx.module.platforms[0]
         names = (platform, *_ALIASES.get(platform, ()), None)
         rule = next((lowerings[n] for n in names if n in lowerings), None)
@@ -103,7 +104,7 @@ def _flat(out: list | ir.Value) -> list:
 def lower_fun(fun: Callable, multiple_results: bool = True) -> Callable:
     """A lowering rule made of a function that computes the primitive by other ops."""
 
-    def rule(ctx: LoweringRuleContext, *values: ir.Value, **params: Any) -> list:
+    def rule(ctx: LoweringRuleContext, *values: ir.Value, **params: object) -> list:
         def flat(*xs: Array) -> list:
             out = fun(*xs, **params)
             return list(out) if multiple_results else [out]
@@ -114,15 +115,15 @@ def lower_fun(fun: Callable, multiple_results: bool = True) -> Callable:
     return rule
 
 
-def aval_to_ir_type(aval: Any) -> ir.Type:
+def aval_to_ir_type(aval: object) -> ir.Type:
     return ir_type(aval)
 
 
-def dtype_to_ir_type(dtype: Any) -> ir.Type:
+def dtype_to_ir_type(dtype: object) -> ir.Type:
     return _mlir.element_type(dtype)
 
 
-def ir_constant(value: Any, aval: Any = None) -> ir.Value:
+def ir_constant(value: Any, aval: object = None) -> ir.Value:
     """A constant at the insertion point."""
     import numpy as np
 

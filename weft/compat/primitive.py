@@ -87,17 +87,17 @@ class Primitive(_primitive.Primitive):
 
     def_effectful_abstract_eval2 = def_effectful_abstract_eval
 
-    def abstract_eval(self, *avals: Any, **params: Any) -> tuple:
+    def abstract_eval(self, *avals: object, **params: object) -> tuple:
         effects = frozenset() if self.effects is None else self.effects(avals, params)
         return self.abstract(*avals, **params), effects
 
     def is_effectful(self, params: dict[str, Any]) -> bool:
         return self.effects is not None
 
-    def is_high(self, *avals: Any, **params: Any) -> bool:
+    def is_high(self, *avals: object, **params: object) -> bool:
         return False
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, *args: object, **params: object) -> Any:
         if state.trace is EVAL and self.impl is None and self.lower is None:
             raise NotImplementedError(
                 f"Evaluation rule for {self.name!r} not implemented: give one with "
@@ -106,7 +106,7 @@ class Primitive(_primitive.Primitive):
         takes_refs: Any = _primitive._TakesRefs
         return takes_refs.bind(self, *args, **params)
 
-    def bind_with_trace(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def bind_with_trace(self, trace: object, args: Sequence[Any], params: dict[str, Any]) -> Any:
         with current_trace(trace):
             return self.bind(*args, **params)
 
@@ -118,7 +118,7 @@ class CallPrimitive(Primitive):
     call_primitive = True
 
 
-def apply_primitive(prim: Any, *args: Any, **params: Any) -> Any:
+def apply_primitive(prim: Primitive, *args: object, **params: object) -> Any:
     """Runs one op by itself, compiled."""
     return EvalTrace.dispatch(prim, args, params)
 
@@ -133,8 +133,8 @@ def _zeros_as_none(values: list, primals: Sequence[Any]) -> list:
     ]
 
 
-def _jvp_in(prim: Any, rule: Callable) -> Callable:
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+def _jvp_in(prim: Primitive, rule: Callable) -> Callable:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
         given = [
             Zero.from_primal_value(p) if t is None else t
             for p, t in zip(primals, tangents, strict=True)
@@ -150,12 +150,12 @@ def _jvp_in(prim: Any, rule: Callable) -> Callable:
     return jvp
 
 
-def _jvp_out(prim: Any) -> Callable | None:
+def _jvp_out(prim: Primitive) -> Callable | None:
     rule = prim.jvp
     if rule is None:
         return None
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
         from weft.autodiff.jvp import _linear_rule
 
         given = [None if isinstance(t, Zero) else t for t in tangents]
@@ -173,8 +173,8 @@ def _jvp_out(prim: Any) -> Callable | None:
     return jvp
 
 
-def _transpose_in(prim: Any, rule: Callable) -> Callable:
-    def transpose(cts: Array | list, *args: Array | UndefinedPrimal, **params: Any) -> list:
+def _transpose_in(prim: Primitive, rule: Callable) -> Callable:
+    def transpose(cts: Array | list, *args: Array | UndefinedPrimal, **params: object) -> list:
         if prim.multiple_results and any(ct is None for ct in cts):
             avals = [a.aval if isinstance(a, UndefinedPrimal) else typeof(a) for a in args]
             outs = prim.abstract(*avals, **params)
@@ -190,12 +190,12 @@ def _transpose_in(prim: Any, rule: Callable) -> Callable:
     return transpose
 
 
-def _transpose_out(prim: Any) -> Callable | None:
+def _transpose_out(prim: Primitive) -> Callable | None:
     rule = prim.transpose
     if rule is None:
         return None
 
-    def transpose(cts: Any, *args: Any, **params: Any) -> list:
+    def transpose(cts: Any, *args: object, **params: object) -> list:
         if prim.multiple_results:
             cts = [None if isinstance(ct, Zero) else ct for ct in cts]
         elif isinstance(cts, Zero):
@@ -209,19 +209,19 @@ def _plain_dim(dim: int | None) -> Any:
     return dim if dim is None else int(dim)
 
 
-def _batch_in(prim: Any, rule: Callable) -> Callable:
-    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+def _batch_in(prim: Primitive, rule: Callable) -> Callable:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
         return _batched(prim, rule(tuple(args), tuple(map(_plain_dim, dims)), **params))
 
     return batch
 
 
-def _batch_out(prim: Any) -> Callable | None:
+def _batch_out(prim: Primitive) -> Callable | None:
     rule = prim.batch
     if rule is None:
         return None
 
-    def batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    def batch(args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
         from weft.autodiff.vmap import AxisData
 
         sizes = (typeof(a).shape[d] for a, d in zip(args, dims, strict=True) if d is not None)
@@ -230,20 +230,20 @@ def _batch_out(prim: Any) -> Callable | None:
     return batch
 
 
-def _axis_batch_in(prim: Any, rule: Callable) -> Callable:
-    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+def _axis_batch_in(prim: Primitive, rule: Callable) -> Callable:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
         dims = tuple(map(_plain_dim, dims))
         return _batched(prim, rule(axis.size, axis.name, None, tuple(args), dims, **params))
 
     return batch
 
 
-def _axis_batch_out(prim: Any) -> Callable | None:
+def _axis_batch_out(prim: Primitive) -> Callable | None:
     rule = prim.batch
     if rule is None:
         return None
 
-    def batch(size: int, name: Any, _: Any, args: Any, dims: Any, **params: Any) -> tuple:
+    def batch(size: int, name: Any, _: object, args: Any, dims: Any, **params: Any) -> tuple:
         from weft.autodiff.vmap import AxisData
 
         return rule(AxisData(name, size), list(args), list(dims), **params)
@@ -251,15 +251,15 @@ def _axis_batch_out(prim: Any) -> Callable | None:
     return batch
 
 
-def _fancy_batch_in(prim: Any, rule: Callable) -> Callable:
-    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+def _fancy_batch_in(prim: Primitive, rule: Callable) -> Callable:
+    def batch(axis: object, args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
         dims = tuple(map(_plain_dim, dims))
         return _batched(prim, rule(axis, tuple(args), dims, **params))
 
     return batch
 
 
-def _batched(prim: Any, result: tuple) -> tuple:
+def _batched(prim: Primitive, result: tuple) -> tuple:
     """The results with their dimensions, where one dimension may stand for all."""
     outs, dims = result
     if not prim.multiple_results:
@@ -282,11 +282,11 @@ class Rules(MutableMapping):
         self._as_jax = write
         self._given: dict[Any, Callable] = {}
 
-    def __setitem__(self, prim: Any, rule: Callable) -> None:
+    def __setitem__(self, prim: Primitive, rule: Callable) -> None:
         self._given[prim] = rule
         setattr(prim, self._slot, self._as_weft(prim, rule))
 
-    def __getitem__(self, prim: Any) -> Callable:
+    def __getitem__(self, prim: Primitive) -> Callable:
         rule = self._given.get(prim)
         if rule is None and isinstance(prim, _primitive.Primitive):
             rule = self._as_jax(prim)
@@ -294,7 +294,7 @@ class Rules(MutableMapping):
             raise KeyError(prim)
         return rule
 
-    def __delitem__(self, prim: Any) -> None:
+    def __delitem__(self, prim: Primitive) -> None:
         del self._given[prim]
         setattr(prim, self._slot, None)
 

@@ -156,7 +156,7 @@ class ShapedArray:
     def __reduce__(self) -> tuple:
         return ShapedArray, (self.shape, self.dtype, self.weak_type, self.sharding, self.mat)
 
-    def update(self, **changes: Any) -> ShapedArray:
+    def update(self, **changes: object) -> ShapedArray:
         """A copy with the given fields changed."""
         old = {name: getattr(self, name) for name in _FIELDS}
         return ShapedArray(**{**old, **changes})
@@ -244,7 +244,7 @@ class AbstractToken:
     def strip_weak_type(self) -> AbstractToken:
         return self
 
-    def update(self, **_: Any) -> AbstractToken:
+    def update(self, **_: object) -> AbstractToken:
         return self
 
     __repr__ = __str__ = str_short

@@ -79,7 +79,7 @@ def api_boundary(fun: F) -> F:
     named = "<" not in label  # functions made by others, such as those of jit, have no public name
 
     @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> Any:
         try:
             return fun(*args, **kwargs)
         except Exception as e:

@@ -335,7 +335,7 @@ class UserContext:
         return self._state.value
 
     @contextlib.contextmanager
-    def __call__(self, value: Any) -> Iterator[None]:
+    def __call__(self, value: object) -> Iterator[None]:
         hash(value)
         previous = self._state.swap_local(value)
         _traced.publish_locals()

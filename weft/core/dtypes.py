@@ -64,7 +64,7 @@ class ExtendedDType:
     __hash__ = object.__hash__
 
 
-def is_extended(dtype: Any) -> bool:
+def is_extended(dtype: object) -> bool:
     return isinstance(dtype, ExtendedDType)
 
 
@@ -94,11 +94,11 @@ COMPLEX = frozenset((complex64, complex128))
 _ALL = frozenset((bool_, *FLOATS, *SIGNED, *UNSIGNED, *COMPLEX))
 
 
-def is_float(dtype: Any) -> bool:
+def is_float(dtype: object) -> bool:
     return dtype in FLOATS
 
 
-def is_complex(dtype: Any) -> bool:
+def is_complex(dtype: object) -> bool:
     return dtype in COMPLEX
 
 
@@ -106,7 +106,7 @@ def is_inexact(dtype: np.dtype) -> bool:
     return dtype in FLOATS or dtype in COMPLEX
 
 
-def is_integer(dtype: Any) -> bool:
+def is_integer(dtype: object) -> bool:
     return dtype in SIGNED or dtype in UNSIGNED
 
 
@@ -114,11 +114,11 @@ def is_signed(dtype: np.dtype) -> bool:
     return dtype in SIGNED
 
 
-def is_unsigned(dtype: Any) -> bool:
+def is_unsigned(dtype: object) -> bool:
     return dtype in UNSIGNED
 
 
-def is_bool(dtype: Any) -> bool:
+def is_bool(dtype: object) -> bool:
     return dtype == bool_
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
 
 EVENTS: list[Callable[..., None]] = []
 DURATIONS: list[Callable[..., None]] = []
@@ -22,7 +21,7 @@ CACHE_HIT = "/jax/compilation_cache/cache_hits"
 CACHE_MISS = "/jax/compilation_cache/cache_misses"
 
 
-def tell(listeners: list[Callable[..., None]], event: str, *values: float, **tags: Any) -> None:
+def tell(listeners: list[Callable[..., None]], event: str, *values: float, **tags: object) -> None:
     """Calls each listener with the event, its values and its tags."""
     for listener in tuple(listeners):
         listener(event, *values, **tags)

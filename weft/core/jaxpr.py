@@ -68,7 +68,7 @@ class Eqn:
         """The user's source line, as JAX calls `source`."""
         return self.source
 
-    def replace(self, **changes: Any) -> Eqn:
+    def replace(self, **changes: object) -> Eqn:
         return Eqn(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class Jaxpr(_Memoized):
         self.debug = debug  # the traced function's name
         self._memo = None
 
-    def replace(self, **changes: Any) -> Jaxpr:
+    def replace(self, **changes: object) -> Jaxpr:
         names = ("constvars", "invars", "outvars", "eqns", "effects", "debug")
         return Jaxpr(**{**{n: getattr(self, n) for n in names}, **changes})
 

@@ -149,7 +149,7 @@ class Primitive:
         self.eager_cache: dict = {}  # params as a tuple of items -> the compiled call that runs it
         PRIMITIVES[name] = self
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, *args: object, **params: object) -> Any:
         return state.trace.process(self, args, params)
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class _TakesRefs(Primitive):
 
     __slots__ = ()
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, *args: Any, **params: object) -> Any:
         for a in args:
             if a.__class__ is Cell and a.is_open():
                 return bind_open(self, args, params)

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def _provided(module: str, name: str) -> Callable:
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         return getattr(import_module(module), name)(*args, **kwargs)
 
     return call

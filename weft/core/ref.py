@@ -68,7 +68,7 @@ class AbstractRef:
     def with_inner(self, inner: ShapedArray) -> AbstractRef:
         return AbstractRef(inner, self.memory_space, self.core, self.weak_type)
 
-    def update(self, **changes: Any) -> AbstractRef:
+    def update(self, **changes: object) -> AbstractRef:
         """The type with fields of the inner type changed."""
         return self.with_inner(self.inner.update(**changes))
 

@@ -134,7 +134,7 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
     scope = name or getattr(fun, "__name__", type(fun).__name__)
 
     @functools.wraps(fun)
-    def named(*args: Any, **kwargs: Any) -> Any:
+    def named(*args: object, **kwargs: object) -> Any:
         with named_scope(scope):
             return fun(*args, **kwargs)
 

@@ -173,7 +173,7 @@ _TO_PYTHON = (
 def _of_buffers(name: str) -> Callable:
     """A member that only arrays have, because it is about the devices that hold them."""
 
-    def member(self: Tracer, *_: Any) -> Any:
+    def member(self: Tracer, *_: object) -> Any:
         raise errors.ConcretizationTypeError(
             f"{name} of a traced array of type {self.aval.str_short()} ({errors.made_at(self)}): "
             "no device holds it while tracing. Ask the argument or the result outside of the "
@@ -256,7 +256,7 @@ def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
     )
 
 
-def check_not_masked(x: Any) -> None:
+def check_not_masked(x: object) -> None:
     """Raises ValueError for NumPy's masked arrays, whose mask no op would regard."""
     if isinstance(x, np.ndarray) and hasattr(x, "_mask"):
         raise ValueError(
@@ -396,6 +396,7 @@ class StagingTrace:
     def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         atoms: list[Atom] = []
         avals = []
+        # Tracers of this trace, the common case, need no call.
         for a in args:
             if a.__class__ is StagedTracer and a._trace is self:
                 atoms.append(a.variable)
@@ -405,12 +406,14 @@ class StagingTrace:
                 atoms.append(atom)
                 avals.append(atom.aval)
         if prim.higher_order:
+            # Calls of user functions may stage themselves, or be replaced by their bodies.
             if prim.stage is not None:
                 staged = prim.stage(self, args, params)
                 if staged is not None:
                     return staged
             out, effects, casts = infer(prim, avals, params)
         else:
+            # Types of an op depend on its operands' types and its params alone.
             key = (*avals, *params.items())
             try:
                 known = prim.rule_cache.get(key)
@@ -422,6 +425,7 @@ class StagingTrace:
                     make_room(prim.rule_cache, MOST_RULES)
                 known = prim.rule_cache[key] = infer(prim, avals, params)
             out, effects, casts = known
+        # Operands of different manual-axis types: cast them, and bind again.
         if casts is not None:
             return self._cast_and_process(prim, args, params, casts)
         if prim.multiple_results:

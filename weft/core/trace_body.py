@@ -67,7 +67,7 @@ def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Ca
     found = known.get(key)
     if found is None:
 
-        def call(*args: Any) -> Any:
+        def call(*args: object) -> Any:
             target = ref()  # a strong reference would keep fun alive through its own entry
             assert target is not None
             return target(*args)

@@ -65,7 +65,7 @@ def flatten_fun(fun: Callable, in_tree: PyTreeDef) -> tuple[Callable[..., list],
     return flat_fun, out
 
 
-def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None) -> Any:
+def tree_map(f: Callable, tree: object, *rest: Any, is_leaf: Callable | None = None) -> Any:
     leaves, treedef = flatten(tree, is_leaf)
     columns = [leaves, *(treedef.flatten_up_to(r) for r in rest)]
     return treedef.unflatten([f(*xs) for xs in zip(*columns, strict=True)])
@@ -79,7 +79,7 @@ def broadcast_prefix(
     `what` names the argument in the error when it is not. None is an entry, not a subtree.
     """
 
-    def leaf(x: Any) -> bool:
+    def leaf(x: object) -> bool:
         return x is None or (is_leaf is not None and is_leaf(x))
 
     entries, prefix_tree = flatten(prefix, leaf)
@@ -128,7 +128,7 @@ def key_path(path: Sequence[Any]) -> str:
     return "".join(map(str, path))
 
 
-def leaf_names(tree: Any, root: str = "") -> list[str]:
+def leaf_names(tree: object, root: str = "") -> list[str]:
     """A name for every leaf of a tree, for messages."""
     leaves, _ = pytree.flatten_with_path(tree)
     return [root + key_path(path) for path, _ in leaves]

@@ -45,7 +45,7 @@ class _Logger:
     def __init__(self, fmt: str) -> None:
         self.fmt = fmt
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *args: object, **kwargs: object) -> None:
         logger = logging.getLogger("weft")
         if logger.isEnabledFor(logging.INFO):
             logger.info("%s", self.fmt.format(*args, **kwargs))

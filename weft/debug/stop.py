@@ -47,7 +47,7 @@ def _is_traced(leaf: Any) -> bool:
     return isinstance(leaf, Tracer) and not leaf._trace.finished
 
 
-def _is_iterator(node: Any) -> bool:
+def _is_iterator(node: object) -> bool:
     return hasattr(node, "__next__")  # the flattening would warn of it
 
 
@@ -216,7 +216,7 @@ def breakpoint(
     filter_frames: bool = True,
     num_frames: int | None = None,
     ordered: bool = False,
-    token: Any = None,
+    token: object = None,
     **kwargs: Any,
 ) -> Any:
     """Stops when a program comes to this point, and takes commands as pdb does.

@@ -34,7 +34,7 @@ class Wanted:
             return "NaN"
         return "inf" if self.infs and np.isinf(x).any() else None
 
-    def in_array(self, x: Any) -> str | None:
+    def in_array(self, x: object) -> str | None:
         if not dtypes.is_inexact(getattr(typeof(x), "dtype", None)):
             return None
         return self.in_host(np.asarray(x))

@@ -39,7 +39,7 @@ def inner_shardings(jaxpr: ClosedJaxpr) -> list:
     return jaxpr.memo("inner_shardings", find)
 
 
-def _mesh_of(x: Any) -> Any:
+def _mesh_of(x: object) -> Any:
     return x if isinstance(x, Mesh | AbstractMesh) else getattr(x, "mesh", None)
 
 
@@ -64,6 +64,7 @@ def choose_devices(
         if s is None:
             continue
         m = _mesh_of(s)
+        # An abstract mesh names axes only; the mesh in context may say which devices they are.
         if isinstance(m, AbstractMesh):
             concrete = context_mesh()
             if isinstance(concrete, Mesh) and concrete.axis_sizes == m.axis_sizes:
@@ -73,9 +74,12 @@ def choose_devices(
                     mesh = m
                 continue
         own = tuple(m.devices.flat) if isinstance(m, Mesh) else s._devices_in_order
+        # Nothing names devices: those of unused arguments or of the context serve.
         if devices is None:
             devices, owner = own, names[i] if i < len(names) else "the program's own shardings"
         elif set(own) != set(devices):
+            # A constraint to one device in the middle of a program over several is left to
+            # placement.
             if len(own) == 1 and len(devices) > 1 and i >= len(shardings):
                 continue
             here = names[i] if i < len(names) else "a sharding inside the program"
@@ -84,6 +88,7 @@ def choose_devices(
                 f"{_ids(own)}; one program runs on one set of devices. Move one of them with "
                 "weft.device_put(x, sharding)"
             )
+        # The first concrete mesh wins; others are said in its terms.
         if isinstance(m, Mesh) and (mesh is None or isinstance(mesh, AbstractMesh)):
             mesh = m
     if isinstance(mesh, Mesh) and devices is not None:
@@ -99,6 +104,7 @@ def choose_devices(
         if isinstance(current, Mesh):
             return tuple(current.devices.flat), current
         return default_sharding()._devices_in_order, None
+    # Several views of the same devices: refine them to one mesh.
     if isinstance(mesh, Mesh) and any(m.shape != mesh.shape for m in meshes):
         mesh = common_mesh([mesh, *meshes], devices) or mesh
     return devices, mesh

@@ -51,5 +51,5 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
     return aliases, donors
 
 
-def _memory(sharding: Any) -> str:
+def _memory(sharding: object) -> str:
     return getattr(sharding, "memory_kind", None) or "device"

@@ -79,7 +79,7 @@ class Guarded:
                 error.__traceback__ = filter_traceback(error.__traceback__)
             raise  # bare, so that this frame does not show either
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
 

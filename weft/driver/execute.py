@@ -190,7 +190,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
     if any(_is_open(s) for s in (*params["in_shardings"], *params["out_shardings"])):
         closed, params = _within(closed, params)
 
-    def fun(*args: Any) -> list:
+    def fun(*args: object) -> list:
         return eval_closed(closed, *args)
 
     def miss(*args: ArrayLike) -> tuple:
@@ -216,7 +216,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
     return Guarded(function, name, donated, ()) if donated else function
 
 
-def _is_open(sharding: Any) -> bool:
+def _is_open(sharding: object) -> bool:
     """Whether it leaves dimensions to propagation, as vmap's do, which no array can."""
     spec = getattr(sharding, "spec", None)
     return spec is not None and UNCONSTRAINED in spec.partitions
@@ -264,6 +264,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
 
     def miss(*args: ArrayLike) -> tuple:
         check_not_leaked(args)
+        # Objects with __jax_array__ are converted before their types are asked for.
         methods = [array_method(a) for a in args]
         args = tuple(a if m is None else m() for a, m in zip(args, methods, strict=True))
         if any(isinstance(a, Tracer) for a in args):
@@ -271,6 +272,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
                 f"{prim.name}: an operand is an object that stands for a differentiated or mapped "
                 "array; convert it first, weft.numpy.asarray(x)"
             )
+        # The op's params are fixed by this function, so types alone choose the program.
         avals = tuple(typeof(a) for a in args)
         key = (avals, config.trace_key())
         closed = programs.get(key)

@@ -83,7 +83,7 @@ def _final(
     return result
 
 
-def _on_typed_mesh(aval: Any, sharding: Any, asked: Any) -> Any:
+def _on_typed_mesh(aval: object, sharding: Any, asked: Any) -> Any:
     """The result's sharding over a mesh with the axis types that its own type has."""
     typed = getattr(aval, "sharding", None)
     if typed is None or type(sharding) is not NamedSharding:

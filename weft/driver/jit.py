@@ -295,7 +295,7 @@ class JitInfo:
         )
 
     def flat_shardings(
-        self, given: Any, tree: PyTreeDef, avals: Sequence[Any], what: str
+        self, given: object, tree: PyTreeDef, avals: Sequence[Any], what: str
     ) -> tuple[tuple, tuple]:
         """The shardings that are given for these values, and the layouts."""
         from weft.driver.program import physical
@@ -305,7 +305,7 @@ class JitInfo:
             return free, free
         from weft.sharding.layout import Format, Layout
 
-        def leaf(x: Any) -> bool:
+        def leaf(x: object) -> bool:
             return isinstance(x, Sharding | PartitionSpec | Format | _Unspecified)
 
         flat = broadcast_prefix(given, tree, f"jit of {self.name}: {what}", leaf)
@@ -450,7 +450,7 @@ class JitInfo:
         return not self.mixed
 
 
-def _moved(tree: Any, sharding: Any) -> Any:
+def _moved(tree: object, sharding: Any) -> Any:
     """Arrays that are committed to other devices, on the device that jit is asked to run on."""
 
     def move(x: Any) -> Any:
@@ -474,13 +474,13 @@ def jit(
     fun: Callable | None = None,
     *,
     in_shardings: Any = UNSPECIFIED,
-    out_shardings: Any = UNSPECIFIED,
+    out_shardings: object = UNSPECIFIED,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     keep_unused: bool = False,
-    device: Any = None,
+    device: object = None,
     backend: str | None = None,
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
@@ -527,6 +527,7 @@ def jit(
         in_shardings = _on_device(device, backend, in_shardings)
     numbers, names = named_arguments(fun, static_argnums, static_argnames, "static")
     donate_numbers, donate_names = named_arguments(fun, donate_argnums, donate_argnames, "donate")
+    # A static argument has no buffer to give up.
     both = set(numbers) & set(donate_numbers)
     if both:
         raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
@@ -544,6 +545,7 @@ def jit(
         partitioner=partitioner,
     )
 
+    # `device` and `backend` move arguments to the device, other shardings have to be there already.
     one_device = in_shardings if device is not None or backend is not None else None
 
     def miss(*args: Any, **kwargs: Any) -> tuple:
@@ -566,6 +568,7 @@ def jit(
         name=info.name,
     )
     compiled._jit_info = info
+    # Without static or donated arguments, or other processes, C++ answers known calls by itself.
     in_group = distributed_state["client"] is not None
     if not (numbers or names or donate_numbers or donate_names or in_group):
         return compiled
@@ -614,7 +617,7 @@ class _LoggedJit(_GuardedJit):
         super().__init__(*args)
         self._is_plain = not self._donates and self._explain is None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         info = self._jit_info
         log = info.log
         if log is None or state.trace is not EVAL:
@@ -636,7 +639,7 @@ class _LoggedJit(_GuardedJit):
             calls.inside = False
 
 
-def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
+def _trace(function: Any, *args: object, **kwargs: object) -> Any:
     """The function traced for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
     from weft.driver.stages import Traced
 
@@ -645,12 +648,12 @@ def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
     return Traced(info, entry, leaves)
 
 
-def _lower(function: Callable | _GuardedJit, *args: Any, **kwargs: Any) -> Any:
+def _lower(function: Callable | _GuardedJit, *args: object, **kwargs: object) -> Any:
     """The function lowered to StableHLO for these arguments."""
     return _trace(function, *args, **kwargs).lower()
 
 
-def _eval_shape(function: Callable | _GuardedJit, *args: Any, **kwargs: Any) -> Any:
+def _eval_shape(function: Callable | _GuardedJit, *args: object, **kwargs: object) -> Any:
     """The result's tree of `ShapeDtypeStruct`s."""
     return _trace(function, *args, **kwargs).out_info
 

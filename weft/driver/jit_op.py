@@ -27,14 +27,14 @@ Placements = tuple  # per flat operand or result a Sharding, or None where propa
 
 
 def _abstract(
-    *avals: ShapedArray, jaxpr: ClosedJaxpr, out_shardings: Placements, **params: Any
+    *avals: ShapedArray, jaxpr: ClosedJaxpr, out_shardings: Placements, **params: object
 ) -> list:
     if not any(out_shardings):
         return list(jaxpr.out_avals)
     return [typed_as(a, s) for a, s in zip(jaxpr.out_avals, out_shardings, strict=True)]
 
 
-def typed_as(aval: Any, sharding: Any) -> Any:
+def typed_as(aval: Any, sharding: object) -> Any:
     """The type of a value that jit places: Explicit axes of the sharding are part of it."""
     typed = type_sharding(sharding, aval.ndim) if sharding is not None else None
     return aval if typed is None or typed is aval.sharding else aval.update(sharding=typed)
@@ -52,7 +52,7 @@ def _jvp(
     in_shardings: tuple,
     out_shardings: tuple,
     donated: tuple,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     nonzero = [t is not None for t in tangents]
     pushed, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
@@ -77,7 +77,7 @@ def _linearize(
     in_shardings: tuple,
     out_shardings: tuple,
     donated: tuple,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     nonzero = [t is not None for t in tangents]
     split = linearize_jaxpr(jaxpr, nonzero)
@@ -111,7 +111,7 @@ def _transpose(
     in_shardings: tuple,
     out_shardings: tuple,
     donated: tuple,
-    **params: Any,
+    **params: object,
 ) -> list:
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
@@ -150,7 +150,7 @@ def _batch(
     jaxpr: ClosedJaxpr,
     in_shardings: tuple,
     out_shardings: tuple,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     moved, batched = to_front(args, dims)
     inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
@@ -195,7 +195,7 @@ def _lower(
     ]
 
 
-def _impl(*args: ArrayLike, jaxpr: ClosedJaxpr, **params: Any) -> list:
+def _impl(*args: ArrayLike, jaxpr: ClosedJaxpr, **params: object) -> list:
     from weft.driver.execute import run_jaxpr
 
     return run_jaxpr(jaxpr, args, params)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.core import dtypes
 from weft.core.jaxpr import walk_eqns
@@ -54,6 +54,6 @@ def loses_sums(program: Program) -> bool:
     return loses
 
 
-def _is_partial(aval: Any) -> bool:
+def _is_partial(aval: object) -> bool:
     sharding = getattr(aval, "sharding", None)
     return sharding is not None and bool(sharding.spec.unreduced)

@@ -463,7 +463,7 @@ def misplaced(aval: Any, asked: Any, have: Any) -> bool:
     return not have.is_equivalent_to(asked, physical(aval).ndim)
 
 
-def misplaced_error(name: str, who: str, aval: Any, asked: str, have: Any) -> ValueError:
+def misplaced_error(name: str, who: str, aval: Any, asked: str, have: object) -> ValueError:
     return ValueError(
         f"{name}: {who} of type {aval.str_short()} has sharding {have!r}, but {asked}; move it "
         "with weft.device_put(x, sharding), or ask for the sharding it has"
@@ -486,7 +486,7 @@ def _is_wefts_own(closed: ClosedJaxpr) -> bool:
     return all(m.startswith("weft.") and not m.startswith(foreign) for m in modules)
 
 
-def _typed(aval: Any, sharding: Any) -> Any:
+def _typed(aval: Any, sharding: object) -> Any:
     if not isinstance(aval, ShapedArray):
         return aval
     return aval.update(sharding=type_sharding(sharding, aval.ndim))

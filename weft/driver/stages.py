@@ -300,7 +300,7 @@ class Compiled(_Arguments):
             ins = unpick(ins, self._program.kept[len(self._program.consts) :])
         return ins, outs
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         try:
             return self._dispatch(*args, **kwargs)
         except Exception as e:
@@ -312,7 +312,7 @@ class Compiled(_Arguments):
     def _dispatch(self) -> Callable[..., Any]:
         info = self._traced._info
 
-        def miss(*args: ArrayLike | dict, **kwargs: Any) -> tuple:
+        def miss(*args: ArrayLike | dict, **kwargs: object) -> tuple:
             return self._run(args, kwargs)
 
         function = cached_call(

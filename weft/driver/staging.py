@@ -24,6 +24,7 @@ from weft.sharding.spec import PartitionSpec
 if TYPE_CHECKING:
     from weft.autodiff.jvp import JVPTrace
     from weft.collectives.async_ import InFlight
+    from weft.core.primitive import Primitive
     from weft.core.trace import StagingTrace
     from weft.typing import ArrayLike
 
@@ -207,7 +208,7 @@ def typeof(x: Any) -> Any:
     return aval if isinstance(aval, AbstractRef) else aval_of_spec(x)
 
 
-def struct_of(aval: InFlight | ShapedArray, sharding: Any = None) -> Any:
+def struct_of(aval: InFlight | ShapedArray, sharding: object = None) -> Any:
     """A type as a `ShapeDtypeStruct`, with the sharding of its value where that is known."""
     if not isinstance(aval, ShapedArray):
         return aval
@@ -229,7 +230,7 @@ def split_static(
         return fun, list(args)
     dynamic = [a for i, a in enumerate(args) if i not in static]
 
-    def partial(*given: Any, **kwargs: Any) -> Any:
+    def partial(*given: object, **kwargs: object) -> Any:
         it = iter(given)
         full = [a if i in static else next(it) for i, a in enumerate(args)]
         return fun(*full, **kwargs)
@@ -266,7 +267,7 @@ def make_jaxpr(
 
     @functools.wraps(fun)
     @api_boundary
-    def traced(*args: ArrayLike | ShapeDtypeStruct, **kwargs: Any) -> Any:
+    def traced(*args: ArrayLike | ShapeDtypeStruct, **kwargs: object) -> Any:
         inner, dynamic = split_static(fun, args, static)
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
         flat_fun, out = flatten_fun(inner, in_tree)
@@ -284,13 +285,13 @@ def make_jaxpr(
 
 
 @api_boundary
-def is_jitted(fun: Any) -> bool:
+def is_jitted(fun: object) -> bool:
     """Whether a function is a result of jit: functools.wraps gives others its attributes, too."""
     info = getattr(fun, "_jit_info", None)
     return info is not None and getattr(fun, "__wrapped__", None) is info.fun
 
 
-def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
+def eval_shape(fun: Callable, *args: object, **kwargs: object) -> Any:
     """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed.
 
     >>> import weft
@@ -304,7 +305,7 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     flat_fun, out = flatten_fun(fun, in_tree)
     structs: dict[int, ShapeDtypeStruct] = {}  # among the results, which may be structs themselves
 
-    def traced(*xs: Any) -> list:
+    def traced(*xs: object) -> list:
         outs = flat_fun(*xs)
         structs.update((i, o) for i, o in enumerate(outs) if isinstance(o, ShapeDtypeStruct))
         return [0 if i in structs else o for i, o in enumerate(outs)]
@@ -323,7 +324,7 @@ class _FoldingTrace:
         self.parent = parent
         self.finished = False
 
-    def process(self, prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         traced = any(isinstance(a, Tracer) for a in args)
         with current_trace(self.parent if traced else EVAL):
             return state.trace.process(prim, args, params)

@@ -158,7 +158,7 @@ def _fix(program: Program, which: str, layouts: Sequence[AxisLayout], given: Seq
     return True
 
 
-def _even(mesh: Any, layout: AxisLayout) -> NamedSharding:
+def _even(mesh: object, layout: AxisLayout) -> NamedSharding:
     whole = layout.without(*(d for d in range(len(layout.shape)) if layout.padded(d)))
     entries = _entries(whole) or (None,) * len(layout.shape)
     return NamedSharding(mesh, PartitionSpec(*entries))

@@ -65,15 +65,15 @@ def optimizer(opt_maker: Callable) -> Callable:
     """
 
     @wraps(opt_maker)
-    def make(*args: float, **kwargs: Any) -> Optimizer:
+    def make(*args: float, **kwargs: object) -> Optimizer:
         init, update, get_params = opt_maker(*args, **kwargs)
 
-        def tree_init(params: Any) -> OptimizerState:
+        def tree_init(params: object) -> OptimizerState:
             leaves, tree_def = tree.flatten(params)
             states, defs = zip(*(tree.flatten(init(x)) for x in leaves), strict=True) or ((), ())
             return OptimizerState(tuple(map(tuple, states)), tree_def, tuple(defs))
 
-        def tree_update(i: ArrayLike, grads: Any, state: OptimizerState) -> OptimizerState:
+        def tree_update(i: ArrayLike, grads: object, state: OptimizerState) -> OptimizerState:
             leaves, tree_def = tree.flatten(grads)
             if tree_def != state.tree_def:
                 raise TypeError(
@@ -98,7 +98,7 @@ def optimizer(opt_maker: Callable) -> Callable:
 
 
 @optimizer
-def sgd(step_size: Any) -> tuple:
+def sgd(step_size: object) -> tuple:
     """Gradient descent. step_size: a number, or a function of the step."""
     rate = make_schedule(step_size)
     return (lambda x: x), (lambda i, g, x: x - rate(i) * g), (lambda x: x)
@@ -109,11 +109,11 @@ def _first(state: tuple) -> Any:
 
 
 @optimizer
-def momentum(step_size: Any, mass: float) -> tuple:
+def momentum(step_size: object, mass: float) -> tuple:
     """Gradient descent with a velocity that keeps `mass` of itself in each step."""
     rate = make_schedule(step_size)
 
-    def update(i: Any, g: Any, state: Any) -> Any:
+    def update(i: object, g: Any, state: Any) -> Any:
         x, v = state
         v = mass * v + g
         return x - rate(i) * v, v
@@ -122,11 +122,11 @@ def momentum(step_size: Any, mass: float) -> tuple:
 
 
 @optimizer
-def nesterov(step_size: Any, mass: float) -> tuple:
+def nesterov(step_size: object, mass: float) -> tuple:
     """Gradient descent with Nesterov's momentum."""
     rate = make_schedule(step_size)
 
-    def update(i: Any, g: Any, state: Any) -> Any:
+    def update(i: object, g: Any, state: Any) -> Any:
         x, v = state
         v = mass * v + g
         return x - rate(i) * (mass * v + g), v
@@ -135,11 +135,11 @@ def nesterov(step_size: Any, mass: float) -> tuple:
 
 
 @optimizer
-def adagrad(step_size: Any, momentum: float = 0.9) -> tuple:
+def adagrad(step_size: object, momentum: float = 0.9) -> tuple:
     """Duchi, Hazan and Singer, Adaptive subgradient methods, 2011."""
     rate = make_schedule(step_size)
 
-    def update(i: Any, g: Any, state: Any) -> Any:
+    def update(i: object, g: Any, state: Any) -> Any:
         x, squares, m = state
         squares = squares + g * g
         scaled = g * wnp.where(squares > 0, 1 / wnp.sqrt(wnp.where(squares > 0, squares, 1)), 0)
@@ -150,11 +150,11 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> tuple:
 
 
 @optimizer
-def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> tuple:
+def rmsprop(step_size: object, gamma: float = 0.9, eps: float = 1e-8) -> tuple:
     """Gradients over the root of their running mean square. Source: Hinton, lecture 6e, 2012."""
     rate = make_schedule(step_size)
 
-    def update(i: Any, g: Any, state: Any) -> Any:
+    def update(i: object, g: Any, state: Any) -> Any:
         x, mean = state
         mean = gamma * mean + (1 - gamma) * g * g
         return x - rate(i) * g / wnp.sqrt(mean + eps), mean
@@ -164,12 +164,12 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> tuple:
 
 @optimizer
 def rmsprop_momentum(
-    step_size: Any, gamma: float = 0.9, eps: float = 1e-8, momentum: float = 0.9
+    step_size: object, gamma: float = 0.9, eps: float = 1e-8, momentum: float = 0.9
 ) -> tuple:
     """rmsprop with a velocity."""
     rate = make_schedule(step_size)
 
-    def update(i: Any, g: Any, state: Any) -> Any:
+    def update(i: object, g: Any, state: Any) -> Any:
         x, mean, v = state
         mean = gamma * mean + (1 - gamma) * g * g
         v = momentum * v + rate(i) * g / wnp.sqrt(mean + eps)
@@ -179,7 +179,7 @@ def rmsprop_momentum(
 
 
 @optimizer
-def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> tuple:
+def adam(step_size: object, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> tuple:
     """Kingma and Ba, Adam: a method for stochastic optimization, 2015."""
     rate = make_schedule(step_size)
 
@@ -195,7 +195,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
 
 
 @optimizer
-def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> tuple:
+def adamax(step_size: object, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> tuple:
     """Adam with the largest instead of the mean square gradient: Kingma and Ba, 2015."""
     rate = make_schedule(step_size)
 
@@ -209,7 +209,7 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 
 
 @optimizer
-def sm3(step_size: Any, momentum: float = 0.9) -> tuple:
+def sm3(step_size: object, momentum: float = 0.9) -> tuple:
     """Anil et al., Memory-efficient adaptive optimization, 2019: statistics by rows and columns."""
     rate = make_schedule(step_size)
 
@@ -220,7 +220,7 @@ def sm3(step_size: Any, momentum: float = 0.9) -> tuple:
         x = wnp.asarray(x)
         return x, wnp.zeros_like(x), [wnp.zeros(n, x.dtype) for n in x.shape]
 
-    def update(i: Any, g: Any, state: Any) -> Any:
+    def update(i: object, g: Any, state: Any) -> Any:
         x, m, rows = state
         least = wnp.zeros_like(x)
         for d, v in enumerate(rows):
@@ -284,7 +284,7 @@ def piecewise_constant(boundaries: Any, values: ArrayLike) -> Schedule:
     return lambda i: values[wnp.sum(i > boundaries)]
 
 
-def make_schedule(scalar_or_schedule: Any) -> Schedule:
+def make_schedule(scalar_or_schedule: object) -> Schedule:
     """A function of the step, from one or from a number."""
     if callable(scalar_or_schedule):
         return scalar_or_schedule
@@ -297,13 +297,13 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
     )
 
 
-def l2_norm(tree: Any) -> Any:
+def l2_norm(tree: object) -> Any:
     """The root of the sum of squares of all arrays of a pytree."""
     leaves = tree_util.tree_leaves(tree)
     return wnp.sqrt(sum(wnp.vdot(x, x).real for x in leaves))
 
 
-def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
+def clip_grads(grad_tree: object, max_norm: Any) -> Any:
     """The gradients, scaled down to a norm of max_norm where theirs is larger.
 
     >>> import weft.numpy as wnp
@@ -332,7 +332,7 @@ def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
     return opt_state.tree_def.unflatten([JoinPoint(d.unflatten(s)) for d, s in states])
 
 
-def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
+def pack_optimizer_state(marked_pytree: object) -> OptimizerState:
     """The state that `unpack_optimizer_state` gave as a pytree."""
     points, tree_def = tree.flatten(marked_pytree)
     wrong: Sequence = [p for p in points if not isinstance(p, JoinPoint)]

@@ -108,7 +108,7 @@ def _check_context(ctx: RuleContext, exported: Exported) -> None:
         raise ValueError(f"{who} is for {exported.nr_devices} devices; call it outside shard_map")
 
 
-def _no_derivative(*args: Any, exported: Any) -> Any:
+def _no_derivative(*args: object, exported: Any) -> Any:
     raise ValueError(
         f"exported {exported.fun_name} has no VJP; export what differentiates it, or serialize it "
         "with a higher vjp_order"

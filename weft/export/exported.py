@@ -113,11 +113,11 @@ class Exported:
         """XLA's shardings of the flat results, None where the partitioner decides."""
         return _as_hlo(self._out_shardings, self._out_types)
 
-    def in_shardings_jax(self, mesh: Any) -> list:
+    def in_shardings_jax(self, mesh: object) -> list:
         """The flat arguments' shardings over a mesh with the axes of the exported one."""
         return self._over(mesh, self._in_shardings)
 
-    def out_shardings_jax(self, mesh: Any) -> list:
+    def out_shardings_jax(self, mesh: object) -> list:
         """The flat results' shardings over a mesh with the axes of the exported one."""
         return self._over(mesh, self._out_shardings)
 
@@ -186,7 +186,7 @@ class Exported:
 
         return bytearray(write(self, vjp_order))
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, *args: object, **kwargs: object) -> Any:
         """Computes the function, alone or inside of another jitted function.
 
         Arguments have the structure, shapes and dtypes that it was exported for; for several
@@ -255,14 +255,14 @@ class Exported:
 
     @functools.cached_property
     def _flat_call(self) -> Callable:
-        def plain(*leaves: Any) -> list:
+        def plain(*leaves: object) -> list:
             return call_exported_p.bind(*leaves, exported=self)
 
         if not self.has_vjp():
             return plain
         differentiable = weft.custom_vjp(plain)
 
-        def forward(*leaves: Any) -> tuple:
+        def forward(*leaves: object) -> tuple:
             return differentiable(*leaves), leaves  # may be differentiated again
 
         def backward(leaves: tuple, cts: Sequence[Any]) -> tuple:
@@ -393,6 +393,7 @@ def _exported(
     n = len(closed.in_avals)
     request = replace(request, donated=(False,) * n, partitioner="xla")
     modules: dict[str, bytes] = {}
+    # A module of its own for each platform, as lowering rules differ.
     for platform in platforms:
         program = Program.place(closed, request, hoist=False)
         program.platforms = (platform,)
@@ -407,6 +408,7 @@ def _exported(
         check_custom_calls(who, program.module, disabled)
         modules[platform] = _portable(program)
     mesh = program.mesh.abstract_mesh if program.partitions > 1 else None
+    # Arguments that the program does not read have no sharding there, but are still passed.
     kept = np.flatnonzero(program.kept).tolist()
     in_shardings: list = [None] * n
     for i, s in zip(kept, program.in_shardings, strict=True):
@@ -420,6 +422,7 @@ def _exported(
             for s, is_named in zip(shardings, named, strict=True)
         ]
 
+    # Made when it is asked for, and then serialized with it.
     def make_vjp() -> Exported:
         ins = [_struct(a, s) for a, s in zip(closed.in_avals, in_shardings, strict=True)]
         outs = [_struct(a, s) for a, s in zip(closed.out_avals, out_shardings, strict=True)]
@@ -445,7 +448,7 @@ def _exported(
     )
 
 
-def _struct(aval: ShapedArray, sharding: Any) -> ShapeDtypeStruct:
+def _struct(aval: ShapedArray, sharding: object) -> ShapeDtypeStruct:
     named = sharding if isinstance(sharding, NamedSharding) else aval.sharding
     return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=named, weak_type=aval.weak_type)
 
@@ -457,7 +460,7 @@ def _backward(closed: Any, name: str) -> Any:
     counts = [_has_tangent(a) for a in closed.out_avals]
 
     def backward(*leaves: Any) -> list:
-        def outputs(*moved: Any) -> list:
+        def outputs(*moved: object) -> list:
             args = list(leaves[:n])
             for i, x in zip(moves, moved, strict=True):
                 args[i] = x

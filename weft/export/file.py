@@ -209,7 +209,7 @@ def _sharding(sharding: NamedSharding | None) -> Any:
     return [entries, sorted(spec.unreduced), sorted(spec.reduced), sharding.memory_kind]
 
 
-def _names(entry: Any) -> list | None:
+def _names(entry: object) -> list | None:
     if entry is None:
         return None
     return list(entry) if isinstance(entry, tuple) else [entry]

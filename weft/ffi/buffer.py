@@ -34,7 +34,7 @@ class BufferFunction:
         self.x64 = bool(config.enable_x64)
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
 
-    def __call__(self, context: Any, *buffers: Any) -> tuple:
+    def __call__(self, context: object, *buffers: Any) -> tuple:
         split = self.in_tree.num_leaves
         args, kwargs = self.in_tree.unflatten(buffers[:split])
         outs = self.out_tree.unflatten(buffers[split:])
@@ -47,7 +47,7 @@ class BufferFunction:
             )
         return ()
 
-    def write_blanks(self, context: Any, *buffers: Any) -> tuple:
+    def write_blanks(self, context: object, *buffers: Any) -> tuple:
         """Placeholders for the results of a call that failed."""
         for out in buffers[self.in_tree.num_leaves :]:
             array = np.asarray(out)
@@ -61,7 +61,7 @@ class BufferFunction:
 @api_boundary
 def buffer_callback(
     callback: Callable[..., None],
-    result_shape_dtypes: Any,
+    result_shape_dtypes: object,
     *,
     has_side_effect: bool = False,
     vmap_method: str | None = None,
@@ -99,10 +99,11 @@ def buffer_callback(
     specs, out_tree = flatten(result_shape_dtypes)
     results = tuple(result(what, i, r) for i, r in enumerate(specs))
     aliases = alias_pairs(what, input_output_aliases)
+    # All of this is fixed before the first call; below is what depends on its arguments.
     rule = as_rule(sharding_rule)
 
     @api_boundary
-    def call(*args: ArrayLike | tuple, **kwargs: Any) -> Any:
+    def call(*args: ArrayLike | tuple, **kwargs: object) -> Any:
         leaves, in_tree = flatten((args, kwargs))
         avals = operand_types(what, leaves)
         ins, outs = (None,) * len(avals), (None,) * len(results)

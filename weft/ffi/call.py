@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _check_options(what: str, vmap_method: str | None, version: int, config: Any) -> None:
+def _check_options(what: str, vmap_method: str | None, version: int, config: object) -> None:
     if vmap_method is not None and vmap_method not in VMAP_METHODS:
         raise ValueError(
             f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
@@ -117,6 +117,7 @@ def ffi_call(
         result(what, i, r)
         for i, r in enumerate([result_shape_dtypes] if single else result_shape_dtypes)
     )
+    # All of this is fixed before the first call; below is what depends on its arguments.
     _check_options(what, vmap_method, custom_call_api_version, legacy_backend_config)
     rule = as_rule(sharding_rule)
     given_outputs = [output_layouts] if single and output_layouts is not None else output_layouts
@@ -124,9 +125,10 @@ def ffi_call(
     aliases = alias_pairs(what, input_output_aliases)
 
     @api_boundary
-    def call(*args: ArrayLike, **kwargs: Any) -> Any:
+    def call(*args: ArrayLike, **kwargs: object) -> Any:
         avals = operand_types(what, args)
         _check_attributes(what, kwargs, custom_call_api_version)
+        # Params of an op are compared and hashed, so attributes become tuples.
         frozen = attrs.freeze_all(what, kwargs)
         ins = check_layouts(what, "input_layouts", input_layouts, avals)
         check_aliases(what, aliases, avals, results, ins, out_layouts)
@@ -237,12 +239,13 @@ def ffi_lowering(
         )
     rule = as_rule(sharding_rule)
 
+    # JAX gives these layouts from minor to major, ffi_call from major to minor.
     def outward(layouts: Sequence[Any] | None) -> list | None:
         if layouts is None:
             return None
         return [x if x is None or hasattr(x, "major_to_minor") else tuple(x)[::-1] for x in layouts]
 
-    def lower(ctx: RuleContext, *operands: ir.Value, **kwargs: Any) -> list:
+    def lower(ctx: RuleContext, *operands: ir.Value, **kwargs: object) -> list:
         typed = api_version == 4
         if typed and isinstance(backend_config, str):
             raise TypeError(f"{what}: backend_config of a typed call must be a dict of attributes")

@@ -42,7 +42,7 @@ def result(what: str, i: int, r: Any) -> Any:
     return ShapedArray(tuple(int(d) for d in r.shape), dtype)
 
 
-def check_layouts(what: str, name: str, layouts: Any, avals: Sequence[Any]) -> tuple:
+def check_layouts(what: str, name: str, layouts: object, avals: Sequence[Any]) -> tuple:
     """Layouts from slowest to fastest as XLA's minor-to-major tuples."""
     if layouts is None:
         return (None,) * len(avals)

@@ -130,15 +130,18 @@ def build(
         command_flags.append("-std=c++17")
     command_flags += [f"-I{d}" for d in (include_dir(), *include_dirs)]
     texts = [source.text for source in inputs]
+    # Handlers of the typed FFI get the header by which errors name their calls.
     if any(map(_HANDLER.search, texts)):
         command_flags += ["-include", str(_HEADER)]
     command_flags += list(flags)
+    # A library is known by what it is made of, so that the same sources compile once.
     key = _digest(program, command_flags, libraries, texts)
     compilation = Compilation(program, command_flags, inputs, libraries, verbose)
     store = Store(cache_dir or user_folder("WEFT_BUILD_CACHE_DIR", "ffi"), "build cache")
     with _building:  # threads that build the same library load the same file
         path, handle = _load(store, f"{name or inputs[0].path.stem}-{key}", compilation)
     library = Library(path, handle, ())
+    # Types first: handlers with state refer to them as they are registered.
     for type_name, given_symbols in (types or {}).items():
         symbols = [given_symbols] if isinstance(given_symbols, str) else list(given_symbols)
         keys = ("type_id", "type_info")[: len(symbols)]
@@ -147,6 +150,7 @@ def build(
             for key, symbol in zip(keys, symbols, strict=True)
         }
         register_ffi_type(type_name, registration, platform)
+    # Without `targets`, every handler that the sources define is one.
     chosen = _targets(targets, texts)
     for target, symbol in chosen.items():
         capsule: Any

@@ -69,7 +69,7 @@ def note_call(
             pointer.value = text
 
 
-def name_errors(target: str, pointer: Any) -> None:
+def name_errors(target: str, pointer: object) -> None:
     """Makes a handler say the target's call sites: pointer is its library's `<symbol>_called`."""
     _named.setdefault(target, []).append(pointer)
 
@@ -157,7 +157,7 @@ _BYTES = {
 _FLOATS = frozenset((10, 11, 12, 15, 16, 18, 19, 20))
 
 
-def failing_together(target: str, capsule: Any) -> Any:
+def failing_together(target: str, capsule: object) -> Any:
     """A capsule of a function that runs the handler, records its error, and succeeds.
 
     It runs on threads of XLA's own, where no signal reaches Python.
@@ -233,7 +233,7 @@ PROBE = "weft_ffi_probe_"
 """Prefix of targets that are registered only for queries."""
 
 
-def answers(capsule: Any) -> bool:
+def answers(capsule: object) -> bool:
     """Whether a function behaves as a handler of the typed FFI when it is asked for its metadata.
 
     XLA calls any other function as if it were one (quirks.ANY_FUNCTION_A_HANDLER). So it is asked

@@ -40,7 +40,7 @@ VMAP_METHODS = (
 )
 
 
-def _abstract(*avals: AbstractToken | ShapedArray, results: tuple, **params: Any) -> list:
+def _abstract(*avals: AbstractToken | ShapedArray, results: tuple, **params: object) -> list:
     return list(results)
 
 
@@ -88,6 +88,7 @@ def _batch(axis: AxisData, args: list, dims: list, **params: Any) -> tuple:
     full = [b or method == "broadcast_all" or i in aliased for i, b in enumerate(batched)]
     wide = [f or method == "expand_dims" for f in full]
     moved = []
+    # The new dimension goes in front, of its full size or of size 1 as the method says.
     for a, d, f, w in zip(args, dims, full, wide, strict=True):
         if d is not None:
             a = moveaxis(a, d, 0)
@@ -212,7 +213,7 @@ def emit_call(
     legacy_config: str | None,
     sharding_rule: ShardingRule | None,
     num_batch_dims: int,
-    **params: Any,
+    **params: object,
 ) -> list:
     """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
     finish_before_exit()

@@ -72,6 +72,7 @@ def register_ffi_target(
             _check_capsule(name, capsule, f"the {stage!r} stage of ")
     else:
         _check_capsule(name, fn, "")
+    # A function that is no handler would end the process at its first call: ask it now.
     here = _xla.platform_name(platform) == "Host"
     if api_version == 1 and not all(map(native_errors.answers, _capsules(fn))):
         raise ValueError(
@@ -83,11 +84,12 @@ def register_ffi_target(
     except (XlaRuntimeError, ValueError) as e:
         raise ValueError(f"register_ffi_target: XLA refuses {name!r}: {_advice(str(e))}") from e
     _platforms.setdefault(name, set()).add(_xla.platform_name(platform))
+    # Host handlers can be called from Python again, for programs that must fail together.
     if api_version == 1 and here:
         _handlers.setdefault(name, (fn, kwargs.get("traits", 0)))
 
 
-def register_kernel(name: str, capsule: Any) -> None:
+def register_kernel(name: str, capsule: object) -> None:
     """Registers machine code of weft's own for the CPU, whose errors name themselves."""
     _xla.register_target(name, capsule, "cpu", 1)
     _platforms.setdefault(name, set()).add(_xla.platform_name("cpu"))
@@ -125,7 +127,7 @@ def _advice(text: str) -> str:
     return text
 
 
-def _check_capsule(name: str, fn: Any, what: str) -> None:
+def _check_capsule(name: str, fn: object, what: str) -> None:
     if type(fn).__name__ != "PyCapsule":
         raise TypeError(
             f"register_ffi_target: {what}fn for {name!r} must be a capsule, got "
@@ -159,7 +161,7 @@ def is_batch_partitionable(name: str) -> bool:
     return name in _batch_partitionable
 
 
-def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
+def register_ffi_type_id(name: str, obj: object, platform: str = "cpu") -> None:
     """Registers the id of a C++ type that handlers keep as state or user data.
 
     obj: a capsule of the `XLA_FFI_TypeId`.
@@ -200,7 +202,7 @@ def register_ffi_type(name: str, type_registration: dict[str, Any], platform: st
     _xla.register_type(name, type_registration, platform)
 
 
-def pycapsule(funcptr: Any) -> Any:
+def pycapsule(funcptr: object) -> Any:
     """A capsule around a native function: a ctypes function pointer or an address.
 
     Raises TypeError or ValueError for anything else. The library must stay loaded.

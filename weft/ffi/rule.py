@@ -228,7 +228,7 @@ def _names(value: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(value.split()) if isinstance(value, str) else tuple(value)
 
 
-def as_rule(value: Any) -> ShardingRule | None:
+def as_rule(value: object) -> ShardingRule | None:
     if value is None or isinstance(value, ShardingRule):
         return value
     if isinstance(value, str):

@@ -22,6 +22,7 @@ from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.trace import trace_to_jaxpr
 
 if TYPE_CHECKING:
+    from weft.core.jaxpr import Eqn
     from weft.sharding.named import NamedSharding
 
 _create = ir.Operation.create
@@ -160,7 +161,7 @@ class RuleContext:
 
     __slots__ = ("eqn", "function", "loc", "module")
 
-    def __init__(self, module: Any, function: Any, eqn: Any, loc: ir.Location) -> None:
+    def __init__(self, module: Any, function: Any, eqn: Eqn, loc: ir.Location) -> None:
         self.module = module
         self.function = function
         self.eqn = eqn
@@ -245,7 +246,7 @@ class RuleContext:
         return None
 
     def broadcast(
-        self, x: ir.Value, shape: tuple[int, ...], dims: tuple[int, ...], dtype: Any
+        self, x: ir.Value, shape: tuple[int, ...], dims: tuple[int, ...], dtype: object
     ) -> ir.Value:
         attrs = {"broadcast_dimensions": i64_array(dims)}
         return self.op("stablehlo.broadcast_in_dim", [x], [mlir.tensor_type(shape, dtype)], attrs)[
@@ -282,7 +283,7 @@ class RuleContext:
         ]
 
     def reduce(
-        self, hlo: str, x: ir.Value, identity: Any, axes: Sequence[int], dtype: np.dtype
+        self, hlo: str, x: ir.Value, identity: object, axes: Sequence[int], dtype: np.dtype
     ) -> Any:
         """stablehlo.reduce of one operand by a binary StableHLO op."""
         init = self.splat(identity, (), dtype)
@@ -418,7 +419,7 @@ class RuleContext:
         return self.module.lower_parts(self, known[0], operands)
 
     def _trace(self, fun: Callable, avals: Sequence[Any]) -> Any:
-        def flat(*xs: Any) -> list:
+        def flat(*xs: object) -> list:
             out = fun(*xs)
             return list(out) if isinstance(out, list | tuple) else [out]
 

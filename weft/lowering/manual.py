@@ -21,7 +21,7 @@ Boundary = tuple[PartitionSpec | Sequence[Any], Any]
 """How a value crosses the region's boundary: the mesh axes of each dimension, and its MLIR type."""
 
 
-def sharding_of(ctx: Any, spec: Any, type_: Any, axes: Sequence[Any]) -> str:
+def sharding_of(ctx: RuleContext, spec: Any, type_: Any, axes: Sequence[Any]) -> str:
     """The sdy.sharding of a value at the boundary of a region that is manual over `axes`.
 
     With axes left to the partitioner, dimensions stay open for these; the manual axes that the
@@ -144,7 +144,7 @@ def _mark(module: ModuleContext, operations: Iterable[Any]) -> None:
 _CONTROL = frozenset(("stablehlo.while", "stablehlo.case", "stablehlo.if"))
 
 
-def manual_attr(ctx: Any, types: Sequence[Any]) -> ir.Attribute:
+def manual_attr(ctx: RuleContext, types: Sequence[Any]) -> ir.Attribute:
     """GSPMD's sharding of an op with these results that runs on every shard as it is."""
     texts = [_subgroup_text(ctx.module, _rank(t)) for t in types] or [_subgroup_text(ctx.module, 0)]
     return string_attr(texts[0] if len({*texts}) == 1 else "{" + ", ".join(texts) + "}")

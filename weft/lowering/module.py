@@ -170,10 +170,13 @@ class ModuleContext:
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
         typed = self.mesh is not None and self.num_partitions > 1
+        # Constants belong to their block: those of an outer one are not used here, nor the other
+        # way.
         outer, function.splats = function.splats, {}
         locations, of_all = self._locations, function.loc
         for eqn in jaxpr.eqns:
             prim = eqn.primitive
+            # A location is made once for each line and op, as making one costs as much as an op.
             if of_all is None:
                 source = eqn.source
                 loc = locations.get((id(source.code), source.lasti, prim.name, source.scopes))
@@ -181,6 +184,7 @@ class ModuleContext:
                     loc = self.location(source, prim.name)
             else:
                 loc = of_all
+            # One StableHLO op of equal types needs no context for its rule.
             if prim.hlo is not None and not typed and _is_plain(eqn):
                 operands = [env[v] for v in eqn.invars]
                 var = eqn.outvars[0]
@@ -442,6 +446,7 @@ def lower_module(
         )
         ctx.symbol("main")
 
+        # A sharding given for an argument goes before that of its type.
         def attrs_of(aval: ShapedArray, sharding: NamedSharding | None) -> dict:
             typed = getattr(aval, "sharding", None)
             if sharding is None and typed is not None and mesh is not None and use_shardy:
@@ -468,6 +473,7 @@ def lower_module(
                 memory = getattr(sharding, "other_memory", None)
                 if memory is not None:
                     attrs["mhlo.memory_kind"] = string_attr(memory)
+        # XLA reuses the memory of an aliased argument for that result, of a donor for any.
         for i, attrs in enumerate(arg_attrs):
             if aliases and i in aliases:
                 attrs["tf.aliasing_output"] = int_attr(aliases[i], 32)

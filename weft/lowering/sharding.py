@@ -105,7 +105,7 @@ def sharding_text(
     )
 
 
-def annotate(ctx: Any, x: Any, aval: Any) -> Any:
+def annotate(ctx: RuleContext, x: Any, aval: Any) -> Any:
     """The value with the sharding its type has, as an attribute of the op that makes it."""
     module = ctx.module
     if not module.use_shardy or not isinstance(x, ir.OpResult):

@@ -21,6 +21,7 @@ from weft.ops.slicing import slice_in_dim
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
     from weft.runtime.array import Array
     from weft.typing import ArrayLike
 
@@ -36,7 +37,7 @@ def _zeros(x: ArrayLike) -> Any:
 def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> Primitive:
     """An elementwise op of one operand: its formula, and slope(t, out, x), its derivative."""
 
-    def lower(ctx: Any, x: Array | ir.Value) -> Any:
+    def lower(ctx: RuleContext, x: Array | ir.Value) -> Any:
         aval = ctx.avals_in[0]
         return ctx.lower_fun(formula, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
 
@@ -108,7 +109,7 @@ def relu6(x: ArrayLike) -> Any:
     return _bind(relu6_p, _beside_float(x))
 
 
-def leaky_relu(x: ArrayLike, negative_slope: Any = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: object = 0.01) -> Any:
     """x where x >= 0, else negative_slope * x.
 
     >>> import weft
@@ -123,7 +124,7 @@ def _leaky_relu(x: ArrayLike, negative_slope: Any) -> Any:
     return wnp.where(wnp.greater_equal(x, 0.0), x, wnp.multiply(x, negative_slope))
 
 
-def elu(x: ArrayLike, alpha: Any = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: object = 1.0) -> Any:
     """x where x > 0, else alpha (exp(x) - 1).
 
     Source: Clevert et al., "Fast and accurate deep network learning by exponential linear units".
@@ -143,7 +144,7 @@ def _elu(x: ArrayLike, alpha: Any) -> Any:
     return wnp.where(positive, x, wnp.multiply(below, alpha))
 
 
-def celu(x: ArrayLike, alpha: Any = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: object = 1.0) -> Any:
     """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1).
 
     Source: Barron, "Continuously differentiable exponential linear units".

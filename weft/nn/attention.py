@@ -30,7 +30,7 @@ def dot_product_attention(
     scale: float | None = None,
     is_causal: bool = False,
     query_seq_lengths: Any = None,
-    key_value_seq_lengths: Any = None,
+    key_value_seq_lengths: object = None,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
     return_residual: bool = False,
@@ -70,6 +70,7 @@ def dot_product_attention(
                 f"dot_product_attention: {name} must have shape ({batch},), got {typeof(x).shape}"
             )
     dtype, _ = dtypes.join_types([(typeof(query).dtype, False), (dtypes.float32, False)])
+    # With fewer heads of keys than of queries, each serves a group of them.
     if group == 1:
         dims = (((3,), (3,)), ((0, 2), (0, 2)))
     else:
@@ -83,6 +84,7 @@ def dot_product_attention(
         logits = ew.convert(wnp.add(logits, _four_dims("bias", bias)), dtype)
     visible = _visible(mask, is_causal, limits, local_window_size, (batch, n, t, s))
     if visible is not None:
+        # Not minus infinity: rows without anything visible would be NaN.
         hidden = dtype.type(-0.7 * float(np.finfo(np.float32).max))
         logits = ew.select(
             broadcast_to(visible, (batch, n, t, s)),
@@ -97,6 +99,7 @@ def dot_product_attention(
         out = dot_general(probs, value, (((4,), (1,)), ((0, 1), (0, 2))))
         out = reshape(out, (batch, n, t, h))
     out = transpose(out, (0, 2, 1, 3))
+    # Rows of padding are zeros, not averages of what is hidden.
     if query_seq_lengths is not None:
         row = broadcasted_iota(np.int32, (batch, t), 1)
         inside = ew.lt(row, broadcast_to(wnp.expand_dims(query_seq_lengths, 1), (batch, t)))
@@ -109,7 +112,7 @@ def dot_product_attention(
     return out, stop_gradient(residual)
 
 
-def _named(query: Any, key: Any, value: Any) -> tuple:
+def _named(query: object, key: object, value: object) -> tuple:
     return ("query", query), ("key", key), ("value", value)
 
 

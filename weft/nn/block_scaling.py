@@ -38,7 +38,7 @@ class BlockScaleConfig:
     infer_only: bool
 
 
-def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockScaleConfig:
+def get_scaled_dot_general_config(mode: str, global_scale: object = None) -> BlockScaleConfig:
     """The standard configuration of a block-scaled format, "mxfp8" or "nvfp4".
 
     Source: OCP Microscaling Formats (MX) specification v1.0; NVIDIA, "NVFP4".

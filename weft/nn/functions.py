@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def standardize(
     x: ArrayLike,
     axis: int | Sequence[int] | None = -1,
-    mean: Any = None,
-    variance: Any = None,
-    epsilon: Any = 1e-5,
+    mean: object = None,
+    variance: object = None,
+    epsilon: object = 1e-5,
     where: ArrayLike | None = None,
     *,
     algorithm: str = "fast",

@@ -28,16 +28,16 @@ class Initializer(Protocol):
     """The signature of initializers: `(key, shape, dtype, out_sharding) -> array`."""
 
     def __call__(
-        self, key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+        self, key: object, shape: Sequence[int], dtype: object = None, out_sharding: object = None
     ) -> Any: ...
 
 
-def _dtype(dtype: Any) -> Any:
+def _dtype(dtype: object) -> Any:
     return dtypes.canonicalize_dtype(float if dtype is None else dtype)
 
 
 def zeros(
-    key: Any, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: Any = None
+    key: object, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: object = None
 ) -> Any:
     """Zeros; the key is not used.
 
@@ -49,7 +49,7 @@ def zeros(
 
 
 def ones(
-    key: Any, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: Any = None
+    key: object, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: object = None
 ) -> Any:
     """Ones; the key is not used.
 
@@ -69,7 +69,7 @@ def constant(value: Any, dtype: DTypeLike | None = None) -> Callable:
     """
 
     @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         return wnp.full(shape, value, _dtype(dtype), device=out_sharding)
 
     return init
@@ -186,7 +186,7 @@ def variance_scaling(
         )
 
     @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         fan = _MODES[mode](*_fans(shape, in_axis, out_axis, batch_axis))
         variance = wnp.asarray(scale / fan if fan else 0.0, dtype)
@@ -213,14 +213,14 @@ def _polar(radius: Any, key: Any, shape: tuple, dtype: Any) -> Any:
     return radius.astype(dtype) * wnp.exp(1j * angle)
 
 
-def _complex_uniform(key: Any, shape: tuple, dtype: Any) -> Any:
+def _complex_uniform(key: object, shape: tuple, dtype: Any) -> Any:
     """Uniform in the disc of unit variance."""
     k1, k2 = random.split(key)
     real = np.zeros((), dtype).real.dtype
     return _polar(wnp.sqrt(2 * random.uniform(k1, shape, real)), k2, shape, dtype)
 
 
-def _complex_truncated_normal(key: Any, upper: float, shape: tuple, dtype: Any) -> Any:
+def _complex_truncated_normal(key: object, upper: float, shape: tuple, dtype: Any) -> Any:
     """Complex normal conditioned on a modulus below `upper`."""
     k1, k2 = random.split(key)
     real = np.zeros((), dtype).real.dtype
@@ -312,7 +312,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None 
     """
 
     @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         if len(shape) < 2:
             raise ValueError(
@@ -336,7 +336,7 @@ def _place(x: Any, sharding: Any) -> Any:
 
 
 def delta_orthogonal(
-    scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+    scale: object = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Callable:
     """Convolution kernels that are an orthogonal matrix at the centre and zero elsewhere.
 
@@ -354,7 +354,7 @@ def delta_orthogonal(
     """
 
     @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         if len(shape) not in (3, 4, 5):
             raise ValueError(f"delta_orthogonal: needs 3, 4 or 5 dimensions, got shape {shape}")

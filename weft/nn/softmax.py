@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Axes = tuple[int, ...]
 
 
-def _spread(x: Any, like: Any, axes: Axes) -> Any:
+def _spread(x: object, like: object, axes: Axes) -> Any:
     """A reduced value broadcast back over the reduced axes."""
     shape = typeof(like).shape
     kept = tuple(i for i in range(len(shape)) if i not in axes)
@@ -99,7 +99,7 @@ softmax_p = _op("softmax", _softmax_formula, _softmax_jvp)
 log_softmax_p = _op("log_softmax", _log_softmax_formula, _log_softmax_jvp)
 
 
-def _prepare(name: str, x: Any, axis: Any) -> tuple[Any, Axes]:
+def _prepare(name: str, x: Any, axis: object) -> tuple[Any, Axes]:
     try:
         aval = x.aval
     except AttributeError:

@@ -226,7 +226,7 @@ def update(
     return ops.convert(out, aval.dtype, aval.weak_type)
 
 
-def _scattered(plan: Plan, x: Any, arrays: Any, options: Options, scatter: Callable) -> Any:
+def _scattered(plan: Plan, x: object, arrays: Any, options: Options, scatter: Callable) -> Any:
     """scatter(part, index grid, params) on the part of x that static slices leave."""
     grid, mapped = index_grid(plan, arrays, options.wrap)
     single = plan.kind == "window"
@@ -241,7 +241,7 @@ def _scattered(plan: Plan, x: Any, arrays: Any, options: Options, scatter: Calla
     return _update_window(plan, x, None, lambda part: scatter(part, grid, params))
 
 
-def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) -> Any:
+def _applied(plan: Plan, x: Any, func: Callable, arrays: object, options: Options) -> Any:
     """func applied to the indexed elements, as often as each is indexed."""
     if plan.kind == "static":
         from weft.api.vmap_api import vmap
@@ -262,7 +262,7 @@ def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) 
 _updaters: dict[Any, Callable] = table()
 
 
-def _run(x: Array, index: Any, y: Array, options: Options, name: str) -> Any:
+def _run(x: Array, index: object, y: Array, options: Options, name: str) -> Any:
     if name != "apply" and y.__class__ not in _SCALARS:
         y = _check_values(y, name)
     try:
@@ -389,7 +389,7 @@ class AtIndex:
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-        mode: Any = None,
+        mode: object = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
         """func applied to each indexed element, repeatedly where indices repeat.
@@ -404,14 +404,14 @@ class AtIndex:
         return _run(self.array, self.index, func, given, "apply")
 
 
-def _options(mode: Any, is_sorted: bool, unique: bool, wrap: bool) -> Options:
+def _options(mode: object, is_sorted: bool, unique: bool, wrap: bool) -> Options:
     if mode is None and wrap and not (is_sorted or unique):
         return DEFAULT
     return Options(mode, None, is_sorted, unique, wrap)
 
 
 def _updated(
-    x: Array, index: Any, values: Array, given: Options, name: str, out_sharding: Any
+    x: Array, index: object, values: Array, given: Options, name: str, out_sharding: object
 ) -> Any:
     if out_sharding is None:
         return _run(x, index, values, given, name)
@@ -423,7 +423,9 @@ def _updated(
 def _by_factors(name: str) -> Callable:
     """x combined with ones that hold the values at the index."""
 
-    def update(x: Array, index: Any, values: Any, given: Options, _: str, out_sharding: Any) -> Any:
+    def update(
+        x: Array, index: object, values: object, given: Options, _: str, out_sharding: object
+    ) -> Any:
         import weft.numpy
         from weft.numpy.creation import ones_like
 
@@ -433,7 +435,9 @@ def _by_factors(name: str) -> Callable:
     return update
 
 
-def _subtracted(x: Array, index: Any, values: Any, given: Options, name: str, place: Any) -> Any:
+def _subtracted(
+    x: Array, index: object, values: Any, given: Options, name: str, place: object
+) -> Any:
     if values.__class__ not in _SCALARS:
         values = _check_values(values, name)
     if typeof(values).dtype == dtypes.bool_:
@@ -448,8 +452,8 @@ def _method(name: str, update: Callable, doc: str) -> Callable:
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
-        mode: Any = None,
-        out_sharding: Any = None,
+        mode: object = None,
+        out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
         given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
@@ -492,7 +496,7 @@ class At:
     def __init__(self, array: Array) -> None:
         self.array = array
 
-    def __getitem__(self, index: Any) -> AtIndex:
+    def __getitem__(self, index: object) -> AtIndex:
         return AtIndex(self.array, index)
 
     def __getattr__(self, name: str) -> Any:
@@ -510,5 +514,5 @@ class AtProperty:
     Array([7, 1, 2], dtype=int32)
     """
 
-    def __get__(self, array: Array, owner: Any = None) -> Any:
+    def __get__(self, array: Array, owner: object = None) -> Any:
         return self if array is None else At(array)

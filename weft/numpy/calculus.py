@@ -99,8 +99,8 @@ def ediff1d(ary: ArrayLike, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 def gradient(
-    f: Any,
-    *varargs: Any,
+    f: object,
+    *varargs: object,
     axis: int | Sequence[int] | None = None,
     edge_order: int | None = None,
 ) -> Any:
@@ -153,6 +153,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
         return slice_in_dim(f, start, stop, axis=axis)
 
     h = to_array(h)
+    # One distance for all points, or the points' coordinates.
     if typeof(h).ndim == 0:
         left = right = h
         steps = None
@@ -171,6 +172,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
         return h if steps is None else steps[i]
 
     parts = []
+    # At the ends, differences to one side: of two points, or of three.
     if order == 1:
         parts.append(u.true_divide(u.subtract(part(1, 2), part(0, 1)), step(0)))
     else:
@@ -179,6 +181,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
         if steps is None:
             inner = u.true_divide(u.subtract(part(2, n), part(0, n - 2)), u.multiply(2, h))
         else:
+            # The slope of the parabola through three points at unequal distances.
             total = u.add(left, right)
             a = u.negative(u.true_divide(right, u.multiply(left, total)))
             b = u.true_divide(u.subtract(right, left), u.multiply(left, right))
@@ -199,7 +202,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
     return joining.concatenate(parts, axis)
 
 
-def _three_points(x: Any, y: Any, z: Any, h1: Any, h2: Any, at_end: bool) -> Any:
+def _three_points(x: object, y: object, z: object, h1: object, h2: object, at_end: bool) -> Any:
     """The second-order one-sided derivative at the first or the last of three points."""
     total = u.add(h1, h2)
     if at_end:
@@ -294,7 +297,7 @@ def interp(
     return out
 
 
-def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
+def unwrap(p: ArrayLike, discont: object = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
     """Angles with jumps of more than half a period taken out. Source: numpy.unwrap.
 
     >>> import weft.numpy as wnp
@@ -326,7 +329,7 @@ def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * 
 
 
 def _convolve(
-    name: str, a: ArrayLike, v: ArrayLike, mode: str, flip: bool, precision: Any, preferred: Any
+    name: str, a: ArrayLike, v: ArrayLike, mode: str, flip: bool, precision: object, preferred: Any
 ) -> Any:
     x, y = aval_of(name, a), aval_of(name, v)
     if x.ndim != 1 or y.ndim != 1:
@@ -374,7 +377,7 @@ def convolve(
     v: ArrayLike,
     mode: str = "full",
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The convolution of two vectors.
@@ -394,7 +397,7 @@ def correlate(
     v: ArrayLike,
     mode: str = "valid",
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`.
@@ -415,8 +418,8 @@ def cov(
     rowvar: builtins.bool = True,
     bias: builtins.bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: object = None,
+    aweights: object = None,
     dtype: DTypeLike | None = None,
 ) -> Any:
     """The covariance matrix of variables in rows (columns with rowvar=False). Source: numpy.cov.
@@ -446,6 +449,7 @@ def _cov(
     from weft.numpy.reductions import average, mean, sum
 
     given = [v for v in (m, y) if v is not None]
+    # Variables in rows, observations in columns.
     for v in given:
         if aval_of("cov", v).ndim > 2:
             raise ValueError(
@@ -469,6 +473,7 @@ def _cov(
         ddof = 0 if bias else 1
     n = typeof(x).shape[1]
     w = None
+    # Counts and weights of observations multiply.
     for name, weights, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
         if weights is None:
             continue
@@ -493,6 +498,7 @@ def _cov(
         w = cast(w, typeof(x).dtype)
         center, total = average(x, axis=1, weights=w, returned=True)
         total = total[0]
+        # What a sum of weights is reduced by so that the estimate has no bias.
         if ddof == 0:
             norm = total
         elif aweights is None:

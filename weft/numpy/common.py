@@ -45,7 +45,7 @@ def canonical(dtype: DTypeLike | None, name: str = "array") -> Any:
     return result
 
 
-def check_array(name: str, *xs: Any) -> None:
+def check_array(name: str, *xs: object) -> None:
     """Raises for Python sequences, which NumPy would convert silently and slowly."""
     for i, x in enumerate(xs):
         if isinstance(x, list | tuple) or x is None or isinstance(x, str):
@@ -74,7 +74,7 @@ def refuse_complex(name: str, x: ArrayLike) -> None:
         )
 
 
-def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """The axes a reduction runs over: all for None."""
     if axis is None:
         return tuple(range(ndim))

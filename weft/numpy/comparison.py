@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def isclose(
-    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: object = 1e-05, atol: object = 1e-08, equal_nan: bool = False
 ) -> Any:
     """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal themselves.
 
@@ -30,7 +30,7 @@ def isclose(
     return as_one_program(_isclose, a, b, rtol, atol, equal_nan=equal_nan)
 
 
-def _isclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
+def _isclose(a: Any, b: Any, rtol: object, atol: object, equal_nan: bool) -> Any:
     aval_of("isclose", a), aval_of("isclose", b)
     a, b = promote(a, b)
     dtype = typeof(a).dtype
@@ -48,7 +48,7 @@ def _isclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
 
 
 def allclose(
-    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: object = 1e-05, atol: object = 1e-08, equal_nan: bool = False
 ) -> Any:
     """Whether all elements are close; see `isclose`.
 
@@ -59,7 +59,7 @@ def allclose(
     return as_one_program(_allclose, a, b, rtol, atol, equal_nan=equal_nan)
 
 
-def _allclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
+def _allclose(a: object, b: object, rtol: object, atol: object, equal_nan: bool) -> Any:
     from weft.numpy.reductions import all
 
     return all(_isclose(a, b, rtol, atol, equal_nan))

@@ -222,7 +222,7 @@ def _from_other(x: list, dtype: Any) -> Any:
     return constant(_host(np.asarray(view), dtype))
 
 
-def _leaf_type(v: Any) -> tuple[Any, builtins.bool]:
+def _leaf_type(v: object) -> tuple[Any, builtins.bool]:
     aval = typeof(v)
     return aval.dtype, aval.weak_type
 
@@ -259,7 +259,7 @@ def copy(a: ArrayLike, order: str | None = None) -> Any:
 
 
 def astype(
-    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: builtins.bool = False, device: Any = None
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: builtins.bool = False, device: object = None
 ) -> Any:
     """The array in another dtype: floats truncate to integers, complex lose their imaginary part.
 
@@ -281,7 +281,9 @@ def astype(
     return place(y, device)
 
 
-def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: builtins.bool | None = None) -> Any:
+def from_dlpack(
+    x: ArrayLike, /, *, device: object = None, copy: builtins.bool | None = None
+) -> Any:
     """The array of another library, sharing its memory where possible (DLPack protocol)."""
     from weft.runtime.dlpack import from_dlpack as take
 
@@ -327,7 +329,7 @@ def fromfunction(
     shape: int | Sequence[int],
     *,
     dtype: DTypeLike | None = float,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """The function's values at the indices of an array of the shape.
 
@@ -357,7 +359,9 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return check_shape(shape)
 
 
-def _filled(shape: Any, value: Any, dtype: Any, name: str, device: Any, out_sharding: Any) -> Any:
+def _filled(
+    shape: object, value: object, dtype: Any, name: str, device: object, out_sharding: object
+) -> Any:
     if dtype is None:
         dtype = dtypes.float64 if _x64() else dtypes.float32
     elif (
@@ -380,8 +384,8 @@ def zeros(
     shape: int | Sequence[int],
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """Zeros of a shape, float by default.
 
@@ -396,8 +400,8 @@ def ones(
     shape: int | Sequence[int],
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """Ones of a shape, float by default.
 
@@ -412,8 +416,8 @@ def empty(
     shape: int | Sequence[int],
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """Zeros of a shape: arrays without defined content do not exist."""
     return _filled(shape, 0, dtype, "empty", device, out_sharding)
@@ -467,7 +471,7 @@ def _like(
     shape: Any,
     name: str,
     device: Device | NamedSharding | None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     if hasattr(a, "dtype") and hasattr(a, "shape") and not isinstance(a, np.generic):
         adtype, ashape = dtypes.canonicalize_dtype(a.dtype), a.shape
@@ -514,8 +518,8 @@ def zeros_like(
     dtype: DTypeLike | None = None,
     shape: int | Sequence[int] | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """Zeros of an array's shape and dtype, placed as it is.
 
@@ -531,8 +535,8 @@ def ones_like(
     dtype: DTypeLike | None = None,
     shape: int | Sequence[int] | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """Ones of an array's shape and dtype, placed as it is."""
     return _like(a, 1, dtype, shape, "ones_like", device, out_sharding)
@@ -555,8 +559,8 @@ def full_like(
     dtype: DTypeLike | None = None,
     shape: int | Sequence[int] | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """A value repeated in an array's shape and dtype, placed as it is.
 
@@ -577,8 +581,8 @@ def arange(
     step: ArrayLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """start, start + step, … below stop; one argument is the stop.
 
@@ -594,6 +598,7 @@ def arange(
         dtype = dtypes.int64 if _x64() else dtypes.int32
         x = iota_p.bind(dtype=dtype, shape=(max(start, 0),), dimension=0)
         return x if device is None and out_sharding is None else place(x, device, out_sharding)
+    # The size has to be known: shapes are static.
     given = [v for v in (start, stop, step) if v is not None]
     for v in given:
         concrete(v, "arange: start, stop and step")
@@ -618,6 +623,7 @@ def arange(
         raise ValueError("weft.numpy.arange: step must not be zero")
     if all(v.__class__ is int for v in (lo, hi, by)) and not dtypes.is_bool(dtype):
         size = len(range(lo, hi, by))
+        # An iota costs no constant in the program; few elements are made on the host at once.
         if lo == 0 and by == 1:
             x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
         elif state.trace is EVAL and size <= ON_HOST or not dtypes.is_integer(dtype):

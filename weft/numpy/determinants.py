@@ -64,7 +64,7 @@ def _slogdet_by_qr() -> Callable:
     return run
 
 
-def _slogdet_of(a: Any, sign: Any, d: Any) -> tuple[Any, Any]:
+def _slogdet_of(a: object, sign: Any, d: Any) -> tuple[Any, Any]:
     """From the sign of the factors and the diagonal of the triangular one."""
     magnitude = u.absolute(d)
     singular = u.equal(magnitude, 0)
@@ -76,7 +76,7 @@ def _slogdet_of(a: Any, sign: Any, d: Any) -> tuple[Any, Any]:
     return sign, sum(u.log(magnitude), axis=-1)
 
 
-def _lu_diagonal(a: Any) -> tuple[Any, Any]:
+def _lu_diagonal(a: object) -> tuple[Any, Any]:
     """The sign of the row exchanges, and the diagonal of U."""
     factors, pivots, _ = lax_linalg().lu(a)
     n = typeof(a).shape[-1]

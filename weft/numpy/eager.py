@@ -36,7 +36,7 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
     """
     programs: dict[tuple, Callable] = clearable({})
 
-    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: object, **kwargs: Any) -> Any:
         if state.trace is not EVAL:
             return function()(self, *args, **kwargs)
         key: tuple = ()
@@ -71,7 +71,7 @@ _PLAIN = frozenset((ArrayImpl, bool, int, float, type(None)))
 """Operands that a program takes as they are."""
 
 
-def as_one_program(function: Callable, *operands: Any, **options: Any) -> Any:
+def as_one_program(function: Callable, *operands: Any, **options: object) -> Any:
     """function(*operands, **options), which is several ops, as one program outside of jit.
 
     There is a program for each set of options; options that do not hash run it op by op.
@@ -103,7 +103,7 @@ def compiled(
 def _compiled(function: Callable, options: tuple, out_sharding: NamedSharding | None) -> Callable:
     static = {name: value for name, value, _ in options}
 
-    def run(*operands: Any) -> Any:
+    def run(*operands: object) -> Any:
         return function(*operands, **static)
 
     run.__name__ = function.__name__.strip("_")

@@ -63,6 +63,7 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
         )
     labels = []
     widest = 0
+    # Dimensions under an ellipsis are counted from the last, as they broadcast.
     for i, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
         before, dots, after = term.partition("...")
         if "." in before + after:
@@ -90,6 +91,7 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
         before, dots, after = right.partition("...")
         out = [*before, *(dots_labels if dots else ()), *after]
     else:
+        # Without an arrow, the result has the letters that occur once, in alphabetical order.
         counts: dict[str, int] = {}
         for c in (c for names in labels for c in names):
             counts[c] = counts.get(c, 0) + 1
@@ -153,6 +155,7 @@ def make_plan(subscripts: str, shapes: tuple, optimize: Any) -> Plan:
             kept = [c for d, c in enumerate(term) if d not in dropped]
             steps.append(Single(i, tuple(term), dropped, (), tuple(kept)))
             current[i] = kept
+    # Each pair sums what neither the result nor a later operand needs.
     for positions in _contraction_order(current, shapes, out, optimize):
         group = sorted(positions, reverse=True)
         taken = [current[p] for p in group]
@@ -242,12 +245,12 @@ def einsum(
     subscripts: Any,
     /,
     *operands: Any,
-    out: Any = None,
+    out: object = None,
     optimize: Any = "auto",
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = dot_general,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Sums of products named by subscripts: 'ij,jk->ik' is the matrix product.
 
@@ -327,7 +330,7 @@ def _from_lists(args: tuple) -> tuple[str, tuple]:
     return subscripts, operands
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list, str]:
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: object = "auto") -> tuple[list, str]:
     """The order in which einsum contracts, and numpy's account of its cost.
 
     >>> import weft.numpy as wnp

@@ -85,6 +85,7 @@ def _transform(
         x = ew.convert(x, dtypes.complex128 if wide else dtypes.complex64)
     if not axes:
         return x
+    # XLA transforms no narrower floats.
     if kind == "RFFT" and typeof(x).dtype.itemsize < 4:
         x = ew.convert(x, dtypes.float32)
     shape = typeof(x).shape
@@ -95,6 +96,7 @@ def _transform(
     elif any(n < 1 for n in s):
         raise ValueError(f"weft.numpy.fft.{name}: sizes must be positive, got {s}")
     for i, n in zip(axes, s, strict=True):
+        # Real results come from one half of the spectrum.
         half = kind == "IRFFT" and i == axes[-1]
         x = _resized(x, i, (n // 2 + 1 if n else 0) if half else n)
     # The op works on up to three last dimensions: the transformed ones are moved there.
@@ -161,8 +163,8 @@ irfft = _one("irfft", "IRFFT", "The real signal whose `rfft` is given; n is its 
 def _several(name: str, kind: str, doc: str, default: tuple | None) -> Callable:
     def function(
         a: ArrayLike,
-        s: Any = None,
-        axes: Any = default,
+        s: object = None,
+        axes: object = default,
         norm: str | None = None,
     ) -> Any:
         if default is not None and axes is not None and len(axes) != 2:
@@ -212,7 +214,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return ew.conj(_transform("ihfft", "RFFT", a, s, (axis,), _opposite(norm)))
 
 
-def _frequencies(name: str, n: int, d: ArrayLike, dtype: Any, device: Any, half: bool) -> Any:
+def _frequencies(name: str, n: int, d: ArrayLike, dtype: Any, device: object, half: bool) -> Any:
     n = operator.index(n)
     if n < half:
         least = "positive" if half else "0 or more"
@@ -230,7 +232,9 @@ def _frequencies(name: str, n: int, d: ArrayLike, dtype: Any, device: Any, half:
     return place(ew.convert(true_divide(steps.astype(dtype), d), dtype), device)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+def fftfreq(
+    n: int, d: object = 1.0, *, dtype: DTypeLike | None = None, device: object = None
+) -> Any:
     """The frequencies of `fft` for n samples d apart.
 
     >>> import weft
@@ -240,7 +244,9 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: Any
     return _frequencies("fftfreq", n, d, dtype, device, False)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+def rfftfreq(
+    n: int, d: object = 1.0, *, dtype: DTypeLike | None = None, device: object = None
+) -> Any:
     """The frequencies of `rfft` for n samples d apart.
 
     >>> import weft.numpy as wnp

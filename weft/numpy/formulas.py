@@ -92,7 +92,7 @@ def _floor_divide(x1: ArrayLike, x2: ArrayLike) -> Any:
     return _float_divmod(stop_gradient(x1), stop_gradient(x2))[0]  # flat between its steps
 
 
-def _other_sign(rest: Any, divisor: Any) -> Any:
+def _other_sign(rest: Any, divisor: object) -> Any:
     """Whether a remainder is not zero and of another sign than the divisor, which may be zero."""
     zero = const_like(rest, 0)
     if isinstance(divisor, int | float | np.generic) and float(divisor) > 0:
@@ -176,7 +176,7 @@ def _divmod(x1: ArrayLike, x2: ArrayLike) -> Any:
     return _float_divmod(x1, x2)
 
 
-def modf(x: ArrayLike, /, out: Any = None) -> Any:
+def modf(x: ArrayLike, /, out: object = None) -> Any:
     """The fractional and the whole part, both with the sign of x. Source: numpy.modf.
 
     >>> import weft.numpy as wnp
@@ -463,7 +463,7 @@ def _parts(x: ArrayLike) -> tuple[Any, Any, Any]:
     return x, bits, ((52, 1023) if wide else (23, 127))
 
 
-def frexp(x: Any, /) -> Any:
+def frexp(x: ArrayLike, /) -> Any:
     """(m, e) with x = m * 2**e and 0.5 <= |m| < 1. Source: numpy.frexp.
 
     >>> import weft.numpy as wnp
@@ -481,7 +481,7 @@ def _frexp(x: Any) -> Any:
     integers = dtypes.int64 if mantissa == 52 else dtypes.int32
     mask = (2 * bias + 1) << mantissa
 
-    def raw(bits: Any) -> Any:
+    def raw(bits: object) -> Any:
         field = ew.and_p.bind(bits, integers.type(mask))
         return ew.shift_right_logical_p.bind(field, integers.type(mantissa))
 

@@ -47,7 +47,7 @@ def bincount(
     minlength: int = 0,
     *,
     length: int | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """How often each of 0, 1, 2, … occurs, or the sum of weights there.
 
@@ -168,10 +168,10 @@ def histogram_bin_edges(
 
 def histogram(
     a: ArrayLike,
-    bins: Any = 10,
-    range: Any = None,
+    bins: object = 10,
+    range: object = None,
     weights: ArrayLike | None = None,
-    density: Any = None,
+    density: object = None,
 ) -> tuple[Any, Any]:
     """The number of elements in each bin, and the edges of the bins.
 
@@ -220,9 +220,9 @@ def histogram2d(
     x: ArrayLike,
     y: ArrayLike,
     bins: Any = 10,
-    range: Any = None,
+    range: object = None,
     weights: ArrayLike | None = None,
-    density: Any = None,
+    density: object = None,
 ) -> tuple[Any, Any, Any]:
     """Counts of pairs in a grid of bins, and the edges in both directions.
 
@@ -247,10 +247,10 @@ def histogram2d(
 
 def histogramdd(
     sample: Any,
-    bins: Any = 10,
+    bins: object = 10,
     range: Any = None,
     weights: ArrayLike | None = None,
-    density: Any = None,
+    density: object = None,
 ) -> tuple[Any, list]:
     """Counts of points in a grid of bins of any dimension, and the list of edges.
 
@@ -284,6 +284,7 @@ def histogramdd(
     edges, slots, outside = [], [], None
     for d, (b, r) in enumerate(zip(per, ranges, strict=True)):
         x = cast(sample[:, d], dtypes.to_inexact(typeof(sample).dtype))
+        # The last bin holds its right edge too.
         e = histogram_bin_edges(x, b, r)
         n = typeof(e).shape[0] - 1
         slot = u.subtract(searchsorted(e, x, side="right"), 1)
@@ -293,6 +294,7 @@ def histogramdd(
         edges.append(e)
         slots.append(slot)
     shape = tuple(typeof(e).shape[0] - 1 for e in edges)
+    # Points outside of any dimension go to a place that the update below drops.
     slots = [where(outside, n, s) for s, n in zip(slots, shape, strict=True)]
     if weights is None:
         one = dtypes.canonicalize_dtype(int).type(1)

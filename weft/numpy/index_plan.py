@@ -348,6 +348,7 @@ def plan_of(x: Any, index: Any, wrap: bool = True) -> tuple[Any, Plan, list, Sha
         index = _unwrapped(x.aval.shape, index)
     for i in index:
         kind = i.__class__
+        # The key holds what decides the plan: numbers, slices, and types of index arrays.
         if kind is int or i is None or i is Ellipsis:
             parts.append(i)
         elif kind is slice:
@@ -367,6 +368,7 @@ def plan_of(x: Any, index: Any, wrap: bool = True) -> tuple[Any, Plan, list, Sha
         else:
             i = _as_index_array(i)
             aval = typeof(i)
+            # Masks become the positions of their true elements, and are planned anew.
             if dtypes.is_bool(aval.dtype):
                 if not aval.shape:
                     return _with_scalar_bools(x, index)

@@ -198,7 +198,7 @@ def window_function(shape: Shape, dims: Shape, sizes: Shape, final: Shape) -> Ca
     function = _windows.get(key)
     if function is None:
 
-        def window(x: Any, *starts: Any) -> Any:
+        def window(x: object, *starts: object) -> Any:
             at: list[Any] = [np.int32(0)] * len(shape)
             for d, s in zip(dims, starts, strict=True):
                 at[d] = s
@@ -231,7 +231,7 @@ def _eager_static(plan: Plan, x: Any) -> Any:
     return x if function is None else function(x, *starts)
 
 
-def _eager_take(plan: Plan, x: Any, arrays: Sequence[Any], options: Options) -> Any:
+def _eager_take(plan: Plan, x: object, arrays: Sequence[Any], options: Options) -> Any:
     key = options.key
     function = plan.compiled.get(key)
     if function is None:
@@ -283,7 +283,7 @@ def _row_function(aval: ShapedArray, index: int) -> Callable:
     return function
 
 
-def get(x: ArrayLike, index: Any, options: Options, out_sharding: Any = None) -> Any:
+def get(x: ArrayLike, index: object, options: Options, out_sharding: object = None) -> Any:
     """x.at[index].get(...)."""
     try:
         x, plan, arrays, _ = plan_of(x, index, options.wrap)

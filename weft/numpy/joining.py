@@ -42,7 +42,8 @@ from weft.ops.promote import promote
 from weft.ops.slicing import slice_in_dim
 
 if TYPE_CHECKING:
-    from weft.typing import ArrayLike
+    from weft.runtime.array import Array
+    from weft.typing import ArrayLike, DTypeLike
 
 
 def _arrays(name: str, arrays: Any, dtype: Any) -> list:
@@ -61,7 +62,9 @@ def _arrays(name: str, arrays: Any, dtype: Any) -> list:
     return list(promote(*arrays))
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+def concatenate(
+    arrays: Sequence[ArrayLike] | Array, axis: int | None = 0, dtype: DTypeLike | None = None
+) -> Any:
     """Arrays joined along an existing axis; None flattens them first.
 
     Raises TypeError if other dimensions differ. Source: numpy.concatenate.
@@ -81,7 +84,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     return to_array(xs[0]) if len(xs) == 1 else joining.concatenate_p.bind(*xs, dimension=axis)
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+def concat(arrays: Sequence[ArrayLike] | Array, /, *, axis: int | None = 0) -> Any:
     """Arrays joined along an existing axis (array API standard).
 
     >>> import weft.numpy as wnp
@@ -91,7 +94,12 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     return concatenate(arrays, axis)
 
 
-def stack(arrays: Any, axis: int = 0, out: Any = None, dtype: Any = None) -> Any:
+def stack(
+    arrays: Sequence[ArrayLike] | Array,
+    axis: int = 0,
+    out: object = None,
+    dtype: DTypeLike | None = None,
+) -> Any:
     """Arrays of one shape joined along a new axis.
 
     >>> import weft
@@ -121,7 +129,7 @@ def _raised(name: str, tup: Any, raise_rank: Any) -> list:
     return [raise_rank(a) for a in tup]
 
 
-def vstack(tup: Any, dtype: Any = None) -> Any:
+def vstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> Any:
     """Arrays joined along rows; vectors are rows.
 
     >>> import weft.numpy as wnp
@@ -132,7 +140,7 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Any:
+def hstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> Any:
     """Arrays joined along columns; vectors along their one axis.
 
     >>> import weft.numpy as wnp
@@ -143,7 +151,7 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate(xs, 0 if typeof(xs[0]).ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Any:
+def dstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> Any:
     """Arrays joined along the third axis.
 
     >>> import weft.numpy as wnp
@@ -153,7 +161,7 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
 
 
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Sequence[ArrayLike] | Array) -> Any:
     """Vectors as the columns of a matrix; matrices joined along columns.
 
     >>> import weft.numpy as wnp
@@ -169,7 +177,7 @@ def column_stack(tup: Any) -> Any:
     return concatenate(_raised("column_stack", tup, column), 1)
 
 
-def block(arrays: Any) -> Any:
+def block(arrays: Sequence[ArrayLike] | Array) -> Any:
     """An array from nested lists of blocks. Source: numpy.block.
 
     >>> import weft.numpy as wnp
@@ -255,7 +263,7 @@ def repeat(
     axis: int | None = None,
     *,
     total_repeat_length: int | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Each element repeated along an axis, or of the flat array.
 
@@ -402,7 +410,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
     return _split("dsplit", ary, indices_or_sections, 2)
 
 
-def resize(a: ArrayLike, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: object) -> Any:
     """The elements, repeated or cut to fill a new shape. Source: numpy.resize.
 
     >>> import weft.numpy as wnp
@@ -535,7 +543,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     return take(joining.concatenate([x, vals], axis), to_array(source), axis)
 
 
-def _insert_traced(x: Any, obj: Any, vals: Any, axis: int, n: int, count: int) -> Any:
+def _insert_traced(x: object, obj: object, vals: object, axis: int, n: int, count: int) -> Any:
     """Sorts the elements by the position they come to stand at."""
     at = _broadcast_to(ops.reshape(obj, (-1,)), (count,))
     at = where(u.less(at, 0), u.add(at, n), at)

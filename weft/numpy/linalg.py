@@ -152,7 +152,7 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
 
 
 def matrix_rank(
-    M: Any,
+    M: object,
     rtol: Any = None,
     *,
     hermitian: builtins.bool = False,
@@ -175,7 +175,7 @@ def matrix_rank(
 # Products -------------------------------------------------------------------------------------
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Any], *, precision: object = None) -> Any:
     """The product of several matrices in the cheapest order; the ends may be vectors."""
     arrays = list(arrays)
     if len(arrays) < 2:
@@ -243,7 +243,7 @@ def matmul(
     x2: ArrayLike,
     /,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The matrix product; see `weft.numpy.matmul`."""
@@ -256,9 +256,9 @@ def tensordot(
     /,
     *,
     axes: int | Sequence[int] | None = 2,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The sum over pairs of axes; see `weft.numpy.tensordot`."""
     return linear.tensordot(
@@ -277,7 +277,7 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of vectors along an axis; see `weft.numpy.vecdot`."""

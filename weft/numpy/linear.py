@@ -84,9 +84,9 @@ def dot(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The sum over the last axis of a and the last but one of b; a product for scalars.
 
@@ -112,9 +112,9 @@ def matmul(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The matrix product; leading dimensions are batches and broadcast. Vectors gain a dimension.
 
@@ -155,6 +155,7 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
     lead = max(x.ndim, y.ndim) - 2
     sizes_a = (1,) * (lead + 2 - x.ndim) + x.shape[:-2]
     sizes_b = (1,) * (lead + 2 - y.ndim) + y.shape[:-2]
+    # Equal batch dimensions, the common case, are those of one dot_general.
     if sizes_a == sizes_b and x.ndim == y.ndim:
         batch = tuple(range(lead))
         numbers = (((x.ndim - 1,), (y.ndim - 2,)), (batch, batch))
@@ -172,6 +173,7 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
                 f"weft.numpy.matmul: batch dimensions of {x.str_short()} and {y.str_short()} "
                 f"do not broadcast: sizes {p} and {q}"
             )
+    # A dimension of size 1 is left out of its operand, not spread to the other's size.
     in_a, in_b = sorted(both + only_a), sorted(both + only_b)
     a = ops.reshape(a, (*(sizes_a[i] for i in in_a), *x.shape[-2:]))
     b = ops.reshape(b, (*(sizes_b[i] for i in in_b), *y.shape[-2:]))
@@ -220,7 +222,7 @@ def vdot(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of the flattened arrays, a conjugated. Source: numpy.vdot.
@@ -244,7 +246,7 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of conjugated vectors along an axis, batched over the others.
@@ -271,7 +273,7 @@ def inner(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The sum over the last axes of both; a product for scalars. Source: numpy.inner.
@@ -289,7 +291,7 @@ def inner(
     return dot_general(a, b, (((x.ndim - 1,), (y.ndim - 1,)), ((), ())), precision, preferred)
 
 
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: object = None) -> Any:
     """The products of all pairs of elements, as a matrix. Source: numpy.outer.
 
     >>> import weft.numpy as wnp
@@ -312,9 +314,9 @@ def tensordot(
     b: ArrayLike,
     axes: int | Sequence[int] | None = 2,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The sum over pairs of axes: the last of a with the first of b, or those named.
 
@@ -402,7 +404,7 @@ def cross(
         """u_i v_j, or None where a vector of two components has a zero."""
         return multiply(u[i], v[j]) if i < len(u) and j < len(v) else None
 
-    def difference(p: Any, q: Any) -> Any:
+    def difference(p: object, q: object) -> Any:
         if p is None:
             return multiply(q, -1)
         return p if q is None else subtract(p, q)

@@ -48,7 +48,12 @@ if TYPE_CHECKING:
 
 
 def eye(
-    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: Any = None
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: object = None,
 ) -> Any:
     """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere.
 

@@ -81,6 +81,8 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
     def forward(self: Any, other: Any) -> Any:
         try:
             kind = other.__class__
+            # Numbers, and arrays of one type, need no promotion; this is the path of most
+            # operators.
             if kind is float or kind is int:
                 y = _plain(other, self.aval)
                 if y is not None:
@@ -192,7 +194,7 @@ def _divide() -> tuple[Callable, Callable]:
             show_user_frames(error)
             raise
 
-    def reflected(self: Array, other: Any) -> Any:
+    def reflected(self: Array, other: object) -> Any:
         try:
             fast = self.aval.dtype in _FLOATS
             return div[1](self, other) if fast else whole[1](self, other)
@@ -206,7 +208,7 @@ def _divide() -> tuple[Callable, Callable]:
 def _power() -> tuple[Callable, Callable]:
     forward, reflected = _forwarded("power")
 
-    def power(self: Array, other: int, modulo: Any = None) -> Any:
+    def power(self: Array, other: int, modulo: object = None) -> Any:
         if modulo is not None:
             raise TypeError("pow() of arrays takes no modulus; use weft.numpy.mod(x ** y, m)")
         try:
@@ -302,7 +304,7 @@ def _forward(name: str, function: str | None = None) -> Callable:
     """A method that is a function of weft.numpy with the array as first argument."""
     target: Any = None
 
-    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: object, **kwargs: object) -> Any:
         nonlocal target
         if target is None:
             target = _function(function or name)
@@ -327,7 +329,7 @@ def _reshape(
     *args: ArrayLike | tuple,
     order: str = "C",
     copy: Any = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The elements in another shape; one size may be -1. See weft.numpy.reshape."""
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
@@ -348,7 +350,7 @@ def _transpose(self: Array, *args: int | tuple) -> Any:
     return _function("transpose")(self, axes if isinstance(axes, tuple | list) else (axes,))
 
 
-def _view(self: Array, dtype: DTypeLike | None = None, type: Any = None) -> Any:
+def _view(self: Array, dtype: DTypeLike | None = None, type: object = None) -> Any:
     """The same bits as another dtype; the last dimension grows or shrinks with the item size."""
     if type is not None:
         raise TypeError("view: the argument type is NumPy's own; give a dtype")
@@ -395,7 +397,7 @@ def _view_complex(self: Array, old: np.dtype, new: np.dtype) -> Any:
     return ops.complex(getitem(parts, (..., even)), getitem(parts, (..., odd)))
 
 
-def _astype(self: Array, dtype: DTypeLike, copy: bool = False, device: Any = None) -> Any:
+def _astype(self: Array, dtype: DTypeLike, copy: bool = False, device: object = None) -> Any:
     """The elements converted to another dtype. See weft.numpy.astype."""
     try:
         return _function("astype")(self, dtype, copy=copy, device=device)
@@ -423,7 +425,7 @@ def _compress(
         raise
 
 
-def _to_device(self: Array, device: Device | NamedSharding, *, stream: Any = None) -> Any:
+def _to_device(self: Array, device: Device | NamedSharding, *, stream: object = None) -> Any:
     """The array on another device. See weft.device_put."""
     return device_put(self, device)
 
@@ -442,7 +444,7 @@ def _matrix_transpose(self: Array) -> Any:
     return _function("matrix_transpose")(self)
 
 
-def _flatten(self: Array, order: str = "C", *, out_sharding: Any = None) -> Any:
+def _flatten(self: Array, order: str = "C", *, out_sharding: object = None) -> Any:
     """All elements in one dimension. See weft.numpy.ravel."""
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
     return _function("ravel")(self, order=order, **options)

@@ -27,7 +27,7 @@ def without_nan(a: ArrayLike, value: ArrayLike) -> Any:
     return ew.select(ew.ne_p.bind(a, a), fill(aval.shape, value, aval.dtype), a)
 
 
-def _not_nan(a: Any, where: Any) -> Any:
+def _not_nan(a: Any, where: object) -> Any:
     present = logical_not(isnan(a))
     return present if where is None else logical_and(present, where)
 
@@ -36,7 +36,7 @@ def nansum(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -55,7 +55,7 @@ def nanprod(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -73,11 +73,11 @@ def nanprod(
 def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> Callable:
     def function(
         a: ArrayLike,
-        axis: Any = None,
-        out: Any = None,
+        axis: object = None,
+        out: object = None,
         keepdims: builtins.bool = False,
-        initial: Any = None,
-        where: Any = None,
+        initial: object = None,
+        where: object = None,
     ) -> Any:
         aval = aval_of(name, a)
         x = reduce(without_nan(a, neutral(aval.dtype)), axis, out, keepdims, initial, where)
@@ -101,7 +101,7 @@ def nanmean(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     where: ArrayLike | None = None,
 ) -> Any:
@@ -121,11 +121,11 @@ def nanvar(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     ddof: float = 0,
     keepdims: builtins.bool = False,
     where: ArrayLike | None = None,
-    mean: Any = None,
+    mean: object = None,
 ) -> Any:
     """The variance of the elements that are not NaN.
 
@@ -150,11 +150,11 @@ def nanstd(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     ddof: float = 0,
     keepdims: builtins.bool = False,
     where: ArrayLike | None = None,
-    mean: Any = None,
+    mean: object = None,
 ) -> Any:
     """The standard deviation of the elements that are not NaN.
 

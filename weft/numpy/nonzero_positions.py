@@ -63,6 +63,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
         found = np.nonzero(concrete(a, "nonzero: a (without size)"))
         return tuple(constant(i.astype(index)) for i in found)
     size = operator.index(size)
+    # Values on the host are looked at there, also inside of jit.
     if is_free(a):
         found = np.nonzero(concrete(a, "nonzero: a"))
         if all(is_concrete(f) for f in fills if f is not None):
@@ -84,6 +85,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
         base = fill((size,), 0, index)
         flat_index = base.at[slots].set(arange(aval.size, dtype=index), mode="drop")
     present = u.less(arange(size), count)
+    # Flat positions to one index for each dimension.
     strides = [math.prod(aval.shape[d + 1 :]) for d in range(aval.ndim)]
     out = []
     for d, f in enumerate(fills):
@@ -149,7 +151,7 @@ def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple:
 def ravel_multi_index(
     multi_index: Sequence[Any],
     dims: Sequence[int],
-    mode: Any = "raise",
+    mode: object = "raise",
     order: str = "C",
     *,
     dtype: DTypeLike | None = None,

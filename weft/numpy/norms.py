@@ -32,7 +32,7 @@ def _magnitudes(x: ArrayLike) -> Any:
 
 def norm(
     x: ArrayLike,
-    ord: Any = None,
+    ord: object = None,
     axis: int | Sequence[int] | None = None,
     keepdims: builtins.bool = False,
 ) -> Any:
@@ -84,7 +84,7 @@ def _vector_norm(x: ArrayLike, ord: Array | None, axes: tuple, keepdims: builtin
     return formulas.power(sum(formulas.power(size, ord), axis=axes, keepdims=keepdims), 1 / ord)
 
 
-def _matrix_norm(x: ArrayLike, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
+def _matrix_norm(x: ArrayLike, ord: object, axes: tuple, keepdims: builtins.bool) -> Any:
     rows, columns = axes
     if ord is None or ord == "fro":
         return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
@@ -103,7 +103,7 @@ def _matrix_norm(x: ArrayLike, ord: Any, axes: tuple, keepdims: builtins.bool) -
     )
 
 
-def matrix_norm(x: ArrayLike, /, *, keepdims: builtins.bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: builtins.bool = False, ord: object = "fro") -> Any:
     """The norm of matrices in the last two dimensions (array API standard)."""
     return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
 
@@ -114,7 +114,7 @@ def vector_norm(
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: builtins.bool = False,
-    ord: Any = 2,
+    ord: object = 2,
 ) -> Any:
     """The norm of vectors along axes, of all elements by default (array API standard)."""
     check_array("linalg.vector_norm", x)

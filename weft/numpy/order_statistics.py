@@ -73,7 +73,7 @@ def quantile(
     a: ArrayLike,
     q: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     overwrite_input: builtins.bool = False,
     method: str = "linear",
     keepdims: builtins.bool = False,
@@ -96,7 +96,7 @@ def nanquantile(
     a: ArrayLike,
     q: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     overwrite_input: builtins.bool = False,
     method: str = "linear",
     keepdims: builtins.bool = False,
@@ -114,11 +114,11 @@ def _quantile(
     a: Any,
     q: Any,
     axis: Any,
-    out: Any,
+    out: object,
     overwrite: builtins.bool,
     method: str,
     keepdims: builtins.bool,
-    weights: Any,
+    weights: object,
     skip_nan: builtins.bool,
 ) -> Any:
     refuse_out(name, out)
@@ -147,8 +147,10 @@ def _quantile(
     axes = axes_of(axis, aval.ndim)
     kept = [d for d in range(aval.ndim) if d not in axes]
     n = math.prod(aval.shape[d] for d in axes)
+    # All reduced dimensions become one, the last.
     x = ops.transpose(a, (*kept, *axes)) if axes else to_array(a)
     x = ops.reshape(x, (*(aval.shape[d] for d in kept), n))
+    # Positions between elements need more bits than half precision has.
     if aval.dtype.itemsize < 4:
         x, q = cast(x, dtypes.float32), cast(q, dtypes.float32)
     if weights is not None:
@@ -296,7 +298,7 @@ def _bracket(q: ArrayLike, n: ArrayLike, method: str, u: Any, where: Any) -> tup
 
 
 def _weighted(
-    name: str, x: Any, q: Any, weights: Any, aval: Any, axes: tuple, kept: list, skip_nan: Any
+    name: str, x: Any, q: Any, weights: Any, aval: Any, axes: tuple, kept: list, skip_nan: object
 ) -> Any:
     """The least element whose share of the weight up to it reaches q."""
     from weft.numpy.reductions import any, sum
@@ -320,7 +322,7 @@ def _weighted(
     share = cumsum(w, axis=-1)
     total = share[..., -1:]
 
-    def one(level: Any) -> Any:
+    def one(level: object) -> Any:
         reached = u.greater_equal(share, u.multiply(level, total))
         positive = u.greater(share, 0)
         index = sum(u.logical_not(u.logical_and(reached, positive)), axis=-1, keepdims=True)
@@ -340,13 +342,13 @@ def percentile(
     a: ArrayLike,
     q: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     overwrite_input: builtins.bool = False,
     method: str = "linear",
     keepdims: builtins.bool = False,
     *,
     weights: ArrayLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """As `quantile`, with q within [0, 100]."""
     check_array("percentile", a, q)
@@ -360,7 +362,7 @@ def nanpercentile(
     a: ArrayLike,
     q: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     overwrite_input: builtins.bool = False,
     method: str = "linear",
     keepdims: builtins.bool = False,
@@ -399,7 +401,7 @@ def _hundredth(q: ArrayLike) -> Any:
 def median(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     overwrite_input: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
@@ -417,7 +419,7 @@ def median(
 def nanmedian(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     overwrite_input: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:

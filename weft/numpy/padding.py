@@ -124,6 +124,7 @@ def pad(
         )
     if mode in ("constant", "empty"):
         return _constant(x, widths, kwargs.get("constant_values", 0))
+    # One axis after another, so that corners are filled from what was added before.
     for axis, (before, after) in enumerate(widths):
         if before == after == 0:
             continue

@@ -294,7 +294,7 @@ def polyfit(
     rcond: Any = None,
     full: builtins.bool = False,
     w: Any = None,
-    cov: Any = False,
+    cov: object = False,
 ) -> Any:
     """The polynomial of a degree that fits points best by least squares.
 
@@ -330,6 +330,7 @@ def polyfit(
             raise TypeError(f"weft.numpy.polyfit: w must be a vector of {n}, got {typeof(w).shape}")
         left = u.multiply(left, w[:, None])
         right = u.multiply(right, w[:, None] if typeof(y).ndim == 2 else w)
+    # Columns of length 1: powers of x differ by orders of magnitude.
     scale = u.sqrt(sum(u.multiply(left, left), axis=0))
     left = u.true_divide(left, scale[None])
     c, residuals, rank, s = lstsq(left, right, rcond)
@@ -337,6 +338,7 @@ def polyfit(
     c = u.true_divide(c, column)
     if full:
         return c, residuals, rank, s, rcond
+    # The covariance of least squares: that of the residuals times the inverse of the normal matrix.
     if cov:
         base = u.true_divide(inv(dot(left.T, left)), outer(scale, scale))
         if isinstance(cov, str) and cov == "unscaled":

@@ -27,7 +27,7 @@ def pinv(
     rtol: Any = None,
     hermitian: builtins.bool = False,
     *,
-    rcond: Any = None,
+    rcond: object = None,
 ) -> Any:
     """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 

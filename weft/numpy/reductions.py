@@ -33,12 +33,13 @@ from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote_inexact
 
 if TYPE_CHECKING:
+    from weft.core.primitive import Primitive
     from weft.typing import ArrayLike, DTypeLike
 
 _bool = dtypes.bool_
 
 
-def _keep(x: Any, shape: tuple, axes: tuple) -> Any:
+def _keep(x: object, shape: tuple, axes: tuple) -> Any:
     """The reduced dimensions put back with size 1."""
     return reshape(x, tuple(1 if i in axes else d for i, d in enumerate(shape)))
 
@@ -69,7 +70,7 @@ def sum_dtype(dtype: Any, promote_integers: builtins.bool) -> Any:
 
 def _sum_like(
     name: str,
-    prim: Any,
+    prim: Primitive,
     identity: int,
     combine: Any,
     a: Any,
@@ -121,7 +122,7 @@ def sum(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -147,7 +148,7 @@ def prod(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -166,12 +167,12 @@ def prod(
 
 def _extremum(
     name: str,
-    prim: Any,
+    prim: Primitive,
     neutral: Callable,
     combine: Any,
     a: Any,
     axis: Any,
-    out: Any,
+    out: object,
     keepdims: builtins.bool,
     initial: Any,
     where: Any,
@@ -210,7 +211,7 @@ def _extremum(
     return _keep(x, aval.shape, axes) if keepdims else x
 
 
-def _complex_extremum(name: str, a: Any, axes: tuple) -> Any:
+def _complex_extremum(name: str, a: object, axes: tuple) -> Any:
     """The extremum in the order by real part, then imaginary part."""
     reduce = max if name == "max" else min
     worst = -np.inf if name == "max" else np.inf
@@ -230,7 +231,7 @@ def _reduced(aval: ShapedArray, axes: tuple) -> tuple:
 def max(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -251,7 +252,7 @@ def max(
 def min(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -270,7 +271,7 @@ def min(
 def minmax(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -291,11 +292,11 @@ def minmax(
 amax, amin = max, min
 
 
-def _logical(name: str, prim: Any, neutral: builtins.bool) -> Callable:
+def _logical(name: str, prim: Primitive, neutral: builtins.bool) -> Callable:
     def function(
         a: ArrayLike,
         axis: Any = None,
-        out: Any = None,
+        out: object = None,
         keepdims: builtins.bool = False,
         *,
         where: Any = None,
@@ -333,7 +334,12 @@ def count_nonzero(
     return sum(_nonzero("count_nonzero", a), axis=axis, keepdims=keepdims)
 
 
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: builtins.bool = False) -> Any:
+def ptp(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    out: object = None,
+    keepdims: builtins.bool = False,
+) -> Any:
     """The range of values, max - min.
 
     >>> import weft.numpy as wnp
@@ -362,7 +368,7 @@ def mean(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: builtins.bool = False,
     *,
     where: ArrayLike | None = None,
@@ -444,12 +450,12 @@ def var(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     ddof: float = 0,
     keepdims: builtins.bool = False,
     *,
     where: ArrayLike | None = None,
-    mean: Any = None,
+    mean: object = None,
     correction: Any = None,
 ) -> Any:
     """The variance: the mean squared distance from the mean, divided by n - ddof.
@@ -503,13 +509,13 @@ def std(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
     ddof: float = 0,
     keepdims: builtins.bool = False,
     *,
     where: ArrayLike | None = None,
-    mean: Any = None,
-    correction: Any = None,
+    mean: object = None,
+    correction: object = None,
 ) -> Any:
     """The standard deviation: the square root of `var`.
 

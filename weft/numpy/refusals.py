@@ -58,7 +58,7 @@ def refuse(
     )
 
 
-def refuse_out(name: str, out: Any) -> None:
+def refuse_out(name: str, out: object) -> None:
     """Raises if a function that has the parameter `out`, for NumPy's sake, is given one."""
     if out is not None:
         raise refusal(f"weft.numpy.{name}", "out")

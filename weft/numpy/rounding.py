@@ -64,7 +64,7 @@ def rint(x: ArrayLike, /) -> Any:
     return ew.round_p.bind(x, rounding_method=1)
 
 
-def round(a: ArrayLike, decimals: int = 0, out: Any = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: object = None) -> Any:
     """Rounded to a number of decimals, halves to even; a negative number rounds tens, hundreds, …
 
     >>> import weft

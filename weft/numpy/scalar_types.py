@@ -42,7 +42,7 @@ class ScalarType(type):
     def __call__(cls, x: Any) -> Any:
         return asarray(x, dtype=cls.dtype)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.dtype.type)
 
     def __repr__(cls) -> str:
@@ -94,7 +94,7 @@ def finfo(dtype: DTypeLike | None) -> Any:
     return dtypes.finfo(dtype)
 
 
-def iinfo(int_type: Any) -> Any:
+def iinfo(int_type: object) -> Any:
     """Limits of an integer dtype: min, max, bits.
 
     >>> import weft
@@ -179,7 +179,7 @@ _KINDS = {
 }
 
 
-def isdtype(dtype: DTypeLike | None, kind: Any) -> Any:
+def isdtype(dtype: DTypeLike | None, kind: object) -> Any:
     """Whether a dtype is of a kind: a name of the array API standard, a dtype, or a tuple of them.
 
     >>> import weft

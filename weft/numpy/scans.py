@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Positions of extrema -------------------------------------------------------------------------
 
 
-def _position(name: str, a: ArrayLike, axis: Any, out: Any, keepdims: Any) -> Any:
+def _position(name: str, a: ArrayLike, axis: Any, out: object, keepdims: object) -> Any:
     refuse_out(name, out)
     aval = aval_of(name, a)
     shape = aval.shape
@@ -52,7 +52,7 @@ def _with_one(shape: tuple, axis: int) -> tuple:
 def argmax(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: bool | None = None,
 ) -> Any:
     """The first position of the greatest element, along an axis or in the flat array.
@@ -67,7 +67,7 @@ def argmax(
 def argmin(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
-    out: Any = None,
+    out: object = None,
     keepdims: bool | None = None,
 ) -> Any:
     """The first position of the least element, along an axis or in the flat array.
@@ -105,7 +105,13 @@ nanargmin = _nan_position(
 
 
 def _running(
-    name: str, op: str, a: ArrayLike, axis: Any, dtype: Any, out: Any, skip_nan: int | None = None
+    name: str,
+    op: str,
+    a: ArrayLike,
+    axis: Any,
+    dtype: Any,
+    out: object,
+    skip_nan: int | None = None,
 ) -> Any:
     refuse_out(name, out)
     aval = aval_of(name, a)
@@ -130,7 +136,7 @@ def cumsum(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
 ) -> Any:
     """Running sums along an axis, or of the flat array.
 
@@ -145,7 +151,7 @@ def cumprod(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
 ) -> Any:
     """Running products along an axis, or of the flat array.
 
@@ -160,7 +166,7 @@ def nancumsum(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
 ) -> Any:
     """Running sums, NaN counted as 0.
 
@@ -175,7 +181,7 @@ def nancumprod(
     a: ArrayLike,
     axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
 ) -> Any:
     """Running products, NaN counted as 1.
 
@@ -187,7 +193,7 @@ def nancumprod(
 
 
 def _cumulative(
-    name: str, op: str, neutral: int, x: Any, axis: Any, dtype: Any, include_initial: Any
+    name: str, op: str, neutral: int, x: Any, axis: Any, dtype: Any, include_initial: object
 ) -> Any:
     aval = aval_of(name, x)
     if aval.ndim == 0:
@@ -245,7 +251,7 @@ def trace(
     axis1: int = 0,
     axis2: int = 1,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: object = None,
 ) -> Any:
     """The sum of a diagonal of two axes. Source: numpy.trace.
 

@@ -34,13 +34,13 @@ _bool = dtypes.bool_
 
 
 def where(
-    condition: Any,
-    x: Any = None,
-    y: Any = None,
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     /,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """x where the condition holds, else y; with one argument, the indices of what is nonzero.
 
@@ -112,7 +112,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return out
 
 
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") -> Any:
     """Of the choices the one whose number stands in a, element by element.
 
     mode: what to do with numbers out of range, 'wrap' or 'clip'; 'raise' needs them known.
@@ -219,7 +219,7 @@ def _along(name: str, arr: ArrayLike, indices: ArrayLike, axis: int | None) -> t
     return x, i, canonical_axis(axis, typeof(x).ndim)
 
 
-def _mesh(shape: tuple, indices: Any, axis: int) -> tuple:
+def _mesh(shape: tuple, indices: object, axis: int) -> tuple:
     """An index for each dimension, so that those other than `axis` run along with it."""
     rank = len(shape)
     parts = []
@@ -293,6 +293,7 @@ def take_along_axis(
         )
     if 0 in result:
         return zeros(result, typeof(x).dtype)
+    # One gather: the index vector has one entry, the position along the axis.
     grid = ops.reshape(i, tuple(sizes[d] for d in range(rank) if d not in window) + (1,))
     rows = [d for d in range(rank) if d not in window]
     numbers = GatherDimensionNumbers(
@@ -314,7 +315,7 @@ def put_along_axis(
     axis: int | None,
     inplace: builtins.bool = True,
     *,
-    mode: Any = None,
+    mode: object = None,
 ) -> Any:
     """arr with values set at indices along an axis; needs inplace=False, and arr is unchanged.
 
@@ -407,7 +408,7 @@ def compress(
     *,
     size: int | None = None,
     fill_value: ArrayLike = 0,
-    out: Any = None,
+    out: object = None,
 ) -> Any:
     """The slices of an axis for which the condition holds; size makes it traceable.
 

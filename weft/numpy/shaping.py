@@ -273,7 +273,9 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return ops.broadcast_shapes(*(check_shape(s, "shapes") for s in shapes))
 
 
-def broadcast_to(array: ArrayLike, shape: int | Sequence[int], *, out_sharding: Any = None) -> Any:
+def broadcast_to(
+    array: ArrayLike, shape: int | Sequence[int], *, out_sharding: object = None
+) -> Any:
     """The array repeated along dimensions to fill a shape. Source: numpy.broadcast_to.
 
     >>> import weft
@@ -321,7 +323,7 @@ def _at_least(n: int, arys: tuple) -> Any:
     return out[0] if len(out) == 1 else out
 
 
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: object) -> Any:
     """Arrays with at least one dimension.
 
     >>> import weft.numpy as wnp
@@ -332,7 +334,7 @@ def atleast_1d(*arys: Any) -> Any:
     return _at_least(1, arys)
 
 
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: object) -> Any:
     """Arrays with at least two dimensions; new ones come first.
 
     >>> import weft.numpy as wnp
@@ -343,7 +345,7 @@ def atleast_2d(*arys: Any) -> Any:
     return _at_least(2, arys)
 
 
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: object) -> Any:
     """Arrays of at least three dimensions; a vector becomes (1, n, 1). As numpy.atleast_3d.
 
     >>> import weft.numpy as wnp

@@ -48,7 +48,7 @@ def _axis(name: str, a: ArrayLike, axis: int | None) -> tuple[Any, int]:
     return x, canonical_axis(axis, aval.ndim)
 
 
-def _check_kind(name: str, kind: Any, order: Any, stable: bool) -> bool:
+def _check_kind(name: str, kind: object, order: object, stable: bool) -> bool:
     """Whether the sort must be stable; `kind` is NumPy's older way to say it."""
     if order is not None:
         raise ArgumentError(
@@ -224,7 +224,7 @@ def top_k(
 
 
 def searchsorted(
-    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
+    a: Any, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
 ) -> Any:
     """The positions in the sorted vector a before which each v keeps the order.
 
@@ -296,7 +296,7 @@ def _precedes(side: str) -> Any:
     return below
 
 
-def _by_sorting(a: Any, v: Any, side: str, index: Any) -> Any:
+def _by_sorting(a: object, v: object, side: str, index: object) -> Any:
     """Ranks among both: the position in a is the rank less the rank among v alone."""
     n, shape = typeof(a).shape[0], typeof(v).shape
     flat = ops.reshape(v, (-1,))

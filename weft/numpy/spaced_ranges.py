@@ -42,7 +42,7 @@ def linspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Any:
     """num evenly spaced values from start to stop, along a new axis.
 
@@ -82,7 +82,7 @@ def _count(num: float | int, name: str) -> int:
     return num
 
 
-def _traced_linspace(start: Any, stop: Any, num: int, endpoint: Any, dtype: Any) -> tuple:
+def _traced_linspace(start: Any, stop: Any, num: int, endpoint: object, dtype: Any) -> tuple:
     start, stop = cast(start, dtype), cast(stop, dtype)
     shape = np.broadcast_shapes(typeof(start).shape, typeof(stop).shape)
     start, stop = (_broadcast_to(v, shape) for v in broadcast_args(start, stop))

@@ -82,7 +82,7 @@ class ufunc(functools.partial):
         a: Any,
         axis: Any = 0,
         dtype: Any = None,
-        out: Any = None,
+        out: object = None,
         keepdims: bool = False,
         initial: Any = None,
         where: Any = None,
@@ -109,7 +109,7 @@ class ufunc(functools.partial):
         return _fold(self, a, axes_of(axis, typeof(a).ndim), dtype, keepdims, initial, where)
 
     @api_boundary
-    def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    def accumulate(self, a: Any, axis: int = 0, dtype: object = None, out: object = None) -> Any:
         """The results of folding ever longer beginnings of an axis."""
         from weft.lax import associative_scan, scan
 
@@ -129,7 +129,7 @@ class ufunc(functools.partial):
             return a
         first = rows[:1]
 
-        def step(carry: Any, x: Any) -> tuple:
+        def step(carry: object, x: object) -> tuple:
             y = cast(self(carry, x), typeof(carry).dtype)
             return y, y
 
@@ -193,8 +193,8 @@ class ufunc(functools.partial):
         a: Any,
         indices: Any,
         axis: int = 0,
-        dtype: Any = None,
-        out: Any = None,
+        dtype: object = None,
+        out: object = None,
     ) -> Any:
         """Folds slices indices[i]:indices[i+1] of an axis; indices are known on the host."""
         from weft.numpy.joining import stack
@@ -271,7 +271,7 @@ def _fold(
     return reshape(out, shape) if keepdims else out
 
 
-def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: object = None) -> ufunc:
     """A ufunc from a function of scalars.
 
     >>> import weft

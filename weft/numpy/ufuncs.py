@@ -82,17 +82,17 @@ def dtype_of(x: ArrayLike) -> Any:
     return typeof(x).dtype
 
 
-def is_complex(x: Any) -> builtins.bool:
+def is_complex(x: ArrayLike) -> builtins.bool:
     return typeof(x).dtype in dtypes.COMPLEX
 
 
-def const_like(x: ArrayLike, value: Any) -> Any:
+def const_like(x: ArrayLike, value: object) -> Any:
     """A scalar of x's dtype, weak if x is."""
     aval = typeof(x)
     return adapt(value, aval) if aval.weak_type else aval.dtype.type(value)
 
 
-def filled_like(x: ArrayLike, value: Any) -> Any:
+def filled_like(x: ArrayLike, value: object) -> Any:
     """An array of x's shape and dtype filled with a number."""
     aval = typeof(x)
     filled = fill(aval.shape, value, aval.dtype)
@@ -185,7 +185,7 @@ log2, log10 = _log_base("log2", log2_p, 2), _log_base("log10", log10_p, 10)
 
 
 def _any_unary(name: str, prim: Primitive, doc: str) -> Callable:
-    def function(x: Any, /) -> Any:
+    def function(x: object, /) -> Any:
         try:
             return prim.bind(x)
         except TypeError:
@@ -297,7 +297,7 @@ def _lazy(name: str) -> Callable | None:
     if not name:
         return None
 
-    def call(*args: ArrayLike, **kwargs: Any) -> Any:
+    def call(*args: ArrayLike, **kwargs: object) -> Any:
         import weft.numpy
 
         return getattr(weft.numpy, name)(*args, **kwargs)
@@ -555,7 +555,7 @@ def isinf(x: ArrayLike, /) -> Any:
     return ew.eq_p.bind(ew.abs_p.bind(x), aval.dtype.type(np.inf))
 
 
-def _is_signed_inf(name: str, x: Any, out: Any, value: float) -> Any:
+def _is_signed_inf(name: str, x: Any, out: object, value: float) -> Any:
     refuse_out(name, out)
     aval = aval_of(name, x)
     refuse_complex(name, x)
@@ -564,12 +564,12 @@ def _is_signed_inf(name: str, x: Any, out: Any, value: float) -> Any:
     return ew.eq_p.bind(x, aval.dtype.type(value))
 
 
-def isposinf(x: ArrayLike, /, out: Any = None) -> Any:
+def isposinf(x: ArrayLike, /, out: object = None) -> Any:
     """Whether x is positive infinity. Source: numpy.isposinf."""
     return _is_signed_inf("isposinf", x, out, np.inf)
 
 
-def isneginf(x: ArrayLike, /, out: Any = None) -> Any:
+def isneginf(x: ArrayLike, /, out: object = None) -> Any:
     """Whether x is negative infinity. Source: numpy.isneginf."""
     return _is_signed_inf("isneginf", x, out, -np.inf)
 

@@ -120,6 +120,7 @@ def _map(call: Callable, operands: list, cores: tuple | None, signature: str | N
                     f"weft.numpy.vectorize: core dimension {name!r} of {signature!r} has size "
                     f"{n} in operand {i} and {expected} elsewhere"
                 )
+    # What is not a core dimension is mapped, from the last to the first.
     lead = ops.broadcast_shapes(*leads) if leads else ()
     function = _checked(call, outputs, sizes, signature)
     squeezed = []
@@ -144,7 +145,7 @@ def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -
     if outputs is None:
         return call
 
-    def function(*xs: Any) -> Any:
+    def function(*xs: object) -> Any:
         out = call(*xs)
         results = out if isinstance(out, tuple) else (out,)
         if len(results) != len(outputs):
@@ -167,7 +168,9 @@ def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -
     return function
 
 
-def apply_along_axis(func1d: Callable, axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(
+    func1d: Callable, axis: int, arr: ArrayLike, *args: object, **kwargs: object
+) -> Any:
     """func1d applied to every vector along an axis. Source: numpy.apply_along_axis.
 
     >>> import weft

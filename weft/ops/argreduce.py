@@ -69,6 +69,7 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
     def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes, index_dtype: np.dtype) -> Any:
         aval = ctx.avals_in[0]
         dtype = aval.dtype
+        # Values and their positions are reduced together.
         iota = ctx.op(
             "stablehlo.iota",
             [],
@@ -101,6 +102,7 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
             ]
 
         ctx.region(operation, 0, [*scalars, *scalars], body)
+        # XLA:CPU runs two operands one by one; weft/native has a loop over vectors.
         ctx.mark(operation, "argreduce", int(direction == "LT"))
         return operation.results[1]
 
@@ -119,7 +121,7 @@ argmax_p = _arg_reduction("argmax", "GT", lowest)
 argmin_p = _arg_reduction("argmin", "LT", highest)
 
 
-def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: object) -> Any:
     """The index of the greatest element along `axis`: the first, or that of the first NaN.
 
     >>> import weft
@@ -130,7 +132,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Any:
     return argmax_p.bind(operand, axes=(axis,), index_dtype=dtypes.canonicalize_dtype(index_dtype))
 
 
-def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: object) -> Any:
     """The index of the least element along `axis`: the first, or that of the first NaN.
 
     >>> import weft
@@ -190,7 +192,7 @@ def _batch(
     return outs, [0] * len(outs)
 
 
-def _lower(ctx: Any, *values: Any, jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
+def _lower(ctx: RuleContext, *values: object, jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
     operation = ctx.operation(
         "stablehlo.reduce",
         list(values),
@@ -228,11 +230,11 @@ _MONOIDS = {
 
 
 def reduce(
-    operands: Any,
-    init_values: Any,
+    operands: object,
+    init_values: object,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Combines the elements along dimensions, starting from init_values.
 

@@ -41,19 +41,19 @@ def _times(x: ArrayLike, c: Any) -> Any:
     return mul_p.bind(x, scalar(c, x))
 
 
-def _plus(x: Any, c: float) -> Any:
+def _plus(x: object, c: float) -> Any:
     return add_p.bind(x, scalar(c, x))
 
 
-def _one_minus(x: Any) -> Any:
+def _one_minus(x: object) -> Any:
     return sub_p.bind(scalar(1, x), x)
 
 
-def _square(x: Any) -> Any:
+def _square(x: object) -> Any:
     return mul_p.bind(x, x)
 
 
-def _mul(x: Any, y: Any) -> Any:
+def _mul(x: object, y: object) -> Any:
     return mul_p.bind(x, y)
 
 
@@ -150,7 +150,7 @@ def _is_known(value: ir.Value) -> bool:
     return True
 
 
-def _div_jvp_denominator(t: Any, out: Any, x: Any, y: Any) -> Any:
+def _div_jvp_denominator(t: Any, out: Any, x: object, y: Any) -> Any:
     return neg_p.bind(_mul(t, _div(out, y)))
 
 
@@ -298,7 +298,7 @@ select_n_p = Primitive(
 )
 
 
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: object, *cases: object) -> Any:
     """Element by element, the case whose number `which` holds (False is 0, True is 1).
 
     >>> import weft
@@ -359,7 +359,7 @@ clz_p = elementwise("clz", "stablehlo.count_leading_zeros", accepts=INTEGER)
 def _share(mine: str) -> Any:
     """The derivative of max or min: 1 where the operand wins, 1/2 at ties."""
 
-    def rule(t: Any, out: Any, x: Any, y: Any) -> Any:
+    def rule(t: object, out: Any, x: object, y: object) -> Any:
         a, b = (x, y) if mine == "x" else (y, x)
         one, half, zero = scalar(1, t), scalar(0.5, t), scalar(0, t)
         wins = select(eq_p.bind(a, out), _like(one, out), _like(zero, out))
@@ -384,7 +384,7 @@ max_p, min_p = (
 )
 
 
-def _clamp_jvp(t: Any, out: Any, lo: Any, x: Any, hi: Any) -> Any:
+def _clamp_jvp(t: Any, out: object, lo: object, x: object, hi: object) -> Any:
     inside = and_p.bind(gt_p.bind(x, lo), lt_p.bind(x, hi))
     return select(inside, t, _zeros(t))
 
@@ -423,7 +423,7 @@ def _sign_lower(ctx: RuleContext, x: ir.Value) -> Any:
     return ctx.op("stablehlo.sign", [x], ctx.out_types())[0]
 
 
-def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
+def _sign_jvp(t: Any, out: Any, x: object) -> Any:
     """Zero for reals; for complex x/|x|, the derivative of the direction."""
     if not dtypes.is_complex(typeof(x).dtype):
         return None
@@ -444,7 +444,7 @@ def _abs_lower(ctx: RuleContext, x: ir.Value) -> Any:
     return ctx.op("stablehlo.abs", [x], ctx.out_types())[0]
 
 
-def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
+def _abs_jvp(t: Any, out: object, x: Any) -> Any:
     if dtypes.is_complex(typeof(x).dtype):
         return real_p.bind(_mul(t, conjugated(sign_p.bind(x))))
     return select(ge_p.bind(x, scalar(0, x)), t, neg_p.bind(t))  # 1 at 0
@@ -453,7 +453,7 @@ def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
 abs_p = elementwise("abs", _abs_lower, accepts=NUMBER, result=real_dtype, jvps=[_abs_jvp])
 
 
-def _round_lower(ctx: Any, x: Any, *, rounding_method: int) -> Any:
+def _round_lower(ctx: RuleContext, x: object, *, rounding_method: int) -> Any:
     name = "stablehlo.round_nearest_even" if rounding_method else "stablehlo.round_nearest_afz"
     return ctx.op(name, [x], ctx.out_types())[0]
 
@@ -478,7 +478,9 @@ def _conj_lower(ctx: RuleContext, x: ir.Value) -> Any:
     return ctx.op("stablehlo.complex", [re, im], ctx.out_types())[0]
 
 
-def _reduce_precision_lower(ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+def _reduce_precision_lower(
+    ctx: RuleContext, x: object, *, exponent_bits: int, mantissa_bits: int
+) -> Any:
     attrs = {"exponent_bits": ctx.i32(exponent_bits), "mantissa_bits": ctx.i32(mantissa_bits)}
     return ctx.op("stablehlo.reduce_precision", [x], ctx.out_types(), attrs)[0]
 
@@ -509,11 +511,11 @@ def conj(x: ArrayLike) -> Any:
     return convert(x, complex_dtype(aval.dtype), aval.weak_type)
 
 
-def conjugated(x: Any) -> Any:
+def conjugated(x: ArrayLike) -> Any:
     """The complex conjugate; real numbers are given as they are."""
     return conj_p.bind(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 
-def round_to_zero(x: Any) -> Any:
+def round_to_zero(x: ArrayLike) -> Any:
     """x without its fraction."""
     return _mul(sign_p.bind(x), floor_p.bind(abs_p.bind(x)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def trace_combiner(
-    name: str, computation: Callable, operands: Any, init_values: Any
+    name: str, computation: Callable, operands: object, init_values: object
 ) -> tuple[list, list, Any, ClosedJaxpr]:
     """Flat operands, flat initial values, their tree, and the jaxpr of two sets of scalars."""
     flat, tree = flatten(operands)
@@ -38,6 +38,7 @@ def trace_combiner(
     avals = []
     for i, (x, init) in enumerate(zip(flat, inits, strict=True)):
         a, b = typeof(x), typeof(init)
+        # Numbers take the operand's dtype, as they would in the operation itself.
         if isinstance(init, bool | int | float | complex):
             inits[i] = init = a.dtype.type(init)
             b = typeof(init)
@@ -63,6 +64,7 @@ def trace_combiner(
             )
         return out
 
+    # The region of the operation sees two sets of scalars, and nothing else.
     jaxpr, consts = trace_to_jaxpr(run, [*avals, *avals], name)
     if any(isinstance(c, Tracer) for c in consts):
         raise TypeError(
@@ -120,7 +122,7 @@ def combine_start(jaxpr: ClosedJaxpr, init: Any, result: Any) -> Any:
     ]
 
 
-def is_identity(value: ArrayLike, identity: Any) -> bool:
+def is_identity(value: ArrayLike, identity: object) -> bool:
     """Whether a known value is the identity of a monoid."""
     if isinstance(value, Tracer):
         return False

@@ -34,7 +34,7 @@ from weft.ops.arithmetic import (
 _LARGE = 20.0  # from here on, cosh and |sinh| are exp(|y|) / 2 to the last bit of a float64
 
 
-def complex_sin(z: Any) -> Any:
+def complex_sin(z: object) -> Any:
     """sin x cosh y + i cos x sinh y."""
     from weft.ops.transcendental import cos_p, sin_p
 
@@ -48,7 +48,7 @@ def complex_sin(z: Any) -> Any:
     return complex_p.bind(re, im)
 
 
-def complex_cos(z: Any) -> Any:
+def complex_cos(z: object) -> Any:
     """cos x cosh y - i sin x sinh y."""
     from weft.ops.transcendental import cos_p, sin_p
 
@@ -64,11 +64,11 @@ def complex_cos(z: Any) -> Any:
     return complex_p.bind(re, select(eq_p.bind(x, zero), turned, im))
 
 
-def _is_nan(x: Any) -> Any:
+def _is_nan(x: object) -> Any:
     return ne_p.bind(x, x)
 
 
-def _is_infinite(x: Any) -> Any:
+def _is_infinite(x: object) -> Any:
     size = abs_p.bind(x)
     return eq_p.bind(size, _like(scalar(math.inf, size), size))
 
@@ -85,7 +85,7 @@ def _hyperbolic(y: Any) -> tuple[Callable, Callable]:
     def split(v: Any) -> Any:
         return _mul(_mul(_times(v, 0.5), root), root)
 
-    def cosh(v: Any) -> Any:
+    def cosh(v: object) -> Any:
         return select(large, split(v), _mul(v, cosh_p.bind(y)))
 
     def sinh(v: Any) -> Any:

@@ -63,7 +63,7 @@ def _composite(name: str, formula: Callable, jvps: list) -> Primitive:
 
 
 def _logaddexp(log1p: Callable, exp: Callable) -> Callable:
-    def formula(x: Any, y: Any) -> Any:
+    def formula(x: object, y: object) -> Any:
         gap = sub_p.bind(x, y)
         tail = log1p(exp(neg_p.bind(abs_p.bind(gap))))
         # Equal infinities and NaNs have a NaN gap; there the sum is the value.
@@ -93,7 +93,7 @@ def complex_log_sum(x: ArrayLike, y: ArrayLike, exp: Callable, log: Callable, tu
     return complex_p.bind(real_p.bind(out), sub_p.bind(phase, _times(turns, turn)))
 
 
-def _share(t: Any, x: Any, y: Any, rate: float) -> Any:
+def _share(t: object, x: object, y: object, rate: float) -> Any:
     """The tangent times the weight of x: the logistic of the gap, a half at equal infinities."""
     gap = sub_p.bind(x, y)
     infinite = and_p.bind(eq_p.bind(x, y), ne_p.bind(gap, gap))
@@ -108,7 +108,7 @@ def _shares(rate: float) -> list:
     ]
 
 
-def logaddexp(x: Any, y: Any) -> Any:
+def logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
     """log(exp(x) + exp(y)) of floats or complex numbers of one dtype."""
     if dtypes.is_complex(typeof(x).dtype):
         return complex_log_sum(x, y, exp_p.bind, log_p.bind, 2 * math.pi)
@@ -124,7 +124,7 @@ logaddexp2_p = _composite(
 
 
 def _log_base(base: float) -> Callable:
-    def formula(x: Any) -> Any:
+    def formula(x: object) -> Any:
         return div_p.bind(log_p.bind(x), scalar(math.log(base), x))
 
     return formula
@@ -138,7 +138,7 @@ log10_p = _composite(
 )
 
 
-def log2(x: ArrayLike, *, accuracy: Any = None) -> Any:
+def log2(x: ArrayLike, *, accuracy: object = None) -> Any:
     """The logarithm to base 2 of a float or complex array.
 
     accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`, of the natural logarithm.
@@ -155,8 +155,8 @@ def log2(x: ArrayLike, *, accuracy: Any = None) -> Any:
     return complex_p.bind(*(_times(part.bind(y), 1 / math.log(2)) for part in (real_p, imag_p)))
 
 
-def _one_minus_square_lower(ctx: Any, x: Any) -> Any:
-    def formula(v: Any) -> Any:
+def _one_minus_square_lower(ctx: RuleContext, x: object) -> Any:
+    def formula(v: object) -> Any:
         return mul_p.bind(add_p.bind(v, scalar(1, v)), sub_p.bind(scalar(1, v), v))
 
     (aval,) = ctx.avals_in

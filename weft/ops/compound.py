@@ -74,7 +74,7 @@ def _split_batch(
     return outs, [dim] * len(outs)
 
 
-def _split_lower(ctx: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list:
+def _split_lower(ctx: RuleContext, x: object, *, sizes: tuple[int, ...], axis: int) -> list:
     shape = ctx.avals_in[0].shape
     ones = ctx.i64s((1,) * len(shape))
     outs, start = [], 0
@@ -164,7 +164,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     return reshape(operand, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))
 
 
-def broadcast_like(arr: ArrayLike, like_arr: Any) -> Any:
+def broadcast_like(arr: ArrayLike, like_arr: object) -> Any:
     """arr broadcast by NumPy's rules to the shape, and placed as, like_arr."""
     return _place(broadcast_to(arr, typeof(like_arr).shape), _placement_of(like_arr))
 
@@ -172,7 +172,9 @@ def broadcast_like(arr: ArrayLike, like_arr: Any) -> Any:
 # full ------------------------------------------------------------------------------------------
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+def full(
+    shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: object = None
+) -> Any:
     """An array of one repeated scalar; dtype by default that of the scalar.
 
     >>> import weft
@@ -203,7 +205,7 @@ def full_like(
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     shape: int | Sequence[int] | None = None,
-    sharding: Any = None,
+    sharding: object = None,
 ) -> Any:
     """`full` with x's shape, dtype and placement where none is given.
 
@@ -266,7 +268,7 @@ def vary_like(x: ArrayLike, aval: ShapedArray) -> Any:
     return cast_to(x, Mat(axes))
 
 
-def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: Any = None) -> Any:
+def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object = None) -> Any:
     """An array whose elements nobody should read; zeros."""
     return _place(full(shape, 0, dtype), out_sharding)
 
@@ -288,7 +290,7 @@ def shape_as_value(shape: Sequence[int]) -> np.ndarray:
 # Others ----------------------------------------------------------------------------------------
 
 
-def _mulhi_lower(ctx: Any, x: Any, y: Any) -> Any:
+def _mulhi_lower(ctx: RuleContext, x: object, y: object) -> Any:
     """Through the double width, or for 64 bits by halves (quirks.MULHI)."""
     dtype = ctx.avals_out[0].dtype
     aval = ShapedArray(ctx.avals_out[0].shape, dtype)
@@ -296,7 +298,7 @@ def _mulhi_lower(ctx: Any, x: Any, y: Any) -> Any:
     return ctx.lower_fun(formula, *ctx.spread((x, y)), avals=[aval, aval])[0]
 
 
-def _shift(x: Any, bits: int) -> Any:
+def _shift(x: object, bits: int) -> Any:
     kind = typeof(x).dtype
     prim = shift_right_arithmetic_p if dtypes.is_signed(kind) else shift_right_logical_p
     # A constant of 64 bits would be one of 32 while x64 is off.
@@ -310,7 +312,7 @@ def _mulhi_wide(x: Any, y: Any) -> Any:
     return convert(_shift(product, 8 * kind.itemsize), kind)
 
 
-def _mulhi_halves(x: Any, y: Any) -> Any:
+def _mulhi_halves(x: object, y: object) -> Any:
     """Of x = x1 2^32 + x0 with 0 <= x0 < 2^32, and y likewise."""
     low = typeof(x).dtype.type(0xFFFFFFFF)
     x0, x1, y0, y1 = bitwise_and(x, low), _shift(x, 32), bitwise_and(y, low), _shift(y, 32)
@@ -349,7 +351,7 @@ after_all_p = Primitive(
 )
 
 
-def after_all(*operands: Any) -> Any:
+def after_all(*operands: object) -> Any:
     """A token that comes after all the given ones."""
     for i, operand in enumerate(operands):
         if typeof(operand) is not TOKEN:
@@ -385,18 +387,18 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
 # composite -------------------------------------------------------------------------------------
 
 
-def _composite_abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **_: Any) -> list:
+def _composite_abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **_: object) -> list:
     return list(jaxpr.out_avals)
 
 
 def _composite_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: ClosedJaxpr, **_: Any
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: ClosedJaxpr, **_: object
 ) -> tuple:
     return jvp_flat(lambda *xs: eval_closed(jaxpr, *xs), primals, tangents)
 
 
 def _composite_batch(
-    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **_: Any
+    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **_: object
 ) -> tuple:
     return batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
 
@@ -471,11 +473,11 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     Array(0., dtype=float32, weak_type=True)
     """
 
-    def called(*args: Any, **attributes: Any) -> Any:
+    def called(*args: object, **attributes: Any) -> Any:
         leaves, tree = flatten(args)
         out_tree: list = []
 
-        def run(*xs: Any) -> list:
+        def run(*xs: object) -> list:
             out, tree_ = flatten(decomposition(*tree.unflatten(xs), **attributes))
             out_tree[:] = [tree_]
             return out

@@ -47,12 +47,12 @@ def conv_general_dilated(
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
+    dimension_numbers: object = None,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Convolution (without flipping the kernel) over any number of spatial dimensions.
 
@@ -87,6 +87,7 @@ def conv_general_dilated(
     strides = _ints("window_strides", window_strides, n)
     lhs_dilation = _ints("lhs_dilation", lhs_dilation, n)
     rhs_dilation = _ints("rhs_dilation", rhs_dilation, n)
+    # "SAME" and "VALID" mean numbers that depend on sizes, strides and dilation.
     if isinstance(padding, str):
         if any(d != 1 for d in lhs_dilation):
             raise ValueError(
@@ -128,7 +129,7 @@ def conv(
     rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """Convolution of NCHW with OIHW, n spatial dimensions."""
@@ -149,7 +150,7 @@ def conv_with_general_padding(
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None,
     rhs_dilation: Sequence[int] | None,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """Convolution of NCHW with OIHW, with padding and dilations."""
@@ -173,7 +174,7 @@ def conv_transpose(
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     transpose_kernel: bool = False,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
@@ -236,8 +237,8 @@ def conv_general_dilated_patches(
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
-    precision: Any = None,
+    dimension_numbers: object = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The windows a convolution would see, as features of the result.
@@ -278,8 +279,8 @@ def conv_general_dilated_local(
     filter_shape: Sequence[int],
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
-    precision: Any = None,
+    dimension_numbers: object = None,
+    precision: object = None,
 ) -> Any:
     """A convolution whose kernel differs from place to place.
 

@@ -27,6 +27,7 @@ from weft.ops.precision import precision_attrs, product_dtype, swapped
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
     from weft.autodiff.vmap import AxisData
+    from weft.lowering.context import RuleContext
     from weft.runtime.array import Array
     from weft.typing import ArrayLike
 
@@ -43,7 +44,7 @@ def _abstract(
     feature_group_count: int,
     batch_group_count: int,
     preferred_element_type: Any,
-    **_: Any,
+    **_: object,
 ) -> ShapedArray:
     ls, rs, os = dimension_numbers
     features, out_features = lhs.shape[ls[1]], rhs.shape[rs[0]]
@@ -106,7 +107,7 @@ def _move_factor(x: Array, source: int, target: int, size: int) -> Any:
 # Cotangents: convolutions with the roles of batch, features and window exchanged ---------------
 
 
-def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Array, params: dict) -> Any:
+def _lhs_cotangent(ct: object, lhs: ShapedArray, rhs: Array, params: dict) -> Any:
     ls, rs, os = params["dimension_numbers"]
     features, batches = params["feature_group_count"], params["batch_group_count"]
     strides, lhs_dilation = params["window_strides"], params["lhs_dilation"]
@@ -139,7 +140,7 @@ def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Array, params: dict) -> Any:
     return _move_factor(out, ls[1], ls[0], batches) if batches > 1 else out
 
 
-def _rhs_cotangent(ct: Any, lhs: Array, rhs: ShapedArray, params: dict) -> Any:
+def _rhs_cotangent(ct: object, lhs: Array, rhs: ShapedArray, params: dict) -> Any:
     ls, rs, os = params["dimension_numbers"]
     features, batches = params["feature_group_count"], params["batch_group_count"]
     strides, lhs_dilation = params["window_strides"], params["lhs_dilation"]
@@ -171,7 +172,7 @@ def _rhs_cotangent(ct: Any, lhs: Array, rhs: ShapedArray, params: dict) -> Any:
     )
 
 
-def _transpose(ct: Array, x: Any, y: Any, **params: Any) -> list:
+def _transpose(ct: Array, x: Any, y: Any, **params: object) -> list:
     from weft.ops.elementwise_api import convert
 
     if is_undefined(x):
@@ -184,7 +185,7 @@ def _batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: A
     ls, rs, os = params["dimension_numbers"]
     features, batches = params["feature_group_count"], params["batch_group_count"]
 
-    def bind(lhs: Any, rhs: Any, **changes: Any) -> Any:
+    def bind(lhs: object, rhs: object, **changes: object) -> Any:
         return conv_general_dilated_p.bind(lhs, rhs, **{**params, **changes})
 
     if axis.size == 0:  # there are no 0 groups
@@ -237,12 +238,13 @@ def _lower(
     feature_group_count: int,
     batch_group_count: int,
     precision: Any,
-    **_: Any,
+    **_: object,
 ) -> Any:
     lhs, rhs = ctx.avals_in
     out = ctx.avals_out[0]
     if 0 in (lhs.size, rhs.size, out.size):  # XLA takes no window of size 0
         return ctx.splat(0, out.shape, out.dtype)
+    # The libraries of accelerators convolve floats only.
     if ctx.module.platforms[0] != "cpu" and not dtypes.is_float(out.dtype) and out.size:
         return _lower_in_parts(
             ctx,
@@ -281,6 +283,7 @@ def _lower(
         **precision_attrs(ctx, precision),
     }
     operation = ctx.operation("stablehlo.convolution", [x, y], ctx.out_types(), attrs)
+    # weft/native looks at the marked ones, where XLA:CPU is slow.
     if feature_group_count > 1 or batch_group_count > 1:
         ctx.mark(operation, "depthwise")
     elif all(rhs.shape[d] == 1 for d in dimension_numbers[1][2:]):
@@ -288,11 +291,11 @@ def _lower(
     return operation.results[0]
 
 
-def _lower_in_parts(ctx: Any, x: Any, y: Any, **params: Any) -> Any:
+def _lower_in_parts(ctx: RuleContext, x: object, y: object, **params: object) -> Any:
     """By convolutions of floats, where there are no others."""
     out = ctx.avals_out[0].dtype
 
-    def convolve(a: Any, b: Any) -> Any:
+    def convolve(a: object, b: object) -> Any:
         return conv_general_dilated_p.bind(a, b, preferred_element_type=None, **params)
 
     def run(a: Any, b: Any) -> Any:
@@ -318,7 +321,7 @@ def _sharding(
     dimension_numbers: ConvDimensionNumbers,
     feature_group_count: int,
     batch_group_count: int,
-    **_: Any,
+    **_: object,
 ) -> str:
     """Batch, features and space: result windows start where those of the operand do."""
     shared = "b" if feature_group_count > 1 else "" if batch_group_count > 1 else "bfo"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from weft.core.errors import UnsupportedArgumentError
 
@@ -29,7 +29,7 @@ ConvGeneralDilatedDimensionNumbers = tuple[str, str, str] | ConvDimensionNumbers
 
 
 def conv_dimension_numbers(
-    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
+    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: object
 ) -> ConvDimensionNumbers:
     """`ConvDimensionNumbers` from None (NCHW, OIHW, NCHW), from letters, or from themselves.
 

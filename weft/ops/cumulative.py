@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from weft._xla.mlir import ir
     from weft.autodiff.vmap import AxisData
     from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
-def prefix(combine: Callable, x: Any, axis: int) -> Any:
+def prefix(combine: Callable, x: ArrayLike, axis: int) -> Any:
     """combine over x[0:k+1] for every k, in about 2 n combinations and 2 log n steps.
 
     Pairs are combined first, then the scan of the pairs gives every second result (Blelloch,
@@ -70,6 +71,7 @@ def _cumulative(
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool) -> tuple:
         (x,), (t,) = primals, tangents
 
+        # Prefixes by pairs, whose derivative is that of the combiner.
         def scan(v: Any) -> list:
             v = rev(v, (axis,)) if reverse else v
             v = prefix(combine, v, axis)
@@ -78,7 +80,7 @@ def _cumulative(
         (out,), (out_tangent,) = jvp_flat(scan, [x], [t])
         return out, out_tangent
 
-    def transpose(ct: Any, x: Any, *, axis: int, reverse: bool) -> list:
+    def transpose(ct: object, x: object, *, axis: int, reverse: bool) -> list:
         return [prim.bind(ct, axis=axis, reverse=not reverse)]
 
     def batch(axis_data: AxisData, args: list, dims: list, *, axis: int, reverse: bool) -> tuple:
@@ -113,7 +115,7 @@ def _cumulative(
         linear=(0,) if linear else (),
     )
 
-    def public(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    def public(operand: object, axis: int = 0, reverse: bool = False) -> Any:
         axis = canonical_axis(axis, typeof(operand).ndim)
         return prim.bind(operand, axis=axis, reverse=bool(reverse))
 

@@ -56,7 +56,7 @@ def _abstract(
     dimension_numbers: Numbers,
     precision: CanonicalPrecision,
     preferred_element_type: np.dtype | None,
-    out_sharding: Any,
+    out_sharding: object,
 ) -> ShapedArray:
     (lc, rc), (lb, rb) = dimension_numbers
     for what, ls, rs in (("contracting", lc, rc), ("batch", lb, rb)):
@@ -123,7 +123,7 @@ def _transpose(
     dimension_numbers: Numbers,
     precision: CanonicalPrecision,
     preferred_element_type: np.dtype | None,
-    out_sharding: Any,
+    out_sharding: object,
 ) -> list:
     (lc, rc), (lb, rb) = dimension_numbers
     left = is_undefined(x)
@@ -165,7 +165,7 @@ def _batch(
     *,
     dimension_numbers: Numbers,
     out_sharding: Any,
-    **params: Any,
+    **params: object,
 ) -> tuple[Any, int]:
     (x, y), (xd, yd) = args, dims
     (lc, rc), (lb, rb) = dimension_numbers
@@ -195,7 +195,7 @@ def _lower(
     dimension_numbers: Numbers,
     precision: CanonicalPrecision,
     preferred_element_type: np.dtype | None,
-    out_sharding: Any,
+    out_sharding: object,
 ) -> Any:
     (lc, rc), (lb, rb) = dimension_numbers
     lhs, rhs = ctx.avals_in
@@ -290,11 +290,11 @@ def sharding_in_parts(
 
 
 def product_in_parts(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     numbers: tuple,
-    precision: Any,
-    preferred_element_type: Any,
+    precision: object,
+    preferred_element_type: DTypeLike | None,
     out_sharding: NamedSharding,
 ) -> Any:
     """dot_general with a result that is unreduced over the axes that split the sum."""
@@ -325,7 +325,7 @@ def _sharding(
     *,
     dimension_numbers: Numbers,
     out_sharding: NamedSharding | None,
-    **_: Any,
+    **_: object,
 ) -> Any:
     if out_sharding is not None:
         return [out_sharding]
@@ -456,7 +456,7 @@ def dot(
     dimension_numbers: DotDimensionNumbers | None = None,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, dot_general.
 
@@ -485,7 +485,7 @@ def dot(
     )
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: object = None) -> Any:
     """Matrix products over equal leading dimensions: (…, i, k) by (…, k, j) to (…, i, j)."""
     a, b = typeof(lhs), typeof(rhs)
     if a.ndim < 2 or a.ndim != b.ndim:

@@ -75,6 +75,7 @@ def start_operands(
     dtype = None
     static = True
     for i, dim, size, neg in zip(starts, shape, sizes, wraps, strict=True):
+        # Known starts are wrapped and clamped now.
         if isinstance(i, int | np.integer) and not isinstance(i, bool):
             i = int(i)
             if i < 0 and neg:
@@ -90,6 +91,7 @@ def start_operands(
             result.append(0)
             continue
         static = False
+        # Sums with sizes must not overflow in the index's own dtype.
         if aval.dtype.itemsize < 4:
             i = _convert(i, dtypes.int32)
             aval = typeof(i)
@@ -139,7 +141,7 @@ def _dynamic_slice_abstract(
     return ShapedArray(slice_sizes, x.dtype, x.weak_type)
 
 
-def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Shape) -> list:
+def _dynamic_slice_transpose(ct: object, x: Any, *starts: object, slice_sizes: Shape) -> list:
     zeros = instantiate_zero(ct_aval_of(x))
     return [dynamic_update_slice_p.bind(zeros, ct, *starts), *[None] * len(starts)]
 
@@ -325,7 +327,7 @@ def _update_abstract(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) 
     return ShapedArray(x.shape, x.dtype, x.weak_type)
 
 
-def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:
+def _update_transpose(ct: object, x: Any, update: Any, *starts: object) -> list:
     ct_x = ct_update = None
     aval = update.aval if is_undefined(update) else typeof(update)
     if is_undefined(x):

@@ -115,7 +115,7 @@ if TYPE_CHECKING:
 def _public(prim: Primitive, doc: str) -> Any:
     name = prim.name
 
-    def unary(x: Any) -> Any:
+    def unary(x: object) -> Any:
         return prim.bind(x)
 
     unary.__name__ = unary.__qualname__ = name
@@ -126,7 +126,7 @@ def _public(prim: Primitive, doc: str) -> Any:
 def _accurate(prim: Primitive, doc: str) -> Any:
     name = prim.name
 
-    def unary(x: Any, accuracy: Any = None) -> Any:
+    def unary(x: object, accuracy: Any = None) -> Any:
         if accuracy is None:
             return prim.bind(x)
         accuracy = canonical_accuracy(name, accuracy)
@@ -152,7 +152,7 @@ def _public2(prim: Primitive, doc: str) -> Any:
 def _order(prim: Primitive, doc: str) -> Any:
     compare = _public2(prim, "")
 
-    def binary(x: Any, y: Any) -> Any:
+    def binary(x: object, y: object) -> Any:
         if dtypes.is_complex(typeof(x).dtype):
             raise TypeError(
                 f"{prim.name}: complex numbers have no order, got {typeof(x).str_short()}; compare "
@@ -242,7 +242,7 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Any:
     return polygamma_p.bind(*promote_lax(m, x))
 
 
-def abs(x: Any) -> Any:
+def abs(x: ArrayLike) -> Any:
     """|x|; for complex x the magnitude, a real array."""
     return abs_p.bind(x)
 
@@ -298,7 +298,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Any:
     return pow_p.bind(x, y)
 
 
-def clamp(min: Any, x: ArrayLike, max: Any) -> Any:
+def clamp(min: object, x: ArrayLike, max: object) -> Any:
     """x limited to [min, max]; the bounds are scalars or of x's shape.
 
     >>> import weft

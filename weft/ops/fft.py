@@ -87,7 +87,7 @@ def _transpose(ct: Any, aval: ShapedArray, *, fft_type: FftType, fft_lengths: Le
     return mul(conjugated(spectrum), scale)
 
 
-def _batch(axis: Any, x: Any, dim: int, **params: Any) -> tuple:
+def _batch(axis: object, x: Any, dim: int, **params: Any) -> tuple:
     return fft_p.bind(moveaxis(x, dim, 0), **params), 0
 
 
@@ -150,7 +150,7 @@ def fft(x: ArrayLike, fft_type: FftType | str | int, fft_lengths: Sequence[int])
     return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)
 
 
-def _of_split(x: Any, kind: FftType, lengths: Lengths) -> Any:
+def _of_split(x: object, kind: FftType, lengths: Lengths) -> Any:
     """The transform of an array of explicit sharding, whose parts it puts together first."""
     aval, options = typeof(x), {"fft_type": kind, "fft_lengths": lengths}
     spec = aval.sharding.spec.padded(aval.ndim)

@@ -20,6 +20,7 @@ from weft.ops.elementwise_api import and_p, convert, ge_p, le_p, select
 if TYPE_CHECKING:
     from weft.autodiff.vmap import AxisData
     from weft.core.undefined import UndefinedPrimal
+    from weft.lowering.context import RuleContext
     from weft.typing import ArrayLike
 
 Shape = tuple[int, ...]
@@ -139,7 +140,7 @@ def _gather_abstract(
     *,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Shape,
-    **_: Any,
+    **_: object,
 ) -> ShapedArray:
     d = dimension_numbers
     out_rank = indices.ndim - 1 + len(d.offset_dims)
@@ -167,12 +168,14 @@ def _gather_abstract(
                 f"gather: slice_sizes {slice_sizes} does not fit dimension {i} of "
                 f"{operand.str_short()}"
             )
+    # These dimensions of the slice have size 1 and are no dimensions of the result.
     dropped = {*d.collapsed_slice_dims, *d.operand_batching_dims}
     if any(slice_sizes[i] > 1 for i in dropped):
         raise TypeError(
             f"gather: slice_sizes {slice_sizes} must be 1 in the collapsed and batching dimensions "
             f"{sorted(dropped)}"
         )
+    # offset_dims are the slice's dimensions in the result; the others come from the indices.
     window = iter([n for i, n in enumerate(slice_sizes) if i not in dropped])
     if operand.ndim - len(dropped) != len(d.offset_dims):
         raise TypeError(
@@ -184,7 +187,9 @@ def _gather_abstract(
     return ShapedArray(shape, operand.dtype, operand.weak_type)
 
 
-def _gather_jvp(primals: list, tangents: list, *, fill_value: int | None, **params: Any) -> tuple:
+def _gather_jvp(
+    primals: list, tangents: list, *, fill_value: int | None, **params: object
+) -> tuple:
     operand, indices = primals
     out = gather_p.bind(operand, indices, fill_value=fill_value, **params)
     if tangents[0] is None:
@@ -232,7 +237,7 @@ def _gather_batch(
     slice_sizes: Shape,
     unique_indices: bool,
     indices_are_sorted: bool,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     (operand, indices), (od, idim) = args, dims
     d = dimension_numbers
@@ -284,13 +289,13 @@ def default_fill(dtype: np.dtype) -> Any:
 
 
 def _filled(
-    operand: Any,
+    operand: object,
     indices: Any,
     *,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Shape,
-    fill_value: Any,
-    **params: Any,
+    fill_value: object,
+    **params: object,
 ) -> Any:
     """A gather in FILL_OR_DROP mode, as a gather and a select."""
     from weft.ops.reduce import reduce_and
@@ -329,23 +334,23 @@ def _filled(
 
 
 def _gather_lower(
-    ctx: Any,
-    operand: Any,
-    indices: Any,
+    ctx: RuleContext,
+    operand: object,
+    indices: object,
     *,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Shape,
     unique_indices: bool,
     indices_are_sorted: bool,
     mode: GatherScatterMode,
-    fill_value: Any,
+    fill_value: object,
 ) -> Any:
     out = ctx.avals_out[0]
     if not out.size:
         return ctx.splat(0, out.shape, out.dtype)
     if mode is GatherScatterMode.FILL_OR_DROP and dimension_numbers.start_index_map:
 
-        def filled(x: Any, i: Any) -> Any:
+        def filled(x: object, i: object) -> Any:
             return _filled(
                 x,
                 i,
@@ -381,7 +386,7 @@ gather_p = Primitive(
 
 def gather(
     operand: ArrayLike,
-    start_indices: Any,
+    start_indices: object,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[int],
     *,

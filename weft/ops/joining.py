@@ -204,7 +204,7 @@ def pad(
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 
-def _rev_batch(axis: Any, x: Any, dim: int, *, dimensions: Shape) -> tuple[Any, int]:
+def _rev_batch(axis: object, x: object, dim: int, *, dimensions: Shape) -> tuple[Any, int]:
     return rev_p.bind(x, dimensions=tuple(d + (d >= dim) for d in dimensions)), dim
 
 

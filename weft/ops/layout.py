@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _batch(axis: Any, x: Any, dim: int, *, layout: Layout) -> tuple:
+def _batch(axis: object, x: object, dim: int, *, layout: Layout) -> tuple:
     order = (dim, *(d + (d >= dim) for d in layout.major_to_minor))
     return layout_constraint_p.bind(x, layout=Layout(order)), dim
 
@@ -58,7 +58,7 @@ def _place_now(x: ArrayLike, *, layout: Layout) -> Any:
 layout_constraint_p.impl = _place_now
 
 
-def with_layout_constraint(x: ArrayLike, layouts: Any) -> Any:
+def with_layout_constraint(x: ArrayLike, layouts: object) -> Any:
     """The arrays, which XLA lays out so where they stand in the program.
 
     x: a pytree of arrays. layouts: a `Layout`, or a pytree of them that is a prefix of x. A result

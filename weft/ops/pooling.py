@@ -35,7 +35,9 @@ def _gather_abstract(
     return ShapedArray(shape, tangents.dtype)
 
 
-def _gather_transpose(ct: Any, t: Any, operand: Any, *, select: str, **window: Any) -> list:
+def _gather_transpose(
+    ct: object, t: object, operand: object, *, select: str, **window: Any
+) -> list:
     ones = (1,) * typeof(operand).ndim
     if window["base_dilation"] == ones and window["window_dilation"] == ones:
         result = select_and_scatter_add_p.bind(
@@ -50,7 +52,7 @@ def _gather_transpose(ct: Any, t: Any, operand: Any, *, select: str, **window: A
     return [_scatter_dilated(ct, operand, select, window), None]
 
 
-def _scatter_dilated(ct: Any, operand: Any, select: str, window: dict) -> Any:
+def _scatter_dilated(ct: Any, operand: object, select: str, window: dict) -> Any:
     """select_and_scatter_add for dilated windows, one place of the window after the other."""
     aval = typeof(operand)
     views = window_views([operand], [_bound(select, aval.dtype)], window)
@@ -129,11 +131,11 @@ select_and_gather_add_p = Primitive(
 """The tangents at the places where the windows of operand have their extremum."""
 
 
-def _scatter_abstract(source: ShapedArray, operand: ShapedArray, **_: Any) -> ShapedArray:
+def _scatter_abstract(source: ShapedArray, operand: ShapedArray, **_: object) -> ShapedArray:
     return ShapedArray(operand.shape, source.dtype)
 
 
-def _scatter_transpose(ct: Any, source: Any, operand: Any, **params: Any) -> list:
+def _scatter_transpose(ct: object, source: object, operand: object, **params: object) -> list:
     ones = (1,) * typeof(operand).ndim
     result = select_and_gather_add_p.bind(
         ct, operand, base_dilation=ones, window_dilation=ones, **params
@@ -156,6 +158,7 @@ def _scatter_lower(
     shape = tuple(d + lo + hi for d, (lo, hi) in zip(x.shape, padding, strict=True))
     padded = any(p != (0, 0) for p in padding)
     if padded:
+        # quirks.SCATTER_PADDING: pad with what is never selected.
         low, high = zip(*padding, strict=True)
         operand = ctx.op(
             "stablehlo.pad",

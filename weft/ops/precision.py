@@ -95,7 +95,7 @@ class DotAlgorithmPreset(enum.Enum):
     F32_F32_F32 = 15
     F64_F64_F64 = 16
 
-    def algorithm(self, lhs: Any, rhs: Any, out: Any) -> DotAlgorithm | None:
+    def algorithm(self, lhs: object, rhs: object, out: object) -> DotAlgorithm | None:
         """The algorithm for operands and a result of these dtypes; None leaves it to XLA.
 
         Integers and complex numbers have none: they would not survive the format.

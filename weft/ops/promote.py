@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 _SCALARS = frozenset((bool, int, float, complex))
-_FITS = {
+_FITS: dict[type, Callable[[Any], bool]] = {
     # Python scalar type -> dtype kinds whose arrays keep their dtype against it.
     bool: lambda d: True,
     int: lambda d: not dtypes.is_bool(d),

@@ -41,11 +41,11 @@ ROWS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 def ragged_dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
-    group_sizes: Any,
-    precision: Any = None,
+    group_sizes: object,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    group_offset: Any = None,
-    out_sharding: Any = None,
+    group_offset: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """Each group of rows of lhs times its own matrix of rhs.
 

@@ -197,7 +197,7 @@ def _public(prim: Primitive, what: str) -> Callable:
     return reduce
 
 
-def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
+def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object = None) -> Any:
     """The sum over the dimensions `axes`. out_sharding: of the result.
 
     >>> import weft

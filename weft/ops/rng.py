@@ -76,7 +76,9 @@ def _lower(
     return [new_key, bits]
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, shape: tuple, dtype: Any, algorithm: str) -> tuple:
+def _batch(
+    axis: Any, args: Any, dims: Any, *, shape: tuple, dtype: object, algorithm: str
+) -> tuple:
     """One call for the whole batch, seeded by its first key, as JAX documents for `rbg`."""
     first = index_in_dim(args[0], 0, dims[0], keepdims=False)
     key, bits = rng_bit_generator_p.bind(
@@ -96,12 +98,12 @@ rng_bit_generator_p = Primitive(
 
 
 def rng_bit_generator(
-    key: Any,
+    key: object,
     shape: Sequence[int],
     dtype: Any = np.uint32,
-    algorithm: Any = "default",
+    algorithm: object = "default",
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> list:
     """Random bits of the platform's generator: the key to go on with, and the bits.
 

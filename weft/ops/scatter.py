@@ -74,7 +74,9 @@ def window_sizes(operand_shape: Shape, updates_shape: Shape, d: ScatterDimension
     return tuple(min(1, n) if i in dropped else next(sizes) for i, n in enumerate(operand_shape))
 
 
-def gather_updates(x: Any, indices: Any, updates_shape: Shape, params: dict, fill: Any = 0) -> Any:
+def gather_updates(
+    x: ArrayLike, indices: ArrayLike, updates_shape: Shape, params: dict, fill: object = 0
+) -> Any:
     """Gather the elements of x that a scatter with these params writes; `fill` where it drops."""
     d = params["dimension_numbers"]
     return gather_p.bind(
@@ -131,7 +133,7 @@ def _abstract(name: str) -> Callable:
         updates: ShapedArray,
         *,
         dimension_numbers: ScatterDimensionNumbers,
-        **_: Any,
+        **_: object,
     ) -> ShapedArray:
         if operand.dtype != updates.dtype:
             raise TypeError(
@@ -174,7 +176,7 @@ def _batch(prim_of: Callable[[], Primitive]) -> Callable:
         dims: list,
         *,
         dimension_numbers: ScatterDimensionNumbers,
-        **params: Any,
+        **params: object,
     ) -> tuple:
         (operand, indices, updates), (od, idim, ud) = args, dims
         operand = move_dim(operand, od, 0, axis)
@@ -270,7 +272,7 @@ def _prim(name: str, hlo: str | None, jvp: Callable, transpose: Callable | None)
 # scatter_add ------------------------------------------------------------------------------------
 
 
-def _add_jvp(primals: list, tangents: list, **params: Any) -> tuple:
+def _add_jvp(primals: list, tangents: list, **params: object) -> tuple:
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
     out = scatter_add_p.bind(operand, indices, updates, **params)
@@ -399,7 +401,7 @@ scatter_mul_p = _prim("scatter_mul", "stablehlo.multiply", _mul_jvp, _mul_transp
 
 
 def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
-    def jvp(primals: list, tangents: list, **params: Any) -> tuple:
+    def jvp(primals: list, tangents: list, **params: object) -> tuple:
         """All that reach the extremum share the tangent equally."""
         operand, indices, updates = primals
         t_operand, _, t_updates = tangents
@@ -436,7 +438,7 @@ scatter_max_p = _prim(
 
 def _public(prim: Primitive, what: str, example: str) -> Callable:
     def function(
-        operand: Any,
+        operand: object,
         scatter_indices: ArrayLike,
         updates: ArrayLike,
         dimension_numbers: ScatterDimensionNumbers,

@@ -34,14 +34,17 @@ Shape = tuple[int, ...]
 
 
 def _apply_abstract(
-    *avals: ShapedArray, dimension_numbers: ScatterDimensionNumbers, update_shape: Shape, **_: Any
+    *avals: ShapedArray,
+    dimension_numbers: ScatterDimensionNumbers,
+    update_shape: Shape,
+    **_: object,
 ) -> list[ShapedArray]:
     *operands, indices = avals
     check_scatter("scatter_apply", operands[0], indices, update_shape, dimension_numbers)
     return [a.strip_weak_type() for a in operands]
 
 
-def _apply_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+def _apply_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: object) -> tuple:
     """Carries the Jacobian of the scalars along: element by element, out tangent = J in tangent."""
     *operands, indices = primals
     n = len(operands)
@@ -98,7 +101,7 @@ def _apply_batch(
     *,
     dimension_numbers: ScatterDimensionNumbers,
     update_shape: Shape,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     (*operands, indices), (*ods, idim) = args, dims
     operands = [move_dim(x, d, 0, axis) for x, d in zip(operands, ods, strict=True)]

@@ -48,7 +48,7 @@ def _segments(name: str) -> Callable:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         bucket_size: int | None = None,
-        mode: Any = None,
+        mode: object = None,
         out_sharding: PartitionSpec | None = None,
     ) -> Any:
         ids = segment_ids
@@ -56,6 +56,7 @@ def _segments(name: str) -> Callable:
             ids, data = reshape(ids, (1,)), reshape(data, (1,))
         count = _count(name, data, ids, num_segments)
         parts = 1
+        # Sums over buckets first: fewer additions one after another round less.
         if bucket_size is not None:
             if bucket_size <= 0:
                 raise ValueError(f"{name}: bucket_size must be positive, got {bucket_size}")
@@ -69,6 +70,7 @@ def _segments(name: str) -> Callable:
                 kind = typeof(ids).dtype
                 bucket = (np.arange(n) // bucket_size).astype(kind).reshape(n, 1)
                 places = concatenate([bucket, places], 1)
+            # Each bucket scatters into a row of its own.
             lead = (parts, count) if parts > 1 else (count,)
             numbers = ScatterDimensionNumbers(
                 tuple(range(1, len(shape))), tuple(range(len(lead))), tuple(range(len(lead)))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def take_along(x: Any, indices: Any, axis: int) -> Any:
+def take_along(x: ArrayLike, indices: ArrayLike, axis: int) -> Any:
     """x at indices along one dimension; the other dimensions run together, indices in bounds."""
     aval, rank = typeof(x), typeof(x).ndim
     if aval.size == 0:  # and so are the indices
@@ -216,7 +216,7 @@ def _top_batch(axis_data: AxisData, args: list, dims: list, *, k: int, axis: int
     return top_k_p.bind(args[0], k=k, axis=axis + (axis >= dim)), [dim, dim]
 
 
-def _top_lower(ctx: Any, x: Any, *, k: int, axis: int) -> list:
+def _top_lower(ctx: RuleContext, x: Any, *, k: int, axis: int) -> list:
     rank = ctx.avals_in[0].ndim
 
     def moved(value: ir.Value, shape: tuple[int, ...], order: list[int]) -> Any:
@@ -297,7 +297,7 @@ def approx_min_k(
     return [neg(values), indices]
 
 
-def _check_recall(name: str, operand: Any, recall_target: float, aggregate: bool) -> None:
+def _check_recall(name: str, operand: object, recall_target: float, aggregate: bool) -> None:
     if not aggregate:
         raise ValueError(
             f"{name}: aggregate_to_topk=False asks for the candidates of an approximation; the "

@@ -85,7 +85,7 @@ def _accurate(
 exp_p = _accurate("exp", "stablehlo.exponential", lambda t, out, x: _mul(t, out))
 
 
-def _complex_exp2(x: Any) -> Any:
+def _complex_exp2(x: object) -> Any:
     parts = (_times(p.bind(x), math.log(2)) for p in (real_p, imag_p))
     return exp_p.bind(complex_p.bind(*parts))
 
@@ -226,7 +226,7 @@ def _integer_pow_lower(ctx: RuleContext, x: ir.Value, *, y: int) -> Any:
     return acc
 
 
-def _integer_pow_jvp(t: Any, out: Any, x: Any, *, y: int) -> Any:
+def _integer_pow_jvp(t: Any, out: object, x: Any, *, y: int) -> Any:
     if y == 0:
         return None
     return _mul(t, x if y == 1 else _times(_power(x, y - 1) if y != 2 else x, y))
@@ -256,7 +256,7 @@ def _pow_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     return operation.results[0]
 
 
-def _pow_jvp_base(t: Any, out: Any, x: Any, y: Any) -> Any:
+def _pow_jvp_base(t: object, out: object, x: object, y: Any) -> Any:
     exponent: Any = y
     if isinstance(y, int | float | np.generic):  # known on the host
         if y == 0:
@@ -274,7 +274,7 @@ def _pow_jvp_base(t: Any, out: Any, x: Any, y: Any) -> Any:
     return _mul(t, factor)
 
 
-def _pow_jvp_exponent(t: Any, out: Any, x: Any, y: Any) -> Any:
+def _pow_jvp_exponent(t: object, out: object, x: Any, y: object) -> Any:
     if not dtypes.is_inexact(typeof(y).dtype):
         return None
     zero = eq_p.bind(x, scalar(0, x))

@@ -162,10 +162,10 @@ def _windowed(
         check_kind(name, x.dtype, NUMBER if hlo == "stablehlo.add" else "any")
         return ShapedArray(window_shape(name, x.shape, **window), x.dtype, x.weak_type)
 
-    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **window: Any) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **window: object) -> tuple:
         return prim.bind(args[0], **with_dimension(window, dims[0])), dims[0]
 
-    def lower(ctx: RuleContext, x: ir.Value, **window: Any) -> Any:
+    def lower(ctx: RuleContext, x: ir.Value, **window: object) -> Any:
         dtype = ctx.avals_in[0].dtype
         init = ctx.splat(identity(dtype), (), dtype)
         return emit_window(ctx, [x], [init], lambda a, b: [ctx.combine(hlo, a, b, dtype)], window)[
@@ -209,7 +209,7 @@ def _sum_transpose(ct: Any, x: UndefinedPrimal, **window: Any) -> list:
 
 
 def _extremum_jvp(prim: Callable[[], Primitive], select: str) -> Callable:
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **window: Any) -> tuple:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **window: object) -> tuple:
         from weft.ops.pooling import select_and_gather_add_p
 
         (x,), (t,) = primals, tangents
@@ -308,12 +308,12 @@ def _covered(offset: Dims, in_shape: Dims, shape: Dims, window: dict) -> Any:
     return mask
 
 
-def _generic_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
+def _generic_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **window: object) -> tuple:
     return jvp_flat(lambda *xs: _fold_windows(xs, jaxpr, window), primals, tangents)
 
 
 def _generic_batch(
-    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **window: Any
+    axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **window: object
 ) -> tuple:
     operand_dims, init_dims = _split(dims)
     if any(d is not None for d in init_dims):
@@ -324,7 +324,9 @@ def _generic_batch(
     return outs, [0] * len(outs)
 
 
-def _generic_lower(ctx: RuleContext, *values: ir.Value, jaxpr: ClosedJaxpr, **window: Any) -> list:
+def _generic_lower(
+    ctx: RuleContext, *values: ir.Value, jaxpr: ClosedJaxpr, **window: object
+) -> list:
     operands, inits = _split(values)
     return emit_window(ctx, operands, inits, lambda *xs: ctx.inline(jaxpr, *xs), window)
 
@@ -349,7 +351,7 @@ _MONOIDS = {
 
 def reduce_window(
     operand: ArrayLike,
-    init_value: Any,
+    init_value: object,
     computation: Callable,
     window_dimensions: Sequence[int],
     window_strides: Sequence[int] | None = None,

@@ -219,7 +219,7 @@ def key_impl(keys: Any) -> str:
     return typeof(keys).dtype.generator.name
 
 
-def key_dtype(impl_spec: Any = None) -> KeyType:
+def key_dtype(impl_spec: object = None) -> KeyType:
     """The dtype of keys of a generator, the default one if it is not named.
 
     >>> import weft
@@ -229,7 +229,7 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
     return resolve(impl_spec).dtype
 
 
-def clone(key: Any) -> Any:
+def clone(key: object) -> Any:
     """The same key, marked as meant to be used again.
 
     >>> import weft

@@ -37,7 +37,7 @@ _SCALARS = (bool, int, float, np.generic)
 
 
 def bits(
-    key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *, out_sharding: Any = None
+    key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *, out_sharding: object = None
 ) -> Any:
     """Uniform random bits as unsigned integers.
 
@@ -60,10 +60,10 @@ def uniform(
     key: Any,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
-    minval: Any = 0.0,
-    maxval: Any = 1.0,
+    minval: object = 0.0,
+    maxval: object = 1.0,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Uniform floats in [minval, maxval); the bounds broadcast to the shape.
 
@@ -118,7 +118,7 @@ def normal(
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Standard normal floats; for complex dtypes the whole number has variance 1.
 
@@ -158,7 +158,7 @@ def truncated_normal(
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Normal floats conditioned on lying in (lower, upper); the bounds broadcast to the shape.
 
@@ -197,7 +197,7 @@ def randint(
     maxval: Any,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Uniform integers in [minval, maxval); the bounds broadcast to the shape.
 
@@ -311,7 +311,7 @@ def bernoulli(
     shape: int | Sequence[int] | None = None,
     mode: str = "low",
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Booleans, True with probability p, which broadcasts to the shape.
 
@@ -349,7 +349,7 @@ def rademacher(
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """-1 or 1 with equal probability.
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def exponential(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Exponential floats of rate 1: density exp(-x) for x >= 0.
 
@@ -45,11 +45,11 @@ def standard_exponential(key: Array, *, shape: tuple, dtype: DTypeLike | None) -
 
 
 def cauchy(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Cauchy floats: density 1 / (pi (1 + x**2)).
 
@@ -67,11 +67,11 @@ def _cauchy(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 
 def laplace(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Laplace floats: density exp(-|x|) / 2.
 
@@ -89,11 +89,11 @@ def _laplace(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 
 def logistic(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Logistic floats: density exp(-x) / (1 + exp(-x))**2.
 
@@ -111,12 +111,12 @@ def _logistic(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 
 def gumbel(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     mode: str | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Gumbel floats: density exp(-(x + exp(-x))).
 
@@ -189,12 +189,12 @@ def _fraction(high: Array, low: Array) -> Any:
 
 
 def pareto(
-    key: Any,
+    key: object,
     b: ArrayLike,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Pareto floats of shape parameter b: density b / x**(b+1) for x >= 1.
 
@@ -211,12 +211,12 @@ def _pareto(key: Array, b: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 
 def lognormal(
-    key: Any,
-    sigma: Any = 1.0,
+    key: object,
+    sigma: object = 1.0,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Log-normal floats: exp(sigma * z) of a standard normal z.
 
@@ -232,12 +232,12 @@ def _lognormal(key: Array, sigma: Array, *, shape: tuple, dtype: np.dtype) -> An
 
 
 def rayleigh(
-    key: Any,
-    scale: Any,
+    key: object,
+    scale: object,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Rayleigh floats: density x exp(-x**2 / (2 scale**2)) / scale**2 for x >= 0.
 
@@ -254,14 +254,14 @@ def _rayleigh(key: Array, scale: Array, *, shape: tuple, dtype: np.dtype) -> Any
 
 
 def triangular(
-    key: Any,
-    left: Any,
-    mode: Any,
-    right: Any,
+    key: object,
+    left: object,
+    mode: object,
+    right: object,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Floats of the triangular distribution on [left, right] with its peak at `mode`.
 
@@ -285,12 +285,12 @@ def _triangular(
 
 
 def wald(
-    key: Any,
-    mean: Any,
+    key: object,
+    mean: object,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Wald (inverse Gaussian) floats of the given mean and scale 1.
 
@@ -317,8 +317,8 @@ def _wald(key: Array, mean: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 def weibull_min(
     key: Any,
-    scale: Any,
-    concentration: Any,
+    scale: object,
+    concentration: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
 ) -> Any:
@@ -341,11 +341,11 @@ def _weibull(
 
 
 def maxwell(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Maxwell floats: the length of a standard normal vector of three dimensions.
 
@@ -393,7 +393,7 @@ def generalized_normal(
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Generalized normal floats: density proportional to exp(-|x|**p).
 
@@ -421,7 +421,7 @@ def ball(
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Points uniform in the unit ball of the p-norm in d dimensions; shape `(*shape, d)`.
 
@@ -455,7 +455,7 @@ def orthogonal(
     dtype: DTypeLike | None = None,
     m: int | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Matrices uniform among those with orthonormal columns (or rows): shape `(*shape, n, m)`.
 
@@ -490,7 +490,7 @@ def multivariate_normal(
     dtype: DTypeLike | None = None,
     method: str = "cholesky",
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Normal vectors of given mean `[..., n]` and covariance `[..., n, n]`.
 
@@ -550,12 +550,12 @@ def _multivariate_normal(
 
 
 def t(
-    key: Any,
-    df: Any,
+    key: object,
+    df: object,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Student's t floats with df degrees of freedom.
 

@@ -56,7 +56,7 @@ def categorical(
     replace: bool = True,
     mode: str | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Indices along `axis` with probabilities softmax(logits), by the Gumbel-max trick.
 
@@ -119,7 +119,7 @@ def _distinct_categories(key: Array, logits: Array, *, shape: tuple, axis: int, 
 
 
 def permutation(
-    key: Any, x: ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: Any = None
+    key: Any, x: ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: object = None
 ) -> Any:
     """The array with its slices along `axis` in random order; of `arange(x)` for an integer x.
 
@@ -247,7 +247,7 @@ def geometric(
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Geometric integers: the number of trials up to the first success of probability p.
 
@@ -284,7 +284,7 @@ def poisson(
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Poisson integers of rate lam, which broadcasts to the shape. Threefry keys only.
 
@@ -373,8 +373,8 @@ def _vary(key: Array, like: Array) -> Any:
 
 
 def binomial(
-    key: Any,
-    n: Any,
+    key: object,
+    n: object,
     p: ArrayLike,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
@@ -423,7 +423,7 @@ def binomials(key: Array, n: Array, p: Any, *, shape: tuple, dtype: Any) -> Any:
     return wnp.where(keep, out, ew.convert(count, dtype) - out)
 
 
-def _binomial_steps(key: Any, count: Any, p: Any, shape: tuple, dtype: Any, limit: int) -> Any:
+def _binomial_steps(key: Any, count: Any, p: object, shape: tuple, dtype: Any, limit: int) -> Any:
     """Counts how many geometric waiting times fit into the trials."""
     from weft.lax import while_loop
 
@@ -508,7 +508,7 @@ def _binomial_rejection(key: Any, count: Any, p: Any, shape: tuple, dtype: Any, 
 
 def multinomial(
     key: Any,
-    n: Any,
+    n: object,
     p: ArrayLike,
     *,
     shape: int | Sequence[int] | None = None,

@@ -147,7 +147,7 @@ def gamma_samples(
     return random_gamma_p.bind(key, a, log_space=log_space)
 
 
-def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, sharding: Any, log: bool) -> Any:
+def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, sharding: object, log: bool) -> Any:
     key, _ = check_key(name, key)
     dtype, shape = float_dtype(name, dtype), sample_shape(name, shape, a)
     return run(
@@ -156,12 +156,12 @@ def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, sharding: Any, l
 
 
 def gamma(
-    key: Any,
+    key: object,
     a: ArrayLike,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Gamma floats: density proportional to x**(a-1) exp(-x) for x >= 0. Differentiable in a.
 
@@ -176,12 +176,12 @@ def gamma(
 
 
 def loggamma(
-    key: Any,
+    key: object,
     a: ArrayLike,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Logarithms of gamma floats; exact also where `gamma` underflows (small a).
 
@@ -193,13 +193,13 @@ def loggamma(
 
 
 def beta(
-    key: Any,
+    key: object,
     a: ArrayLike,
     b: ArrayLike,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Beta floats: density proportional to x**(a-1) (1-x)**(b-1) on [0, 1].
 
@@ -226,7 +226,7 @@ def dirichlet(
     shape: Any = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Dirichlet vectors: points of the simplex with concentrations alpha `[..., n]`.
 
@@ -253,12 +253,12 @@ def _dirichlet(key: Array, alpha: Array, *, shape: tuple, dtype: np.dtype) -> An
 
 
 def chisquare(
-    key: Any,
-    df: Any,
+    key: object,
+    df: object,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Chi-square floats with df degrees of freedom.
 
@@ -276,13 +276,13 @@ def _chisquare(key: Array, df: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 
 def f(
-    key: Any,
-    dfnum: Any,
-    dfden: Any,
+    key: object,
+    dfnum: object,
+    dfden: object,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """F floats with dfnum and dfden degrees of freedom.
 

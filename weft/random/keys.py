@@ -79,7 +79,7 @@ class KeyType(ExtendedDType):
     def _impl(self) -> Generator:
         return self.generator
 
-    def wrap(self, base: Any) -> PRNGKeyArray:
+    def wrap(self, base: object) -> PRNGKeyArray:
         """Eager keys of an array of words `[..., words]`."""
         return PRNGKeyArray(self, base)
 
@@ -198,7 +198,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     def __bool__(self) -> bool:
         raise TypeError("a random key has no truth value; compare keys with ==")
 
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
         raise TypeError(
             "random keys are no NumPy arrays; weft.random.key_data(keys) gives their words"
         )
@@ -266,7 +266,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
         promises = unique_indices, indices_are_sorted
         return take(self, indices, axis, out, mode, *promises, fill_value)  # type: ignore[return-value]
 
-    def astype(self, dtype: np.dtype, copy: bool = False, device: Any = None) -> PRNGKeyArray:
+    def astype(self, dtype: np.dtype, copy: bool = False, device: object = None) -> PRNGKeyArray:
         from weft.numpy import astype
 
         return astype(self, dtype, copy=copy, device=device)  # type: ignore[return-value]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.runtime.array import Array
 
 
-def _rng_bit_generator(words: Any, shape: tuple[int, ...], bit_width: int) -> Any:
+def _rng_bit_generator(words: object, shape: tuple[int, ...], bit_width: int) -> Any:
     from weft.ops.rng import rng_bit_generator
 
     return rng_bit_generator(words, shape, threefry.UINT[bit_width])[1]
@@ -44,17 +44,17 @@ def _fold_in(words: Array, data: Array) -> Any:
     return concatenate([threefry.fold_in(h, data) for h in _halves(words)], 0)
 
 
-def _bits(words: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+def _bits(words: object, bit_width: int, shape: tuple[int, ...]) -> Any:
     return _rng_bit_generator(words, shape, bit_width)
 
 
-def _unsafe_split(words: Any, shape: tuple[int, ...]) -> Any:
+def _unsafe_split(words: object, shape: tuple[int, ...]) -> Any:
     n = math.prod(shape)
     rows = _rng_bit_generator(words, (10 * n, 4), 32)
     return reshape(slice_in_dim(rows, 0, 10 * n, 10), (*shape, 4))
 
 
-def _unsafe_fold_in(words: Any, data: Any) -> Any:
+def _unsafe_fold_in(words: object, data: Any) -> Any:
     rows = _rng_bit_generator(_seed(convert(data, dtypes.uint32)), (10, 4), 32)
     return xor_p.bind(words, reshape(slice_in_dim(rows, 9, 10), (4,)))
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-def run(fun: Callable, key: Array, *params: Any, out_sharding: Any = None, **static: Any) -> Any:
+def run(
+    fun: Callable, key: Array, *params: object, out_sharding: Any = None, **static: object
+) -> Any:
     """`fun(key, *params, **static)`: staged under a transformation, else one compiled program."""
     from weft.sharding.explicit import reshard
 
@@ -58,8 +60,8 @@ def draw(
     params: tuple,
     shape: int | Sequence[int],
     dtype: DTypeLike | None,
-    out_sharding: Any = None,
-    **static: Any,
+    out_sharding: object = None,
+    **static: object,
 ) -> Any:
     """The public sampler `name`: its arguments checked, then `run`."""
     key, _ = check_key(name, key)
@@ -92,7 +94,7 @@ def int_dtype(name: str, dtype: Any) -> np.dtype:
     return dtype
 
 
-def canonical(dtype: DTypeLike | None, default: Any, name: str) -> Any:
+def canonical(dtype: DTypeLike | None, default: object, name: str) -> Any:
     if dtype is None:
         return dtypes.canonicalize_dtype(default)
 

@@ -20,7 +20,7 @@ class _Mark:
 
     __slots__ = ()
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
 
     def __hash__(self) -> int:
@@ -70,11 +70,11 @@ for _kind in (GradRef, DidntWant, NotNeeded, NotSaveable):  # a jitted function 
     pytree.register_node(_kind, lambda mark: ((), None), lambda _, __, kind=_kind: kind())
 
 
-def is_mark(x: Any) -> bool:
+def is_mark(x: object) -> bool:
     return isinstance(x, _Mark)
 
 
-def is_ref(x: Any) -> bool:
+def is_ref(x: object) -> bool:
     return hasattr(type(x), "ref_aval")
 
 
@@ -119,7 +119,7 @@ def on_values(
     values = tuple(tree.unflatten([x[...] if is_ref(x) else x for x in leaves]))
 
     @functools.wraps(fun)
-    def of_values(*args: Any) -> Any:
+    def of_values(*args: object) -> Any:
         flat, inner = flatten(args)
         made = {i: new_ref(flat[i]) for i in refs}
         out = fun(*inner.unflatten([made.get(i, x) for i, x in enumerate(flat)]))

@@ -113,10 +113,10 @@ class Ref:
 
     # Reading and writing ------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: object) -> Array:
         return load(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         store(self, index, value)
 
     @property
@@ -124,19 +124,19 @@ class Ref:
         """Index it to get a ref to a part: `ref.at[2:4]`."""
         return _At(self)
 
-    def get(self, idx: Any = ...) -> Any:
+    def get(self, idx: object = ...) -> Any:
         """Its value at an index, by default all of it, as ref[idx]."""
         return load(self, idx)
 
-    def set(self, value: Any, idx: Any = ...) -> None:
+    def set(self, value: object, idx: object = ...) -> None:
         """Replaces its value at an index, by default all of it, as ref[idx] = value."""
         store(self, idx, value)
 
-    def swap(self, value: Any, idx: Any = ...) -> Any:
+    def swap(self, value: object, idx: object = ...) -> Any:
         """As set; gives the value before. See `weft.pallas.swap`."""
         return swap(self, idx, value)
 
-    def addupdate(self, x: Any, idx: Any = ...) -> None:
+    def addupdate(self, x: object, idx: object = ...) -> None:
         """Adds to its value at an index, by default to all of it. See `weft.ref.addupdate`."""
         addupdate(self, idx, x)
 
@@ -149,7 +149,7 @@ class Ref:
         """A ref to the same elements in another shape; one size may be -1."""
         return self._seen(views.reshaped(self.shape, self.dtype, shape))
 
-    def transpose(self, *permutation: Any) -> Ref:
+    def transpose(self, *permutation: object) -> Ref:
         """A ref to the same elements, dimensions in another order, by default backwards."""
         return self._seen(views.transposed(self.shape, self.dtype, permutation))
 
@@ -158,7 +158,7 @@ class Ref:
         """A ref to the same elements, dimensions backwards."""
         return self.transpose()
 
-    def bitcast(self, dtype: Any) -> Ref:
+    def bitcast(self, dtype: object) -> Ref:
         """A ref to the same bits as numbers of another dtype. Narrower ones lie along the last
         dimension but one: a float32[8, 128] is a bfloat16[16, 128]."""
         return self._seen(views.bitcast(self.shape, self.dtype, dtype))
@@ -189,7 +189,7 @@ class Ref:
         """The address of the array it holds now: jitted functions write there, others elsewhere."""
         return self._array.unsafe_buffer_pointer()
 
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
         raise TypeError(_NOT_AN_ARRAY)
 
     def __iter__(self) -> Any:
@@ -202,7 +202,7 @@ class Ref:
 
     # Where it points ----------------------------------------------------------------------------
 
-    def located(self, index: Any) -> Index:
+    def located(self, index: object) -> Index:
         """The index relative to the whole ref."""
         _check_readable(self)
         parsed = parse_index(self.shape, index)
@@ -255,7 +255,7 @@ class _At:
     def __init__(self, ref: Ref) -> None:
         self.ref = ref
 
-    def __getitem__(self, index: Any) -> Ref:
+    def __getitem__(self, index: object) -> Ref:
         ref = self.ref
         parsed = parse_index(ref.shape, index)
         if parsed.reverse or parsed.new:
@@ -316,7 +316,9 @@ def _spread(x: Any, shape: tuple[int, ...], what: str) -> Any:
     return broadcast_to(x, shape)
 
 
-def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, **hints: Any) -> Any:
+def load(
+    ref: Any, idx: object = ..., *, mask: object = None, other: Any = None, **hints: object
+) -> Any:
     """ref[idx], reading only where the mask is true.
 
     ref: a Ref. idx: as in ref[idx]. mask: booleans that broadcast to the shape of ref[idx]; where
@@ -350,7 +352,7 @@ def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, **hin
     return shown(at, out)
 
 
-def _locate(ref: Ref, idx: Any) -> Index:
+def _locate(ref: Ref, idx: object) -> Index:
     if not isinstance(ref, Ref):
         _check_readable(ref)
     return ref.located(idx)
@@ -426,7 +428,7 @@ def stored(ref: Ref, at: Index, value: ArrayLike, what: str) -> Any:
     )
 
 
-def store(ref: Any, idx: Any, val: Any, *, mask: Any = None, **hints: Any) -> None:
+def store(ref: Any, idx: object, val: Any, *, mask: object = None, **hints: object) -> None:
     """ref[idx] = val, writing only where the mask is true.
 
     val: a number, or an array of the ref's dtype that broadcasts to the shape of ref[idx].
@@ -446,7 +448,7 @@ def store(ref: Any, idx: Any, val: Any, *, mask: Any = None, **hints: Any) -> No
     )
 
 
-def swap(ref: Any, idx: Any, val: Any, *, mask: Any = None, **hints: Any) -> Any:
+def swap(ref: Any, idx: object, val: Any, *, mask: object = None, **hints: object) -> Any:
     """ref[idx] = val, and the value before; both only where the mask is true.
 
     >>> import weft
@@ -464,7 +466,7 @@ def swap(ref: Any, idx: Any, val: Any, *, mask: Any = None, **hints: Any) -> Any
     return shown(at, out)
 
 
-def addupdate(ref: Any, idx: Any, val: Any) -> None:
+def addupdate(ref: Any, idx: object, val: Any) -> None:
     """ref[idx] += val in one op; where index arrays repeat a position, each addition counts.
 
     >>> import weft
@@ -480,7 +482,7 @@ def addupdate(ref: Any, idx: Any, val: Any) -> None:
 
 
 @api_boundary
-def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref:
+def new_ref(init_val: Any, *, memory_space: object = None, kind: object = None) -> Ref:
     """A mutable array that starts with the value of init_val.
 
     init_val: an array or a number (of a pytree, make one ref for each leaf). memory_space: for

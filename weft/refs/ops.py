@@ -96,7 +96,9 @@ def _batch_operands(
 
 
 def _batch_write(prim: Callable[[], Primitive], name: str, num_values: int = 1) -> Callable:
-    def batch(axis: AxisData, args: list, dims: list, *, indexer: Indexer, **params: Any) -> tuple:
+    def batch(
+        axis: AxisData, args: list, dims: list, *, indexer: Indexer, **params: object
+    ) -> tuple:
         if dims[0] is None:
             raise TypeError(
                 f"{name}: under vmap, a value or index that differs between the examples is "
@@ -110,7 +112,9 @@ def _batch_write(prim: Callable[[], Primitive], name: str, num_values: int = 1) 
     return batch
 
 
-def _get_batch(axis: AxisData, args: list, dims: list, *, indexer: Indexer, **params: Any) -> tuple:
+def _get_batch(
+    axis: AxisData, args: list, dims: list, *, indexer: Indexer, **params: object
+) -> tuple:
     new, operands, at = _batch_operands(axis, args, dims, indexer, 0)
     return get_p.bind(*operands, indexer=new, **params), at
 
@@ -118,7 +122,7 @@ def _get_batch(axis: AxisData, args: list, dims: list, *, indexer: Indexer, **pa
 # Derivatives -----------------------------------------------------------------------------------
 
 
-def _get_jvp(primals: list, tangents: list, *, has_other: bool, **params: Any) -> tuple:
+def _get_jvp(primals: list, tangents: list, *, has_other: bool, **params: object) -> tuple:
     out = get_p.bind(*primals, has_other=has_other, **params)
     if tangents[0] is None:
         return out, None
@@ -132,7 +136,7 @@ def _get_jvp(primals: list, tangents: list, *, has_other: bool, **params: Any) -
 def _write_jvp(prim: Callable[[], Primitive], name: str) -> Callable:
     """The tangent of what is written is written to the tangent of the ref."""
 
-    def jvp(primals: list, tangents: list, **params: Any) -> tuple:
+    def jvp(primals: list, tangents: list, **params: object) -> tuple:
         out = prim().bind(*primals, **params)
         none: Any = [] if prim().multiple_results else None
         ref_t, value_t = tangents[:2]
@@ -176,7 +180,7 @@ def _no_derivative(prim: Callable[[], Primitive], name: str) -> Callable:
 
 
 def _get_abstract(
-    ref: AbstractRef, *rest: ShapedArray, indexer: Indexer, **params: Any
+    ref: AbstractRef, *rest: ShapedArray, indexer: Indexer, **params: object
 ) -> ShapedArray:
     _check_ref("get", ref)
     return _value_aval(ref, indexer, rest[: indexer.num_operands])
@@ -244,7 +248,7 @@ def _parts(args: Sequence[Any], indexer: Indexer, num_values: int = 1) -> tuple:
     return args[0], args[1 : 1 + num_values], args[1 + num_values : end], args[end:]
 
 
-def _read(cell: Any, indexer: Indexer, index: Sequence[Any], *rest: Any) -> Any:
+def _read(cell: Any, indexer: Indexer, index: Sequence[Any], *rest: object) -> Any:
     """The value at an index, of weak type if the ref's is."""
     value = read(cell.get(), indexer, index, *rest)
     return convert(value, cell.aval.dtype, True) if cell.aval.weak_type else value

@@ -75,7 +75,7 @@ def _move_block(x: ArrayLike, source: int, target: int, rank: int) -> Any:
 
 
 def read(
-    value: Any, indexer: Indexer, operands: Sequence[Any], mask: Any = None, other: Any = None
+    value: object, indexer: Indexer, operands: Sequence[Any], mask: Any = None, other: Any = None
 ) -> Any:
     """value[index]; where the mask is false, `other` (0 if None)."""
     hull = _Hull(typeof(value).shape, indexer, operands)
@@ -127,13 +127,13 @@ def write(
     return part if hull.is_all else dynamic_update_slice(value, part, hull.starts)
 
 
-def _maximum(x: Any, y: Any) -> Any:
+def _maximum(x: object, y: object) -> Any:
     from weft.ops.elementwise_api import max
 
     return max(x, y)
 
 
-def _minimum(x: Any, y: Any) -> Any:
+def _minimum(x: object, y: object) -> Any:
     from weft.ops.elementwise_api import min
 
     return min(x, y)

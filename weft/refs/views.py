@@ -292,6 +292,7 @@ def _below_bitcast(
     old, new = under[1], view.dtype
     if old.itemsize == new.itemsize:
         return indexer, list(operands), (_cast(new), _cast(old))
+    # A row of wider elements is several rows of narrower ones: only whole ones can be addressed.
     pairs = indexer.attach(operands)
     at, position = pairs[-2]
     many = max(old.itemsize, new.itemsize) // min(old.itemsize, new.itemsize)
@@ -331,10 +332,10 @@ def _below_bitcast(
         order = [*range(axis + 1), last, *range(axis + 1, last)]
         return reshape(transpose(parts, order), (*x.shape[:axis], -1, *x.shape[axis + 1 :]))
 
-    def out(x: Any) -> Any:
+    def out(x: object) -> Any:
         return narrow(x) if narrower else reshape(widen(x), indexer.shape)
 
-    def back(x: Any) -> Any:
+    def back(x: object) -> Any:
         wide = (*lower.shape[:axis], lower.shape[axis] // many, *lower.shape[axis + 1 :])
         return widen(x) if narrower else narrow(reshape(x, wide))
 
@@ -352,7 +353,7 @@ def _cast(dtype: np.dtype) -> Callable[[Any], Any]:
     return cast
 
 
-def _no_mask(x: Any) -> None:
+def _no_mask(x: object) -> None:
     if dtypes.is_bool(typeof(x).dtype):
         raise ValueError("no mask hides parts of a ref that is seen in a dtype of another width")
 

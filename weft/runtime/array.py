@@ -62,7 +62,7 @@ def check_alive(array: Any) -> None:
         raise RuntimeError(deleted_text(array))
 
 
-def deleted_text(array: Any) -> str:
+def deleted_text(array: object) -> str:
     return (
         f"this {describe(array)} array has been deleted: it was donated to a jitted function "
         "(donate_argnums, donate_argnames or device_put(donate=True)) or .delete() was called. "
@@ -220,7 +220,7 @@ def _raw_parts(array: Any) -> list:
         return array._arrays
 
 
-def _read(array: Any) -> np.ndarray:
+def _read(array: object) -> np.ndarray:
     try:
         return _xla.to_numpy(array)
     except XlaRuntimeError as error:
@@ -383,7 +383,7 @@ def _array(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray
 def _dlpack(
     self: Any,
     *,
-    stream: Any = None,
+    stream: object = None,
     max_version: tuple | None = None,
     dl_device: Any = None,
     copy: bool | None = None,
@@ -510,7 +510,7 @@ def _reduce(self: Any) -> tuple:
     return _rebuild, (np.array(host_value(self)), self.aval.weak_type)
 
 
-def copied(x: Any, sharding: Any, semantics: Any) -> Any:
+def copied(x: Any, sharding: Any, semantics: object) -> Any:
     """The array with the same parts on this sharding's devices, one to one."""
     if LAYOUTS.in_use:
         from weft.runtime.layouts import is_own, layout_of, relaid
@@ -548,7 +548,7 @@ def _check_reachable(source: Any, target: Any) -> None:
         )
 
 
-def deep_copy(self: Any, memo: Any = None) -> Any:
+def deep_copy(self: Any, memo: object = None) -> Any:
     """A copy in new buffers, with the same sharding."""
     check_alive(self)
     sharding = self._sharding
@@ -628,7 +628,7 @@ install(
 )
 
 
-def joined(aval: Any, sharding: Any, singles: Sequence[Any]) -> Any:
+def joined(aval: object, sharding: object, singles: Sequence[Any]) -> Any:
     """The array whose parts are these, one on each device, of which it holds the buffers."""
     whole = _xla.new_array(aval, sharding, singles, committed=True)
     for part in singles:

@@ -162,6 +162,7 @@ def compile_module(
         propagate_to_outputs=propagate_to_outputs,
         propagate_to_parameters=propagate_to_parameters,
     )
+    # Callbacks of such programs must not hold all threads of the pool: quirks.SHARED_POOL.
     if len(flat) > 1 and flat[0].platform == "cpu":
         host_callbacks = [called_together(f) for f in host_callbacks]
     device_list = DeviceList(flat)

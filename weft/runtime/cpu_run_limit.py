@@ -106,7 +106,7 @@ class Calls:
         self.large = self.large or min(sizes) > SMALL
         self.each = self.places != SEVERAL and not self.large
 
-    def note(self, result: Any) -> None:
+    def note(self, result: object) -> None:
         """Counts a started run with this result, and waits until there is room for the next."""
         if self.places != SEVERAL:
             handle = self._handle(result)
@@ -125,14 +125,14 @@ class Calls:
             with _gate:
                 pass
 
-    def _handle(self, result: Any) -> Any:
+    def _handle(self, result: object) -> Any:
         if type(result) is ArrayImpl:
             return result
         leaves = pytree.dispatch_registry.flatten(result)[0]
         return leaves[self.positions.get(len(leaves), 0)]
 
 
-def count_run(function: Any, args: tuple, kwargs: dict, result: Any) -> None:
+def count_run(function: Any, args: tuple, kwargs: dict, result: object) -> None:
     """Count a run that C++ started without Python."""
     calls = function._calls
     if calls.each:
@@ -156,7 +156,7 @@ def _make_half_free() -> None:
             _wait_for(run)
 
 
-def _keep(runs: collections.deque, handle: Any, limit: int, newest: Any = None) -> None:
+def _keep(runs: collections.deque, handle: object, limit: int, newest: object = None) -> None:
     runs.append(handle)
     while len(runs) > limit:
         _wait_for_oldest(runs, newest)
@@ -181,19 +181,19 @@ def make_room() -> None:
         _wait_for_oldest(_runs)
 
 
-def note(handle: Any) -> None:
+def note(handle: object) -> None:
     """Counts a run, which ends when its handle (a token or one of its results) is ready."""
     if inside.pending is None:
         _runs.append(handle)
 
 
-def _wait_for_oldest(runs: collections.deque, newest: Any = None) -> None:
+def _wait_for_oldest(runs: collections.deque, newest: object = None) -> None:
     """Waits for the first of these runs; `newest`: for this one, where the first has no handle."""
     with contextlib.suppress(IndexError):  # another thread took it
         _wait_for(runs.popleft(), newest)
 
 
-def _wait_for(run: Any, newest: Any = None) -> None:
+def _wait_for(run: Any, newest: object = None) -> None:
     if not (hasattr(run, "is_deleted") and run.is_deleted()):
         wait_quietly(run)
     elif newest is not None:  # a later run took its memory, and so ends after it
@@ -233,7 +233,7 @@ class running_callback:
         inside.pending = []
         self.flag = tracing.swap_local("callback")  # counted runs must pass `check_in_callback`
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         tracing.set_local(self.flag)
         left, inside.pending = inside.pending, self.before
         if left:
@@ -302,7 +302,7 @@ def _wait_for_arrays(client: Any) -> None:
                 batched_block_until_ready([array])
 
 
-def note_callbacks(devices: Sequence[Any], token: Any) -> None:
+def note_callbacks(devices: Sequence[Any], token: object) -> None:
     """Counts a run that `make_room_for_callbacks` made room for."""
     if inside.pending is None:
         with _lock:

@@ -49,7 +49,7 @@ leaf_handlers: dict[type, Callable[..., Any]] = {}
 """Other array-like leaves (typed keys): type -> function (value, put); put(array) transfers."""
 
 
-def array_aval(shape: tuple, dtype: Any, weak_type: bool, sharding: Any) -> ShapedArray:
+def array_aval(shape: tuple, dtype: object, weak_type: bool, sharding: object) -> ShapedArray:
     """The aval of an array with this sharding: explicit mesh axes are part of the type."""
     return ShapedArray(shape, dtype, weak_type, type_sharding(sharding, len(shape)))
 
@@ -233,11 +233,11 @@ def _reordered(x: Any, devices: tuple) -> Any:
     return share(_xla.new_array(x.aval, order, parts._arrays, committed=True), x)
 
 
-def _rewrap(x: Any, aval: Any, sharding: Any) -> Any:
+def _rewrap(x: Any, aval: object, sharding: object) -> Any:
     return share(_xla.new_array(aval, sharding, x._arrays, committed=True), x)
 
 
-def _moved_aval(aval: Any, sharding: Any) -> Any:
+def _moved_aval(aval: Any, sharding: object) -> Any:
     typed = type_sharding(sharding, len(aval.shape))
     return aval if aval.sharding is typed else aval.update(sharding=typed)
 
@@ -281,7 +281,9 @@ def index_key(index: tuple) -> tuple:
     return tuple((s.start, s.stop) for s in index)
 
 
-def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
+def _leaf(
+    x: object, sharding: object, donate: bool, may_alias: bool | None, src: object = None
+) -> Any:
     from weft.sharding.placement import device_put_p
 
     placed = _leaf_now(x, sharding, donate, may_alias, src)
@@ -291,7 +293,9 @@ def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any 
     return device_put_p.bind(placed, sharding=sharding, src=None)  # the program places it too
 
 
-def _leaf_now(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
+def _leaf_now(
+    x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: object = None
+) -> Any:
     kind = type(x)
     spec = getattr(sharding, "spec", None)
     if spec is not None and spec.unreduced and not isinstance(x, Tracer):
@@ -313,6 +317,7 @@ def _leaf_now(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: 
             unclaim(claimed)
     if kind is np.ndarray:
         return put_host(x, sharding, copy=may_alias is False)
+    # The commonest kinds have been tested by now; what follows is asked in order of cost.
     if kind in (bool, int, float, complex):
         aval = typeof(x)
         return put_host(np.asarray(x, aval.dtype), sharding, weak_type=aval.weak_type)
@@ -339,11 +344,11 @@ def _leaf_now(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: 
 
 def device_put(
     x: ArrayLike,
-    device: Any = None,
+    device: object = None,
     *,
-    src: Any = None,
-    donate: Any = False,
-    may_alias: Any = None,
+    src: object = None,
+    donate: object = False,
+    may_alias: object = None,
 ) -> Any:
     """Transfer a pytree of arrays to a device or sharding.
 
@@ -376,7 +381,7 @@ def device_put(
     return _put_tree(x, device, donate, may_alias, src)
 
 
-def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: Any = None) -> Any:
+def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: object = None) -> Any:
     kind = type(x)
     plain = type(donate) is bool and (may_alias is None or type(may_alias) is bool)
     if plain and src is None and (kind is np.ndarray or kind is ArrayImpl):
@@ -436,7 +441,7 @@ def is_format(value: dict | Device | NamedSharding) -> bool:
 
 
 def _formatted(
-    x: Any, target: NamedSharding, donate: bool, may_alias: bool | None, src: Any = None
+    x: Any, target: NamedSharding, donate: bool, may_alias: bool | None, src: object = None
 ) -> Any:
     """`_leaf` with a format as the target."""
     if not is_format(target):
@@ -458,7 +463,7 @@ def _check_flags(name: str, values: Sequence[Any]) -> None:
             )
 
 
-def is_place(value: Any) -> bool:
+def is_place(value: object) -> bool:
     return (
         value is None
         or isinstance(value, (*_DEVICE_TYPES, PartitionSpec, Sharding, Space))
@@ -466,7 +471,7 @@ def is_place(value: Any) -> bool:
     )
 
 
-def spread(name: str, value: Any, tree: PyTreeDef, is_leaf: Callable | None = None) -> list:
+def spread(name: str, value: object, tree: PyTreeDef, is_leaf: Callable | None = None) -> list:
     """One entry for each leaf of ``tree`` from a value or a prefix pytree of values."""
     if value is None or isinstance(value, bool) or (is_leaf is not None and is_leaf(value)):
         return [value] * tree.num_leaves
@@ -490,7 +495,7 @@ def device_get(x: ArrayLike) -> Any:
     return _get_tree(x)
 
 
-def _get_tree(x: Any) -> Any:
+def _get_tree(x: object) -> Any:
     leaves, tree = pytree.flatten(x)
     for leaf in leaves:
         if isinstance(leaf, ArrayImpl) and leaf._sharding.is_fully_addressable:
@@ -561,7 +566,7 @@ def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:
     return _leaf_now(x, sharding, False, None)
 
 
-def constant_at(x: Any, sharding: Any) -> Any:
+def constant_at(x: Any, sharding: object) -> Any:
     """A program's constant in the place where it is read, so that no call has to move it.
 
     Constants follow the program also to devices they are not committed to.

@@ -27,7 +27,7 @@ class Entry:
         self.name = f"{readable}-{key}.xla"
         self.store = Store(directory, "compilation cache")
 
-    def read(self, client: Any, devices: Any, options: Any) -> Any | None:
+    def read(self, client: object, devices: object, options: object) -> Any | None:
         """The program, loaded; None if there is none, with a warning if it is damaged."""
         # jaxlib aborts on some malformed executables, so only intact entries reach it.
         body = self.store.read(self.name)
@@ -39,7 +39,7 @@ class Entry:
             self.store.reject(self.name, error)
             return None
 
-    def write(self, client: Any, loaded: Any) -> None:
+    def write(self, client: object, loaded: object) -> None:
         """Keeps a program; what prevents that is a warning."""
         try:
             body = _xla_compile.serialize(client, loaded)

@@ -65,7 +65,7 @@ def cached_call(
     calls = cpu_run_limit.calls_of(fun)
 
     @api_boundary
-    def counting_miss(*args: Any, **kwargs: Any) -> tuple:
+    def counting_miss(*args: object, **kwargs: object) -> tuple:
         result, found, remove = cache_miss(*args, **kwargs)
         fast, place = found or (None, cpu_run_limit.ELSEWHERE)
         if place:
@@ -105,7 +105,7 @@ def _weakly_referenced(fun: Callable) -> Callable:
 
 def fastpath(
     executable: Executable,
-    result: Any,
+    result: object,
     args: Sequence[Any],
     const_args: Sequence[Any] = (),
     *,

@@ -92,6 +92,7 @@ def initialize(
             "weft.distributed.initialize must come before the first use of a device: call it at "
             "the top of the program, before weft.devices() or any array"
         )
+    # What is not given comes from the environment: weft's variables, or those of a cluster.
     known = _from_environment(cluster_detection_method)
     address = coordinator_address or known.get("coordinator_address")
     count = num_processes if num_processes is not None else known.get("num_processes")

@@ -46,7 +46,7 @@ class _Tensor(ctypes.Structure):
     )
 
 
-def _type_of(capsule: Any) -> tuple[tuple[int, ...], np.dtype]:
+def _type_of(capsule: object) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and dtype of a capsule, which jaxlib's own array does not tell without jax."""
     valid, get = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
     valid.argtypes = get.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -78,7 +78,7 @@ def is_supported_dtype(dtype: Any) -> bool:
     return dtype == dtypes.bfloat16 or (dtype.isbuiltin == 1 and dtype.kind in "biufc")
 
 
-def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(external_array: Any, device: object = None, copy: bool | None = None) -> Any:
     """An array over the memory of another library's array; no copy is made unless needed.
 
     external_array: has `__dlpack__` and `__dlpack_device__`, as NumPy's, PyTorch's and CuPy's do.

@@ -298,7 +298,7 @@ def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any])
             )
 
 
-def keep_token(token: Any) -> None:
+def keep_token(token: object) -> None:
     """Remembers a run with side effects for `effects_barrier`."""
     own = cpu_run_limit.inside.pending
     if own is not None:

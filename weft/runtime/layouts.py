@@ -41,7 +41,7 @@ def fits(asked: Layout, have: Layout) -> bool:
     return (have.major_to_minor, have.tiling) == (asked.major_to_minor, asked.tiling)
 
 
-def is_own(x: Any) -> bool:
+def is_own(x: object) -> bool:
     """Whether an array lies as its platform has them."""
     return Layout(*_xla.of_array(x)).is_row_major
 
@@ -100,7 +100,7 @@ def _fields(layout: Layout) -> tuple:
     return layout.major_to_minor, layout.tiling, layout.sub_byte_element_size_in_bits
 
 
-def of_program(xla: Any) -> tuple[list[Layout], list[Layout]]:
+def of_program(xla: object) -> tuple[list[Layout], list[Layout]]:
     """The layouts of a compiled program's arguments and results."""
     ins, outs = _xla.of_executable(xla)
     return [Layout(*x) for x in ins], [Layout(*x) for x in outs]

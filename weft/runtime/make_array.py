@@ -61,6 +61,7 @@ def make_array_from_single_device_arrays(
     if not isinstance(arrays, Sequence):
         raise TypeError(f"arrays must be a list of arrays, got {type(arrays).__name__}")
     kind = _key_type(arrays[0]) if arrays else None
+    # Random keys are made of their words, which are put together as any array.
     if kind is not None:
         words = [getattr(x, "_base", x) for x in arrays]
         return kind.wrap(
@@ -93,6 +94,7 @@ def make_array_from_single_device_arrays(
                 f"the part on {device} is {describe(part)}, but a {np.dtype(dtype).name} array of "
                 f"shape {shape} with {sharding!r} has parts of shape {expected}"
             )
+    # Parts of one array have one layout: that of the first.
     if LAYOUTS.in_use and chosen:
         chosen = [relaid(p, layout_of(chosen[0])) for p in chosen]
     weak = bool(chosen) and all(p.aval.weak_type for p in chosen)
@@ -207,7 +209,7 @@ def _dtype_of(what: str, part: np.ndarray) -> np.dtype:
 
 
 def make_array_from_process_local_data(
-    sharding: Any, local_data: Any, global_shape: Any = None
+    sharding: object, local_data: object, global_shape: object = None
 ) -> Any:
     """An array of which every process gives the data that belongs to its devices.
 
@@ -262,6 +264,7 @@ def _from_local(sharding: Any, local_data: np.ndarray, global_shape: tuple | Non
         )
     shape = tuple(int(d) for d in global_shape)
     wanted = tuple(g * len(held) // total for g, (held, total) in zip(shape, splits, strict=True))
+    # The whole array was given: each device takes its part of it.
     if local.shape == shape:
         return make_array_from_callback(shape, sharding, lambda index: local[index])
     if local.shape != wanted:
@@ -270,6 +273,7 @@ def _from_local(sharding: Any, local_data: np.ndarray, global_shape: tuple | Non
             f"of an array of global_shape {shape}"
         )
 
+    # Parts of this process are next to each other in local_data, wherever they are globally.
     def place(s: slice, size: int, held: list[int], total: int) -> slice:
         if s.start is None:
             return s

@@ -145,6 +145,7 @@ def gather(listener: socket.socket, count: int, seconds: float) -> None:
                 missing = [i for i in range(1, count) if i not in here]
                 raise RuntimeError(_missing(missing, count, seconds))
             late = [g.connection for g in guests.values() if g.until <= now]
+            # Who says nothing in time, or comes in a crowd, is shut out, so that members get in.
             for connection in late or list(guests)[: len(guests) - _GUESTS]:
                 leave(connection).connection.close()
             wake = min([end, now + 1.0, *(g.until for g in guests.values())])
@@ -163,6 +164,7 @@ def gather(listener: socket.socket, count: int, seconds: float) -> None:
                         _admit(guest.connection, *guest.introduced, here, count)
                 except OSError:
                     leave(guest.connection).connection.close()
+        # Only now that all have come does anybody connect to the service.
         for member in here.values():
             _tell(member, "go")
         until = time.monotonic() + _HELLO

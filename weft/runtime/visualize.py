@@ -36,7 +36,7 @@ def placement(what: str, value: Any) -> Any:
 
 def visualize_sharding(
     shape: Sequence[int],
-    sharding: Any,
+    sharding: object,
     *,
     use_color: bool = True,
     scale: float = 1.0,
@@ -82,7 +82,7 @@ def sharding_text(
     return _draw(device_grid(shape, sharding), min_width, max_width, lambda text, cell: text)
 
 
-def device_grid(shape: Sequence[int], sharding: Any) -> list[list[tuple[str, tuple[int, ...]]]]:
+def device_grid(shape: Sequence[int], sharding: object) -> list[list[tuple[str, tuple[int, ...]]]]:
     """The parts as rows of cells: (platform, ids of the devices that hold the part)."""
     shape = tuple(shape)
     if len(shape) not in (1, 2):

@@ -123,7 +123,7 @@ def idct(
     return dct(x, *_swap(type, norm, n, axis))
 
 
-def _swap(type: int, norm: str | None, n: Any, axis: Any) -> tuple:
+def _swap(type: int, norm: str | None, n: object, axis: object) -> tuple:
     kind, scaled = _inverse_of(type, norm)
     return kind, n, axis, scaled
 

@@ -100,6 +100,7 @@ class RegularGridInterpolator:
         edges, outside = [], wnp.zeros(flat.shape[0], bool)
         for d, p in enumerate(self.grid):
             at = flat[:, d]
+            # The two grid points around, and the weight of each.
             i = wnp.clip(wnp.searchsorted(p, at, side="right") - 1, 0, max(p.shape[0] - 2, 0))
             j = wnp.minimum(i + 1, p.shape[0] - 1)
             width = p[j] - p[i]
@@ -112,6 +113,7 @@ class RegularGridInterpolator:
         else:
             result = 0
             spread = (-1,) + (1,) * (self.values.ndim - n)
+            # A sum over the 2^n corners of the cell.
             for corner in itertools.product(*edges):
                 weight = wnp.ones(())
                 for _, share in corner:

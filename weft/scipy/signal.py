@@ -74,7 +74,7 @@ def _larger_first(name: str, x: Array, y: Array, axes: Sequence[int]) -> tuple:
     )
 
 
-def _direct(name: str, x: Array, y: Array, mode: str, precision: Any) -> Any:
+def _direct(name: str, x: Array, y: Array, mode: str, precision: object) -> Any:
     """The convolution by lax's, which slides the second operand over the first."""
     x, y = wnp.asarray(x), wnp.asarray(y)
     if x.ndim != y.ndim:
@@ -101,7 +101,7 @@ def _direct(name: str, x: Array, y: Array, mode: str, precision: Any) -> Any:
 
 
 def convolve(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: object, in2: object, mode: str = "full", method: str = "auto", precision: object = None
 ) -> Any:
     """The convolution of two arrays of one rank.
 
@@ -116,7 +116,7 @@ def convolve(
 
 
 def correlate(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: object = None
 ) -> Any:
     """The cross-correlation of two arrays of one rank: convolution with in2 reversed, conjugate.
 
@@ -172,7 +172,7 @@ def convolve2d(
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: Any = 0,
-    precision: Any = None,
+    precision: object = None,
 ) -> Any:
     """The convolution of two matrices.
 
@@ -189,7 +189,7 @@ def correlate2d(
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: Any = 0,
-    precision: Any = None,
+    precision: object = None,
 ) -> Any:
     """The cross-correlation of two matrices.
 
@@ -202,7 +202,7 @@ def correlate2d(
 
 
 def detrend(
-    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: Any = None
+    data: Any, axis: int = -1, type: str = "linear", bp: object = 0, overwrite_data: object = None
 ) -> Any:
     """The data less their mean ('constant') or their least-squares line ('linear') along an axis.
 
@@ -302,7 +302,7 @@ def _segments(x: Array, size: int, step: int) -> Any:
     return x[..., np.arange(count)[:, None] * step + np.arange(size)[None]]
 
 
-def _detrended(segments: Any, detrend_by: Any) -> Any:
+def _detrended(segments: object, detrend_by: Any) -> Any:
     if detrend_by is False or detrend_by is None:
         return segments
     if callable(detrend_by):
@@ -340,6 +340,7 @@ def _spectra(
         }
         mode, options = modes[boundary]
         x = wnp.pad(x, pad, mode=mode, **options)
+    # The last segment is made full.
     if padded:
         extra = (-(x.shape[-1] - size) % step) % size
         x = wnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, extra)])
@@ -354,6 +355,7 @@ def _spectra(
     spectrum = transformed(x)
     if y is not None:
         spectrum = wnp.conj(spectrum) * (spectrum if y is x else transformed(y))
+    # A density is divided by the window's noise bandwidth, a spectrum by its gain.
     scale = 1 / (fs * wnp.sum(w * w)) if scaling == "density" else 1 / wnp.sum(w) ** 2
     if y is None:
         scale = wnp.sqrt(scale) if scaling == "density" else 1 / wnp.sum(w)
@@ -459,12 +461,12 @@ def _resized_last(x: Array, length: int) -> Any:
 
 def welch(
     x: ArrayLike,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    fs: object = 1.0,
+    window: object = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: object = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def drop_type(x: Any) -> Any:
+def drop_type(x: object) -> Any:
     """The value without an explicit sharding in its type: its placement is left to propagation."""
     return mesh_cast_p.bind(x, mesh=None) if typeof(x).sharding is not None else x
 
 
-def reshard(xs: Any, out_shardings: Any) -> Any:
+def reshard(xs: object, out_shardings: object) -> Any:
     """The arrays placed by other shardings; in a program, values with that sharding in their type.
 
     Args:
@@ -108,7 +108,7 @@ def _targets(what: str, targets: Any, tree: Any) -> list:
     return broadcast_prefix(targets, tree, what, lambda v: v is None or is_target(v))
 
 
-def named(what: str, target: Any, *operands: Any) -> Any:
+def named(what: str, target: object, *operands: Any) -> Any:
     """A sharding from a sharding, or from a `P` over the mesh in context or the operands' own."""
     if not isinstance(target, PartitionSpec):
         if isinstance(target, Sharding | NamedSharding):
@@ -134,7 +134,7 @@ def named(what: str, target: Any, *operands: Any) -> Any:
 # out_sharding= and regions ---------------------------------------------------------------------
 
 
-def in_parts(out_sharding: Any, *operands: Any) -> NamedSharding | None:
+def in_parts(out_sharding: object, *operands: Any) -> NamedSharding | None:
     """The sharding that `out_sharding=` means if it asks for partial sums of typed operands."""
     if not any(getattr(typeof(x), "sharding", None) is not None for x in operands):
         return None
@@ -142,7 +142,7 @@ def in_parts(out_sharding: Any, *operands: Any) -> NamedSharding | None:
     return sharding if isinstance(sharding, NamedSharding) and sharding.spec.unreduced else None
 
 
-def placed(fun: Callable[..., Any], out_sharding: Any, *operands: Any) -> Any:
+def placed(fun: Callable[..., Any], out_sharding: object, *operands: Any) -> Any:
     """fun(*operands), with a result of the given sharding: what `out_sharding=` of ops means.
 
     The op itself runs without explicit types, so that nothing is ambiguous, and the partitioner
@@ -302,7 +302,7 @@ def explicit_axes(
     return run
 
 
-def _reshard_over(xs: Any, targets: Any, mesh: Any) -> Any:
+def _reshard_over(xs: object, targets: object, mesh: object) -> Any:
     """reshard to shardings that refer to this mesh, whatever axis types they were made with."""
     leaves, tree = flatten(xs)
     specs = [
@@ -320,7 +320,7 @@ def _reshard_over(xs: Any, targets: Any, mesh: Any) -> Any:
 # Constraints -----------------------------------------------------------------------------------
 
 
-def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = None) -> Any:
+def with_sharding_constraint(x: ArrayLike, shardings: object, *, priorities: Any = None) -> Any:
     """The arrays, which the partitioner must place as given where they stand in the program.
 
     Args:

@@ -52,7 +52,7 @@ def _text(operands: Sequence[Sequence[str]], results: Sequence[Sequence[str]]) -
     return " -> ".join(", ".join(" ".join(x) for x in side) for side in (operands, results))
 
 
-def _elementwise(avals: Sequence[Any], outs: Sequence[Any], **_: Any) -> str:
+def _elementwise(avals: Sequence[Any], outs: Sequence[Any], **_: object) -> str:
     """Equal dimensions, or scalars; a bitcast holds its narrower elements in a last dimension."""
     n = max((a.ndim for a in (*avals, *outs)), default=0)
     least = min((a.ndim for a in (*avals, *outs) if a.ndim), default=0)
@@ -73,7 +73,7 @@ def _broadcast(
     return _text([operand, *([] for _ in rest)], [result])
 
 
-def _reshape(avals: list, outs: list, **_: Any) -> str:
+def _reshape(avals: list, outs: list, **_: object) -> str:
     """Dimensions share factors, from the outermost, while their sizes share divisors."""
     old, new = avals[0].shape, outs[0].shape
     left, right = [["1"] if n == 1 else [] for n in old], [["1"] if n == 1 else [] for n in new]
@@ -115,7 +115,7 @@ def _transpose(avals: list, outs: list, *, permutation: tuple) -> str:
 
 
 def _reduce(
-    avals: list, outs: list, *, axes: tuple | None = None, dimensions: Any = None, **_: Any
+    avals: list, outs: list, *, axes: tuple | None = None, dimensions: Any = None, **_: object
 ) -> str:
     axes = axes if axes is not None else dimensions
     axes = (axes,) if isinstance(axes, int) else axes
@@ -133,12 +133,12 @@ def _whole(avals: list, outs: list, whole: Sequence[int]) -> str:
 
 
 def _sort(
-    avals: list, outs: list, *, dimension: int | None = None, axis: Any = None, **_: Any
+    avals: list, outs: list, *, dimension: int | None = None, axis: Any = None, **_: object
 ) -> str:
     return _whole(avals, outs, (dimension if axis is None else axis,))
 
 
-def _fft(avals: list, outs: list, *, fft_lengths: tuple, **_: Any) -> str:
+def _fft(avals: list, outs: list, *, fft_lengths: tuple, **_: object) -> str:
     n = avals[0].ndim
     return _whole(avals, outs, range(n - len(fft_lengths), n))
 
@@ -146,7 +146,7 @@ def _fft(avals: list, outs: list, *, fft_lengths: tuple, **_: Any) -> str:
 def _batches(rank: int) -> Callable:
     """Batches of matrices or vectors (or, in some operands and results, arrays of lower rank)."""
 
-    def rule(avals: list, outs: list, *, num_batch: int | None = None, **_: Any) -> str:
+    def rule(avals: list, outs: list, *, num_batch: int | None = None, **_: object) -> str:
         if num_batch is None:
             num_batch = max(0, max(a.ndim for a in (*avals, *outs)) - rank)
         dims = _names("b", num_batch)
@@ -164,7 +164,7 @@ def _gather(
     *,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: tuple,
-    **_: Any,
+    **_: object,
 ) -> str:
     d = dimension_numbers
     x, indices = avals
@@ -188,7 +188,7 @@ def _scatter(
     *,
     dimension_numbers: ScatterDimensionNumbers,
     update_shape: tuple = (),
-    **_: Any,
+    **_: object,
 ) -> str:
     d = dimension_numbers
     n = len(outs)
@@ -224,11 +224,11 @@ def _dynamic_update_slice(avals: list, outs: list, **_: Any) -> str:
     return _text([dims, dims, *([] for _ in avals[2:])], [dims])
 
 
-def _replicated(avals: Any, outs: Any, **_: Any) -> str:
+def _replicated(avals: Any, outs: Any, **_: object) -> str:
     return _text([["*"] * a.ndim for a in avals], [["*"] * o.ndim for o in outs])
 
 
-def _unruled(avals: list, outs: list, **_: Any) -> str:
+def _unruled(avals: list, outs: list, **_: object) -> str:
     return _text([["!*"] * a.ndim for a in avals], [["*"] * o.ndim for o in outs])
 
 

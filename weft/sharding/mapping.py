@@ -22,7 +22,7 @@ def _is_batching(factor: str) -> bool:
     return factor[:1] == BATCHING and (len(factor) == 1 or factor[1:].isdigit())
 
 
-def _check_name(factor: Any, who: str) -> None:
+def _check_name(factor: object, who: str) -> None:
     if not isinstance(factor, str) or not _NAME.fullmatch(factor):
         raise ValueError(
             f"{who}: {factor!r} is no name of a factor, which begins with a letter and has letters,"

@@ -332,7 +332,9 @@ class Mesh(_AxisQueries):
             raise ValueError(f"the devices of this process are no block of {self!r}")
         return Mesh(self.devices[block], self.axis_names, self.axis_types)
 
-    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+    def update(
+        self, devices: object = None, axis_names: Any = None, axis_types: Any = None
+    ) -> Mesh:
         """A copy with devices, names or types replaced (types may be a dict by axis name)."""
         return Mesh(
             self.devices if devices is None else devices,
@@ -344,7 +346,7 @@ class Mesh(_AxisQueries):
         self._entered.append(_swap(self))
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         CONTEXT.set_local(self._entered.pop())
 
     def __call__(self, fun: Callable) -> Callable:
@@ -432,7 +434,7 @@ EMPTY_ABSTRACT_MESH = AbstractMesh((), ())
 CONTEXT = _xla_config.state("mesh_context", None, traced=True)
 
 
-def _swap(mesh: Any) -> Any:
+def _swap(mesh: object) -> Any:
     return CONTEXT.swap_local(mesh)
 
 
@@ -470,7 +472,7 @@ class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
     def __enter__(self) -> Any:
         return CONTEXT.value
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         CONTEXT.set_local(self._previous)
 
 
@@ -498,7 +500,7 @@ class use_abstract_mesh:  # noqa: N801
             self._previous = _swap(self._mesh)
         return self._mesh
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         CONTEXT.set_local(self._previous)
 
 
@@ -514,7 +516,7 @@ class use_context_mesh:  # noqa: N801
         self._previous = _swap(self._mesh)
         return self._mesh
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         CONTEXT.set_local(self._previous)
 
 

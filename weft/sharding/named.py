@@ -60,7 +60,7 @@ def placement_class(cls: type) -> type:
         if check is not None:
             check(aval_shape)
 
-    def is_equivalent_to(self: Any, other: Any, ndim: int) -> bool:
+    def is_equivalent_to(self: Any, other: object, ndim: int) -> bool:
         """True when both put the same parts of a rank-``ndim`` array on the same devices."""
         return self is other or _equivalent(self, other, ndim)
 
@@ -228,7 +228,7 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         dims = tuple(tuple(map(str, names)) for names in entries)
         return value_html((None, dims), axes, [repr(self.spec)])
 
-    def update(self, **changes: Any) -> NamedSharding:
+    def update(self, **changes: object) -> NamedSharding:
         """A copy with ``mesh``, ``spec`` or ``memory_kind`` replaced."""
         fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.other_memory, **changes}
         unknown = set(fields) - {"mesh", "spec", "memory_kind"}
@@ -308,7 +308,7 @@ def concrete_meshes(mesh: Mesh | AbstractMesh) -> list[Mesh]:
     return [m for (axes, _), m in list(_meshes_of_types.items()) if axes == mesh.shape_tuple]
 
 
-def type_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
+def type_sharding(sharding: object, ndim: int) -> NamedSharding | None:
     """The sharding that types carry: over the Explicit axes of the mesh, or None without any."""
     if type(sharding) is not NamedSharding:
         return None

@@ -92,7 +92,7 @@ on_device = clearable(functools.cache(SingleDeviceSharding))
 
 
 def make_single_device_sharding(
-    device: Any, *, memory_kind: str | None = None
+    device: object, *, memory_kind: str | None = None
 ) -> SingleDeviceSharding:
     """The whole array on one device: `SingleDeviceSharding(device)`.
 
@@ -240,7 +240,7 @@ def _trimmed(spec: PartitionSpec) -> PartitionSpec:
     return spec.update(partitions=parts)
 
 
-def from_hlo(hlo: Any, mesh: Mesh | None, devices: tuple, ndim: int) -> Any:
+def from_hlo(hlo: object, mesh: Mesh | None, devices: tuple, ndim: int) -> Any:
     """A sharding of the given devices that means ``hlo``: named where the mesh can express it."""
     devices = tuple(devices)
     if len(devices) == 1 and mesh is None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Rules that all of them share ------------------------------------------------------------------
 
 
-def _to_type(x: Any, aval: Any) -> Any:
+def _to_type(x: object, aval: Any) -> Any:
     """A cotangent with the explicit sharding that its primal's type asks for, or with none."""
     wanted = aval.sharding
     if wanted is not None and (wanted.spec.unreduced or wanted.spec.reduced):
@@ -36,7 +36,7 @@ def _to_type(x: Any, aval: Any) -> Any:
     return reshard_p.bind(x, sharding=wanted)
 
 
-def _stacked(sharding: Any, x: Any, dim: int, axis: Any) -> Any:
+def _stacked(sharding: Any, x: object, dim: int, axis: Any) -> Any:
     """The sharding of a batch, whose dimension `dim` keeps the placement it has."""
     if type(sharding) is not NamedSharding:
         return sharding
@@ -55,7 +55,7 @@ def _placement(name: str, *, abstract: Callable, transpose: Callable, **rules: A
     """A linear op that changes a value's placement, given by its parameter `sharding`."""
 
     def batch(
-        axis: AxisData, args: list, dims: list, *, sharding: NamedSharding, **params: Any
+        axis: AxisData, args: list, dims: list, *, sharding: NamedSharding, **params: object
     ) -> tuple:
         sharding = _stacked(sharding, args[0], dims[0], axis)
         return prim.bind(args[0], sharding=sharding, **params), dims[0]
@@ -81,7 +81,7 @@ def _cast_sharding(x: ShapedArray, mesh: AbstractMesh | None) -> NamedSharding |
     return type_sharding(NamedSharding(mesh, x.sharding.spec), x.ndim)
 
 
-def _mesh_cast_impl(x: Any, *, mesh: AbstractMesh | None) -> Any:
+def _mesh_cast_impl(x: object, *, mesh: AbstractMesh | None) -> Any:
     """Rewraps an array over its own devices with other axis types: no data moves."""
     sharding = getattr(x, "sharding", None)
     if type(sharding) is not NamedSharding:
@@ -149,7 +149,7 @@ def _concrete(x: ArrayLike, sharding: Any) -> Any:
 def _place_now(prim: Callable[[], Primitive]) -> Callable:
     """The eager rule: a transfer; a compiled program for partial sums and open dimensions."""
 
-    def impl(x: ArrayLike, *, sharding: NamedSharding, **params: Any) -> Any:
+    def impl(x: ArrayLike, *, sharding: NamedSharding, **params: object) -> Any:
         sharding = _concrete(x, sharding)
         own = getattr(getattr(x, "sharding", None), "spec", None)
         spec = getattr(sharding, "spec", None)
@@ -228,7 +228,7 @@ sharding_constraint_p = _placement(
 # device_put ------------------------------------------------------------------------------------
 
 
-def _device_put_abstract(x: ShapedArray, *, sharding: Any, src: Any) -> ShapedArray:
+def _device_put_abstract(x: ShapedArray, *, sharding: Any, src: object) -> ShapedArray:
     if type(sharding) is not NamedSharding:
         return x.update(sharding=None) if x.sharding is not None else x
     check_target("device_put", x, sharding)
@@ -249,12 +249,12 @@ def _device_put_lower(
     return x if sharding.memory_kind is None else ctx.in_memory(x, sharding.memory_kind)
 
 
-def _device_put_impl(x: Any, *, sharding: Any, src: Any) -> Any:
+def _device_put_impl(x: Any, *, sharding: Any, src: object) -> Any:
     with current_trace(EVAL):
         return provided.device_put(x, _concrete(x, sharding))
 
 
-def _device_put_transpose(ct: Any, x: Any, *, sharding: Any, src: Any) -> list:
+def _device_put_transpose(ct: object, x: Any, *, sharding: object, src: object) -> list:
     """The cotangent goes where the value came from: as its type says, or else to `src`."""
     if typeof(ct).sharding is not None or x.aval.sharding is not None:
         return [_to_type(ct, x.aval)]

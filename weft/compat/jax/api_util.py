@@ -34,7 +34,7 @@ def flatten_fun(f: Callable, store: Store, in_tree: PyTreeDef, *leaves: float) -
 
 
 @transformation_with_aux2
-def flatten_fun_nokwargs(f: Callable, store: Store, in_tree: PyTreeDef, *leaves: Any) -> list:
+def flatten_fun_nokwargs(f: Callable, store: Store, in_tree: PyTreeDef, *leaves: object) -> list:
     """The same, of the leaves of the arguments."""
     out, tree = tree_flatten(f(*tree_unflatten(in_tree, leaves)))
     store.store(tree)
@@ -42,7 +42,7 @@ def flatten_fun_nokwargs(f: Callable, store: Store, in_tree: PyTreeDef, *leaves:
 
 
 def debug_info(
-    traced_for: str, fun: Callable, args: Sequence[Any] = (), kwargs: Any = None, **_: Any
+    traced_for: str, fun: Callable, args: Sequence[Any] = (), kwargs: object = None, **_: object
 ) -> DebugInfo:
     name = getattr(fun, "__name__", repr(fun))
     return DebugInfo(traced_for, name, None, None)
@@ -52,19 +52,19 @@ def safe_map(f: Callable, *columns: Sequence[Any]) -> list:
     return [f(*row) for row in zip(*map(list, columns), strict=True)]
 
 
-def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: Any, **_: Any) -> list:
+def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: object, **_: object) -> list:
     """One entry for each leaf, of a tree prefix."""
     return broadcast_prefix(axis_tree, treedef, name)
 
 
 def argnums_partial(
-    f: WrappedFun, dyn_argnums: int | Sequence[int], args: Sequence[Any], **_: Any
+    f: WrappedFun, dyn_argnums: int | Sequence[int], args: Sequence[Any], **_: object
 ) -> tuple[WrappedFun, tuple]:
     """The function of some of its arguments, the others fixed, and those arguments."""
     chosen = (dyn_argnums,) if isinstance(dyn_argnums, int) else tuple(dyn_argnums)
     chosen = tuple(i % len(args) for i in chosen)
 
-    def partial(inner: Callable, *dynamic: Any, **kwargs: Any) -> Any:
+    def partial(inner: Callable, *dynamic: object, **kwargs: object) -> Any:
         rest: Iterator = iter(dynamic)
         return inner(*(next(rest) if i in chosen else a for i, a in enumerate(args)), **kwargs)
 

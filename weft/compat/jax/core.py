@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft import ensure_compile_time_eval as ensure_compile_time_eval
 from weft.compat.types import typeof as get_aval  # noqa: F401
@@ -18,6 +18,9 @@ from weft.core.state import current_trace, state
 from weft.core.trace import EVAL
 from weft.core.trace import Tracer as Tracer
 from weft.errors import JaxprTypeError as JaxprTypeError
+
+if TYPE_CHECKING:
+    from weft.lowering.context import RuleContext
 
 Value = Any
 ParamDict = dict[str, Any]
@@ -91,7 +94,7 @@ def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
     return OpaqueTraceState()
 
 
-def find_top_trace(values: Any) -> Any:
+def find_top_trace(values: object) -> Any:
     """The trace that ops go to here."""
     return state.trace
 
@@ -100,7 +103,7 @@ class _TakenTrace:
     def __enter__(self) -> Any:
         return state.trace
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
 
@@ -141,7 +144,7 @@ def _any_trace(kind: type) -> bool:
     return False
 
 
-def valid_jaxtype(value: Any) -> bool:
+def valid_jaxtype(value: object) -> bool:
     from weft.core.trace import is_array_like
 
     return is_array_like(value)
@@ -174,7 +177,7 @@ def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> Any:
 
 
 def unmapped_aval(
-    size: int, axis: int | None, aval: ShapedArray, explicit_mesh_axis: Any = None
+    size: int, axis: int | None, aval: ShapedArray, explicit_mesh_axis: object = None
 ) -> Any:
     """The type of a batch along the axis."""
     from weft.autodiff.vmap import AxisData, add_dim
@@ -220,7 +223,7 @@ def new_jaxpr_eqn(
     params: dict[str, Any],
     effects: Any = no_effects,
     source_info: Any = None,
-    ctx: Any = None,
+    ctx: RuleContext = None,
 ) -> JaxprEqn:
     from weft.core.source import UNKNOWN
 
@@ -229,7 +232,7 @@ def new_jaxpr_eqn(
     )
 
 
-def call_impl(f: Any, *args: Any, **params: Any) -> Any:
+def call_impl(f: Any, *args: object, **params: object) -> Any:
     return f.call_wrapped(*args)
 
 
@@ -249,7 +252,7 @@ class DebugInfo:
         self.arg_names = arg_names
         self.result_paths = result_paths
 
-    def _replace(self, **changes: Any) -> DebugInfo:
+    def _replace(self, **changes: object) -> DebugInfo:
         names = ("traced_for", "func_src_info", "arg_names", "result_paths")
         return DebugInfo(**{**{n: getattr(self, n) for n in names}, **changes})
 
@@ -262,7 +265,7 @@ def min_dim(a: Any, b: Any) -> Any:
     return min(a, b)
 
 
-def is_constant_dim(d: Any) -> bool:
+def is_constant_dim(d: object) -> bool:
     return isinstance(d, int)
 
 

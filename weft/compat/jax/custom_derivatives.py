@@ -11,7 +11,7 @@ from weft.custom_derivatives import CustomVJPPrimal
 __all__ = ["custom_jvp_call_p", "custom_vjp_call_p", "custom_vjp_primal_tree_values"]
 
 
-def custom_vjp_primal_tree_values(tree: Any) -> Any:
+def custom_vjp_primal_tree_values(tree: object) -> Any:
     """The tree with the values in the place of their `CustomVJPPrimal`."""
     from weft.tree_util import tree_map
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def check_function(who: str, what: str, fun: Any) -> None:
+def check_function(who: str, what: str, fun: object) -> None:
     if not callable(fun):
         raise TypeError(f"{who}: {what} must be a function, got {type(fun).__name__}: {fun!r:.100}")
 

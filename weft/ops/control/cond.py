@@ -270,7 +270,7 @@ platform_index_p = Primitive(
 
 @api_boundary
 def platform_dependent(
-    *args: Any, default: Callable | None = None, **per_platform: Callable
+    *args: object, default: Callable | None = None, **per_platform: Callable
 ) -> Any:
     """The function given for the platform the program is compiled for, applied to `args`.
 

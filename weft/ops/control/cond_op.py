@@ -180,7 +180,7 @@ def _linearize(primals: list, tangents: list, *, branches: Branches) -> tuple:
     return outs[:n], unpick(made, split.out_nonzero)
 
 
-def _transpose(cts: Any, index: Any, *operands: Any, branches: Branches) -> list:
+def _transpose(cts: Any, index: object, *operands: Any, branches: Branches) -> list:
     linear = [is_undefined(x) for x in operands]
     nonzero = [ct is not None for ct in cts]
     found = _any([transpose_jaxpr(b, linear, nonzero)[1] for b in branches])

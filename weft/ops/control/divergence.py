@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.manual_casts import as_state
 from weft.core import dtypes
@@ -22,8 +22,11 @@ from weft.core.trace import Tracer, typeof
 from weft.core.trace_body import derived
 from weft.core.tree import flatten, tree_map
 
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
 
-def vary(x: Any, axes: frozenset) -> Any:
+
+def vary(x: ArrayLike, axes: frozenset) -> Any:
     """The value as varying over the axes; partial sums stay what they are."""
     mat = getattr(typeof(x), "mat", None)
     if mat is None or axes <= mat.varying:
@@ -45,7 +48,7 @@ class _Ending:
     def __name__(self) -> str:
         return getattr(self.fun, "__name__", "body")
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         return tree_map(lambda x: vary(x, self.axes), self.fun(*args))
 
 
@@ -79,12 +82,12 @@ class _EndingEach(_Ending):
 
     __slots__ = ()
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         leaves, tree = flatten(self.fun(*args))
         return tree.unflatten([vary(x, w) for x, w in zip(leaves, self.axes, strict=True)])
 
 
-def equal_over(x: Any, axes: frozenset) -> bool:
+def equal_over(x: ArrayLike, axes: frozenset) -> bool:
     """Whether a differentiable value is known to be equal along some of the axes."""
     aval = typeof(x)
     return (
@@ -164,7 +167,7 @@ def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
 
 
 def check_derivative(
-    index: Any, forward: Sequence[ClosedJaxpr], back: Sequence[ClosedJaxpr]
+    index: object, forward: Sequence[ClosedJaxpr], back: Sequence[ClosedJaxpr]
 ) -> None:
     """Warns if branches that communicate nothing have derivatives that do.
 

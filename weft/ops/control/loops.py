@@ -58,7 +58,7 @@ def _abstract(
     *avals: InFlight | ShapedArray | AbstractRef,
     cond_nconsts: int,
     body_nconsts: int,
-    **params: Any,
+    **params: object,
 ) -> list:
     return list(avals[cond_nconsts + body_nconsts :])
 
@@ -129,13 +129,13 @@ def _widen(cond_jaxpr: ClosedJaxpr, body: ClosedJaxpr, m: int) -> ClosedJaxpr:
     )
 
 
-def _jvp(primals: list, tangents: list, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, **params: object) -> tuple:
     operands, pushed, nonzero = _pushed(primals, tangents, params)
     outs = while_p.bind(*operands, **pushed)
     return outs[: len(nonzero)], unpick(outs[len(nonzero) :], nonzero)
 
 
-def _linearize(primals: list, tangents: list, **params: Any) -> tuple:
+def _linearize(primals: list, tangents: list, **params: object) -> tuple:
     """The linear program runs the loop again: how many residuals it would have is unknown."""
     outs = while_p.bind(*primals, **params)
     operands, pushed, nonzero = _pushed(primals, tangents, params)
@@ -144,7 +144,7 @@ def _linearize(primals: list, tangents: list, **params: Any) -> tuple:
     return outs, unpick(while_p.bind(*operands, **pushed)[len(nonzero) :], nonzero)
 
 
-def _transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: Any) -> list:
+def _transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: object) -> list:
     raise ValueError(
         "reverse-mode differentiation does not reach through while_loop, nor fori_loop with bounds "
         f"that are not Python ints (here at {capture()}): the number of iterations, hence of the "
@@ -236,11 +236,13 @@ def _masked(
         )
         new = eval_closed(body, *body_consts, *old)
         kept = []
+        # Carries that no example changes need no selection.
         for a, b, unchanged in zip(old, new, same, strict=True):
             kept.append(a if unchanged else select_rows(active, a, b))
         (following,) = eval_closed(pred, *cond_consts, *kept)
         return [following, *kept]
 
+    # Which examples go on is carried; the loop ends when none does.
     (active,) = eval_closed(pred, *cond_consts, *carry)
     mask = typeof(active)
     new_body, extra = body.memo(
@@ -398,7 +400,7 @@ def _whole(tree: PyTreeDef, avals: Sequence) -> tuple[Any, None]:
 
 
 @api_boundary
-def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val: object) -> Any:
     """Applies `body_fun` to the value while `cond_fun` of it holds.
 
     Args:
@@ -472,7 +474,7 @@ class _CountedStep:
     def __name__(self) -> str:
         return getattr(self.fun, "__name__", "body")
 
-    def __call__(self, carry: tuple, _: Any = None) -> Any:
+    def __call__(self, carry: tuple, _: object = None) -> Any:
         i, x = carry
         aval = typeof(i)
         one = (1.0 if dtypes.is_float(aval.dtype) else 1) if aval.weak_type else aval.dtype.type(1)
@@ -485,7 +487,7 @@ class _CountedBound(_CountedStep):
 
     __slots__ = ()
 
-    def __call__(self, carry: tuple, _: Any = None) -> Any:
+    def __call__(self, carry: tuple, _: object = None) -> Any:
         i, upper, x = carry
         (following, value) = _CountedStep.__call__(self, (i, x))
         return following, upper, value
@@ -536,6 +538,7 @@ def fori_loop(
             f"{lo.str_short()} and {hi.str_short()}; convert one, for example with int(upper)"
         )
     first, stop = _static(lower), _static(upper)
+    # A known number of steps is a scan, which can be differentiated backwards.
     if first is not None and stop is not None:
         trips = _trips(first, stop)
         if config.disable_jit:
@@ -569,6 +572,7 @@ def fori_loop(
         return tree.unflatten(outs)[1]
     if unroll is not None and unroll not in (1, False):
         raise ValueError("fori_loop: unroll needs static bounds; make lower and upper Python ints")
+    # Else the bounds are carried by a while loop.
     bounded = (_typed(lower, dtype, weak), _typed(upper, dtype, weak), init_val)
     step = derived(body_fun, "bounded", lambda f: _CountedBound(f, False))
     return _while_loop("fori_loop", _below, step, bounded, 2)[2]

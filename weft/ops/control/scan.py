@@ -151,11 +151,11 @@ def _holds_ref(x: ArrayLike) -> bool:
     return isinstance(getattr(x, "aval", None), AbstractRef)
 
 
-def _over_rows(f: Callable, xs: Any) -> tuple[Callable, Any]:
+def _over_rows(f: Callable, xs: object) -> tuple[Callable, Any]:
     """A body and xs without refs: in their places stand the numbers of their rows."""
     leaves, tree = flatten(xs, _holds_ref)
 
-    def body(carry: Any, x: Any) -> Any:
+    def body(carry: object, x: object) -> Any:
         rows = zip(leaves, tree.flatten_up_to(x), strict=True)
         return f(carry, tree.unflatten([a.at[r] if _holds_ref(a) else r for a, r in rows]))
 
@@ -194,6 +194,7 @@ def trace_with_carry(
     """
     n = len(init)
     names = _carry_names(init_tree, place)
+    # A carry that changes its weak type is traced again with the one that it becomes.
     for _ in range(3 + n if state.spread else 3):
         avals = avals_of(who, init, names)
         body = trace_body(f, tree, [*avals, *other_avals])
@@ -248,7 +249,7 @@ def _carry_names(tree: PyTreeDef, place: int | None) -> Callable[[], list[str]]:
     return names
 
 
-def _retyped(x: Any, dtype: Any, convert: Callable) -> Any:
+def _retyped(x: object, dtype: Any, convert: Callable) -> Any:
     if isinstance(x, bool | int | float | complex):
         return dtype.type(x)
     return convert(x, dtype, False)

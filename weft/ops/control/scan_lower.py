@@ -58,9 +58,11 @@ def lower_scan(
         return outs[:num_carry], ys
 
     ys = [ctx.splat(0, (length, *a.shape), a.dtype) for a in y_avals]
+    # Whole groups of `unroll` steps run in the loop, what is left over behind it.
     trips = 0 if unroll >= length else length // unroll * unroll
     carry_avals = jaxpr.in_avals[num_consts:end]
     if trips:
+        # quirks.GSPMD_LOOP_SUMS
         carry = whole(ctx, carry, carry_avals)
         values = [zero, *consts, *carry, *xs, *ys, *(tokens[e] for e in effects)]
         types = [v.type for v in values]
@@ -76,6 +78,7 @@ def lower_scan(
             carry = whole(ctx, carry, carry_avals, parts=True)
             for e, token in zip(effects, v[b4:], strict=True):
                 tokens[e] = token
+            # Several steps in one body: XLA optimizes across them.
             for k in range(unroll):
                 at = index
                 if k:

@@ -48,7 +48,7 @@ def _abstract(
     length: int,
     num_consts: int,
     num_carry: int,
-    **params: Any,
+    **params: object,
 ) -> list:
     ys = [_stacked(a, length) for a in jaxpr.out_avals[num_carry:]]
     return [*jaxpr.in_avals[num_consts : num_consts + num_carry], *ys]
@@ -98,7 +98,7 @@ def _jvp(
     jaxpr: ClosedJaxpr,
     num_consts: int,
     num_carry: int,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     n, n_out, end = len(primals), len(jaxpr.out_avals), num_consts + num_carry
     nonzero = _carry_nonzero(jaxpr, [t is not None for t in tangents], num_consts, num_carry)
@@ -147,7 +147,7 @@ class _Split:
     tangent: ClosedJaxpr
 
 
-def _made_of(v: Any, jaxpr: Jaxpr, num_consts: int) -> bool:
+def _made_of(v: object, jaxpr: Jaxpr, num_consts: int) -> bool:
     """Whether the equations for v read nothing but the first inputs.
 
     A call may read more than a result of it depends on, where it cannot be cut.
@@ -284,7 +284,7 @@ def _linearize(
     jaxpr: ClosedJaxpr,
     num_consts: int,
     num_carry: int,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     n_out, end = len(jaxpr.out_avals), num_consts + num_carry
     nonzero = tuple(_carry_nonzero(jaxpr, [t is not None for t in tangents], num_consts, num_carry))
@@ -355,6 +355,7 @@ def _backward_body(
         [*(False,) * num_consts, *lin_carry, *(False,) * len(lin_xs)],
     )
     j = back.jaxpr
+    # The transposed body takes what is known first, then cotangents of carry and of ys.
     known = [not m for m in linear]
     a, b, c = sum(known[:num_consts]), sum(known[num_consts:end]), sum(known[end:])
     k = sum(lin_carry)
@@ -367,6 +368,7 @@ def _backward_body(
     ct_xs = list(flags)
     m = sum(ct_consts)
     accumulators, totals, eqns = [], [], list(j.eqns)
+    # Constants are read in every step: their cotangents are summed in the carry.
     for v in j.outvars[:m]:
         aval = v.aval.strip_weak_type()
         acc, total = Var(aval), Var(aval)
@@ -375,6 +377,7 @@ def _backward_body(
         totals.append(total)
     ins = j.invars
     result = _Backward()
+    # Put into scan's order: constants, carry, slices.
     result.jaxpr = ClosedJaxpr(
         j.replace(
             invars=[
@@ -407,6 +410,7 @@ def _transpose(
     end = num_consts + num_carry
     undefined = [is_undefined(x) for x in args]
     consts, xs = undefined[:num_consts], undefined[end:]
+    # A carry is linear if it starts so, or a step makes it so.
     lin_carry = carry_fixpoint(
         jaxpr.jaxpr,
         undefined[num_consts:end],
@@ -415,6 +419,7 @@ def _transpose(
     )
     linear = (*consts, *lin_carry, *xs)
     counters: list = []
+    # Carries that are not, such as counters, are computed again for each step, forwards.
     if not all(lin_carry):
         counters = _known_carries(
             args, jaxpr, linear, length, reverse, unroll, num_consts, num_carry
@@ -431,6 +436,7 @@ def _transpose(
     accumulators = [instantiate_zero(a) for a in avals[start : start + n_acc]]
     carry_avals = jaxpr.in_avals[num_consts:end]
     ct_carry = filled_cotangents(pick(carry_avals, lin_carry), pick(cts[:num_carry], lin_carry))
+    # The same number of steps, in the other direction.
     outs = scan_p.bind(
         *known_consts,
         *accumulators,
@@ -501,7 +507,7 @@ def _batch(
     jaxpr: ClosedJaxpr,
     num_consts: int,
     num_carry: int,
-    **params: Any,
+    **params: object,
 ) -> tuple:
     end = num_consts + num_carry
     batched = [d is not None for d in dims]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def on_matrices(prim_of: Callable) -> Any:
     """The batch rule of an op on the last two dimensions of one operand."""
 
-    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
         out = prim_of().bind(moveaxis(args[0], dims[0], 0), **params)
         return out, ([0] * len(out) if prim_of().multiple_results else 0)
 
@@ -62,7 +62,7 @@ def _lower(ctx: RuleContext, x: ir.Value) -> Any:
     return ctx.lower_fun(_potrf, x)[0]
 
 
-def _potrf(x: Any) -> Any:
+def _potrf(x: object) -> Any:
     aval = typeof(x)
     results = [(aval.shape[-2:], aval.dtype), INFO]
     out, info = lapack("potrf", [x], aval.ndim - 2, results, [(0, 0)], uplo="L")
@@ -94,7 +94,7 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
     return cholesky_p.bind(symmetrize(x) if symmetrize_input else x)
 
 
-def symmetrize(x: Any) -> Any:
+def symmetrize(x: ArrayLike) -> Any:
     """The Hermitian part."""
     return mul(add(x, adjoint(x)), typeof(x).dtype.type(0.5))
 
@@ -111,7 +111,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
             f"{r.str_short()} and {w.str_short()}"
         )
 
-    def rotate(k: Any, state: Any) -> Any:
+    def rotate(k: object, state: Any) -> Any:
         matrix, vector = state
         line = dynamic_index_in_dim(matrix, k, 0, keepdims=False)
         pivot = dynamic_index_in_dim(line, k, 0, keepdims=False)

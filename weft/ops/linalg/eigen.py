@@ -79,7 +79,7 @@ def _eigh_abstract(x: ShapedArray, *, lower: bool, sort_eigenvalues: bool) -> li
     return [ShapedArray(x.shape, x.dtype), ShapedArray(x.shape[:-1], _real_of(x))]
 
 
-def _eigh_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+def _eigh_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
     """dw = diag(V^H dA V), dV = V (F o V^H dA V) with F the difference quotients of w."""
     v, w = eigh_p.bind(primals[0], **params)
     turned = matmul(matmul(adjoint(v), tangents[0]), v)
@@ -87,8 +87,8 @@ def _eigh_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) ->
     return [v, w], [matmul(v, mul(quotients, turned)), real_part(diagonal(turned))]
 
 
-def _eigh_lower(ctx: RuleContext, x: Any, *, lower: bool, sort_eigenvalues: bool) -> list:
-    def run(x: Any) -> list:
+def _eigh_lower(ctx: RuleContext, x: object, *, lower: bool, sort_eigenvalues: bool) -> list:
+    def run(x: object) -> list:
         aval = typeof(x)
         n = aval.shape[-1]
         name = "heevd" if dtypes.is_complex(aval.dtype) else "syevd"
@@ -219,8 +219,8 @@ def _eig_jvp(
     return outs, out_tangents
 
 
-def _eig_lower(ctx: RuleContext, x: Any, *, left: bool, right: bool, derivatives: bool) -> list:
-    def run(x: Any) -> list:
+def _eig_lower(ctx: RuleContext, x: object, *, left: bool, right: bool, derivatives: bool) -> list:
+    def run(x: object) -> list:
         aval = typeof(x)
         n = aval.shape[-1]
         is_complex = dtypes.is_complex(aval.dtype)
@@ -297,11 +297,11 @@ def eig(
 def _form(name: str, abstract: Callable, run: Callable) -> Primitive:
     """A decomposition of one square matrix whose rule is a Python function of LAPACK calls."""
 
-    def check(x: ShapedArray, **params: Any) -> list[ShapedArray]:
+    def check(x: ShapedArray, **params: object) -> list[ShapedArray]:
         check_matrix(name, x, square=True)
         return abstract(x, **params)
 
-    def lower(ctx: RuleContext, x: ir.Value, **params: Any) -> list:
+    def lower(ctx: RuleContext, x: ir.Value, **params: object) -> list:
         if ctx.avals_in[0].size == 0:
             return [ctx.splat(0, a.shape, a.dtype) for a in ctx.avals_out]
         return ctx.lower_fun(lambda x: run(x, **params), x)
@@ -317,7 +317,7 @@ def _form(name: str, abstract: Callable, run: Callable) -> Primitive:
     return prim
 
 
-def _schur(x: Any, *, vectors: bool) -> list:
+def _schur(x: object, *, vectors: bool) -> list:
     aval = typeof(x)
     n = aval.shape[-1]
     values = [((n,), aval.dtype)] * (1 if dtypes.is_complex(aval.dtype) else 2)
@@ -362,7 +362,7 @@ def schur(
     return tuple(schur_p.bind(x, vectors=bool(compute_schur_vectors)))
 
 
-def _hessenberg(x: Any) -> list:
+def _hessenberg(x: object) -> list:
     aval = typeof(x)
     n = aval.shape[-1]
     results = [((n, n), aval.dtype), ((n - 1,), aval.dtype), INFO]
@@ -391,7 +391,7 @@ def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
     return tuple(hessenberg_p.bind(a))  # type: ignore[return-value]
 
 
-def _tridiagonal(x: Any, *, lower: bool) -> list:
+def _tridiagonal(x: object, *, lower: bool) -> list:
     aval = typeof(x)
     n = aval.shape[-1]
     name = "hetrd" if dtypes.is_complex(aval.dtype) else "sytrd"

@@ -25,6 +25,7 @@ from weft.sharding.text import batch_rule_text
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
     from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 _PREFIX = {
     dtypes.float32: "s",
@@ -68,7 +69,7 @@ def _attribute_text(value: str) -> str:
 
 
 def _abstract(
-    *avals: ShapedArray, routine: str, num_batch: int, results: tuple[Result, ...], **_: Any
+    *avals: ShapedArray, routine: str, num_batch: int, results: tuple[Result, ...], **_: object
 ) -> list[ShapedArray]:
     batch = avals[0].shape[:num_batch]
     return [ShapedArray((*batch, *shape), dtype) for shape, dtype in results]
@@ -128,7 +129,7 @@ def register_target(target: str) -> None:
 
 
 def _target(
-    ctx: Any, routine: str, dtype: Any, options: dict[str, Any]
+    ctx: RuleContext, routine: str, dtype: Any, options: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """The native target on the program's platform, and its attributes there."""
     platform = ctx.module.platforms[0]
@@ -230,7 +231,7 @@ INFO: Result = ((), dtypes.int32)
 """The result that tells success (0), a bad argument (< 0) or failure (> 0)."""
 
 
-def or_nan(ok: Any, x: Any) -> Any:
+def or_nan(ok: Any, x: ArrayLike) -> Any:
     """x where the batch's `ok` holds, else NaN."""
     aval = typeof(x)
     nan = broadcast_in_dim(aval.dtype.type(np.nan), aval.shape, ())

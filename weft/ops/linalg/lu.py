@@ -44,7 +44,7 @@ def _abstract(x: ShapedArray) -> list[ShapedArray]:
     ]
 
 
-def take_rows(x: Any, permutation: Any) -> Any:
+def take_rows(x: ArrayLike, permutation: Any) -> Any:
     """Rows of matrices in the order of batched permutations."""
     aval = typeof(x)
     rank = aval.ndim
@@ -80,8 +80,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
     return [packed, pivots, permutation], [tangent, None, None]
 
 
-def _lower(ctx: RuleContext, x: Any) -> list:
-    def getrf(x: Any) -> list:
+def _lower(ctx: RuleContext, x: object) -> list:
+    def getrf(x: object) -> list:
         aval = typeof(x)
         m, n = aval.shape[-2:]
         results = [((m, n), aval.dtype), ((min(m, n),), dtypes.int32), INFO]
@@ -146,7 +146,7 @@ def _pivots_abstract(pivots: ShapedArray, *, permutation_size: int) -> ShapedArr
     return ShapedArray((*pivots.shape[:-1], permutation_size), pivots.dtype)
 
 
-def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
+def _pivots_lower(ctx: RuleContext, pivots: object, *, permutation_size: int) -> Any:
     """The swaps done one after the other, on the columns of a (size, batch) array.
 
     On a GPU by jaxlib's kernel: a loop would start some for each swap.
@@ -157,7 +157,7 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
     *batch, k = aval.shape
     size = int(np.prod(batch))
 
-    def run(pivots: Any) -> Any:
+    def run(pivots: object) -> Any:
         if k == 0 or size == 0:
             return broadcasted_iota(aval.dtype, (*batch, permutation_size), len(batch))
         if ctx.module.platforms[0] == "cuda" and aval.dtype == dtypes.int32:
@@ -166,7 +166,7 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
         swaps = transpose(reshape(pivots, (size, k)), (1, 0))
         rows = broadcasted_iota(aval.dtype, (permutation_size, size), 0)
 
-        def swap(i: Any, order: Any) -> Any:
+        def swap(i: object, order: Any) -> Any:
             target = dynamic_index_in_dim(swaps, i, 0)
             mine = dynamic_index_in_dim(order, i, 0)
             there = eq(rows, spread(target))
@@ -200,7 +200,7 @@ lu_pivots_to_permutation_p = Primitive(
 )
 
 
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+def lu_pivots_to_permutation(pivots: object, permutation_size: int) -> Any:
     """The permutation of rows that the swaps (..., k) of `lu` amount to."""
     return lu_pivots_to_permutation_p.bind(pivots, permutation_size=int(permutation_size))
 
@@ -209,7 +209,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
 
 
 def _solve_abstract(
-    a: ShapedArray, packed: ShapedArray, permutation: ShapedArray, b: ShapedArray, **_: Any
+    a: ShapedArray, packed: ShapedArray, permutation: ShapedArray, b: ShapedArray, **_: object
 ) -> ShapedArray:
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2] or b.shape[-2:-1] != a.shape[-1:]:
         raise TypeError(
@@ -236,7 +236,7 @@ def _solve_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, transposed: b
 
 
 def _solve_transpose(
-    ct: Any, a: Any, packed: Any, permutation: Any, b: Any, *, transposed: bool
+    ct: object, a: object, packed: object, permutation: object, b: Any, *, transposed: bool
 ) -> list:
     if not is_undefined(b):
         raise TypeError(
@@ -255,7 +255,7 @@ def _solve_lower(
         y = triangular_solve(packed, y, left_side=True, lower=True, unit_diagonal=True)
         return triangular_solve(packed, y, left_side=True, lower=False)
 
-    def backward(packed: Any, permutation: Any, b: Any) -> Any:
+    def backward(packed: Any, permutation: object, b: Any) -> Any:
         y = triangular_solve(packed, b, left_side=True, lower=False, transpose_a=True)
         y = triangular_solve(
             packed, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def transpose(x: Any) -> Any:
+def transpose(x: ArrayLike) -> Any:
     """The last two dimensions exchanged."""
     rank = typeof(x).ndim
     return permute(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: ArrayLike) -> Any:
     """The conjugate transpose."""
     return conjugated(transpose(x))
 
 
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: ArrayLike, y: ArrayLike) -> Any:
     """Products of batches of matrices, in full precision."""
     rank = typeof(x).ndim
     lead = tuple(range(rank - 2))
     return dot_general(x, y, (((rank - 1,), (rank - 2,)), (lead, lead)), Precision.HIGHEST)
 
 
-def eye(like: Any, n: int) -> Any:
+def eye(like: object, n: int) -> Any:
     """Identity matrices with the batch dimensions and dtype of `like`."""
     aval = typeof(like)
     shape = (*aval.shape[:-2], n, n)
@@ -53,12 +53,12 @@ def _masked(x: Any, mask: np.ndarray) -> Any:
     return select(keep, x, broadcast_in_dim(aval.dtype.type(0), aval.shape, ()))
 
 
-def _below(x: Any, k: int) -> np.ndarray:
+def _below(x: object, k: int) -> np.ndarray:
     rows, columns = typeof(x).shape[-2:]
     return np.tri(rows, columns, k, dtype=bool)
 
 
-def tril(x: Any, k: int = 0) -> Any:
+def tril(x: ArrayLike, k: int = 0) -> Any:
     """The part on and below diagonal k."""
     return _masked(x, _below(x, k))
 
@@ -68,7 +68,7 @@ def triu(x: ArrayLike, k: int = 0) -> Any:
     return _masked(x, ~_below(x, k - 1))
 
 
-def diagonal(x: Any) -> Any:
+def diagonal(x: ArrayLike) -> Any:
     """The diagonals of square matrices."""
     aval = typeof(x)
     return reduce_sum(_masked(x, np.eye(*aval.shape[-2:], dtype=np.bool_)), (aval.ndim - 1,))
@@ -83,7 +83,7 @@ def of_diagonal(d: Any) -> Any:
     return _masked(spread, np.eye(n, dtype=np.bool_))
 
 
-def row(v: Any) -> Any:
+def row(v: ArrayLike) -> Any:
     """Vectors (..., n) as (..., 1, n)."""
     shape = typeof(v).shape
     return reshape(v, (*shape[:-1], 1, shape[-1]))
@@ -94,7 +94,7 @@ def column(v: ArrayLike) -> Any:
     return reshape(v, (*typeof(v).shape, 1))
 
 
-def spread(v: Any, like: Any) -> Any:
+def spread(v: ArrayLike, like: object) -> Any:
     """A (..., 1, n), (..., n, 1) or scalar array broadcast to the shape of `like`, in its dtype."""
     aval, target = typeof(v), typeof(like)
     kept = tuple(i for i in range(aval.ndim) if aval.shape[i] == target.shape[i])
@@ -112,11 +112,11 @@ def scale_rows(x: Any, d: Any) -> Any:
     return mul(x, spread(column(d), x))
 
 
-def real_part(x: Any) -> Any:
+def real_part(x: ArrayLike) -> Any:
     """The real part, x itself if it is real."""
     return real(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 
-def as_dtype(x: Any, like: Any) -> Any:
+def as_dtype(x: ArrayLike, like: object) -> Any:
     """A real array in the dtype of `like`, complex or not."""
     return convert(x, typeof(like).dtype)

@@ -134,7 +134,7 @@ def _inverse_scale(x: ArrayLike) -> Any:
     return select(eq(one, typeof(one).dtype.type(0)), unit, scale)
 
 
-def _scalar(value: float, like: Any) -> Any:
+def _scalar(value: float, like: object) -> Any:
     return typeof(like).dtype.type(value)
 
 

@@ -50,11 +50,11 @@ def _geqrf_abstract(x: ShapedArray) -> list[ShapedArray]:
     return [ShapedArray(x.shape, x.dtype), ShapedArray((*batch, min(m, n)), x.dtype)]
 
 
-def _geqrf_lower(ctx: RuleContext, x: Any) -> list:
+def _geqrf_lower(ctx: RuleContext, x: object) -> list:
     if tpu.on_tpu(ctx):
         return tpu.call(ctx, "Qr", [x])
 
-    def run(x: Any) -> list:
+    def run(x: object) -> list:
         aval = typeof(x)
         m, n = aval.shape[-2:]
         results = [((m, n), aval.dtype), ((min(m, n),), aval.dtype)]
@@ -83,8 +83,8 @@ def _geqp3_abstract(x: ShapedArray, pivots: ShapedArray) -> list[ShapedArray]:
     return [_geqrf_abstract(x)[0], ShapedArray(pivots.shape, pivots.dtype), _geqrf_abstract(x)[1]]
 
 
-def _geqp3_lower(ctx: RuleContext, x: Any, pivots: Any) -> list:
-    def run(x: Any, pivots: Any) -> list:
+def _geqp3_lower(ctx: RuleContext, x: object, pivots: object) -> list:
+    def run(x: object, pivots: object) -> list:
         aval = typeof(x)
         m, n = aval.shape[-2:]
         results = [((m, n), aval.dtype), ((n,), dtypes.int32), ((min(m, n),), aval.dtype)]
@@ -119,8 +119,8 @@ def _product_abstract(a: ShapedArray, taus: ShapedArray) -> ShapedArray:
     return ShapedArray(a.shape, a.dtype)
 
 
-def _product_lower(ctx: RuleContext, a: Any, taus: Any) -> Any:
-    def run(a: Any, taus: Any) -> Any:
+def _product_lower(ctx: RuleContext, a: object, taus: object) -> Any:
+    def run(a: object, taus: object) -> Any:
         aval = typeof(a)
         name = _complex_name(aval.dtype, "orgqr", "ungqr")
         result = [(aval.shape[-2:], aval.dtype)]
@@ -142,7 +142,7 @@ householder_product_p = Primitive(
 )
 
 
-def householder_product(a: ArrayLike, taus: Any) -> Any:
+def householder_product(a: ArrayLike, taus: object) -> Any:
     """The first n columns of the product of Householder reflectors.
 
     Reflector k is 1 - taus[k] v v^H with v[k] = 1, v[k+1:] = a[k+1:, k], for a (..., m, n), m >= n.
@@ -188,7 +188,9 @@ ormqr_p = Primitive(
 )
 
 
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(
+    a: ArrayLike, taus: object, c: object, *, left: bool = True, transpose: bool = False
+) -> Any:
     """Q c (or c Q if not left), Q or its adjoint the product of the reflectors of `geqrf`.
 
     a: (..., m, k), taus: (..., k), c: (..., m, n) if left, else (..., n, m).
@@ -207,7 +209,7 @@ def _qr_abstract(x: ShapedArray, *, pivoting: bool, full_matrices: bool) -> list
     return [*outs, ShapedArray((*batch, n), dtypes.int32)] if pivoting else outs
 
 
-def _qr(x: Any, pivoting: bool, full_matrices: bool) -> list:
+def _qr(x: object, pivoting: bool, full_matrices: bool) -> list:
     aval = typeof(x)
     *batch, m, n = aval.shape
     pivots = []

@@ -91,6 +91,7 @@ def _jvp(
     lead = tuple(range(aval.ndim - 1))
     across = broadcast_in_dim(s, shape, (*lead, aval.ndim))
     down = broadcast_in_dim(s, shape, (*lead, aval.ndim - 1))
+    # The identity keeps the diagonal, whose gap is 0, from a division by zero.
     unit = eye(across, k)
     gaps = mul(add(across, down), sub(across, down))  # s_j^2 - s_i^2
     f = as_dtype(sub(div(aval.dtype.type(1), add(gaps, unit)), unit), turned)
@@ -107,6 +108,7 @@ def _jvp(
         imaginary = sub(d, as_dtype(real_part(d), d))
         inverse = as_dtype(div(one, s), d)
         du = add(du, matmul(u, of_diagonal(mul(imaginary, inverse))))
+    # What is outside of the span of U turns into it.
     if m > n:
         out = matmul(t, v)
         out = sub(out, matmul(u, matmul(adjoint(u), out)))
@@ -150,7 +152,7 @@ def _lower(
         ok = eq(info, 0)
         return [or_nan(ok, v) for v in ((s, left, right) if compute_uv else (s,))]
 
-    def empty(x: Any) -> list:
+    def empty(x: object) -> list:
         """Nothing to decompose: no singular values, identities for the vectors."""
         outs = [broadcast_in_dim(a.dtype.type(0), a.shape, ()) for a in ctx.avals_out]
         for i, a in enumerate(ctx.avals_out):

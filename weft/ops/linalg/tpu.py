@@ -18,13 +18,14 @@ from weft.sharding.text import batch_rule_text
 
 if TYPE_CHECKING:
     from weft.lowering.context import RuleContext
+    from weft.typing import ArrayLike
 
 
 def on_tpu(ctx: RuleContext) -> bool:
     return ctx.module.platforms[0] == "tpu"
 
 
-def call(ctx: Any, target: str, operands: Sequence[Any], config: str = "") -> list:
+def call(ctx: RuleContext, target: str, operands: Sequence[Any], config: str = "") -> list:
     """XLA's own `target`, whose results are the op's, of batches of matrices."""
     avals = [*ctx.avals_in, *ctx.avals_out]
     attrs = {
@@ -39,7 +40,7 @@ def call(ctx: Any, target: str, operands: Sequence[Any], config: str = "") -> li
     return list(ctx.op("stablehlo.custom_call", list(operands), ctx.out_types(), attrs))
 
 
-def multiply_by_q(a: Any, taus: Any, c: Any, left: bool, transpose: bool) -> Any:
+def multiply_by_q(a: ArrayLike, taus: object, c: Any, left: bool, transpose: bool) -> Any:
     """c times the whole product of the reflectors, or its adjoint; XLA:TPU has no ormqr."""
     from weft.ops.linalg.qr import householder_product_p
 
@@ -51,7 +52,7 @@ def multiply_by_q(a: Any, taus: Any, c: Any, left: bool, transpose: bool) -> Any
     return matmul(q, c) if left else matmul(c, q)
 
 
-def svd_by_polar(x: Any, full: bool, vectors: bool) -> list:
+def svd_by_polar(x: ArrayLike, full: bool, vectors: bool) -> list:
     """Singular values, and vectors if wanted: those of the Hermitian factor of x's polar form.
 
     x = q r, r = p h with unitary p, h = v s v^H: so x = (q p v) s v^H. Where x has no full rank,

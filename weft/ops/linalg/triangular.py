@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # triangular_solve ------------------------------------------------------------------------------
 
 
-def _abstract(a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: Any) -> ShapedArray:
+def _abstract(a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object) -> ShapedArray:
     check_matrix("triangular_solve", a, square=True)
     side = b.shape[-2 if left_side else -1] if b.ndim > 1 else None
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2] or side != a.shape[-1]:
@@ -65,7 +65,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     return x, triangular_solve_p.bind(a, rest, **params)
 
 
-def _transpose(ct: Any, a: Any, b: Any, *, transpose_a: bool, **params: Any) -> list:
+def _transpose(ct: object, a: Any, b: object, *, transpose_a: bool, **params: object) -> list:
     if is_undefined(a):
         raise TypeError(
             "triangular_solve is linear in b only, and what is transposed is a; differentiate with "
@@ -74,7 +74,7 @@ def _transpose(ct: Any, a: Any, b: Any, *, transpose_a: bool, **params: Any) -> 
     return [None, triangular_solve_p.bind(a, ct, transpose_a=not transpose_a, **params)]
 
 
-def _batch(axis: AxisData, args: list, dims: list, *, left_side: bool, **params: Any) -> tuple:
+def _batch(axis: AxisData, args: list, dims: list, *, left_side: bool, **params: object) -> tuple:
     (a, b), (ad, bd) = args, dims
     if ad is None and typeof(b).ndim == 3:
         # One matrix: the examples are more right-hand sides.
@@ -91,7 +91,7 @@ def _batch(axis: AxisData, args: list, dims: list, *, left_side: bool, **params:
 def _lower(
     ctx: RuleContext,
     a: Any,
-    b: Any,
+    b: object,
     *,
     left_side: bool,
     lower: bool,
@@ -108,7 +108,7 @@ def _lower(
         return b
     if ctx.module.platforms[0] == "cpu":
 
-        def trsm(a: Any, b: Any) -> Any:
+        def trsm(a: object, b: object) -> Any:
             out = typeof(b)
             trans = "C" if conjugate_a else "T" if transpose_a else "N"
             return lapack(
@@ -238,7 +238,9 @@ def _tri_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, perturb_singula
     return x, tridiagonal_solve_p.bind(dl, d, du, rest, perturb_singular=perturb_singular)
 
 
-def _tri_transpose(ct: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> list:
+def _tri_transpose(
+    ct: object, dl: object, d: object, du: object, b: object, *, perturb_singular: bool
+) -> list:
     axis = typeof(d).ndim - 1
     moved = _shifted(du, 1, axis), d, _shifted(dl, -1, axis)
     return [
@@ -249,13 +251,13 @@ def _tri_transpose(ct: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singula
     ]
 
 
-def _tri_lower(ctx: Any, *operands: Any, perturb_singular: bool) -> Any:
+def _tri_lower(ctx: RuleContext, *operands: object, perturb_singular: bool) -> Any:
     on_cpu = ctx.module.platforms[0] == "cpu"
     few = not on_cpu and ctx.avals_out[0].shape[-2] < 3  # cuSPARSE takes three rows and more
     if not perturb_singular and (few or tpu.on_tpu(ctx)):
         return ctx.lower_fun(_thomas, *operands)[0]
 
-    def gtsv(dl: Any, d: Any, du: Any, b: Any) -> Any:
+    def gtsv(dl: object, d: object, du: object, b: object) -> Any:
         aval = typeof(b)
         vector, matrix = (aval.shape[-2:-1], aval.dtype), (aval.shape[-2:], aval.dtype)
         batch = aval.ndim - 2
@@ -315,7 +317,7 @@ tridiagonal_solve_p = Primitive(
 
 
 def tridiagonal_solve(
-    dl: Any, d: Any, du: Any, b: ArrayLike, *, perturb_singular: bool = False
+    dl: object, d: object, du: object, b: ArrayLike, *, perturb_singular: bool = False
 ) -> Any:
     """x with A x = b, for A of diagonal d, dl below and du above it.
 

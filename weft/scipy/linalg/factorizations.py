@@ -73,7 +73,7 @@ def solve_triangular(
     lower: bool = False,
     unit_diagonal: bool = False,
     overwrite_b: bool = False,
-    debug: Any = None,
+    debug: object = None,
     check_finite: bool = True,
 ) -> Any:
     """x with op(a) x = b for triangular a (..., n, n) and b (..., n) or (..., n, k).
@@ -225,7 +225,7 @@ def lu_solve(
 def qr(
     a: ArrayLike,
     overwrite_a: bool = False,
-    lwork: Any = None,
+    lwork: object = None,
     mode: str = "full",
     pivoting: bool = False,
     check_finite: bool = True,

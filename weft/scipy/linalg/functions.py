@@ -234,7 +234,7 @@ def eigh_tridiagonal(
     select: str = "a",
     select_range: tuple | None = None,
     tol: float | None = None,
-    key: Any = None,
+    key: object = None,
 ) -> Any:
     """Eigenvalues (and eigenvectors) of the symmetric tridiagonal matrix of diagonals d and e.
 
@@ -296,7 +296,7 @@ def _tridiagonal_values(d: Array, e: Array, tol: float | None) -> Any:
         start = (wnp.ones_like(x), wnp.zeros(x.shape, indices.dtype))
         return lax.scan(pivot, start, (d, squares))[0][1]
 
-    def halve(carry: tuple, _: Any) -> tuple:
+    def halve(carry: tuple, _: object) -> tuple:
         low, high = carry
         middle = (low + high) / 2
         left = below(middle) > indices

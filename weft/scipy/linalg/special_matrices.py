@@ -34,7 +34,7 @@ def _vectors(name: str, x: ArrayLike, least: int = 1) -> Any:
     return x
 
 
-def _host(matrix: Any, dtype: Any = float) -> Any:
+def _host(matrix: object, dtype: object = float) -> Any:
     return wnp.asarray(np.asarray(matrix, np.float64), dtype=dtypes.canonicalize_dtype(dtype))
 
 

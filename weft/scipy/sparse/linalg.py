@@ -43,10 +43,10 @@ def _solve(
     x0: tuple | np.ndarray | None,
     tol: float,
     atol: float,
-    maxiter: Any,
+    maxiter: object,
     M: np.ndarray | None,
     symmetric: bool,
-    **options: Any,
+    **options: object,
 ) -> tuple[Any, None]:
     """x with A x = b by a solver of vectors, differentiable by the solver of the transpose."""
     operator = _operator(name, "A", A)
@@ -168,6 +168,7 @@ def _gmres(
 
     def cycle(x: Array) -> Any:
         r = m(b - a(x))
+        # The basis begins with the direction of the residual.
         size = _norm(r)
         basis = wnp.zeros((restart + 1, n), b.dtype).at[0].set(normalized(r, size, 0))
         h = wnp.zeros((restart + 1, restart), b.dtype)
@@ -178,6 +179,7 @@ def _gmres(
             before = _norm(v)
             v, column = orthonormal(v, basis)
             length = _norm(v)
+            # What is left is rounding: the space of the residual is complete.
             length = wnp.where(length > eps * before, length, 0)
             basis = basis.at[k + 1].set(normalized(v, length, 0))
             return basis, h.at[:, k].set(column.at[k + 1].set(length.astype(b.dtype)))

@@ -278,7 +278,7 @@ class Slerp:
             )
 
     @classmethod
-    def init(cls, times: Any, rotations: Rotation) -> Slerp:
+    def init(cls, times: object, rotations: Rotation) -> Slerp:
         """Make the interpolation of rotations (n) at times (n,)."""
         return cls(times, rotations)
 

@@ -214,7 +214,7 @@ _owens_t_op = special_op(
 )
 
 
-def owens_t(h: Any, a: ArrayLike) -> Any:
+def owens_t(h: object, a: ArrayLike) -> Any:
     """Owen's T: the probability of X > h and 0 < Y < a X for independent normal X and Y.
 
     Source: Owen, Tables for computing bivariate normal probabilities, 1956; scipy.special.owens_t.

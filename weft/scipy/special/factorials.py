@@ -171,7 +171,7 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
     return gammaln(shifted).sum(-1) + d * (d - 1) / 4 * log(pi)
 
 
-def polygamma(n: Any, x: ArrayLike) -> Any:
+def polygamma(n: object, x: ArrayLike) -> Any:
     """The n-th derivative of digamma at x.
 
     Source: scipy.special.polygamma.

@@ -141,7 +141,7 @@ _hyp2f1_op = special_op(
 )
 
 
-def hyp2f1(a: ArrayLike, b: ArrayLike, c: Any, x: ArrayLike) -> Any:
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: object, x: ArrayLike) -> Any:
     """Gauss's hypergeometric function 2F1(a, b, c, x) of real arguments, x <= 1.
 
     Near x = 1 with c - a - b close to an integer it sums at most 2000 terms.

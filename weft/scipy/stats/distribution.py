@@ -83,11 +83,13 @@ def distribution(
         limit: Any = support[i]
         return limit(*parameters) if callable(limit) else limit
 
+    # Formulas are evaluated there where an argument is outside of the support.
     if interior is None:
         bounded_above = not callable(support[1]) and support[1] == 1 and not discrete
         point = 0 if support[0] == -inf else support[0] + (0.5 if bounded_above else 1 - discrete)
         interior = lambda *parameters: point
 
+    # One formula gives the others: sf = 1 - cdf, and logarithms of both.
     def cumulative(method: str, y: Array, parameters: tuple) -> Any:
         """cdf, sf or a logarithm of them, inside of the support."""
         if method in formulas:

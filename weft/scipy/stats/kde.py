@@ -115,7 +115,7 @@ class gaussian_kde:
             )
         return points
 
-    def _log_kernels(self, points: Any, covariance: Any) -> Any:
+    def _log_kernels(self, points: object, covariance: Any) -> Any:
         """The logarithm of each element's weighted kernel at each point, (m, n)."""
         factor = lax_linalg.cholesky(covariance)
         solve = lambda x: lax_linalg.triangular_solve(factor, x, left_side=True, lower=True)
@@ -123,15 +123,15 @@ class gaussian_kde:
         size = wnp.sum(wnp.log(wnp.diagonal(factor))) + self.d / 2 * log(2 * pi)
         return wnp.log(self.weights) - wnp.sum(gaps * gaps, 0) / 2 - size
 
-    def logpdf(self, x: Any) -> Any:
+    def logpdf(self, x: object) -> Any:
         """The logarithm of the density at points (m,) or (d, m)."""
         return logsumexp(self._log_kernels(self._points(x), self.covariance), axis=1)
 
-    def evaluate(self, points: Any) -> Any:
+    def evaluate(self, points: object) -> Any:
         """The density at points (m,) or (d, m)."""
         return wnp.exp(self.logpdf(points))
 
-    def pdf(self, x: Any) -> Any:
+    def pdf(self, x: object) -> Any:
         """The density at points (m,) or (d, m)."""
         return self.evaluate(x)
 
@@ -173,7 +173,7 @@ class gaussian_kde:
             "gaussian_kde.integrate_box: only integrate_box_1d is there, of one dimension"
         )
 
-    def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
+    def resample(self, key: object, shape: tuple[int, ...] = ()) -> Any:
         """A sample of the density, (d, *shape)."""
         first, second = random.split(key)
         chosen = random.choice(first, self.n, shape, p=self.weights)

@@ -47,7 +47,7 @@ def _multinomial_logpmf(x: Any, n: Any, p: ArrayLike) -> Any:
     return wnp.where(counts, value, -wnp.inf)
 
 
-def _normal_logpdf(x: Any, mean: Any, cov: Any, allow_singular: Any = None) -> Any:
+def _normal_logpdf(x: Any, mean: Any, cov: Any, allow_singular: object = None) -> Any:
     """The logarithm of the normal density at x (..., n) with mean (n,) and covariance (n, n).
 
     mean, cov: scalars for one dimension; leading dimensions broadcast. allow_singular: must be
@@ -87,17 +87,17 @@ def _normal_logpdf(x: Any, mean: Any, cov: Any, allow_singular: Any = None) -> A
     return -wnp.sum(white * white, -1) / 2 - n / 2 * log(2 * pi) - half_log
 
 
-def _dirichlet_pdf(x: ArrayLike, alpha: Any) -> Any:
+def _dirichlet_pdf(x: ArrayLike, alpha: object) -> Any:
     """The Dirichlet density, of what `logpdf` takes."""
     return wnp.exp(_dirichlet_logpdf(x, alpha))
 
 
-def _multinomial_pmf(x: ArrayLike, n: Any, p: ArrayLike) -> Any:
+def _multinomial_pmf(x: ArrayLike, n: object, p: ArrayLike) -> Any:
     """The probability, of what `logpmf` takes."""
     return wnp.exp(_multinomial_logpmf(x, n, p))
 
 
-def _normal_pdf(x: ArrayLike, mean: Any, cov: Any) -> Any:
+def _normal_pdf(x: ArrayLike, mean: object, cov: object) -> Any:
     """The density, of what `logpdf` takes."""
     return wnp.exp(_normal_logpdf(x, mean, cov))
 

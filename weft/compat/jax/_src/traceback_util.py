@@ -19,5 +19,5 @@ def include_frame(frame: Any) -> bool:
     return not is_internal_file(frame.f_code.co_filename)
 
 
-def api_boundary(fun: Any, **_: Any) -> Any:
+def api_boundary(fun: Any, **_: object) -> Any:
     return _boundary(fun)

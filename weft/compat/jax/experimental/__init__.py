@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 
-def primal_tangent_dtype(primal: Any, tangent: Any, name: str | None = None) -> Any:
+def primal_tangent_dtype(primal: object, tangent: object, name: str | None = None) -> Any:
     raise NotImplementedError("weft has no dtypes whose tangents are of another given dtype")
 
 

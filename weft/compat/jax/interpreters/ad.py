@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 
-def add_jaxvals(x: Any, y: Any) -> Any:
+def add_jaxvals(x: object, y: object) -> Any:
     return add_jaxvals_p.bind(x, y)
 
 
-def add_tangents(x: Any, y: Any) -> Any:
+def add_tangents(x: object, y: object) -> Any:
     """The sum of two tangents, either of which may be a `Zero`."""
     if isinstance(x, Zero):
         return y
@@ -51,7 +51,7 @@ def zeros_like_aval(aval: Any) -> Any:
     return instantiate_zeros(Zero(aval))
 
 
-def get_primitive_transpose(prim: Any) -> Callable:
+def get_primitive_transpose(prim: Primitive) -> Callable:
     try:
         return primitive_transposes[prim]
     except KeyError:
@@ -68,7 +68,7 @@ def deflinear(prim: Primitive, transpose: Callable) -> None:
 def deflinear2(prim: Primitive, transpose: Callable) -> None:
     """The same; transpose(cotangent, *operands, **params)."""
 
-    def jvp(primals: tuple, tangents: tuple, **params: Any) -> tuple:
+    def jvp(primals: tuple, tangents: tuple, **params: object) -> tuple:
         out = prim.bind(*primals, **params)
         if all(isinstance(t, Zero) for t in tangents):
             outs = out if prim.multiple_results else [out]
@@ -88,7 +88,7 @@ def defbilinear(prim: Primitive, lhs_rule: Callable, rhs_rule: Callable) -> None
         lambda t, x, y, **params: prim.bind(x, t, **params),
     )
 
-    def transpose(ct: Any, x: Any, y: Any, **params: Any) -> list:
+    def transpose(ct: object, x: Any, y: object, **params: object) -> list:
         if is_undefined_primal(x):
             return [None if isinstance(ct, Zero) else lhs_rule(ct, x, y, **params), None]
         return [None, None if isinstance(ct, Zero) else rhs_rule(ct, x, y, **params)]

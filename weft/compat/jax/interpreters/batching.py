@@ -47,14 +47,14 @@ def moveaxis(x: Array, source: int, target: int) -> Any:
     return move(x, source, target)
 
 
-def broadcast(x: Any, size: int, axis: int, mesh_axis: Any = None) -> Any:
+def broadcast(x: Any, size: int, axis: int, mesh_axis: object = None) -> Any:
     """The value repeated along a new axis."""
     from weft.autodiff.shape import broadcast_to_dim
 
     return broadcast_to_dim(x, axis, size)
 
 
-def bdim_at_front(x: ArrayLike, dim: int | None, size: int, mesh_axis: Any = None) -> Any:
+def bdim_at_front(x: ArrayLike, dim: int | None, size: int, mesh_axis: object = None) -> Any:
     """A batch along the first axis."""
     return broadcast(x, size, 0) if dim is None else moveaxis(x, dim, 0)
 
@@ -83,7 +83,7 @@ def defbroadcasting(prim: Primitive) -> None:
 def defreducer(prim: Primitive, ident: Callable | None = None) -> None:
     """A primitive that reduces over its parameter `axes`."""
 
-    def batch(args: Any, dims: Any, *, axes: Any, **params: Any) -> tuple:
+    def batch(args: Any, dims: Any, *, axes: Any, **params: object) -> tuple:
         (x,), (dim,) = args, dims
         moved = tuple(a + (a >= dim) for a in axes)
         return prim.bind(x, axes=moved, **params), dim - sum(a < dim for a in moved)

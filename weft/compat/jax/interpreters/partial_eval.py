@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.compat.linear_util import WrappedFun
 from weft.core.jaxpr import Jaxpr
@@ -11,6 +11,9 @@ from weft.core.state import current_trace, state
 from weft.core.trace import StagedTracer as DynamicJaxprTracer
 from weft.core.trace import StagedTracer as JaxprTracer
 from weft.core.trace import StagingTrace, trace_to_jaxpr
+
+if TYPE_CHECKING:
+    from weft.core.primitive import Primitive
 
 __all__ = [
     "DynamicJaxprTracer",
@@ -29,11 +32,11 @@ class PartialVal(tuple):
         return tuple.__new__(cls, pair)
 
     @classmethod
-    def known(cls, value: Any) -> PartialVal:
+    def known(cls, value: object) -> PartialVal:
         return cls((None, value))
 
     @classmethod
-    def unknown(cls, aval: Any) -> PartialVal:
+    def unknown(cls, aval: object) -> PartialVal:
         return cls((aval, None))
 
     def is_known(self) -> bool:
@@ -41,7 +44,7 @@ class PartialVal(tuple):
 
 
 def trace_to_jaxpr_dynamic(
-    fun: WrappedFun, in_avals: Sequence[Any], **_: Any
+    fun: WrappedFun, in_avals: Sequence[Any], **_: object
 ) -> tuple[Jaxpr, list, list]:
     """The jaxpr of a flat function, the types of its results, and its constants."""
     jaxpr, consts = trace_to_jaxpr(fun.call_wrapped, list(in_avals), fun.__name__)
@@ -58,7 +61,7 @@ class _PartialTrace:
         self.frame = frame
         self.finished = False
 
-    def process(self, prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         unknown = any(isinstance(a, JaxprTracer) and a._trace is self.frame for a in args)
         return (self.frame if unknown else self.parent).process(prim, args, params)
 
