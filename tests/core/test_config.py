@@ -46,6 +46,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "numpy_rank_promotion": "raise",
             "varying_promotion": "error",
             "indivisible_constraints": "error",
+            "repeated_blocks": "inline",
             "traceback_filtering": "off",
             "platforms": "cpu",
             "num_cpu_devices": 3,

@@ -236,6 +236,9 @@ _define("partitioner", "auto", _one_of("auto", "weft", "xla"),
         "who localizes: weft's passes, XLA's, or weft's with XLA's as fallback", traced=True)
 _define("native_ops", True, _boolean,
         "on the CPU, operations that XLA is slow at are weft's own native code", traced=True)
+_define("repeated_blocks", "auto", _one_of("auto", "separate", "inline"),
+        "equations that a program repeats on one CPU device, such as layers: compiled once and "
+        "called, or written out; auto: once where blocks are large", traced=True)
 _define("overlap_gathers", False, _boolean,
         "weft's partitioner: all_gather + dot become a ring that overlaps both", traced=True)
 default_matmul_precision = _define(

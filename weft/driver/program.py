@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 observers: list[Callable[[Program], None]] = []
 """Called with every lowered program of a user's function; `weft explain` listens here."""
 
+SHORTEST = 32
+"""Equations of a program from which its repeated blocks are looked for."""
+
 LARGE = 256
 """Constants of more elements are passed to the program as arguments instead of compiled in."""
 
@@ -71,6 +74,7 @@ class Program:
     keepalives: list = field(default_factory=list)
     inspections: list = field(default_factory=list)
     has_marks: bool = False  # whether operations are marked for weft/native
+    whole: bool = False  # not to be compiled in pieces
     diverges: bool = False  # on CPU devices, with axes left to a partitioner
     stages: Boundary | None = None
     executable: Executable | None = None
@@ -328,6 +332,13 @@ class Program:
             label = self._check_processes()
         else:
             label = self.name
+        whole = multi or self.whole or len(self.jaxpr.eqns) < SHORTEST
+        if not whole and config.repeated_blocks != "inline":
+            from weft.driver.pieces import executable_of_pieces
+
+            pieces = executable_of_pieces(self)
+            if pieces is not None:
+                return pieces
         local = self.stages is not None and self.stages.local is not None
         free = multi and not local  # XLA's partitioner chooses the shardings that are left open
         compiled = compile_module(
@@ -378,7 +389,9 @@ class Program:
             set_layouts(module, self.layouts)
         return module
 
-    def _executable(self, compiled: LoadedExecutable, local: bool) -> Executable:
+    def _executable(
+        self, compiled: LoadedExecutable, local: bool, kind: Callable[..., Executable] = Executable
+    ) -> Executable:
         """Returns the compiled module with the types and shardings of its arguments and results."""
         out_avals = self.jaxpr.out_avals
         ins: Sequence[Any]
@@ -396,7 +409,7 @@ class Program:
         make: Callable[..., Executable] = DescribedExecutable
         if compiled.runs:
             self.consts = [constant_at(c, s) for c, s in zip(self.consts, ins, strict=False)]
-            make = Executable
+            make = kind
             if self.keepalives:
                 from weft.runtime.cpu_joint_failure import executable_class
 
