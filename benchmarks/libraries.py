@@ -187,7 +187,9 @@ def page(records: dict[str, dict]) -> str:
         passed = f"{len(verdict) - len(failed)} | {ratio:.3f} | {second / first:.2f}"
         rows.append(f"| {label} | {version} | {counts} | {passed} |")
         if failed:
-            lines = [f"* `{t}`: {_plain(why)}" for t, why in sorted(failed.items())]
+            # without the folder, which would read as one of weft's own
+            named = {t.removeprefix("tests/"): why for t, why in failed.items()}
+            lines = [f"* `{t}`: {_plain(why)}" for t, why in sorted(named.items())]
             faults.append(f"### {name}\n\n" + "\n".join(lines))
     return _PAGE.format(jax=JAX, rows="\n".join(rows), faults="\n\n".join(faults) or "Nothing.")
 
