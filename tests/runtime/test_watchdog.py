@@ -12,7 +12,7 @@ from weft.runtime.verdicts import Calls, State, find_difference, find_late
 PROGRAM = """
 import os, signal, sys, time, numpy as np, weft
 from weft import P
-address, rank = sys.argv[1], int(sys.argv[2])
+address, rank, early = sys.argv[1], int(sys.argv[2]), weft.jit(lambda x: x * 2)
 weft.distributed.initialize(
     address, 4, rank, heartbeat_timeout_seconds=HEARTBEAT, hang_timeout_seconds=HANG)
 mesh = weft.make_mesh((4,), ("x",))
@@ -25,10 +25,10 @@ total = over_all(lambda x: weft.lax.psum(x, "x"), P())
 shift = over_all(lambda x: weft.lax.ppermute(x, "x", [(i, (i + 1) % 4) for i in range(4)]), P("x"))
 x, large = array(4), array(32)
 def step():
-    np.asarray(total(x))
+    np.asarray(early(total(x)))
     shift(x).block_until_ready()
-step(), step()
 try:
+    step(), step()
     if rank == FAULTY:
         BODY
     for _ in range(3):
@@ -68,6 +68,7 @@ FAULTS = {
     "stuck": ("time.sleep(10000)", 60, 5, "process 2 is in Python code at <string>:22"),
     "skipped": ("shift(x).block_until_ready()", 60, 60, "process 2 called"),
     "swapped": ("shift(x); total(x)", 60, 60, "process 2 called"),
+    "jitted early": ("early(x)", 60, 60, ") at <string>:22; process 0, 1, 3"),
     "another shape": ("total(large)", 60, 5, "process 2 compiles another program in call"),
     "an exception": ("raise KeyError('lost')", 60, 60, "process 2 failed: KeyError: 'lost'"),
 }
@@ -83,6 +84,24 @@ def test_a_fault_is_named_on_all_other_processes(fault, tmp_path):
     for dump in dumps:
         told, same = describe(dump)
         assert same, told
+
+
+STUCK = """
+import os, signal, sys, weft
+weft.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]), hang_timeout_seconds=2)
+if sys.argv[2] == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+# A wait that no broken connection ends, as that of a collective whose failure Gloo has missed.
+weft.jit(lambda x: weft.lax.while_loop(lambda x: x >= 0, lambda x: x * 1.0, x))(1.0).item()
+"""
+
+
+def test_a_process_that_stays_stuck_after_the_verdict_ends_and_says_why():
+    with processes.free_address() as address:
+        runs = [processes.start(STUCK, address, r, WEFT_NUM_CPU_DEVICES="1") for r in range(2)]
+        (_, errors), _ = processes.end(*runs)
+    assert runs[0].returncode == 1, errors
+    assert "DistributedError: process 1 has ended" in errors and "does not end" in errors
 
 
 def test_the_death_of_process_0_ends_nobody_else(tmp_path):

@@ -16,13 +16,16 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 FORMAT = "weft-checkpoint"
 VERSION = 1
 MANIFEST = "manifest.json"
+IN_FLIGHT_BYTES = 256 << 20
+"""So much is read or written at the same time."""
 CHUNK_BYTES = 64 << 20
 """Shards above this size are written as several chunks, so that a part can be read alone."""
 
@@ -118,6 +121,19 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def in_flight(futures: Iterable[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    """Yield pairs of a future and its bytes in order, with later ones begun in the meantime."""
+    begun: deque[tuple[Any, int]] = deque()
+    total = 0
+    for pair in futures:
+        begun.append(pair)
+        total += pair[1]
+        while total > IN_FLIGHT_BYTES and len(begun) > 1:
+            total -= begun[0][1]
+            yield begun.popleft()
+    yield from begun
 
 
 def files_under(folder: Path) -> Iterator[Path]:

@@ -94,7 +94,7 @@ class Manager:
         """
         self.wait()
         self._bytes = [0, 0]
-        write = prepare(self.path(step), tree, self._progress)
+        write = prepare(self.path(step), tree, self._progress, copy=self.asynchronous)
 
         def run() -> None:
             write()

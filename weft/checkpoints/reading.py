@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import math
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import weft
-from weft.checkpoints import layout, orbax
+from weft.checkpoints import chunks, layout, orbax
 from weft.core.dtypes import is_extended
 
 if TYPE_CHECKING:
@@ -47,119 +50,133 @@ def restore(path: str | os.PathLike, like: object = None) -> Any:
         (dtype(bfloat16), P('x'), 0.1)
     """
     root = Path(path)
-    ts = layout.tensorstore()
+    layout.tensorstore(), chunks.crc32c()  # what is not installed is said first
     foreign = None if (root / layout.MANIFEST).exists() else orbax.find_checkpoint(root)
     root = foreign or root
     manifest = layout.read_manifest(root) if foreign is None else orbax.read_manifest(root)
     arrays, values = manifest["arrays"], manifest["values"]
     if like is None:
-        found = {name: _whole(ts, root, name, entry) for name, entry in arrays.items()}
+        everything = [_Leaf(root, name, entry) for name, entry in arrays.items()]
+        found = {leaf.name: value for leaf, value in _read(everything)}
         return found | values
 
-    def leaf(key_path: tuple, wanted: ArrayLike | str | ShapeDtypeStruct | None) -> Any:
+    def planned(key_path: tuple, wanted: ArrayLike | str | ShapeDtypeStruct | None) -> Any:
         name = weft.tree_util.keystr(key_path)
         if name in values:
-            return values[name]
+            return _Value(values[name])
         if name not in arrays:
             close = difflib.get_close_matches(name, [*arrays, *values], n=1)
             raise layout.CheckpointError(
                 f"restore: {root} has no {name}"
                 + (f"; it has {close[0]}" if close else f" among its {len(arrays)} arrays")
             )
-        return _placed(ts, root, name, arrays[name], wanted)
+        return _Leaf(root, name, arrays[name], wanted)
 
-    return weft.tree.map_with_path(leaf, like, is_leaf=lambda x: x is None)
-
-
-def _open(ts: Any, root: Path, name: str, entry: dict[str, Any]) -> Any:
-    folder = _folder(root, entry)
-    place = entry.get("spec") or layout.spec(folder)
-    try:
-        store = ts.open({**place, "open": True}).result()
-    except ValueError as error:
-        raise _damaged(root, name, folder, error) from None
-    if list(store.shape) != entry["shape"] or store.dtype.name != entry["dtype"]:
-        raise _damaged(root, name, folder, f"it is {store.dtype.name}{list(store.shape)}")
-    return store
+    plan = weft.tree.map_with_path(planned, like, is_leaf=lambda x: x is None)
+    leaves, tree = weft.tree.flatten(plan)
+    read = _read([x for x in leaves if isinstance(x, _Leaf)])
+    return tree.unflatten([x.value if isinstance(x, _Value) else next(read)[1] for x in leaves])
 
 
-def _folder(root: Path, entry: dict[str, Any]) -> Path:
-    """Where an array is: the folder of its own that weft gives it, or the checkpoint."""
-    return root if "spec" in entry else layout.array_folder(root, entry["number"])
+class _Value:
+    """A value that the manifest itself holds."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
-def _damaged(root: Path, name: str, folder: Path, error: object) -> layout.CheckpointError:
-    text = " ".join(str(error).split())[:300]
-    return layout.CheckpointError(
-        f"restore: {name} of {root} is damaged, in {folder}: {text}. Restore another step"
-    )
+class _Leaf:
+    """An array to be read, with the counterpart that says how: None for a NumPy array.
 
+    Raises CheckpointError where they do not fit.
+    """
 
-def _read(
-    ts: object, root: Path, name: str, entry: dict[str, Any], store: Any, index: tuple
-) -> Any:
-    """A part of an array. Chunks that are not there are lost, not zeros."""
-    view = store[index] if index else store
-    folder = _folder(root, entry)
-    try:
-        found = view.read().result()
-    except ValueError as error:
-        raise _damaged(root, name, folder, f"shard {_text(index)}: {error}") from None
-    _check_chunks(root, name, entry, view, folder)
-    return found
+    def __init__(self, root: Path, name: str, entry: dict[str, Any], wanted: Any = None) -> None:
+        self.root, self.name, self.entry, self.wanted = root, name, entry, wanted
+        self.shape = tuple(entry["shape"])
+        self.folder = root if "spec" in entry else layout.array_folder(root, entry["number"])
+        self.dtype = np.dtype(entry["dtype"])
+        self.sharding = None
+        self.parts = [tuple(slice(0, n) for n in self.shape)]
+        if wanted is None:
+            return
+        if "key" in entry:
+            if not is_extended(getattr(wanted, "dtype", None)):
+                raise layout.CheckpointError(
+                    f"restore: {name} of {root} holds keys; `like` has none"
+                )
+            return
+        own = getattr(wanted, "shape", ())
+        if tuple(own) != self.shape:
+            raise layout.CheckpointError(
+                f"restore: {name} of {root} is {entry['dtype']}{list(self.shape)}, `like` has "
+                f"{getattr(wanted, 'dtype', type(wanted).__name__)}{list(own)}"
+            )
+        self.dtype = np.dtype(getattr(wanted, "dtype", self.dtype))
+        if isinstance(wanted, np.ndarray | np.generic):
+            return
+        self.sharding = getattr(wanted, "sharding", None)
+        if self.sharding is not None:
+            # Replicas of a shard on several devices are read once.
+            places = self.sharding.addressable_devices_indices_map(self.shape).values()
+            self.parts = list({self.key(index): index for index in places}.values())
 
+    def key(self, index: tuple) -> tuple:
+        """Tell a part from the others, however its slices are written."""
+        return tuple(s.indices(n)[:2] for s, n in zip(index, self.shape, strict=True))
 
-def _check_chunks(root: Path, name: str, entry: dict[str, Any], view: Any, folder: Path) -> None:
-    if 0 in entry["shape"] or "spec" in entry:  # Orbax leaves out chunks that are zero
-        return
-    domain, chunk = view.domain, entry["chunk"]
-    starts = [int(a) // c for a, c in zip(domain.inclusive_min, chunk, strict=True)]
-    ends = [-(-int(b) // c) for b, c in zip(domain.exclusive_max, chunk, strict=True)]
-    for offset in np.ndindex(*(b - a for a, b in zip(starts, ends, strict=True))):
-        numbers = [str(a + o) for a, o in zip(starts, offset, strict=True)]
-        file = folder.joinpath("c", *numbers)
-        if not file.exists():
-            raise _damaged(root, name, folder, f"its chunk {file} is missing")
+    def tasks(self) -> Iterator[tuple[Callable[[], np.ndarray], int]]:
+        """Yield a function that reads each part, and how many bytes it has."""
+        try:
+            if "spec" in self.entry:
+                read: Callable = functools.partial(_read_store, self.entry)
+            else:
+                chunks.check_metadata(self.folder, self.entry)
+                read = functools.partial(chunks.read_part, self.folder, self.entry)
+        except ValueError as error:
+            raise self.damaged(error) from None
+        for index in self.parts:
+            size = math.prod(stop - start for start, stop in self.key(index))
+            yield functools.partial(self._read_part, read, index), size * self.dtype.itemsize
 
+    def _read_part(self, read: Callable, index: tuple) -> np.ndarray:
+        try:
+            return read(index).astype(self.dtype, copy=False)
+        except ValueError as error:
+            place = "" if len(self.parts) == 1 else f"shard {index}: "
+            raise self.damaged(f"{place}{error}") from None
 
-def _text(index: tuple) -> str:
-    return "whole" if not index else str(tuple(index))
-
-
-def _whole(ts: object, root: Path, name: str, entry: dict[str, Any]) -> Any:
-    value = _read(ts, root, name, entry, _open(ts, root, name, entry), ())
-    if "key" in entry:
-        return weft.random.wrap_key_data(value, impl=entry["key"])
-    return value
-
-
-def _placed(ts: object, root: Path, name: str, entry: dict[str, Any], wanted: object) -> Any:
-    """An array with the sharding and dtype of its counterpart in the tree."""
-    if "key" in entry:
-        if not is_extended(getattr(wanted, "dtype", None)):
-            raise layout.CheckpointError(f"restore: {name} of {root} holds keys; `like` has none")
-        return _whole(ts, root, name, entry)
-    shape = tuple(entry["shape"])
-    own = getattr(wanted, "shape", ())
-    if tuple(own) != shape:
-        raise layout.CheckpointError(
-            f"restore: {name} of {root} is {entry['dtype']}{list(shape)}, `like` has "
-            f"{getattr(wanted, 'dtype', type(wanted).__name__)}{list(own)}"
+    def damaged(self, error: Any) -> layout.CheckpointError:
+        """Return the error that names the array, its folder and what to do."""
+        text = " ".join(str(error).split())[:300]
+        return layout.CheckpointError(
+            f"restore: {self.name} of {self.root} is damaged, in {self.folder}: {text}. Restore "
+            "another step"
         )
-    dtype = np.dtype(getattr(wanted, "dtype", entry["dtype"]))
-    store = _open(ts, root, name, entry)
-    sharding = getattr(wanted, "sharding", None)
-    if isinstance(wanted, np.ndarray | np.generic) or sharding is None:
-        value = _read(ts, root, name, entry, store, ()).astype(dtype, copy=False)
-        return value if isinstance(wanted, np.ndarray) else weft.numpy.asarray(value)
-    read: dict[str, np.ndarray] = {}
 
-    def part(index: tuple) -> np.ndarray:
-        # Replicas of a shard on several devices are read once.
-        key = repr(index)
-        if key not in read:
-            data = _read(ts, root, name, entry, store, index)
-            read[key] = data.astype(dtype, copy=False)
-        return read[key]
+    def assemble(self, parts: list[np.ndarray]) -> Any:
+        """Return the array of what was read."""
+        if "key" in self.entry:
+            return weft.random.wrap_key_data(parts[0], impl=self.entry["key"])
+        if self.sharding is not None:
+            read = {self.key(i): x for i, x in zip(self.parts, parts, strict=True)}
+            return weft.make_array_from_callback(
+                self.shape, self.sharding, lambda index: read[self.key(index)], dtype=self.dtype
+            )
+        as_it_is = self.wanted is None or isinstance(self.wanted, np.ndarray)
+        return parts[0] if as_it_is else weft.numpy.asarray(parts[0])
 
-    return weft.make_array_from_callback(shape, sharding, part, dtype=dtype)
+
+def _read(leaves: list[_Leaf]) -> Iterator[tuple[_Leaf, Any]]:
+    """Read arrays in order, several parts at a time."""
+    parts = chunks.read_all(task for leaf in leaves for task in leaf.tasks())
+    for leaf in leaves:
+        yield leaf, leaf.assemble([next(parts) for _ in leaf.parts])
+
+
+def _read_store(entry: dict[str, Any], index: tuple) -> np.ndarray:
+    """Read a part of an array that only TensorStore knows to read."""
+    store = layout.tensorstore().open({**entry["spec"], "open": True}).result()
+    if list(store.shape) != entry["shape"] or store.dtype.name != entry["dtype"]:
+        raise ValueError(f"it is {store.dtype.name}{list(store.shape)}")
+    return store[index].read().result()

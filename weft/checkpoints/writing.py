@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,20 @@ def save(path: str | os.PathLike, tree: object) -> None:
         >>> weft.checkpoints.restore(folder)
         {"['w']": array([0, 1, 2], dtype=int32), "['step']": 7}
     """
-    prepare(Path(path), tree)()
+    prepare(Path(path), tree, copy=False)()
 
 
-def prepare(path: Path, tree: object, progress: Callable[[int], None] | None = None) -> Callable:
-    """Copy a tree to the host; the result writes and commits it, on any thread.
+def prepare(
+    path: Path,
+    tree: Any,
+    progress: Callable[[int], None] = lambda size: None,
+    *,
+    copy: bool = True,
+) -> Callable:
+    """Bring a tree to the host; the result writes and commits it, on any thread.
 
     progress: is called with the number of bytes that were written since the last call.
+    copy: the program may change or donate the arrays before they are written.
     """
     ts = layout.tensorstore()
     if path.exists():
@@ -65,7 +72,7 @@ def prepare(path: Path, tree: object, progress: Callable[[int], None] | None = N
         if leaf is None or isinstance(leaf, bool | int | float | str):
             values[name] = leaf
             continue
-        entry, parts = _snapshot(name, leaf)
+        entry, parts = _snapshot(name, leaf, copy)
         arrays[name] = {"number": len(shards), **entry}
         shards.append(parts)
     # A folder of another name until all is written: a checkpoint is whole or not there.
@@ -84,17 +91,10 @@ def prepare(path: Path, tree: object, progress: Callable[[int], None] | None = N
             for entry in arrays.values():
                 _create(ts, partial, entry)
         _barrier(f"{tag}/created")
-        for entry, parts in zip(arrays.values(), shards, strict=True):
-            if not parts:
-                continue
-            # Chunks of zeros are written too: one that is missing is then known to be lost.
-            place = layout.spec(layout.array_folder(partial, entry["number"]))
-            store = ts.open({**place, "store_data_equal_to_fill_value": True}).result()
-            writes = [(store[index].write(data), data.nbytes) for index, data in parts]
-            for done, size in writes:
-                done.result()
-                if progress is not None:
-                    progress(size)
+        writes = _writes(ts, partial, arrays.values(), shards)
+        for done, size in layout.in_flight(writes):
+            done.result()
+            progress(size)
         _barrier(f"{tag}/written")
         if first:
             layout.write_manifest(partial, arrays, values)
@@ -105,20 +105,36 @@ def prepare(path: Path, tree: object, progress: Callable[[int], None] | None = N
     return write
 
 
-def _snapshot(name: str, leaf: Any) -> tuple[dict[str, Any], list[tuple[tuple, np.ndarray]]]:
-    """The manifest's entry of an array, and copies of the shards that this process writes."""
+def _writes(
+    ts: Any, root: Path, entries: Iterable[dict[str, Any]], shards: list[list]
+) -> Iterator[tuple[Any, int]]:
+    """Begin to write each shard; yields its future and its size in bytes."""
+    for entry, parts in zip(entries, shards, strict=True):
+        if not parts:
+            continue
+        # Chunks of zeros are written too: one that is missing is then known to be lost.
+        place = layout.spec(layout.array_folder(root, entry["number"]))
+        store = ts.open({**place, "store_data_equal_to_fill_value": True}).result()
+        for index, data in parts:
+            # Nobody changes the data before it is written: TensorStore need not copy it.
+            yield store[index].write(data, can_reference_source_data_indefinitely=True), data.nbytes
+
+
+def _snapshot(
+    name: str, leaf: Any, copy: bool
+) -> tuple[dict[str, Any], list[tuple[tuple, np.ndarray]]]:
+    """The manifest's entry of an array, and the shards that this process writes."""
     entry: dict[str, Any] = {}
     if is_extended(getattr(leaf, "dtype", None)):
         entry["key"] = str(weft.random.key_impl(leaf))
         leaf = weft.random.key_data(leaf)
     if isinstance(leaf, weft.Array):
         own = [s for s in leaf.addressable_shards if s.replica_id == 0]
-        # A copy: the program may donate the array while it is written.
-        parts = [(tuple(s.index), np.array(s.data, copy=True)) for s in own]
+        parts = [(tuple(s.index), np.array(s.data, copy=copy or None)) for s in own]
         shard = leaf.sharding.shard_shape(leaf.shape)
     elif isinstance(leaf, np.ndarray | np.generic):
         leaf = np.asarray(leaf)
-        parts = [((), leaf.copy())] if backend.process_index() == 0 else []
+        parts = [((), np.array(leaf, copy=copy or None))] if backend.process_index() == 0 else []
         shard = leaf.shape
     else:
         raise TypeError(

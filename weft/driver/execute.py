@@ -150,14 +150,21 @@ def layouts_for(
 
 
 def execute(
-    executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: ClosedJaxpr
+    executable: Executable,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    closed: ClosedJaxpr,
+    noted: bool = False,
 ) -> list:
-    """Runs an executable on any array-like arguments; results of extended dtypes are wrapped."""
+    """Runs an executable on any array-like arguments; results of extended dtypes are wrapped.
+
+    noted: the caller has told of a call over several processes already.
+    """
     flat = [getattr(a, "_base", a) for a in (*consts, *args)]
     ordered = any(e.ordered for e in closed.effects)
     if ordered:
         effects_barrier()
-    outs = executable.call(flat)
+    outs = executable.call(flat, noted)
     if ordered:
         effects_barrier()
     outs = [

@@ -7,7 +7,6 @@ reaches the Python below.
 from __future__ import annotations
 
 import functools
-import sys
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -42,7 +41,6 @@ from weft.core.tree import (
     position_names,
     tree_map,
 )
-from weft.driver.donation_guard import Guarded
 from weft.driver.execute import (
     Request,
     compiled_for,
@@ -52,9 +50,9 @@ from weft.driver.execute import (
     placements,
 )
 from weft.driver.jit_op import jit_p, typed_as
+from weft.driver.logged_jit import GuardedJit, LoggedJit
 from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
 from weft.driver.static_arguments import named_arguments
-from weft.runtime import calls
 from weft.runtime.array import ArrayImpl
 from weft.runtime.backend import devices, distributed_state
 from weft.runtime.device_put import device_put
@@ -132,11 +130,8 @@ class JitInfo:
     partitioner: str | None
     name: str = ""
     placement: Hashable = None  # tells traces with these shardings from others
-    logged: Any = None  # the compiled function, where its guard notes calls over several processes
-    log: calls.CallLog | None = None  # where it notes them
-    label: str = ""  # and as what
-    ran: bool = False
-    mixed: bool = False  # it has programs over different sets of processes
+    logged: LoggedJit | None = None  # notes calls, in a process that is one of several
+    early: LoggedJit | None = None  # takes its calls, where it was jitted before there was a group
 
     def __post_init__(self) -> None:
         self.name = function_name(self.fun)
@@ -159,6 +154,7 @@ class JitInfo:
             self.placement,
             self.partitioner,
             tuple(sorted((self.options or {}).items())),
+            distributed_state["client"] is not None,
         )
 
     def split(self, args: tuple, kwargs: dict) -> tuple[Callable, list, dict, tuple]:
@@ -377,6 +373,22 @@ class JitInfo:
         """Return the functions that name a program's arguments and results."""
         return lambda: self.leaf_names(entry), lambda: names_in(entry.out_tree)
 
+    def jitted_in_group(self) -> LoggedJit:
+        """Jit the function again, now that the process is one of several."""
+        return jit(
+            self.fun,
+            in_shardings=self.in_shardings,
+            out_shardings=self.out_shardings,
+            static_argnums=self.static_argnums,
+            static_argnames=self.static_argnames,
+            donate_argnums=self.donate_argnums,
+            donate_argnames=self.donate_argnames,
+            keep_unused=self.keep_unused,
+            inline=self.inline,
+            compiler_options=self.options,
+            partitioner=self.partitioner,
+        )
+
     def layouts(self, entry: Entry, args: Sequence[Any]) -> tuple | None:
         """The layouts of the program that these arguments need."""
         n_out = len(entry.out_shardings)
@@ -421,33 +433,17 @@ class JitInfo:
         check_not_leaked(operands)
         request = self.request(entry, placements(operands), self.layouts(entry, operands))
         executable, consts = compiled_for(entry.closed, request, *self.names(entry))
-        logged = self.logs_as(executable.log, executable.label)
-        outs = execute(executable, consts, operands, entry.closed)
+        noted = logged = False
+        if self.logged is not None:
+            noted, logged = self.logged.settle(executable.log, executable.label)
+        elif executable.log is not None:
+            self.early = self.jitted_in_group()
+        outs = execute(executable, consts, operands, entry.closed, noted)
         result = entry.out_tree.unflatten(outs)
         fast = None
         if not is_debugging() and not any(map(array_method, leaves)):
             fast = fastpath(executable, result, leaves, consts, logged=logged)
         return result, fast, False
-
-    def logs_as(self, log: calls.CallLog | None, label: str) -> bool:
-        """Return whether the function itself notes the calls of an executable with this log.
-
-        A function whose programs are over different sets of processes leaves that to Python's path.
-        """
-        if not self.logged:
-            return False
-        if not self.mixed and self.log is not log:
-            if self.log is None and not self.ran:
-                self.log, self.label = log, label
-            else:
-                self.mixed = True
-                if calls.inside and self.log is not None:
-                    self.log.retract()
-                    calls.inside = False
-                self.log = None
-                self.logged._clear_cache()
-        self.ran = True
-        return not self.mixed
 
 
 def _moved(tree: object, sharding: Any) -> Any:
@@ -549,6 +545,8 @@ def jit(
     one_device = in_shardings if device is not None or backend is not None else None
 
     def miss(*args: Any, **kwargs: Any) -> tuple:
+        if info.early is not None and state.trace is EVAL:
+            return info.early.relay(args, kwargs), None, False
         if one_device is None:
             return info.call(args, kwargs)
         given = flatten(([x for i, x in enumerate(args) if i not in numbers], kwargs))[0]
@@ -573,70 +571,12 @@ def jit(
     if not (numbers or names or donate_numbers or donate_names or in_group):
         return compiled
     explain = info.explain_unhashable if numbers or names else None
-    guard = _LoggedJit if in_group else _GuardedJit
-    info.logged = compiled if in_group else None
+    guard = LoggedJit if in_group else GuardedJit
     function = guard(compiled, info.name, donate_numbers, donate_names, explain)
+    info.logged = function if in_group else None
     functools.update_wrapper(function, fun)
     function._jit_info = info
     return function
-
-
-class _GuardedJit(Guarded):
-    """A jitted function with donated or static arguments."""
-
-    __slots__ = ()
-    _call: Any
-    _jit_info: JitInfo
-    __qualname__: str
-
-    def __repr__(self) -> str:
-        return repr(self._call)
-
-    @property
-    def __signature__(self) -> Any:
-        import inspect  # not loaded until somebody asks
-
-        return inspect.signature(self._jit_info.fun)
-
-    def __reduce__(self) -> str:
-        return self.__qualname__  # pickled by name, as functions are
-
-    def _clear_cache(self) -> None:
-        self._call._clear_cache()
-
-    def _cache_size(self) -> int:
-        return self._call._cache_size()
-
-
-class _LoggedJit(_GuardedJit):
-    """A jitted function of a group of processes: notes its calls of programs over several."""
-
-    __slots__ = ("_is_plain",)
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._is_plain = not self._donates and self._explain is None
-
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        info = self._jit_info
-        log = info.log
-        if log is None or state.trace is not EVAL:
-            return Guarded.__call__(self, *args, **kwargs)
-        if calls.failure is not None:
-            calls.check()
-        log.note(info.label, sys._getframe(1))
-        calls.inside = True
-        try:
-            if self._is_plain:
-                return self._call(*args, **kwargs)
-            return Guarded.__call__(self, *args, **kwargs)
-        except (RuntimeError, ValueError) as error:
-            known = calls.explained(error)
-            if known is not error:
-                raise known from None
-            raise
-        finally:
-            calls.inside = False
 
 
 def _trace(function: Any, *args: object, **kwargs: object) -> Any:
@@ -648,12 +588,12 @@ def _trace(function: Any, *args: object, **kwargs: object) -> Any:
     return Traced(info, entry, leaves)
 
 
-def _lower(function: Callable | _GuardedJit, *args: object, **kwargs: object) -> Any:
+def _lower(function: Callable | GuardedJit, *args: Any, **kwargs: Any) -> Any:
     """The function lowered to StableHLO for these arguments."""
     return _trace(function, *args, **kwargs).lower()
 
 
-def _eval_shape(function: Callable | _GuardedJit, *args: object, **kwargs: object) -> Any:
+def _eval_shape(function: Callable | GuardedJit, *args: Any, **kwargs: Any) -> Any:
     """The result's tree of `ShapeDtypeStruct`s."""
     return _trace(function, *args, **kwargs).out_info
 
@@ -666,7 +606,7 @@ def _clear_cache(function: Any) -> None:
 
 for _name, _method in (("trace", _trace), ("lower", _lower), ("eval_shape", _eval_shape)):
     _method.__qualname__ = f"<jit>.{_name}"  # no public function: errors are those of the call
-    for _class in (PjitFunctionType, _GuardedJit):  # _LoggedJit has them of the latter
+    for _class in (PjitFunctionType, GuardedJit):  # LoggedJit has them of the latter
         setattr(_class, _name, api_boundary(_method))
-for _class in (PjitFunctionType, _GuardedJit):
+for _class in (PjitFunctionType, GuardedJit):
     setattr(_class, "clear_cache", _clear_cache)  # noqa: B010 - neither is known to have it

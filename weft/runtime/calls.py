@@ -6,11 +6,12 @@ the other processes, and sets `failure` where the group has failed.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
 from collections import deque
-from types import FrameType
+from types import CodeType, FrameType
 
 from weft.core.errors import DistributedError
 from weft.runtime.verdicts import ENTRIES, Calls
@@ -19,23 +20,34 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class CallLog:
-    """A ring of the newest calls over one set of processes."""
+    """A ring of the newest calls over one set of processes.
 
-    __slots__ = ("count", "ring")
+    Every call pays for its entry, so that it holds an instruction of the caller's code, and the
+    line is looked up when somebody asks.
+    """
+
+    __slots__ = ("next_number", "ring")
 
     def __init__(self) -> None:
-        self.count = 0
-        self.ring: deque[tuple[int, str, str, int]] = deque(maxlen=ENTRIES)
+        self.next_number = itertools.count(1).__next__
+        self.ring: deque[tuple[int, str, CodeType, int]] = deque(maxlen=ENTRIES)
+
+    @property
+    def count(self) -> int:
+        """How many calls there were."""
+        try:
+            return self.ring[-1][0]
+        except IndexError:
+            return 0
 
     def note(self, name: str, frame: FrameType) -> None:
         """Append a call made by this frame."""
-        self.count = count = self.count + 1
-        self.ring.append((count, name, frame.f_code.co_filename, frame.f_lineno))
+        self.ring.append((self.next_number(), name, frame.f_code, frame.f_lasti))
 
     def retract(self) -> None:
         """Take back the newest call: it was no call over these processes."""
-        self.count -= 1
-        self.ring.pop()
+        number = self.ring.pop()[0]
+        self.next_number = itertools.count(number).__next__
 
     def state(self) -> Calls:
         """Return the calls as other processes are told."""
@@ -45,7 +57,9 @@ class CallLog:
                 break
             except RuntimeError:
                 entries = []
-        return Calls(self.count, [(s, n, f"{short(f)}:{line}") for s, n, f, line in entries])
+        count = entries[-1][0] if entries else 0
+        recent = [(number, name, where(code, at)) for number, name, code, at in entries]
+        return Calls(count, recent)
 
 
 logs: dict[tuple[int, ...], CallLog] = {}
@@ -55,8 +69,6 @@ raised = False
 """Whether an error has told the program so."""
 watched = False
 """Whether a watchdog runs, which will say why a collective failed."""
-inside = False
-"""Whether the call under way is noted already, by the function that was called."""
 
 
 def log_of(processes: tuple[int, ...]) -> CallLog:
@@ -70,6 +82,12 @@ def user_frame(frame: FrameType | None) -> FrameType:
     while found is not None and found.f_code.co_filename.startswith(ROOT):
         found = found.f_back
     return found or frame or sys._getframe()
+
+
+def where(code: CodeType, instruction: int) -> str:
+    """Return "file:line" of an instruction, by its offset in bytes."""
+    lines = (line for start, end, line in code.co_lines() if start <= instruction < end and line)
+    return f"{short(code.co_filename)}:{next(lines, code.co_firstlineno)}"
 
 
 def short(filename: str) -> str:

@@ -145,7 +145,7 @@ class TogetherExecutable(Executable):
 
     calls: Calls
 
-    def call(self, args: Sequence[Any]) -> list:
+    def call(self, args: Sequence[Any], noted: bool = False) -> list:
         """As of `Executable`; returns when the program has finished.
 
         Raises what a call into Python or native code raised on any of the devices.
@@ -156,7 +156,7 @@ class TogetherExecutable(Executable):
             with _lock:
                 _runs.append(run)
             try:
-                outs = super().call(args)
+                outs = super().call(args, noted)
                 for out in outs:
                     out.block_until_ready()
             except (XlaRuntimeError, RuntimeError, ValueError):

@@ -121,10 +121,11 @@ class Executable:
             for aval, sharding in zip(self.out_avals, self.out_shardings, strict=True)
         ]
 
-    def call(self, args: Sequence[Any]) -> list:
+    def call(self, args: Sequence[Any], noted: bool = False) -> list:
         """Run on flat arguments; host values and misplaced arrays are transferred first.
 
         Returns before the program has finished; the arrays wait when they are read.
+        noted: the caller has told of a call over several processes already.
 
         Raises:
           ValueError: an argument is committed to other devices (both are named).
@@ -148,7 +149,7 @@ class Executable:
             owners = second_owners(given)
         if self.log is not None:
             calls.check()
-            if not calls.inside:
+            if not noted:
                 self.log.note(self.label, calls.user_frame(sys._getframe(1)))
         try:
             if self.place or self.has_callbacks or self.has_side_effects:
@@ -251,7 +252,7 @@ class DescribedExecutable(Executable):
 
     __slots__ = ()
 
-    def call(self, args: Sequence[Any]) -> list:
+    def call(self, args: Sequence[Any], noted: bool = False) -> list:
         devices = self.compiled.devices
         raise RuntimeError(
             f"{self.compiled.name} is compiled for {len(devices)} × {devices[0].device_kind}, "

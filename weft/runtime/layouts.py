@@ -111,14 +111,14 @@ class _LaidOut:
 
     __slots__ = ()
 
-    def call(self: Any, args: Sequence[Any]) -> list:
+    def call(self: Any, args: Sequence[Any], noted: bool = False) -> list:
         """As `Executable.call`; arguments that lie otherwise are laid anew."""
         args = list(args)
         kept = compress(range(len(args)), self.kept_args or (True,) * len(args))
         places = zip(kept, self.in_shardings, self.in_layouts, strict=True)
         for k, (i, sharding, layout) in enumerate(places):
             args[i] = relaid(self._place(k, args[i], sharding), layout)
-        return super().call(args)  # type: ignore[misc]
+        return super().call(args, noted)  # type: ignore[misc]
 
     def fastpath(self: Any, *args: int | list | PyTreeDef) -> Any:
         """As `Executable.fastpath`; C++ leaves what it must lay anew to `shard_argument`."""

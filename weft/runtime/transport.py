@@ -49,10 +49,14 @@ def note_ports(make: Callable[[], T]) -> T:
 
 
 def break_connections(others: Collection[int]) -> None:
-    """End Gloo's connections with the processes that listen at the ports `others`."""
+    """End Gloo's connections with the processes that listen at the ports `others`.
+
+    Gloo's thread then reads an end and fails everything that waits. Writing stays possible: a write
+    that fails in the thread that sends leaves that thread waiting for ever (jaxlib 0.10.2).
+    """
     for found in _sockets():
         with contextlib.suppress(OSError):
             if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 continue
             if found.getsockname()[1] in ports or found.getpeername()[1] in others:
-                found.shutdown(socket.SHUT_RDWR)
+                found.shutdown(socket.SHUT_RD)

@@ -13,6 +13,7 @@ and breaks its collectives' connections, so that waiting calls end with an error
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import hashlib
 import hmac
 import json
@@ -77,6 +78,7 @@ class Watchdog:
         self._links: dict[int, socket.socket] = {}
         self._progress = (0, time.monotonic())
         self._difference_since: float | None = None
+        self._decided = 0.0
         self._stop = threading.Event()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._inbox = socket.socket(family, socket.SOCK_DGRAM)
@@ -115,6 +117,8 @@ class Watchdog:
                     self._seen = dict.fromkeys(self._seen, now)
                 last = now
                 if now >= next_beat:
+                    if self.verdict is not None:
+                        self._end_if_stuck(now)
                     self._send()
                     if self.verdict is None:
                         self._judge(now)
@@ -214,7 +218,7 @@ class Watchdog:
 
     def _decide(self, verdict: Verdict) -> None:
         """Record why the group has failed, tell all, and end what waits."""
-        self.verdict = verdict
+        self.verdict, self._decided = verdict, time.monotonic()
         path = self._dump(verdict)
         calls.failure = (
             f"{verdict.text}. This is process {self.rank} of {self.count}; what it knew of the "
@@ -223,6 +227,20 @@ class Watchdog:
         self._send()
         others = {port for ports in self._ports.values() for port in ports}
         transport.break_connections(others)
+
+    def _end_if_stuck(self, now: float) -> None:
+        """End the process where its main thread never returned from a collective.
+
+        Gloo may miss the end of a connection (`transport.break_connections`); it then waits for
+        half an hour, and nothing can wake it.
+        """
+        if calls.raised or now - self._decided < self.timeout or not self.state().waits:
+            return
+        print(f"weft.errors.DistributedError: {calls.failure}", file=sys.stderr)
+        print("weft: a collective does not end; this process is at", file=sys.stderr)
+        faulthandler.dump_traceback(sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)
 
     def _dump(self, verdict: Verdict) -> Path:
         folder = Path(os.environ.get("WEFT_DUMP_DIR") or tempfile.gettempdir())
