@@ -128,7 +128,7 @@ operations: $(READY) $(TORCH)
 
 # Test suites of libraries written for JAX, on JAX and on weft: LIB=equinox for one.
 libraries: $(READY)
-	$(BIN)/python -m benchmarks.libraries --write docs/libraries.md $(LIB)
+	$(BIN)/python -m benchmarks.libraries --write docs/libraries.md $(LIB) $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

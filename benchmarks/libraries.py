@@ -1,8 +1,9 @@
 """`make libraries`: the test suites of libraries written for JAX, run on JAX and then on weft.
 
 The libraries are installed beside JAX in an environment of their own, and their sources, with the
-tests, are downloaded from PyPI. Where these come without tests, `benchmarks.library_programs` has
-programs whose results on both are compared. What passes on JAX is what weft is measured by.
+tests, are downloaded from PyPI. Each file of tests runs in a process of its own with a time limit,
+and its results are kept as they come, so a run that ends early is continued by `--resume`. JAX's
+results are kept until a version changes. What passes on JAX is what weft is measured by.
 """
 
 from __future__ import annotations
@@ -15,178 +16,126 @@ import subprocess
 import sys
 import tarfile
 import time
-import xml.etree.ElementTree as ET
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.library_suites import JAX, LIBRARIES, Library
+
 ROOT = Path(__file__).parent.parent
 HOME = Path(os.environ.get("WEFT_LIBRARIES", ROOT / ".venv" / "libraries"))
-JAX = "0.10.2"
 SIDES = ("jax", "weft")
 ENVIRONMENT = {"EINOPS_TEST_BACKENDS": "numpy,jax"}  # which their tests ask for
-SECONDS = 3600  # that a suite may take
+TEST_SECONDS = 180
 
 
-@dataclass(frozen=True)
-class Library:
-    """A library and what is run of it: tests of its sources, or cases of `library_programs`."""
-
-    requirement: str
-    folder: str = ""  # in the sources, where the tests run
-    tests: tuple[str, ...] = ()
-    cases: str = ""
-    also: tuple[str, ...] = ()  # requirements of its tests
-    trial: bool = False  # run without having been prepared for
-
-
-LIBRARIES = {
-    "examples": Library(
-        "flax==0.12.8", cases="example_cases", also=("diffrax==0.7.2", "optax==0.2.8")
-    ),
-    "equinox": Library("equinox==0.13.8", cases="equinox_cases"),
-    "lineax, optimistix, diffrax": Library(
-        "diffrax==0.7.2",
-        cases="solver_cases",
-        also=("lineax==0.1.1", "optimistix==0.1.0", "optax==0.2.8"),
-    ),
-    "haiku": Library(
-        "dm-haiku==0.0.17",
-        tests=tuple(
-            f"haiku/_src/{name}_test.py"
-            for name in """base basic module stateful jaxpr_info dot batch_norm conv layer_norm
-            recurrent attention embed initializers pool random transform multi_transform lift
-            filtering data_structures nets/mlp nets/resnet""".split()  # noqa: SIM905
-        ),
-        also=("absl-py", "mock", "dm-tree", "cloudpickle"),
-    ),
-    "flax linen": Library(
-        "flax==0.12.8",
-        "tests",
-        tests=(
-            *(
-                f"linen/linen_{name}_test.py"
-                for name in """module linear combinators dtypes meta activation recurrent transforms
-                """.split()  # noqa: SIM905
-            ),
-            "linen/initializers_test.py",
-            "core",
-        ),
-        also=("absl-py",),
-    ),
-    "flax nnx": Library(
-        "flax==0.12.8",
-        "tests",
-        tests=tuple(
-            f"nnx/{name}_test.py"
-            for name in """module rngs state variable filters graph_utils optimizer metrics
-            containers transforms nn/linear nn/normalization nn/stochastic""".split()  # noqa: SIM905
-        ),
-        also=("absl-py",),
-    ),
-    "optax": Library(
-        "optax==0.2.8",
-        tests=(
-            *("optax/transforms", "optax/schedules", "optax/losses/_regression_test.py"),
-            *(
-                f"optax/_src/{name}_test.py"
-                for name in "base update combine numerics utils linear_algebra transform".split()  # noqa: SIM905
-            ),
-        ),
-        also=("absl-py", "flax==0.12.8", "scikit-learn", "dm-tree"),
-    ),
-    "chex": Library(
-        "chex==0.1.92", tests=("chex/_src",), also=("absl-py", "cloudpickle", "dm-tree")
-    ),
-    "einops": Library("einops==0.8.2", tests=("einops/tests",), also=("parameterized",)),
-}
-
-
-def python(library: Library) -> str:
-    """The interpreter of the environment, where the library is installed."""
+def python() -> str:
+    """The interpreter of the environment, where the libraries are installed."""
     path = HOME / "bin" / "python"
     if not path.exists():
         subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-    needed = [
-        *("pytest", "hypothesis", f"jax=={JAX}", f"jaxlib=={JAX}"),
-        library.requirement,
-        *library.also,
-    ]
-    pip = [path, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *needed], check=True)
+    needed = {"pytest", "pytest-timeout", "hypothesis", "llvmlite", f"jax=={JAX}", f"jaxlib=={JAX}"}
+    for library in LIBRARIES.values():
+        needed |= {library.requirement, *library.also}
+    installed = HOME / "installed.json"
+    if not installed.exists() or set(json.loads(installed.read_text())) != needed:
+        pip = [path, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *sorted(needed)], check=True)
+        installed.write_text(json.dumps(sorted(needed)))
     return str(path)
 
 
-def sources(library: Library, interpreter: str) -> Path:
+def sources(library: Library) -> Path:
     """The folder of the library's sources, with its tests."""
     folder = HOME / "sources"
-    name = re.sub(r"[^a-z0-9]", "_", library.requirement.partition("==")[0])
-    version = library.requirement.partition("==")[2]
-    unpacked = folder / f"{name}-{version}"
+    name, _, version = library.requirement.partition("==")
+    unpacked = folder / f"{re.sub(r'[^a-z0-9]', '_', name)}-{version}"
     if not unpacked.exists():
-        only = ["--no-deps", "--no-binary", library.requirement.partition("==")[0]]
-        command = [interpreter, "-m", "pip", "download", "--quiet", *only, "--dest", str(folder)]
-        subprocess.run([*command, library.requirement], check=True)
-        with tarfile.open(folder / f"{name}-{version}.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
+        only = ["--no-deps", "--no-binary", name, "--dest", str(folder)]
+        command = [python(), "-m", "pip", "download", "--quiet", *only, f"{name}=={version}"]
+        subprocess.run(command, check=True)
+        archive = next(
+            p
+            for p in folder.glob(f"*-{version}.tar.gz")
+            if re.sub(r"[^a-z0-9]", "_", p.name.lower()).startswith(unpacked.name.partition("-")[0])
+        )
+        with tarfile.open(archive) as opened:
+            opened.extractall(folder, filter="data")
+        inner = folder / archive.name.removesuffix(".tar.gz")
+        if inner != unpacked:
+            inner.rename(unpacked)
     return unpacked / library.folder
 
 
-def run(name: str, side: str) -> dict:
-    """The results of a library's tests on one side: id -> None if it passed, else the reason."""
-    library = LIBRARIES[name]
-    interpreter = python(library)
-    out = HOME / "results" / f"{name} on {side}"
-    out.parent.mkdir(exist_ok=True)
-    prefix = [interpreter, *(["-m", "weft.as_jax"] if side == "weft" else [])]
+def files(library: Library) -> list[str]:
+    """What is run of a library, each in a process of its own."""
     if library.cases:
-        where, command = ROOT, [f"benchmarks.library_programs.{library.cases}", str(out)]
+        return list(library.cases)
+    folder = sources(library)
+    found = {
+        str(path.relative_to(folder)): None
+        for pattern in library.tests
+        for path in sorted(folder.glob(pattern))
+        if not any(path.match(p) for p in library.without)
+    }
+    return list(found)
+
+
+def run(library: Library, file: str, side: str, seconds: float) -> dict:
+    """Results of one file on one side: test -> None if it passed, else the reason."""
+    out = HOME / "results" / f"{library.requirement} {file.replace('/', '.')} on {side}"
+    out.parent.mkdir(exist_ok=True)
+    out.unlink(missing_ok=True)
+    prefix = [python(), *(["-m", "weft.as_jax"] if side == "weft" else [])]
+    if library.cases:
+        where, command = ROOT, [f"benchmarks.library_programs.{file}", str(out)]
     else:
-        where = sources(library, interpreter)
-        flags = ["-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
-        flags.append(f"--junitxml={out}")
-        command = ["pytest", *flags, *library.tests]
+        where = sources(library)
+        flags = ["-q", "-p", "no:cacheprovider", "-p", "benchmarks.library_programs.recorder"]
+        command = ["pytest", *flags, f"--timeout={TEST_SECONDS}", "--tb=short", file]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | ENVIRONMENT
-    started = time.monotonic()
+    env["LIBRARY_RESULTS"] = str(out)
+    started, ended = time.monotonic(), True
     with open(f"{out}.log", "w") as log:
+        streams = {"stdout": log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
         try:
             subprocess.run(
-                [*prefix, "-m", *command],
-                cwd=where,
-                env=env,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                timeout=SECONDS,
+                [*prefix, "-m", *command], cwd=where, env=env, timeout=seconds, **streams
             )
         except subprocess.TimeoutExpired:
-            print(f"{name} on {side}: stopped after {SECONDS} s", file=sys.stderr)
-    results = json.loads(out.read_text()) if library.cases else _junit(out)
-    return {"seconds": time.monotonic() - started, "results": results}
+            ended = False
+    lines = out.read_text() if out.exists() else ""
+    if library.cases:
+        results = json.loads(lines or "{}")
+    else:
+        results = {}
+        for test, reason in map(json.loads, lines.splitlines()):
+            results[test] = results.get(test) or reason
+    took = time.monotonic() - started
+    return {"seconds": took, "ended": ended, "results": results}
 
 
-def _junit(path: Path) -> dict[str, str | None]:
-    results: dict[str, str | None] = {}
-    for test in ET.parse(path).getroot().iter("testcase"):
-        name = f"{test.get('classname')}::{test.get('name')}"
-        fault = next((c for c in test if c.tag in ("failure", "error")), None)
-        if any(c.tag == "skipped" for c in test):
+def verdicts(library: Library, sides: dict[str, dict]) -> dict[str, str | None]:
+    """What passes on JAX -> None if it passes on weft, else why not; of the files that both ran."""
+    verdict: dict[str, str | None] = {}
+    for file in files(library):
+        if not all(file in sides.get(side, {}) for side in SIDES):
             continue
-        reason = "" if fault is None else (fault.get("message") or "").strip().partition("\n")[0]
-        results[name] = None if fault is None else reason[:160] or "failed"
-    return results
-
-
-def verdicts(name: str, sides: dict[str, dict]) -> dict[str, str | None]:
-    """What passes on JAX -> None if it passes on weft, else why not."""
-    first, second = (sides[s]["results"] for s in SIDES)
-    if not LIBRARIES[name].cases:
-        return {t: second.get(t, "did not run") for t, fault in first.items() if fault is None}
-    passed = {t: v for t, v in first.items() if not (isinstance(v, str) and re.match(r"\w+: ", v))}
-    return {
-        t: None if _equal(v, second.get(t)) else str(second.get(t))[:160].partition("\n")[0]
-        for t, v in passed.items()
-    }
+        first, second = (sides[side][file]["results"] for side in SIDES)
+        if library.cases:
+            for case, value in first.items():
+                if not (isinstance(value, str) and re.match(r"\w+: ", value)):
+                    other = second.get(case)
+                    equal = _equal(value, other)
+                    verdict[case] = None if equal else str(other)[:160].partition("\n")[0]
+            continue
+        missing = second.get(file) or "did not run"
+        if not sides["weft"][file]["ended"]:
+            missing = "not reached in the time of the file"
+        for test, fault in first.items():
+            if fault is None:
+                verdict[test] = second.get(test, missing)
+    return verdict
 
 
 def _equal(a: object, b: object) -> bool:
@@ -202,14 +151,16 @@ _PAGE = """# Libraries written for JAX, on weft
 
 `python -m weft.as_jax -m pytest …` runs a library's tests on weft, unmodified; see
 [from-jax.md](from-jax.md). This page is written by `make libraries` (`make libraries LIB=equinox`
-for one), which downloads the libraries' sources from PyPI and runs their tests on JAX {jax} and
-then on weft. Counted are the tests that pass on JAX. The sources of equinox, lineax, optimistix and
-diffrax come without tests; there, programs of `benchmarks/library_programs` are run on both, and
-their results must be equal. Of the larger suites, the files that `benchmarks/libraries.py` lists
-are run. Times include starting and compiling, on a machine that did other work at the same time.
+for one; `ARGS="--resume"` continues a run), which downloads the libraries' sources from PyPI and
+runs their tests on JAX {jax} and then on weft, a file at a time. Counted are the tests that pass on
+JAX. The sources of equinox, jaxtyping, lineax, optimistix and diffrax come without tests; there,
+programs of `benchmarks/library_programs` are run on both, and their results must be equal.
+`files` counts those that both ran; a
+file that took longer than its limit counts as far as JAX came. Times include starting and
+compiling, on a machine that did other work at the same time.
 
-| library | version | pass on JAX | of these on weft | ratio | time ÷ JAX |
-|--|--|--|--|--|--|
+| library | version | files | pass on JAX | of these on weft | ratio | time ÷ JAX |
+|--|--|--|--|--|--|--|
 {rows}
 
 ## What fails, and why
@@ -221,48 +172,89 @@ are run. Times include starting and compiling, on a machine that did other work 
 def page(records: dict[str, dict]) -> str:
     """The page of all libraries that have been run."""
     rows, faults = [], []
-    for name in LIBRARIES:
-        record, library = records.get(name, {}), LIBRARIES[name]
-        if any(side not in record for side in SIDES):
+    for name, library in LIBRARIES.items():
+        record = records.get(name, {})
+        ran = [f for f in record.get("jax", {}) if f in record.get("weft", {})]
+        if not ran:
             continue
-        verdict = verdicts(name, record)
-        slower = record["weft"]["seconds"] / record["jax"]["seconds"]
+        verdict = verdicts(library, record)
+        first, second = (sum(record[s][f]["seconds"] for f in ran) for s in SIDES)
         failed = {t: why for t, why in verdict.items() if why is not None}
         ratio = 1 - len(failed) / max(1, len(verdict))
         version = library.requirement.partition("==")[2]
-        label = f"{name} (unprepared)" if library.trial else name
-        passed = f"{len(verdict)} | {len(verdict) - len(failed)}"
-        rows.append(f"| {label} | {version} | {passed} | {ratio:.3f} | {slower:.2f} |")
+        label = f"{name} ({library.trial})" if library.trial else name
+        counts = f"{len(ran)} of {len(files(library))} | {len(verdict)}"
+        passed = f"{len(verdict) - len(failed)} | {ratio:.3f} | {second / first:.2f}"
+        rows.append(f"| {label} | {version} | {counts} | {passed} |")
         if failed:
-            lines = [f"* `{t}`: {why.replace('|', '/')}" for t, why in sorted(failed.items())]
+            # without the folder, which would read as one of weft's own
+            named = {t.removeprefix("tests/"): why for t, why in failed.items()}
+            lines = [f"* `{t}`: {_plain(why)}" for t, why in sorted(named.items())]
             faults.append(f"### {name}\n\n" + "\n".join(lines))
     return _PAGE.format(jax=JAX, rows="\n".join(rows), faults="\n\n".join(faults) or "Nothing.")
+
+
+def _plain(reason: str) -> str:
+    """A reason as text of the page, without what a reader's machine has no part in."""
+    return re.sub(r"/\S*/", "…/", reason).replace("|", "/").replace("`", "'")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.libraries", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(LIBRARIES)}; default: all")
     parser.add_argument("--side", choices=SIDES, help="run one side; the other is as last run")
+    parser.add_argument("--only", default="", help="files whose names contain this")
+    parser.add_argument("--resume", action="store_true", help="keep results of weft's side too")
+    parser.add_argument("--again", action="store_true", help="run JAX's side again")
+    parser.add_argument("--seconds", type=float, default=900, help="that one file may take")
     parser.add_argument("--write", type=Path, help="the page to write")
     options = parser.parse_args()
     names = [n for n in LIBRARIES if not options.names or any(w in n for w in options.names)]
     if not names:
         parser.error(f"no library of these names; there are {', '.join(LIBRARIES)}")
     HOME.mkdir(parents=True, exist_ok=True)
-    store = HOME / "records.json"
-    records = json.loads(store.read_text()) if store.exists() else {}
     for name in names:
-        for side in [options.side] if options.side else SIDES:
-            records.setdefault(name, {})[side] = run(name, side)
-            store.write_text(json.dumps(records))
-        if all(side in records[name] for side in SIDES):
-            verdict = verdicts(name, records[name])
-            failed = {t: why for t, why in verdict.items() if why is not None}
-            print(f"{name}: {len(failed)} of {len(verdict)} fail on weft")
-            print("\n".join(f"  {t}: {why}" for t, why in failed.items()))
+        library = LIBRARIES[name]
+        for file in files(library):
+            if options.only not in file:
+                continue
+            for side in [options.side] if options.side else SIDES:
+                kept = not options.again if side == "jax" else options.resume
+                if not (kept and file in _load(name).get(side, {})):
+                    # weft may take longer than JAX: what is not reached counts as failed
+                    seconds = options.seconds * (1 + (side == "weft"))
+                    result = run(library, file, side, seconds)
+                    _store(name, side, file, result)
+            _tell(library, file, _load(name))
     if options.write:
-        options.write.write_text(page(records))
+        options.write.write_text(page({name: _load(name) for name in LIBRARIES}))
     return 0
+
+
+def _tell(library: Library, file: str, record: dict) -> None:
+    """Prints what fails of one file."""
+    sides = {side: {f: r for f, r in record.get(side, {}).items() if f == file} for side in SIDES}
+    verdict = verdicts(library, sides)
+    failed = {t: why for t, why in verdict.items() if why is not None}
+    seconds = [f"{side} {r['seconds']:.0f} s" for side in SIDES for r in sides[side].values()]
+    print(f"{file}: {len(failed)} of {len(verdict)} fail on weft ({', '.join(seconds)})")
+    print("".join(f"  {t}: {why}\n" for t, why in failed.items()), end="", flush=True)
+
+
+def _path(name: str) -> Path:
+    library = LIBRARIES[name]
+    return HOME / "records" / f"{name} {library.requirement}.json"
+
+
+def _load(name: str) -> dict:
+    return json.loads(_path(name).read_text()) if _path(name).exists() else {}
+
+
+def _store(name: str, side: str, file: str, result: dict) -> None:
+    record = _load(name)
+    record.setdefault(side, {})[file] = result
+    _path(name).parent.mkdir(exist_ok=True)
+    _path(name).write_text(json.dumps(record))
 
 
 if __name__ == "__main__":

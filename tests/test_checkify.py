@@ -295,7 +295,6 @@ def test_without_checkify():
         (lambda: check(1.0, "m"), "pred must be a boolean scalar"),
         (lambda: check(True, 3), "msg must be a string"),
         (lambda: check(True, "{}", "text"), "not an array"),
-        (lambda: check(True, "{}", weft.random.key(0)), "key_data"),
         (lambda: checkify.checkify(wnp.log, errors="nan"), "errors must be a set"),
         (lambda: checkify.checkify(wnp.log, errors=3), "errors must be a set"),
         (lambda: checkify.checkify(wnp.log)("text"), "not an array"),
@@ -305,3 +304,30 @@ def test_without_checkify():
 def test_wrong_arguments(call, message):
     with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_messages_tell_arrays_and_keys_as_they_print():
+    keys = weft.random.split(weft.random.key(3), 2)
+
+    def f(x):
+        check(x.sum() < 0, "{} of {keys}", {"a": x[0]}, keys=keys)
+        return x
+
+    error, _ = weft.jit(checkify.checkify(f))(wnp.ones(2))
+    wanted = f"{ {'a': wnp.float32(1.0)} } of {keys} (`check` failed)"
+    assert error.get().startswith(wanted.replace("{ {", "{").replace("} }", "}"))
+    with pytest.raises(checkify.JaxRuntimeError, match=r"\{'a': Array\(1., dtype=float32\)\}"):
+        f(wnp.ones(2))
+
+
+def test_a_key_in_a_message_goes_through_loops_and_vmap():
+    def f(key):
+        def body(i, key):
+            check(i < 1, "{}", key)
+            return weft.random.fold_in(key, i)
+
+        return weft.lax.fori_loop(0, 3, body, key)
+
+    keys = weft.random.split(weft.random.key(0), 2)
+    error, _ = weft.vmap(checkify.checkify(f))(keys)
+    assert error.get().startswith("at mapped index 0: Array((), dtype=key<fry>)")

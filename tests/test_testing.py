@@ -5,7 +5,7 @@ import pytest
 
 import weft
 from weft import NamedSharding, P
-from weft.testing import assert_comm, check_grads
+from weft.testing import assert_comm, check_grads, check_jvp
 
 
 @pytest.fixture
@@ -120,6 +120,17 @@ def test_tolerances_may_depend_on_the_dtype():
             check_grads(sloppy, (x,), modes="fwd", rtol=rtol, atol=1e-3)
     with pytest.raises(TypeError, match="a dict from dtypes to numbers"):
         check_grads(sloppy, (x,), rtol={"no dtype": 1})
+
+
+def test_functions_that_bend_too_much_for_the_first_step_pass():
+    def f(x):
+        return weft.numpy.where(x < 0.5005, x, 1000.0 * x)
+
+    check_grads(f, (np.float32(0.5),), modes="fwd")
+    with pytest.raises(AssertionError):
+        check_grads(f, (np.float32(0.5),), modes="fwd", eps=1e-2)
+    with pytest.raises(AssertionError):
+        check_jvp(f, lambda xs, ts: (f(*xs), 2 * ts[0]), (np.float32(0.5),))
 
 
 def test_derivatives_that_are_nan_do_not_pass():

@@ -685,7 +685,7 @@ def scan_body_that_returns_a_string():
 # Shapes, inside transformed functions ------------------------------------------------------------
 
 
-@case(ShapeError, "do not broadcast", "(3,)", "(4,)")
+@case(ShapeError, "Incompatible shapes for broadcasting", "(3,)", "(4,)")
 def addition_of_other_shapes():
     weft.jit(lambda x: x + Y)(X)
 

@@ -309,3 +309,45 @@ def close(got, want):
 def test_programs_written_for_jax(name):
     said = on_weft(_PREAMBLE + textwrap.dedent(PROGRAMS[name]) + "\nprint('ran to its end')")
     assert said == "ran to its end"
+
+
+def test_types_say_a_sharding_and_whole_names_and_are_asked_for_again():
+    program = """
+        import jax, jax.numpy as jnp
+        x = jnp.ones((2, 3))
+        t = jax.typeof(x)
+        assert t == x.aval and x.aval == t and hash(t) == hash(x.aval)
+        assert t.sharding.is_fully_replicated and t.sharding.mesh.empty
+        mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+        split = jax.device_put(x, jax.NamedSharding(mesh, jax.P("x")))
+        print(t, repr(jax.typeof(1.0)), jax.typeof(split), jax.typeof(jax.new_ref(1.0)))
+        for made in (
+            jnp.zeros((2, 3), out_sharding=t.sharding),
+            jnp.zeros((2, 3), device=t.sharding),
+            jax.lax.full((2, 3), 0.0, sharding=t.sharding),
+            jax.random.normal(jax.random.key(0), (2, 3), out_sharding=t.sharding),
+            jax.vmap(lambda k: jax.random.bernoulli(k, 0.5, (3,), out_sharding=t.sharding))(
+                jax.random.split(jax.random.key(0), 2)
+            ),
+            x.at[0].set(1.0, out_sharding=t.sharding),
+            jnp.broadcast_to(x[0], (2, 3), out_sharding=t.sharding),
+            jax.jit(lambda y: jax.sharding.reshard(y, t.sharding))(x),
+            jax.jit(lambda y: jax.lax.with_sharding_constraint(y, t.sharding))(x),
+            jax.jit(jnp.sin).lower(jax.ShapeDtypeStruct((2, 3), t.dtype, sharding=t.sharding))
+                .compile()(x),
+        ):
+            assert made.shape == (2, 3)
+    """
+    told = "float32[2,3] ShapedArray(float32[], weak_type=True) float32[2@x,3]"
+    assert on_weft(program).startswith(told)
+
+
+def test_jitted_functions_tell_their_signature_themselves():
+    program = """
+        import inspect, jax
+        def f(a, b, *, c=3): return a
+        for g in (jax.jit(f), jax.jit(f, static_argnums=1), jax.jit(f, donate_argnums=0)):
+            assert inspect.signature(g, follow_wrapped=False) == inspect.signature(f)
+        print("same")
+    """
+    assert on_weft(program) == "same"

@@ -34,3 +34,33 @@ def test_a_function_with_a_partition_of_its_own():
         print(y.sharding.spec)
     """
     assert on_weft(program).splitlines() == ["True P('x')", "False", "P('x')"]
+
+
+def test_primitives_of_hijax_compute_where_they_are_applied():
+    program = """
+        import jax, jax.numpy as jnp
+        from jax.experimental import hijax
+        class Box:
+            def cur_qdd(self): return jax.typeof(self.value)
+        class BoxType(hijax.MutableHiType):
+            pass
+        hijax.register_hitype(Box, lambda box: BoxType())
+        class Put(hijax.HiPrimitive):
+            def impl(self, box, value, *, scale):
+                box.value = scale * value
+                return box
+        box = Put("put").bind(Box(), jnp.ones(2), scale=3.0)
+        def f(x):  # inside of a program too
+            return Put("put").bind(Box(), x, scale=2.0).value + 1
+        print(isinstance(jax.typeof(box), BoxType), jax.experimental.cur_qdd(box), box.value)
+        print(jax.jit(f)(1.0), jax.grad(f)(1.0))
+        try:
+            hijax.HiPrimitive("other").bind(1.0)
+        except NotImplementedError as e:
+            print(e)
+    """
+    assert on_weft(program).splitlines() == [
+        "True float32[2] [3. 3.]",
+        "3.0 2.0",
+        "other: define impl, by which weft computes it",
+    ]

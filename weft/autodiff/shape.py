@@ -194,8 +194,9 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
             if j >= 0 and s[j] != 1:
                 if size not in (1, s[j]):
                     raise ShapeError(
-                        f"shapes {', '.join(map(str, map(tuple, shapes)))} do not broadcast: "
-                        f"dimension {i - rank} has sizes {size} and {s[j]}"
+                        "Incompatible shapes for broadcasting: "
+                        f"{', '.join(map(str, map(tuple, shapes)))}; dimension {i - rank} has "
+                        f"sizes {size} and {s[j]}"
                     )
                 size = s[j]
         result.append(size)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import weft.numpy as wnp
+from weft import random
 from weft.autodiff.vmap import AxisData, move_dim
 from weft.checkify.errors import Error, FailedCheckError, JaxRuntimeError, Site
 from weft.core import dtypes
@@ -32,7 +33,7 @@ def _impl(ok: ArrayLike, *payload: ArrayLike, site: Site, debug: bool, ndim: int
     failing = np.argwhere(~np.asarray(ok))
     if not debug and len(failing):
         first = tuple(failing[0].tolist())
-        raise JaxRuntimeError(site.message([np.asarray(x)[first] for x in payload]))
+        raise JaxRuntimeError(site.message([wnp.asarray(x)[first] for x in payload]))
     return []
 
 
@@ -75,7 +76,7 @@ def check(
     Args:
       pred: a boolean scalar.
       msg: the message, with fields for the other arguments as in `str.format`.
-      fmt_args, fmt_kwargs: arrays or pytrees of them, whose values the message tells.
+      fmt_args, fmt_kwargs: arrays, keys or pytrees of them, whose values the message tells.
       debug: do nothing where `checkify` is not applied.
 
     Outside of traced functions it raises JaxRuntimeError at once. A program that is compiled
@@ -95,13 +96,12 @@ def check(
             "weft.numpy.all"
         )
     payload, tree = flatten((fmt_args, fmt_kwargs))
-    for told in avals_of("check", payload, lambda: arg_names(check, tree)):
+    keys = []
+    for k, told in enumerate(avals_of("check", payload, lambda: arg_names(check, tree))):
         if dtypes.is_extended(told.dtype):
-            raise TypeError(
-                f"check: what the message tells must be numbers, got {told.str_short()}; give "
-                "weft.random.key_data(key)"
-            )
-    site = Site(FailedCheckError, msg, str(capture()), tree, len(payload))
+            keys.append((k, random.key_impl(payload[k])))
+            payload[k] = random.key_data(payload[k])
+    site = Site(FailedCheckError, msg, str(capture()), tree, len(payload), keys=tuple(keys))
     check_p.bind(pred, *payload, site=site, debug=bool(debug), ndim=0)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import weft.numpy as wnp
+from weft import random
 from weft._xla import pytree
 
 
@@ -59,8 +61,9 @@ class Site:
     num_payload: int = 0
     axes: tuple[int, ...] = ()  # of the array, that the components of an index point into
     shape: tuple[int, ...] = ()
+    keys: tuple[tuple[int, Any], ...] = ()  # positions of keys in the payload, and their kinds
 
-    def message(self, payload: Sequence[np.ndarray]) -> str:
+    def message(self, payload: Sequence[Any]) -> str:
         text = self.text
         if self.kind is OOBError:
             index, component = map(int, payload)
@@ -70,7 +73,10 @@ class Site:
                 f"bounds for axis {axis} with size {self.shape[axis]}"
             )
         elif self.tree is not None:
-            args, kwargs = self.tree.unflatten(payload)
+            told = list(payload)
+            for position, kind in self.keys:
+                told[position] = random.wrap_key_data(told[position], impl=kind)
+            args, kwargs = self.tree.unflatten(told)
             text = f"{text.format(*args, **kwargs)} (`check` failed)"
         return f"{text}, at {self.source}"
 
@@ -108,7 +114,7 @@ class Error:
         for example in map(tuple, np.argwhere(codes).tolist()):
             k = int(codes[example]) - 1
             site = self._sites[k]
-            payload = [np.asarray(x)[example] for x in self._payload(k)]
+            payload = [wnp.asarray(x)[example] for x in self._payload(k)]
             found.append((example, site, site.message(payload)))
         return found
 

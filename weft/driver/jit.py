@@ -579,7 +579,7 @@ def jit(
     return function
 
 
-def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
+def _trace(function: Any, *args: object, **kwargs: object) -> Any:
     """The function traced for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
     from weft.driver.stages import Traced
 

@@ -30,6 +30,12 @@ class GuardedJit(Guarded):
     def __repr__(self) -> str:
         return repr(self._call)
 
+    @property
+    def __signature__(self) -> Any:
+        import inspect  # not loaded until somebody asks
+
+        return inspect.signature(self._jit_info.fun)
+
     def __reduce__(self) -> str:
         return self.__qualname__  # pickled by name, as functions are
 

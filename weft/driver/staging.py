@@ -18,7 +18,7 @@ from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, stat
 from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
-from weft.sharding.named import NamedSharding, Sharding, type_sharding
+from weft.sharding.named import NamedSharding, Sharding, is_over_nothing, type_sharding
 from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _checked_sharding(sharding: NamedSharding | None, shape: tuple[int, ...]) ->
             sharding.layout.check_compatible_aval(shape, "ShapeDtypeStruct")
         _checked_sharding(sharding.sharding, shape)
         return sharding
-    if sharding is None:
+    if sharding is None or is_over_nothing(sharding):
         return None
     if isinstance(sharding, PartitionSpec):
         if len(sharding) > len(shape):

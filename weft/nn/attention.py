@@ -152,7 +152,7 @@ def _check(query: ArrayLike, key: ArrayLike, value: ArrayLike) -> int:
     group, rest = divmod(q.shape[2], k.shape[2])
     if rest:
         raise ValueError(
-            f"dot_product_attention: query has {q.shape[2]} heads, which is not a multiple of the "
+            f"dot_product_attention: query has {q.shape[2]} heads, which must be a multiple of the "
             f"{k.shape[2]} heads of key and value"
         )
     return group

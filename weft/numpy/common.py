@@ -21,6 +21,7 @@ from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
 from weft.runtime.device_put import device_put, put_host
+from weft.sharding.named import is_over_nothing
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
@@ -180,7 +181,7 @@ def fill(shape: Sequence[int], value: Any, dtype: Any) -> Any:
 def place(x: Any, device: Any, out_sharding: Any = None) -> Any:
     """The result put where the caller asks."""
     if device is not None:
-        return device_put(x, device)
+        return x if is_over_nothing(device) else device_put(x, device)
     if out_sharding is not None:
         from weft.sharding.explicit import reshard
 

@@ -72,10 +72,10 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
                 f"{subscripts!r}; an ellipsis is '...', once in a term"
             )
         for c in before + after:
-            if c not in string.ascii_letters:
+            if not c.isalnum():
                 raise ValueError(
                     f"weft.numpy.einsum: {c!r} in term {term!r} of {subscripts!r} is not "
-                    "a letter; dimensions are named by a to z and A to Z"
+                    "a letter or digit, by which dimensions are named"
                 )
         extra = rank - len(before) - len(after)
         if extra < 0 or (extra and not dots):
@@ -90,11 +90,6 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
     if arrow:
         before, dots, after = right.partition("...")
         out = [*before, *(dots_labels if dots else ()), *after]
-        if dots_labels and not dots:
-            raise ValueError(
-                f"weft.numpy.einsum: operands have dimensions under '...', so the result of "
-                f"{subscripts!r} needs '...' too"
-            )
     else:
         # Without an arrow, the result has the letters that occur once, in alphabetical order.
         counts: dict[str, int] = {}

@@ -35,7 +35,7 @@ from weft.ops.joining import concatenate
 from weft.ops.promote import broadcast_to, promote_lax
 from weft.runtime.device_put import device_put
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
-from weft.sharding.named import type_sharding
+from weft.sharding.named import is_over_nothing, type_sharding
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -195,9 +195,8 @@ def full(
         known = isinstance(fill_value, HOST_NUMBERS) and not dtypes.is_extended(dtype)
         value = host_number(fill_value, dtype) if known else convert(fill_value, dtype)
     out = broadcast_in_dim(value, check_shape(shape), ())
-    if sharding is None:
+    if sharding is None or is_over_nothing(sharding):
         return out
-
     return device_put(out, sharding)
 
 

@@ -25,6 +25,7 @@ from weft.random.primitives import (
     random_wrap_p,
     split_keys,
 )
+from weft.sharding.named import is_over_nothing
 from weft.sharding.physical import as_sharding
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def run(
     """`fun(key, *params, **static)`: staged under a transformation, else one compiled program."""
     from weft.sharding.explicit import reshard
 
+    if is_over_nothing(out_sharding):
+        out_sharding = None
     if state.trace is not EVAL:
         out = fun(key, *params, **static)
         if out_sharding is not None:

@@ -81,7 +81,7 @@ def _canonical(platform: str) -> str:
     name = _ALIASES.get(platform, platform)
     if name not in _FACTORIES:
         raise RuntimeError(
-            f"unknown platform {platform!r}; weft supports {', '.join(_FACTORIES)} and gpu"
+            f"Unknown backend {platform!r}: weft supports {', '.join(_FACTORIES)} and gpu"
         )
     return name
 
@@ -90,7 +90,7 @@ def client(platform: str | None = None) -> Client:
     """The client of a platform, or the default one; made on first use.
 
     Raises:
-      RuntimeError: the platform is unknown, or cannot be started (says why).
+      RuntimeError: the platform is unknown, or fails to initialize (says why).
     """
     if platform is None:
         return _default if _default is not None else _start_default()
@@ -106,7 +106,7 @@ def _start(name: str) -> Client:
                 _clients[name] = _FACTORIES[name]()
             except (RuntimeError, ValueError) as error:
                 _failures[name] = str(error)
-                raise RuntimeError(f"platform {name!r} cannot be started: {error}") from error
+                raise RuntimeError(f"platform {name!r} failed to initialize: {error}") from error
         return _clients[name]
 
 

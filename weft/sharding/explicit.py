@@ -13,7 +13,7 @@ from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.sharding.layout import Format, Layout
 from weft.sharding.mesh import AxisType, Mesh, context_mesh, use_context_mesh
-from weft.sharding.named import NamedSharding, Sharding, type_sharding
+from weft.sharding.named import NamedSharding, Sharding, is_over_nothing, type_sharding
 from weft.sharding.placement import (
     check_target,
     device_put_p,
@@ -60,7 +60,7 @@ def reshard(xs: object, out_shardings: object) -> Any:
     placed = [(x, named("reshard", t, x)) for x, t in zip(leaves, targets, strict=True)]
     for _, sharding in placed:
         _check_no_auto(sharding)
-    return tree.unflatten([_reshard(x, s) for x, s in placed])
+    return tree.unflatten([x if is_over_nothing(s) else _reshard(x, s) for x, s in placed])
 
 
 def _check_no_auto(sharding: NamedSharding) -> None:
@@ -151,6 +151,8 @@ def placed(fun: Callable[..., Any], out_sharding: object, *operands: Any) -> Any
     if out_sharding is None:
         return fun(*operands)
     sharding = named("out_sharding", out_sharding, *operands)
+    if is_over_nothing(sharding):
+        return fun(*operands)
     return reshard(fun(*[drop_type(x) for x in operands]), sharding)
 
 
@@ -361,6 +363,8 @@ def _constrain(x: Any, target: Any, priorities: tuple | None) -> Any:
         target = target.sharding
     target = PartitionSpec() if target is None else target
     sharding = named("with_sharding_constraint", target, x)
+    if is_over_nothing(sharding):
+        return x
     wanted = type_sharding(sharding, aval.ndim)
     if wanted is not None:
         check_target("with_sharding_constraint", aval, sharding)

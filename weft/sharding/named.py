@@ -331,6 +331,11 @@ def _type_sharding(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
     return NamedSharding(mesh.abstract_mesh, spec.update(partitions=parts))
 
 
+def is_over_nothing(sharding: Any) -> bool:
+    """Tell whether a sharding is over the mesh without axes, and so asks for nothing."""
+    return type(sharding) is NamedSharding and sharding.mesh.empty
+
+
 def is_abstract(sharding: Any) -> bool:
     """True for a NamedSharding over an AbstractMesh."""
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)

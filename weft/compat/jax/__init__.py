@@ -4,6 +4,7 @@ from weft import process_count as host_count
 from weft import process_index as host_id
 from weft import process_indices as host_ids
 from weft.compat.finder import REFERENCE, VERSION
+from weft.compat.types import typeof  # noqa: F401
 
 __all__ = ["host_count", "host_id", "host_ids", "print_environment_info"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft import ensure_compile_time_eval as ensure_compile_time_eval
+from weft.compat.types import typeof as get_aval  # noqa: F401
 from weft.core import effects as _effects
 from weft.core.aval import AbstractToken as AbstractToken
 from weft.core.aval import ShapedArray as ShapedArray
@@ -16,7 +17,6 @@ from weft.core.jaxpr import subjaxprs as subjaxprs_of
 from weft.core.state import current_trace, state
 from weft.core.trace import EVAL
 from weft.core.trace import Tracer as Tracer
-from weft.core.trace import typeof as get_aval  # noqa: F401
 from weft.errors import JaxprTypeError as JaxprTypeError
 
 if TYPE_CHECKING:

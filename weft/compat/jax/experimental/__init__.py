@@ -9,6 +9,7 @@ mutable_array = new_ref
 
 __all__ = [
     "MutableArray",
+    "cur_qdd",
     "freeze",
     "io_callback",
     "mutable_array",
@@ -19,3 +20,8 @@ __all__ = [
 
 def primal_tangent_dtype(primal: object, tangent: object, name: str | None = None) -> Any:
     raise NotImplementedError("weft has no dtypes whose tangents are of another given dtype")
+
+
+def cur_qdd(x: Any) -> Any:
+    """What of the type of a value of a class of its own depends on the value now."""
+    return x.cur_qdd()

@@ -1,4 +1,4 @@
-"""jax.experimental.hijax: what flax needs to define its types, which weft does not compute with."""
+"""jax.experimental.hijax: what flax needs to define its types, and to use them outside of jit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from weft.autodiff.transpose import is_undefined as is_undefined_primal
 from weft.compat.jax.core import AbstractValue, ShapedArray
 from weft.compat.primitive import Zero, instantiate_zeros
+from weft.compat.types import hitypes
 from weft.core.ref import AbstractRef
 
 __all__ = [
@@ -39,16 +40,20 @@ class MutableHiType(HiType):
 
 
 class HiPrimitive:
-    """An operation on values of such types: weft has none, and says so where it is applied."""
+    """An operation on values of such types, which it computes where it is applied.
+
+    The values are objects of the running Python program: a traced function may make and use them,
+    but not take or return them.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def bind(self, *_: object, **__: object) -> Any:
-        raise NotImplementedError(
-            f"{self.name}: weft has no hijax types; keep to variables that are pytrees of arrays "
-            "(in flax: flax_hijax_variable off)"
-        )
+    def bind(self, *args: Any, **params: Any) -> Any:
+        return self.impl(*args, **params)
+
+    def impl(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"{self.name}: define impl, by which weft computes it")
 
 
 class VJPHiPrimitive(HiPrimitive):
@@ -92,4 +97,5 @@ control_flow_allowed_effects = _AllowedEffects()
 
 
 def register_hitype(kind: type, to_type: Callable) -> None:
-    """Takes note of a kind of values; weft computes with arrays alone."""
+    """Lets `jax.typeof` tell the type of values of this class."""
+    hitypes[kind] = to_type
