@@ -341,7 +341,7 @@ bool: ScalarType
 
 bool_: ScalarType
 
-def broadcast_arrays(*args: Any) -> list[Array]:
+def broadcast_arrays(*args: Any) -> tuple[Array, ...]:
     """The arrays repeated to one shape, in a tuple as the array API standard has it."""
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
