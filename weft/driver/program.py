@@ -328,10 +328,11 @@ class Program:
 
             dump_ir(self)
         multi = len(self.devices) > 1
+        label, check = self.name, None
         if multi and backend.distributed_state["client"] is not None:
-            label = self._check_processes()
-        else:
-            label = self.name
+            label, check = self._publish()
+            if "cpu" not in self.platforms:
+                check()  # compilers of other platforms may talk between processes
         whole = multi or self.whole or len(self.jaxpr.eqns) < SHORTEST
         if not whole and config.repeated_blocks != "inline":
             from weft.driver.pieces import executable_of_pieces
@@ -355,14 +356,16 @@ class Program:
             keep_alive=self.keepalives,
             trusted=_is_wefts_own(self.jaxpr),
         )
+        if check is not None:
+            check()
         executable = self._executable(compiled, local)
         executable.label = label
         return executable
 
-    def _check_processes(self) -> str:
-        """Compares what is about to be compiled with the other processes' programs; names it."""
+    def _publish(self) -> tuple[str, Callable[[], None]]:
+        """Tells the other processes of this program; returns its name there, and their check."""
         from weft.core.printer import print_jaxpr
-        from weft.runtime.divergence import check_same_program
+        from weft.runtime.divergence import publish_program
 
         asked = [
             f"in_shardings={[str(s) for s in self.in_shardings]}",
@@ -370,7 +373,7 @@ class Program:
             f"donated={self.donated}, options={sorted((self.options or {}).items())}",
         ]
         lines = print_jaxpr(self.jaxpr, source_info=True).split("\n")
-        return check_same_program(self.name, [*lines, *asked], self.devices)
+        return publish_program(self.name, [*lines, *asked], self.devices)
 
     def _module_to_compile(self, local: bool) -> ir.Module:
         """The module with calls of the host placed, native kernels chosen and layouts set."""

@@ -243,7 +243,7 @@ def text_of(artifact: bytes) -> str:
 
 
 class Symbolic:
-    """What an `Exported` of unknown sizes has instead of programs: templates of them."""
+    """Templates of programs, which an `Exported` of unknown sizes has instead of programs."""
 
     def __init__(
         self, scope: SymbolicScope, templates: dict[str, Template], in_types: Any, out_types: Any
@@ -322,7 +322,7 @@ class Symbolic:
 
 
 def read(blob: bytes) -> tuple[SymbolicScope, dict[str, Template]]:
-    """What `Symbolic.as_json` wrote."""
+    """Read the text that `Symbolic.as_json` wrote."""
     constraints, names, parts = json.loads(blob)
     scope = SymbolicScope(constraints)
     for name in names:

@@ -1,4 +1,4 @@
-"""What the array API standard lets a program ask of a namespace: devices, dtypes, capabilities.
+"""Devices, dtypes and capabilities of the namespace, as the array API standard has them told.
 
 Source: https://data-apis.org/array-api/latest/API_specification/inspection.html
 """
@@ -72,7 +72,7 @@ def _named(kind: object) -> tuple[str, ...]:
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:
-    """What the namespace can do, for programs written to the array API standard.
+    """Tells what the namespace can do, for programs written to the array API standard.
 
     >>> import weft.numpy as wnp
     >>> wnp.__array_namespace_info__().dtypes(kind="bool")

@@ -2,7 +2,8 @@
 
 Processes that trace different programs would communicate past each other: XLA computes garbage, or
 waits for ever. So each process publishes a digest of a program before compiling it, and compares
-those of all. The price is one exchange for each new program, none for calls.
+those of all before the program runs. The others' answers come while XLA compiles, so that the price
+is a request or two to the key-value store for each new program, none for calls.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat, zip_longest
 from typing import Any
 
@@ -29,10 +30,13 @@ _BLOCK = 4
 _count: dict[tuple[int, ...], int] = {}
 
 
-def check_same_program(name: str, lines: Sequence[str], devices: Sequence[Any]) -> str:
-    """Raise DistributedError on all processes where one compiles another program.
+def publish_program(
+    name: str, lines: Sequence[str], devices: Sequence[Any]
+) -> tuple[str, Callable[[], None]]:
+    """Tell the other processes of a program that this one is about to compile.
 
-    Returns the name by which processes tell each other of the program.
+    Returns the name by which processes speak of the program, and a function that waits for the
+    others: it raises DistributedError on all processes where one compiles another program.
 
     lines: the program with what it is compiled for, a line for each equation, ending in the
     source line behind `  # `. devices: those it runs on, of several processes.
@@ -41,7 +45,7 @@ def check_same_program(name: str, lines: Sequence[str], devices: Sequence[Any]) 
     processes = tuple(sorted({d.process_index for d in devices}))
     me = backend.process_index()
     if client is None or len(processes) < 2 or me not in processes:
-        return name
+        return name, lambda: None
     number = _count[processes] = _count.get(processes, 0) + 1
     # Where a line of the program came from may differ; what it computes may not.
     plain = "\n".join(line.split("  # ")[0] for line in lines)
@@ -51,13 +55,18 @@ def check_same_program(name: str, lines: Sequence[str], devices: Sequence[Any]) 
     calls.log_of(processes).note(COMPILATION + label, frame)
     group = "-".join(map(str, processes)) if len(processes) < 64 else f"all-{len(processes)}"
     meeting = _Meeting(client, f"weft/program/{group}", number, processes, me)
-    if meeting.agree(digest):
-        return label
-    client.key_value_set(f"{meeting.texts}{me:06}", "\n".join([f"{digest} {name}", *lines]))
-    texts = meeting.all_texts(name)
-    digests = {rank: text.split("\n", 1)[0] for rank, text in texts.items()}
-    other = next(r for r, value in digests.items() if value.split(" ", 1)[0] != digest)
-    raise DistributedError(_describe(me, lines, other, texts[other].split("\n")[1:], digests))
+    meeting.come(digest)
+
+    def check() -> None:
+        if meeting.agree():
+            return  # also when it is asked again
+        client.key_value_set(f"{meeting.texts}{me:06}", "\n".join([f"{digest} {name}", *lines]))
+        texts = meeting.all_texts(name)
+        digests = {rank: text.split("\n", 1)[0] for rank, text in texts.items()}
+        other = next(r for r, value in digests.items() if value.split(" ", 1)[0] != digest)
+        raise DistributedError(_describe(me, lines, other, texts[other].split("\n")[1:], digests))
+
+    return label, check
 
 
 class _Meeting:
@@ -71,18 +80,26 @@ class _Meeting:
         self, client: Any, folder: str, number: int, processes: tuple[int, ...], me: int
     ) -> None:
         self.client, self.number, self.processes, self.me = client, number, processes, me
-        self.deadline = time.monotonic() + WAIT_SECONDS
+        self.deadline = 0.0
+        self.is_last = False
         block, within = divmod(number, _BLOCK)
         self.folder = f"{folder}/{block}/{number}/"
         self.texts = f"{folder}/{block}/{number}-texts/"
         if within == 0 and me == processes[0] and block > 1:
             client.key_value_delete(f"{folder}/{block - 2}/")
 
-    def agree(self, digest: str) -> bool:
-        """Wait for all processes; return whether all have this digest."""
+    def come(self, digest: str) -> None:
+        """Tell the others this process's digest."""
+        count = self.client.key_value_increment(self.folder + digest, 1)
+        self.is_last = count == len(self.processes)
+        if self.is_last:
+            self.client.key_value_set(f"{self.folder}done", digest)
+
+    def agree(self) -> bool:
+        """Wait for all processes; return whether all have the same digest."""
+        self.deadline = time.monotonic() + WAIT_SECONDS
         done = f"{self.folder}done"
-        if self.client.key_value_increment(self.folder + digest, 1) == len(self.processes):
-            self.client.key_value_set(done, digest)
+        if self.is_last:
             return True
         for milliseconds in chain([50], repeat(500)):
             try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Matrix(JAXSparse):
-    """What COO, CSR and CSC share: `to_bcoo` and `from_bcoo` say how they store a matrix."""
+    """The base of COO, CSR and CSC: `to_bcoo` and `from_bcoo` say how they store a matrix."""
 
     _transposed: ClassVar[str]
 

@@ -23,5 +23,5 @@ def primal_tangent_dtype(primal: object, tangent: object, name: str | None = Non
 
 
 def cur_qdd(x: Any) -> Any:
-    """What of the type of a value of a class of its own depends on the value now."""
+    """The part of a value's type that depends on the value it has now."""
     return x.cur_qdd()

@@ -24,7 +24,7 @@ class ExecutionStage(enum.IntEnum):
 
 
 class ExecutionContext:
-    """What a callback is told of the execution."""
+    """The execution, as a callback is told of it."""
 
     stage = ExecutionStage.EXECUTE
     stream = 0

@@ -34,14 +34,11 @@ from weft.compat.jax.core import (
     valid_jaxtype,
 )
 from weft.compat.primitive import CallPrimitive, Primitive
+from weft.core.errors import InconclusiveDimensionOperation
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, jaxpr_as_fun
 
 Token = Any
 array_types = {np.ndarray, np.generic}
-
-
-class InconclusiveDimensionOperation(Exception):
-    """A question about a symbolic size that has no one answer."""
 
 
 __all__ = [
