@@ -102,6 +102,10 @@ def _results(namespace: str) -> dict[str, str]:
     return {n: r[0] for n, r in found.items() if len(r) == 1 and r[0] != "Any" and r[0][0] != "_"}
 
 
+# XLA takes a type's name once in a process, and doctests run the example too.
+ONCE = ("register_ffi_type", "register_ffi_type_id")
+
+
 @pytest.mark.parametrize("namespace", stubs.NAMESPACES)
 def test_functions_give_in_their_examples_what_stubs_say(namespace, monkeypatch):
     module = importlib.import_module(namespace)
@@ -110,6 +114,8 @@ def test_functions_give_in_their_examples_what_stubs_say(namespace, monkeypatch)
         function = getattr(module, name)
         example = doctest.DocTestParser().get_doctest(function.__doc__ or "", {}, name, None, 0)
         if type(function) is not FunctionType or not example.examples:
+            continue
+        if name in ONCE:
             continue
 
         def recorded(*args: Any, _function=function, _name=name, _result=result, **kwargs: Any):

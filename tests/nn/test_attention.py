@@ -130,7 +130,7 @@ def test_low_precision_operands_keep_their_dtype():
         (lambda: dot_product_attention(Q, K, V, implementation="cudnn"), "implementation"),
         (lambda: dot_product_attention(Q, K, V[:, :3]), "key .* and value"),
         (lambda: dot_product_attention(Q, K[..., :2], V[..., :2]), "head size"),
-        (lambda: dot_product_attention(Q, K[:, :, :3], V[:, :, :3]), "not a multiple"),
+        (lambda: dot_product_attention(Q, K[:, :, :3], V[:, :, :3]), "must be a multiple"),
         (lambda: dot_product_attention(Q[0, 0], K, V), "3 or 4 dimensions"),
         (lambda: dot_product_attention(Q, K, V, mask=floats(T, S)), "mask must be boolean"),
         (

@@ -69,7 +69,7 @@ def test_values_are_numpys_and_types_are_jaxs(text, numpy_text):
         (lambda: wnp.arange(3) / 2, "float64"),
         (lambda: wnp.rint(np.int8(2)), "float64"),
         (lambda: wnp.vander(np.ones(2, np.uint64)), "uint64"),
-        (lambda: wnp.searchsorted(wnp.arange(3), 1), "int32"),
+        (lambda: wnp.searchsorted(wnp.arange(3), 1), "int64"),
         (lambda: weft.random.binomial(weft.random.key(0), 3, 0.5), "float64"),
     ],
 )
@@ -87,6 +87,8 @@ def table_names():
 ELSEWHERE = set(
     [
         "ComplexWarning",
+        "__array_api_version__",
+        "__array_namespace_info__",
         "array_repr",
         "minmax",
         "top_k",

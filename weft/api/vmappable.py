@@ -100,11 +100,12 @@ class Opened:
                 return array
 
             self._wholes(whole, size)
+            as_they_are = not any(map(is_vmappable, self.results))  # messages name parts by it
+            out.tree = self.out_tree if as_they_are else flatten(arrays)[1]
             # Types say enough of them later; traced values must not outlive the trace.
             typed = lambda v: v if is_vmappable(v) else typeof(v)
             skeleton = lambda x: tree_map(typed, x) if is_vmappable(x) else None
             self.results = list(map(skeleton, self.results))
-            out.tree = flatten(arrays)[1]
             return arrays
 
         return flat, out

@@ -342,8 +342,8 @@ rint
 Array([ 0.,  2., -3.], dtype=float32)
 
 sign
->>> wnp.sign(wnp.array([-2.0, -0.0, wnp.nan, 3.0]))
-Array([-1., -0., nan,  1.], dtype=float32)
+>>> wnp.sign(wnp.array([-2.0, 0.0, wnp.nan, 3.0]))
+Array([-1.,  0., nan,  1.], dtype=float32)
 
 signbit
 >>> wnp.signbit(wnp.array([-0.0, 0.0, -1.0]))

@@ -1,8 +1,8 @@
 """Special values of complex functions: zeros with signs, infinities and NaN as C99 has them.
 
-XLA's own (jaxlib 0.10.2) lose signs of zeros, and have NaN where one part is infinite and the other
-is NaN or infinite. A repair takes the parts a and b of the operand and the parts of XLA's result,
-and gives the parts of the right result; it leaves ordinary numbers as they are.
+XLA's own are others (quirks.COMPLEX_SPECIALS). A repair takes the parts a and b of the operand and
+the parts of XLA's result, and gives the parts of the right result; it leaves ordinary numbers as
+they are.
 
 Source: ISO C99, annex G.6; the array API standard, special cases of elementwise functions.
 """
