@@ -67,6 +67,7 @@ class LoggedJit(GuardedJit):
             return Guarded.__call__(self, *args, **kwargs)
         if calls.failure is not None:
             calls.check()
+        # `log.note` in line: every call pays for it.
         frame = sys._getframe(1)
         log.ring.append((log.next_number(), self._label, frame.f_code, frame.f_lasti))
         return self._run(args, kwargs)

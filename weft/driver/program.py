@@ -333,6 +333,7 @@ class Program:
             label, check = self._publish()
             if "cpu" not in self.platforms:
                 check()  # compilers of other platforms may talk between processes
+                check = None
         whole = multi or self.whole or len(self.jaxpr.eqns) < SHORTEST
         if not whole and config.repeated_blocks != "inline":
             from weft.driver.pieces import executable_of_pieces
