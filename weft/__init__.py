@@ -15,6 +15,7 @@ __version_info__ = tuple(map(int, __version__.split(".")))
 _HOMES = {
     "weft.core.config": "config",
     "weft.driver.jit": "jit UNSPECIFIED",
+    "weft.bucketing.sizes": "powers_of_two",
     "weft.api.grad": """grad value_and_grad vjp jvp linearize linear_transpose
         fwd_and_bwd closure_convert""",
     "weft.api.jacobians": "jacfwd jacrev jacobian hessian",

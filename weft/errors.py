@@ -6,6 +6,7 @@ from weft.core.dtypes import TypePromotionError
 from weft.core.errors import (
     ArgumentError,
     BadIndexError,
+    BucketError,
     ConcretizationTypeError,
     DistributedError,
     InconclusiveDimensionOperation,
@@ -29,6 +30,7 @@ from weft.sharding.named import IndivisibleError
 __all__ = [
     "ArgumentError",
     "BadIndexError",
+    "BucketError",
     "CompileError",
     "ConcretizationTypeError",
     "DistributedError",

@@ -66,6 +66,10 @@ class BadIndexError(ArgumentError, IndexError):
     """Brackets hold no index, or none of the array: an IndexError as NumPy's."""
 
 
+class BucketError(ValueError):
+    """A function that is jitted with bucket= has no exact result on padded arguments."""
+
+
 class NoMeshError(ValueError, RuntimeError):
     """A PartitionSpec is given where no mesh is in context: a RuntimeError or ValueError of JAX."""
 

@@ -21,6 +21,7 @@ from weft.core.config import config
 from weft.core.errors import kind_of
 from weft.core.events import DURATIONS, SPANS, TRACED, UNMEASURED, measured
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.provided import bucketed
 from weft.core.state import axes_key, state
 from weft.core.trace import (
     EVAL,
@@ -481,6 +482,8 @@ def jit(
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
     partitioner: str | None = None,
+    bucket: dict[str, Any] | None = None,
+    bucket_shapes: Any = None,
 ) -> Any:
     """Compiles a function with XLA, once for each signature of its arguments.
 
@@ -493,6 +496,11 @@ def jit(
     keep_unused: pass arguments the function does not read. inline: inside another jit, no
     function boundary. compiler_options: XLA flags by name, of the outermost jit. partitioner:
     'auto', 'weft' or 'xla' instead of `weft.config.partitioner`.
+    bucket: {'n': weft.powers_of_two}, or {'n': (128, 512)}: arguments are padded to these sizes,
+    masked where it matters, and results are cut, so that one program serves many sizes.
+    bucket_shapes: which dimensions 'n' are, a pytree prefix of the positional arguments or a dict
+    by argument name with strings like 'n, _' or 'n, ...'; without it, the parameters' annotations
+    `Annotated[Array, 'n, _']`, or jaxtyping's. Raises BucketError where padding cannot be exact.
 
     The jitted function has `.trace(*args)`, `.lower(*args)` and `.eval_shape(*args)`.
 
@@ -515,6 +523,8 @@ def jit(
             inline=inline,
             compiler_options=compiler_options,
             partitioner=partitioner,
+            bucket=bucket,
+            bucket_shapes=bucket_shapes,
         )
     check_callable(fun, "jit")
     if partitioner not in (None, "auto", "weft", "xla"):
@@ -527,6 +537,8 @@ def jit(
     both = set(numbers) & set(donate_numbers)
     if both:
         raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
+    if bucket_shapes is not None and bucket is None:
+        raise ValueError("jit: bucket_shapes names dimensions of bucket, which is not given")
     info = JitInfo(
         fun=fun,
         in_shardings=None if in_shardings is UNSPECIFIED else in_shardings,
@@ -540,6 +552,11 @@ def jit(
         options=compiler_options,
         partitioner=partitioner,
     )
+
+    if bucket is not None:
+        if device is not None or backend is not None:
+            raise ValueError("jit: bucket cannot be combined with device or backend")
+        return bucketed(info, bucket, bucket_shapes)
 
     # `device` and `backend` move arguments to the device, other shardings have to be there already.
     one_device = in_shardings if device is not None or backend is not None else None

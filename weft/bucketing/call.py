@@ -1,0 +1,393 @@
+"""Functions that are compiled for buckets of sizes: arguments are padded, results cut."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.bucketing.numbers import Numbered, differing, first_difference
+from weft.bucketing.padded import Padded
+from weft.bucketing.sizes import ShapeNames, check_rules, padded_size
+from weft.core.caches import clearable, make_room
+from weft.core.config import config
+from weft.core.errors import ArgumentError, BucketError
+from weft.core.state import axes_key, state
+from weft.core.trace import EVAL, Tracer, typeof
+from weft.core.tree import PyTreeDef, arg_names, flatten
+from weft.driver.execute import is_debugging
+from weft.driver.jit import KEPT, jit
+from weft.runtime.array import ArrayImpl
+
+if TYPE_CHECKING:
+    from weft.driver.jit import Entry, JitInfo
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """One program for all sizes of a bucket that differ from it in the varying slots only."""
+
+    entry: Entry
+    numbered: Numbered
+    varying: frozenset[int]
+    run: Any
+    padded: Padded
+
+    def serves(self, exact: Numbered, varying: frozenset[int]) -> bool:
+        """Whether it computes the function at the sizes of another trace."""
+        if not varying <= self.varying or first_difference(exact, self.numbered):
+            return False
+        product = lambda slots: int(np.prod([exact.numbers[s] for s in slots], dtype=object))
+        return all(product(a) == product(b) for a, b in self.padded.equal)
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """How a call of one signature runs: its program, its numbers, and the shapes around it."""
+
+    program: Program
+    sizes: np.ndarray
+    arrays: list
+    shapes: list  # of padded arguments
+    results: list  # true shapes of results
+    out_tree: PyTreeDef
+
+
+class Bucketed:
+    """A function compiled for buckets of sizes, as `weft.jit(bucket=)` gives it.
+
+    Called among tracers, by `weft.grad` or inside another jit, it is the plain function.
+    """
+
+    def __init__(self, info: JitInfo, bucket: Any, shapes: Any) -> None:
+        self.info = info
+        self.rules = check_rules(bucket, info.name)
+        self.names = ShapeNames(info.fun, info.name, shapes, self.rules)
+        self._plans: dict[Any, Plan] = clearable({})
+        self._programs: dict[Any, list[Program]] = clearable({})
+        self._dims: dict[Any, list] = clearable({})
+        functools.update_wrapper(self, info.fun)
+        self._plain = jit(info.fun, **self._options(), **self._placements())
+
+    def _options(self) -> dict[str, Any]:
+        i = self.info
+        return {
+            "static_argnums": i.static_argnums or None,
+            "static_argnames": i.static_argnames or None,
+            "donate_argnums": i.donate_argnums or None,
+            "donate_argnames": i.donate_argnames or None,
+            "keep_unused": i.keep_unused,
+            "inline": i.inline,
+            **self._compiler(),
+        }
+
+    def _compiler(self) -> dict[str, Any]:
+        return {"compiler_options": self.info.options, "partitioner": self.info.partitioner}
+
+    def _placements(self) -> dict[str, Any]:
+        given = {
+            "in_shardings": self.info.in_shardings,
+            "out_shardings": self.info.out_shardings,
+        }
+        return {k: v for k, v in given.items() if v is not None}
+
+    def __repr__(self) -> str:
+        return f"<bucketed function {self.info.name} of {', '.join(self.rules)}>"
+
+    def __get__(self, instance: object, owner: object = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if state.trace is not EVAL or is_debugging():  # NaNs of the padding are nobody's fault
+            return self._plain(*args, **kwargs)
+        fun, dynamic, by_name, static = self.info.split(args, kwargs)
+        leaves, in_tree = flatten((tuple(dynamic), by_name))
+        statics = tuple([i for i, _ in static[0]])
+        if any(isinstance(x, Tracer) for x in leaves):
+            return self._plain(*args, **kwargs)
+        try:
+            avals = tuple(map(typeof, leaves))
+        except TypeError:
+            return self._plain(*args, **kwargs)  # its message names the argument
+        key = (in_tree, avals, static, config.trace_key(), axes_key())
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plan(fun, in_tree, avals, static, statics)
+            make_room(self._plans, KEPT)
+            self._plans[key] = plan
+        return self._run(plan, leaves)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Lower the program that a call with these arguments runs, at its padded sizes."""
+        fun, dynamic, by_name, static = self.info.split(args, kwargs)
+        leaves, in_tree = flatten((tuple(dynamic), by_name))
+        statics = tuple([i for i, _ in static[0]])
+        plan = self._plan(fun, in_tree, tuple(map(typeof, leaves)), static, statics)
+        return plan.program.run.lower(plan.sizes, plan.arrays, *_specs(plan.program.entry))
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the result's tree of `ShapeDtypeStruct`s, at true sizes."""
+        return self._plain.eval_shape(*args, **kwargs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace the function at the true sizes of its arguments."""
+        return self._plain.trace(*args, **kwargs)
+
+    def clear_cache(self) -> None:
+        """Forget all traces and programs."""
+        self._plain.clear_cache()
+        for cache in (self._plans, self._programs, self._dims):
+            cache.clear()
+
+    def _dims_of(self, in_tree: PyTreeDef, avals: Sequence[Any], statics: tuple) -> list:
+        """The names of the dimensions of each leaf."""
+        key = (in_tree, statics, tuple([len(a.shape) for a in avals]))
+        known = self._dims.get(key)
+        if known is None:
+            positional, by_keyword = in_tree.children()
+            children = positional.children()
+            free = [i for i in range(len(children) + len(statics)) if i not in statics]
+            arguments: list[tuple[int | str, PyTreeDef]] = list(zip(free, children, strict=True))
+            if by_keyword.num_leaves:
+                words = by_keyword.node_data()[1]
+                arguments += list(zip(words, by_keyword.children(), strict=True))
+            make_room(self._dims, KEPT)
+            known = self._dims[key] = self.names.of(arguments, [len(a.shape) for a in avals])
+        return known
+
+    def _padded(self, dims: list, avals: Sequence[Any], names: Callable[[], Any]) -> tuple:
+        """The size of each named dimension, and what it is padded to."""
+        sizes: dict[str, tuple[int, int]] = {}
+        for i, (leaf, aval) in enumerate(zip(dims, avals, strict=True)):
+            for name, size in zip(leaf, aval.shape, strict=True):
+                if name is None:
+                    continue
+                first, at = sizes.setdefault(name, (size, i))
+                if first != size:
+                    labels = names()
+                    raise ArgumentError(
+                        f"jit of {self.info.name}: dimension {name!r} has size {first} in argument "
+                        f"{labels[at]} and {size} in argument {labels[i]}; dimensions of one name "
+                        "must have one size"
+                    )
+        true = {name: size for name, (size, _) in sizes.items()}
+        what = f"jit of {self.info.name}: dimension"
+        padded = {
+            name: padded_size(self.rules[name], size, f"{what} {name!r}")
+            for name, size in true.items()
+        }
+        return true, padded
+
+    def _trace(self, fun: Callable, in_tree: PyTreeDef, avals: tuple) -> Entry:
+        entry = self.info.trace(fun, in_tree, avals)
+        if entry.consts:
+            raise BucketError(
+                f"jit of {self.info.name}: it closes over refs or traced arrays, whose sizes are "
+                "not bucketed; pass them as arguments"
+            )
+        if entry.layouts is not None:
+            raise BucketError(
+                f"jit of {self.info.name}: layouts (weft.layout.Format) cannot be asked of padded "
+                "arguments; give shardings without layouts"
+            )
+        return entry
+
+    def _plan(
+        self, fun: Callable, in_tree: PyTreeDef, avals: tuple, static: Any, statics: tuple
+    ) -> Plan:
+        names = lambda: arg_names(self.info.fun, in_tree, statics)
+        dims = self._dims_of(in_tree, avals, statics)
+        true, padded = self._padded(dims, avals, names)
+
+        def sized(sizes: dict[str, int]) -> tuple:
+            return tuple([
+                a.update(shape=tuple([s if n is None else sizes[n] for n, s in zip(d, a.shape)]))
+                for a, d in zip(avals, dims, strict=True)
+            ])
+
+        wide = sized(padded)
+        exact = Numbered(self._trace(fun, in_tree, avals).closed)
+        key = (in_tree, wide, static, config.trace_key(), axes_key())
+        programs = self._programs.get(key)
+        if programs is None:
+            make_room(self._programs, KEPT)
+            programs = self._programs[key] = []
+        program = self._find(programs, exact)
+        if program is None:
+            entry = self._trace(fun, in_tree, wide)
+            full = Numbered(entry.closed)
+            other = exact
+            if true == padded:  # where nothing is padded: what would be for one less
+                less = {n: self._one_less(n, s) for n, s in true.items()}
+                if less != true:
+                    other = Numbered(self._trace(fun, in_tree, sized(less)).closed)
+            self._check(other, full)
+            program = self._program(entry, full, differing(other, full))
+            programs.append(program)
+        varying = sorted(program.varying)
+        numbers = [exact.numbers[s] for s in varying]
+        kinds = [isinstance(program.numbered.numbers[s], int) for s in varying]
+        arrays = [
+            _filled(np.asarray(n), np.shape(program.numbered.numbers[s]))
+            for n, s, k in zip(numbers, varying, kinds, strict=True)
+            if not k
+        ]
+        integers = [n for n, k in zip(numbers, kinds, strict=True) if k]
+        return Plan(
+            program,
+            np.asarray(integers, np.int32),
+            arrays,
+            [a.shape for a in wide],
+            [a.shape for a in exact.closed.out_avals],
+            program.entry.out_tree,
+        )
+
+    def _one_less(self, name: str, size: int) -> int:
+        rule = self.rules[name]
+        if size < 3 or padded_size(rule, size - 1, name) != size:
+            return size
+        return size - 1
+
+    def _find(self, programs: list[Program], exact: Numbered) -> Program | None:
+        for program in programs:
+            if first_difference(exact, program.numbered) is None and program.serves(
+                exact, differing(exact, program.numbered)
+            ):
+                return program
+        return None
+
+    def _check(self, exact: Numbered, padded: Numbered) -> None:
+        """Raise an error where the function does other things at other sizes."""
+        found = first_difference(exact, padded)
+        if found is None:
+            return
+        eqn = found[0] or found[1]
+        what = "its results"
+        if eqn is not None:
+            at = f" ({eqn.source.short()})" if eqn.source is not None and eqn.source.file else ""
+            what = f"{eqn.primitive.name}{at}"
+        raise BucketError(
+            f"jit of {self.info.name}: it is another program at another size, from {what} on. "
+            "Python that branches or loops on a bucketed size cannot be padded; use weft.lax.cond, "
+            "weft.lax.fori_loop or masks, or leave the dimension out of bucket"
+        )
+
+    def _program(self, entry: Entry, full: Numbered, varying: frozenset[int]) -> Program:
+        order = sorted(varying)
+        name = self.info.name
+        last: list[Padded] = []
+
+        def run(sizes: Any, arrays: list, *leaves: Any) -> list:
+            scalars, others = iter(range(len(order))), iter(arrays)
+            numbers: dict[int, Any] = {}
+            for slot in order:
+                is_int = isinstance(full.numbers[slot], int)
+                numbers[slot] = sizes[next(scalars)] if is_int else next(others)
+            padded = Padded(name, varying, numbers)
+            outs = padded.jaxpr(entry.closed, full.slots, leaves)
+            last[:] = [padded]
+            return outs
+
+        run.__name__ = run.__qualname__ = name
+        free = lambda flat: any(s is not None for s in flat)
+        placed: dict[str, Any] = {}
+        if free(entry.in_shardings):
+            placed["in_shardings"] = (None, None, *entry.in_shardings)
+        if free(entry.out_shardings):
+            placed["out_shardings"] = list(entry.out_shardings)
+        donated = [i + 2 for i, d in enumerate(entry.donated) if d]
+        jitted = jit(
+            run,
+            donate_argnums=donated or None,
+            keep_unused=self.info.keep_unused,
+            **self._compiler(),
+            **placed,
+        )
+        integers = np.zeros(sum(isinstance(full.numbers[s], int) for s in order), np.int32)
+        arrays = [np.asarray(n) for s in order if not isinstance(n := full.numbers[s], int)]
+        jitted.trace(integers, arrays, *_specs(entry))
+        return Program(entry, full, varying, jitted, last[0])
+
+    def _run(self, plan: Plan, leaves: list) -> Any:
+        padded = [
+            x if np.shape(x) == shape else _filled(x, shape)
+            for x, shape in zip(leaves, plan.shapes, strict=True)
+        ]
+        outs = plan.program.run(plan.sizes, plan.arrays, *padded)
+        for x, y, gone in zip(leaves, padded, plan.program.entry.donated, strict=True):
+            if gone and x is not y and isinstance(x, ArrayImpl):
+                x.delete()
+        return plan.out_tree.unflatten(
+            [_cut(x, shape) for x, shape in zip(outs, plan.results, strict=True)]
+        )
+
+
+def _specs(entry: Entry) -> list:
+    from weft.driver.staging import ShapeDtypeStruct
+
+    return [
+        ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=_explicit(a))
+        for a in entry.closed.in_avals
+    ]
+
+
+def _explicit(aval: Any) -> Any:
+    """The sharding in a type, where it splits dimensions."""
+    sharding = getattr(aval, "sharding", None)
+    return sharding if sharding is not None and any(sharding.spec) else None
+
+
+def _on_host(x: Any) -> bool:
+    """Whether an array's memory is the host's, so that NumPy copies it as fast as XLA."""
+    if not isinstance(x, ArrayImpl):
+        return True
+    devices = x._sharding.device_set
+    return len(devices) == 1 and all(d.platform == "cpu" for d in devices) and _is_plain(x)
+
+
+def _is_plain(x: Any) -> bool:
+    return isinstance(x.dtype, np.dtype)
+
+
+def _filled(x: Any, shape: Sequence[int]) -> Any:
+    """An array that begins with x, with zeros beyond."""
+    if np.shape(x) == tuple(shape):
+        return x
+    if _on_host(x):
+        value = np.asarray(x)
+        out = np.zeros(shape, value.dtype)
+        out[tuple(map(slice, value.shape))] = value
+        return _like(out, x)
+    from weft import lax, random
+
+    if not _is_plain(x):
+        data = random.key_data(x)
+        wide = _filled(data, (*shape, *data.shape[x.ndim :]))
+        return random.wrap_key_data(wide, impl=random.key_impl(x))
+    config = [(0, n - m, 0) for n, m in zip(shape, x.shape, strict=True)]
+    return lax.pad(x, np.zeros((), x.dtype), config)
+
+
+def _like(value: np.ndarray, x: Any) -> Any:
+    """The value where x is, if x is bound to a place."""
+    if not isinstance(x, ArrayImpl):
+        return value
+    from weft.runtime.device_put import device_put
+
+    return device_put(value, x._sharding if x._committed else None)
+
+
+def _cut(x: Any, shape: Sequence[int]) -> Any:
+    """The start of a result."""
+    if np.shape(x) == tuple(shape):
+        return x
+    part = tuple(map(slice, shape))
+    return _like(np.ascontiguousarray(np.asarray(x)[part]), x) if _on_host(x) else x[part]
+
+
+def bucketed(info: JitInfo, bucket: Any, shapes: Any) -> Bucketed:
+    """The function that `jit` returns for bucket=."""
+    return Bucketed(info, bucket, shapes)
