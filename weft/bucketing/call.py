@@ -203,10 +203,16 @@ class Bucketed:
         true, padded = self._padded(dims, avals, names)
 
         def sized(sizes: dict[str, int]) -> tuple:
-            return tuple([
-                a.update(shape=tuple([s if n is None else sizes[n] for n, s in zip(d, a.shape)]))
-                for a, d in zip(avals, dims, strict=True)
-            ])
+            return tuple(
+                [
+                    a.update(
+                        shape=tuple(
+                            [s if n is None else sizes[n] for n, s in zip(d, a.shape, strict=True)]
+                        )
+                    )
+                    for a, d in zip(avals, dims, strict=True)
+                ]
+            )
 
         wide = sized(padded)
         exact = Numbered(self._trace(fun, in_tree, avals).closed)

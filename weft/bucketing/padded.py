@@ -127,9 +127,7 @@ class Padded:
         """The true sizes of dimensions."""
         return tuple([self.numbers[s] if s in self.varying else None for s in slots])
 
-    def jaxpr(
-        self, jaxpr: Jaxpr | ClosedJaxpr, slots: JaxprSlots, args: Sequence[Any]
-    ) -> list:
+    def jaxpr(self, jaxpr: Jaxpr | ClosedJaxpr, slots: JaxprSlots, args: Sequence[Any]) -> list:
         """The results at padded sizes."""
         from weft.bucketing.rules import apply
 
@@ -141,7 +139,7 @@ class Padded:
         ]
         bound = [*inner.constvars, *inner.invars]
         env: dict[Any, Any] = dict(zip(bound, [*values, *args], strict=True))
-        shapes = dict(zip(bound, slots.shapes, strict=True))
+        shapes: dict[Any, tuple] = dict(zip(bound, slots.shapes, strict=True))
 
         def read(v: Any, slot: int | None) -> Any:
             if not isinstance(v, Literal):

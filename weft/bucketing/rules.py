@@ -11,7 +11,7 @@ import numpy as np
 from weft import lax
 from weft.autodiff.shape import broadcast_in_dim, reshape
 from weft.autodiff.zeros import full
-from weft.bucketing.padded import Case, masked
+from weft.bucketing.padded import Case
 from weft.core import dtypes
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
@@ -194,8 +194,7 @@ def _conv(c: Case) -> Any:
     if any(c.dims[1][d] is not None for d in kernel[2:]):
         raise c.refused("the window's size is bucketed")
     grouped = c.params["feature_group_count"] > 1 and (
-        c.dims[0][feature] is not None
-        or any(c.dims[1][d] is not None for d in kernel[:2])
+        c.dims[0][feature] is not None or any(c.dims[1][d] is not None for d in kernel[:2])
     )
     if grouped or (c.params["batch_group_count"] > 1 and c.dims[0][batch] is not None):
         raise c.refused("groups are made of the padded dimension")
@@ -224,8 +223,10 @@ def _top_k(c: Case) -> Any:
 
 def _shifted(x: Any, starts: Sequence[Any], shape: Sequence[int]) -> Any:
     """A slice of the given shape from positions known at run time; it may reach past the end."""
-    config = [(0, max(s, 0) if not isinstance(at, int) else max(0, at + s - n), 0)
-              for at, s, n in zip(starts, shape, x.shape, strict=True)]
+    config = [
+        (0, max(s, 0) if not isinstance(at, int) else max(0, at + s - n), 0)
+        for at, s, n in zip(starts, shape, x.shape, strict=True)
+    ]
     x = lax.pad(x, full((), 0, typeof(x).dtype), config)
     return lax.dynamic_slice(x, [lax.convert_element_type(s, "int32") for s in starts], shape)
 
@@ -237,8 +238,11 @@ def _rev(c: Case) -> Any:
         x.shape[d] - c.size(0, d) if d in c.params["dimensions"] and n is not None else 0
         for d, n in enumerate(c.dims[0])
     ]
-    return _shifted(c.plain(), starts, x.shape) if any(type(s) is not int for s in starts) \
+    return (
+        _shifted(c.plain(), starts, x.shape)
+        if any(type(s) is not int for s in starts)
         else c.plain()
+    )
 
 
 # Shapes -------------------------------------------------------------------------------------------
@@ -251,8 +255,7 @@ def _slice(c: Case) -> Any:
     if all(isinstance(s, int) for s in starts):
         return c.plain()
     strides = c.params["strides"] or (1,) * n
-    spans = [max(s - 1, 0) * k + min(s, 1)
-             for s, k in zip(c.out_shapes[0], strides, strict=True)]
+    spans = [max(s - 1, 0) * k + min(s, 1) for s, k in zip(c.out_shapes[0], strides, strict=True)]
     y = _shifted(x, starts, spans)
     return lax.slice(y, (0,) * n, spans, strides)
 
@@ -419,8 +422,12 @@ def _gather(c: Case) -> Any:
     for d, slot in enumerate(c.slots.params["slice_sizes"]):
         if slot in c.padded.varying and sizes[d] != c.ins[0].shape[d]:
             raise c.refused("it takes slices of a bucketed size")
-        if slot not in c.padded.varying and c.dims[0][d] is not None and d not in positions \
-                and d not in numbers.operand_batching_dims:
+        if (
+            slot not in c.padded.varying
+            and c.dims[0][d] is not None
+            and d not in positions
+            and d not in numbers.operand_batching_dims
+        ):
             raise c.refused("it takes a part of a bucketed dimension")
     true = [c.number("slice_sizes", d) for d in positions]
     columns, limits = _columns(c, 1, positions, true)
@@ -429,7 +436,7 @@ def _gather(c: Case) -> Any:
     for column, limit, d in zip(columns, limits, positions, strict=True):
         if fills:
             outside = lax.gt(column, broadcast_in_dim(limit, column.shape, ()))
-            far = full(column.shape, np.int32(c.ins[0].shape[d]), "int32")
+            far = full(column.shape, np.int32(c.ins[0].shape[d]), np.dtype("int32"))
             moved.append(lax.select(outside, far, column))
         else:
             spread = broadcast_in_dim(limit, column.shape, ())
@@ -473,14 +480,12 @@ def _scatter(c: Case) -> Any:
             beyond = lax.ge(lax.iota("int32", shape[d]), size)
             outside = outside | broadcast_in_dim(beyond, shape, (d,))
     moved = [
-        lax.select(outside, full(shape, np.int32(x.shape[d]), "int32"), column)
+        lax.select(outside, full(shape, np.int32(x.shape[d]), np.dtype("int32")), column)
         for column, d in zip(columns, positions, strict=True)
     ]
     indices = lax.concatenate(moved, len(shape) - 1)
     mode = lax.GatherScatterMode.FILL_OR_DROP
-    return c.bind(
-        x, indices, updates, mode=mode, indices_are_sorted=False, unique_indices=False
-    )
+    return c.bind(x, indices, updates, mode=mode, indices_are_sorted=False, unique_indices=False)
 
 
 # Programs in programs -----------------------------------------------------------------------------
@@ -516,15 +521,16 @@ def _scan(c: Case) -> Any:
         if not static:  # beyond the true length nothing is carried on
             inside = lax.lt(i, length)
             new = [
-                lax.select(broadcast_in_dim(inside, a.shape, ()), a, b)
-                for a, b in zip(map(lax.asarray, new), carry, strict=True)
+                lax.select(broadcast_in_dim(inside, np.shape(a), ()), a, b)
+                for a, b in zip(new, carry, strict=True)
             ]
         return new, outs[m:]
 
     steps = lax.iota("int32", p["length"])
-    carry, ys = lax.scan(
+    result: tuple[list, list] = lax.scan(
         body, init, (steps, xs), length=p["length"], reverse=p["reverse"], unroll=p["unroll"]
     )
+    carry, ys = result
     return [*carry, *ys]
 
 

@@ -71,8 +71,7 @@ def _dims_of(spec: Any, ndim: int, what: str, names: Any) -> Dims:
         words = [*["_"] * (ndim - len(words) + 1), *words[1:]]
     if len(words) != ndim:
         raise ArgumentError(
-            f"{what}: its shape is given as {spec!r}, of {len(words)} dimensions, "
-            f"but it has {ndim}"
+            f"{what}: its shape is given as {spec!r}, of {len(words)} dimensions, but it has {ndim}"
         )
     return tuple(w if w in names else None for w in words)
 
