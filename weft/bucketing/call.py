@@ -41,7 +41,11 @@ class Program:
         if not varying <= self.varying or first_difference(exact, self.numbered):
             return False
         product = lambda slots: int(np.prod([exact.numbers[s] for s in slots], dtype=object))
-        return all(product(a) == product(b) for a, b in self.padded.equal)
+        made = self.padded.example
+        before = lambda slots: int(np.prod([made[s] for s in slots], dtype=object))
+        return all(
+            (product(a) == product(b)) == (before(a) == before(b)) for a, b in self.padded.equal
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -231,7 +235,7 @@ class Bucketed:
                 if less != true:
                     other = Numbered(self._trace(fun, in_tree, sized(less)).closed)
             self._check(other, full)
-            program = self._program(entry, full, differing(other, full))
+            program = self._program(entry, full, other)
             programs.append(program)
         varying = sorted(program.varying)
         numbers = [exact.numbers[s] for s in varying]
@@ -281,7 +285,8 @@ class Bucketed:
             "weft.lax.fori_loop or masks, or leave the dimension out of bucket"
         )
 
-    def _program(self, entry: Entry, full: Numbered, varying: frozenset[int]) -> Program:
+    def _program(self, entry: Entry, full: Numbered, exact: Numbered) -> Program:
+        varying = differing(exact, full)
         order = sorted(varying)
         name = self.info.name
         last: list[Padded] = []
@@ -292,7 +297,7 @@ class Bucketed:
             for slot in order:
                 is_int = isinstance(full.numbers[slot], int)
                 numbers[slot] = sizes[next(scalars)] if is_int else next(others)
-            padded = Padded(name, varying, numbers)
+            padded = Padded(name, varying, numbers, exact.numbers)
             outs = padded.jaxpr(entry.closed, full.slots, leaves)
             last[:] = [padded]
             return outs
@@ -348,14 +353,16 @@ def _explicit(aval: Any) -> Any:
 
 def _on_host(x: Any) -> bool:
     """Whether an array's memory is the host's, so that NumPy copies it as fast as XLA."""
+    if not _is_plain(x):
+        return False
     if not isinstance(x, ArrayImpl):
         return True
     devices = x._sharding.device_set
-    return len(devices) == 1 and all(d.platform == "cpu" for d in devices) and _is_plain(x)
+    return len(devices) == 1 and all(d.platform == "cpu" for d in devices)
 
 
 def _is_plain(x: Any) -> bool:
-    return isinstance(x.dtype, np.dtype)
+    return isinstance(getattr(x, "dtype", np.dtype(float)), np.dtype)
 
 
 def _filled(x: Any, shape: Sequence[int]) -> Any:

@@ -7,6 +7,7 @@ gets a mask from its rule (`weft/bucketing/rules.py`), or is refused by its name
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,10 +103,23 @@ def masked(x: Any, sizes: Sequence[Size], dims: Sequence[int], fill: Callable) -
 class Padded:
     """Evaluates jaxprs of padded sizes; `varying` are the slots that depend on the true sizes."""
 
-    def __init__(self, name: str, varying: frozenset[int], numbers: dict[int, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        varying: frozenset[int],
+        numbers: dict[int, Any],
+        example: Sequence[Any],
+    ) -> None:
         self.name, self.varying, self.numbers = name, varying, numbers
+        self.example = example  # all numbers at true sizes for which the program is made
         self.equal: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         """Products of slots that rules found to be equal: a program holds only where they are."""
+
+    def agree(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        """Whether two products of slots are equal, which later sizes must confirm."""
+        product = lambda slots: math.prod(self.example[s] for s in slots)
+        self.equal.append((a, b))
+        return product(a) == product(b)
 
     def varies(self, slots: Any) -> bool:
         """Whether any of nested slots depends on the sizes."""

@@ -308,14 +308,14 @@ def _reshape(c: Case) -> Any:
     to_slots = c.slots.shapes[0]
     groups = _groups(x.shape, shape)
     if groups is not None:
-        found = []
         for old, new in groups:
             inner = (*(c.dims[0][i] for i in old[1:]), *(c.out_dims[0][i] for i in new[1:]))
             if any(s is not None for s in inner):
                 break
-            found.append((tuple(from_slots[i] for i in old), tuple(to_slots[i] for i in new)))
+            left = tuple(from_slots[i] for i in old)
+            if not padded.agree(left, tuple(to_slots[i] for i in new)):
+                break
         else:
-            padded.equal += found
             return c.plain()
     # Each element of the result is fetched from where it is at the padded sizes.
     flat: Any = 0
