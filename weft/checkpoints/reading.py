@@ -61,7 +61,7 @@ def restore(path: str | os.PathLike, like: object = None) -> Any:
         return found | values
 
     def planned(key_path: tuple, wanted: ArrayLike | str | ShapeDtypeStruct | None) -> Any:
-        name = weft.tree_util.keystr(key_path)
+        name = weft.tree_util.keystr(key_path) if foreign is None else orbax.name_of(key_path)
         if name in values:
             return _Value(values[name])
         if name not in arrays:
@@ -76,6 +76,11 @@ def restore(path: str | os.PathLike, like: object = None) -> Any:
     leaves, tree = weft.tree.flatten(plan)
     read = _read([x for x in leaves if isinstance(x, _Leaf)])
     return tree.unflatten([x.value if isinstance(x, _Value) else next(read)[1] for x in leaves])
+
+
+def holds_checkpoint(root: Path) -> bool:
+    """Return whether a folder is a checkpoint that `restore` reads."""
+    return (root / layout.MANIFEST).exists() or orbax.find_checkpoint(root) is not None
 
 
 class _Value:
