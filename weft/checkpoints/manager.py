@@ -72,8 +72,12 @@ class Manager:
         self._bytes = [0, 0]
         if backend.process_index() == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for left in self.folder.glob(f"*{self._partial}"):  # of a run that was killed
-                if self._step_of(left.name.removesuffix(self._partial)) is not None:
+            for left in list(self.folder.iterdir()):  # of a run that was killed
+                is_partial = left.name.endswith(self._partial)
+                # A number alone may be the name of a folder that no Manager made.
+                is_torn = layout == "weft" and not holds_checkpoint(left)
+                step = self._step_of(left.name.removesuffix(self._partial))
+                if step is not None and (is_partial or is_torn):
                     shutil.rmtree(left, ignore_errors=True)
 
     def all_steps(self) -> tuple[int, ...]:
