@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from weft._xla.mlir import ir
 from weft.native.calls import call, has_compiler, target
+from weft.native.engine import host
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 from weft.partition.walk import maker
@@ -46,6 +47,8 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
         return x if permutation == list(range(rank)) else e.transpose(x, permutation)
 
     rows, shape = size // n, [shape[d] for d in order]
+    if len(names) == 1 and is_narrow(names[0], size // n, n):
+        return [_by_network(e, op.operands[0], dim)]
     if len(names) == 1:
         x = turned(op.operands[0], order)
         kernel, counts = _kernel(e, "sort", names[0], rows, n)
@@ -70,6 +73,29 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
             (taken,) = call(e, kernel, [x, permutation], [x.type], [rows, n])
         outs.append(turned(taken, back))
     return outs
+
+
+def is_narrow(name: str, rows: int, n: int) -> bool:
+    """Whether rows are many and short, so that a row for each lane of a vector is fastest."""
+    bits = KINDS[name][1]
+    return bits >= 16 and rows * bits >= host().vector_bytes * 8 and n < LONG // 2
+
+
+def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
+    """Sorts where the elements are, whichever dimension it is."""
+    shape = x.type.shape
+    outer, n, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+    kind, bits, infinity = KINDS[str(x.type.element_type)]
+    lanes = host().vector_bytes * 8 // bits
+    bindings: dict[str, str | int] = {
+        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity, "LANES": lanes,
+    }  # fmt: skip
+    groups = outer * -(-inner // lanes) if inner > 1 else -(-outer // lanes)
+    parts = min(groups, 4 * threads())
+    scratch = e.type([parts * n * lanes], x.type.element_type)
+    parameters = [outer, n, inner, parts]
+    out, _ = call(e, target("network", "network", bindings), [x], [x.type, scratch], parameters)
+    return out
 
 
 def _kernel(e: Emitter, entry: str, name: str, rows: int, n: int) -> tuple[str, ir.Type]:

@@ -41,25 +41,25 @@ def loses_bits(bits: U) -> boolean:
     return (bits == top) | ((bits & (top - 1)) > U(INFINITY))
 
 
-def restore(x: ptr[U], out: ptr[U], n: i64):
+def restore(x: ptr[U], out: ptr[U], n: i64, step: i64):
     """Zeros and NaNs of a sorted row with their own bits, in the order they came in."""
     top = U(1) << (BITS - 1)
     low = 0
     high = n
     while low < high:
         middle = (low + high) >> 1
-        if key_of(out[middle]) < top:
+        if key_of(out[middle * step]) < top:
             low = middle + 1
         else:
             high = middle
     nans = n
-    while nans > 0 and (out[nans - 1] & (top - 1)) > U(INFINITY):
+    while nans > 0 and (out[(nans - 1) * step] & (top - 1)) > U(INFINITY):
         nans -= 1
     for i in range(n):
-        bits = x[i]
+        bits = x[i * step]
         if (bits & (top - 1)) == 0:
-            out[low] = bits
+            out[low * step] = bits
             low += 1
         if (bits & (top - 1)) > U(INFINITY):
-            out[nans] = bits
+            out[nans * step] = bits
             nans += 1

@@ -108,7 +108,7 @@ def sort_row(x: ptr[U], out: ptr[U], spare: ptr[U], n: i64):
         for i in range(n):
             out[i] = bits_of(out[i])
         if KIND == 2 and lost:
-            restore(x, out, n)
+            restore(x, out, n, 1)
         return
     counts = stack(u32, DIGITS * BUCKETS)
     lost = count_all(x, n, counts)
@@ -130,7 +130,7 @@ def sort_row(x: ptr[U], out: ptr[U], spare: ptr[U], n: i64):
             first = False
             left -= 1
     if KIND == 2 and lost:
-        restore(x, out, n)
+        restore(x, out, n, 1)
 
 
 @outlined
@@ -317,7 +317,7 @@ def sort_long_row(x: ptr[U], out: ptr[U], spare: ptr[U], counts: ptr[u32], n: i6
             first = False
             left -= 1
     if KIND == 2 and lost:
-        restore(x, out, n)
+        restore(x, out, n, 1)
 
 
 @outlined
