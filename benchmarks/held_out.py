@@ -53,7 +53,14 @@ def rows(one: Callable, integers: Callable, floats: Callable) -> None:
     at("cumsum f64", (2_000_000,), doubles(), "jnp.cumsum(x)", "np.cumsum(x)", "torch.cumsum(x, 0)")
     at("cummax i32 axis 0", (900, 1100), integers(1 << 30), "lax.cummax(x, 0)",
        "np.maximum.accumulate(x, 0)", "torch.cummax(x, 0).values")  # fmt: skip
-    at("sum f64 axis 0", (2000, 1500), doubles(), "jnp.sum(x, 0)", "np.sum(x, 0)", "torch.sum(x, 0)")
+    at(
+        "sum f64 axis 0",
+        (2000, 1500),
+        doubles(),
+        "jnp.sum(x, 0)",
+        "np.sum(x, 0)",
+        "torch.sum(x, 0)",
+    )
     at("sum bf16 axis 1", (2000, 3000), halves(), "jnp.sum(x, 1)", "", "torch.sum(x, 1)")
     at("argmax f64 axis 1", (3000, 700), doubles(), "jnp.argmax(x, 1)", "np.argmax(x, 1)",
        "torch.argmax(x, 1)")  # fmt: skip

@@ -26,6 +26,7 @@ def rules() -> dict[str, Rule]:
         "power": elementwise.power,
         "scan": reductions.scan,
         "sort": sorting.sort,
+        "top_k": sorting.top_k,
         "wave": elementwise.wave,
     }
 

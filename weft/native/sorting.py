@@ -47,6 +47,8 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
         return x if permutation == list(range(rank)) else e.transpose(x, permutation)
 
     rows, shape = size // n, [shape[d] for d in order]
+    if len(names) == 1 and _select(e, op, dim):
+        return op.operands
     if len(names) == 1 and is_narrow(names[0], size // n, n):
         return [_by_network(e, op.operands[0], dim)]
     if len(names) == 1:
@@ -73,6 +75,66 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
             (taken,) = call(e, kernel, [x, permutation], [x.type], [rows, n])
         outs.append(turned(taken, back))
     return outs
+
+
+RANKS = 8
+"""Elements of a sorted row up to which selecting each is faster than sorting."""
+
+
+def _select(e: Emitter, op: ir.Operation, dim: int) -> bool:
+    """Replaces what is sliced from the result, where these are single elements of each row."""
+    (x,), (result,) = op.operands, op.results
+    shape, name = list(x.type.shape), str(x.type.element_type)
+    kind, bits, infinity = KINDS[name]
+    users = [use.owner for use in result.uses]
+    if not users or dim != len(shape) - 1 or bits < 16:
+        return False
+    if any(user.name != "stablehlo.slice" for user in users):
+        return False
+    starts = [[int(v) for v in user.attributes["start_indices"]] for user in users]
+    whole = [[*shape[:-1], 1] == list(user.results[0].type.shape) for user in users]
+    ranks = sorted({start[-1] for start in starts})
+    if not all(whole) or len(ranks) > RANKS:
+        return False
+    n, rows = shape[-1], math.prod(shape[:-1])
+    radix = 11 if n >= LONG and bits >= 32 else 8
+    bindings: dict[str, str | int] = {
+        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
+        "RADIX": radix, "BUCKETS": 2**radix, "RANKS": len(ranks),
+    }  # fmt: skip
+    parts = min(rows, 4 * threads())
+    element = x.type.element_type
+    types = [e.type([*shape[:-1], len(ranks)], element), e.type([parts * (n + 1)], element)]
+    kernel = target("select", "ranks", bindings)
+    selected, _ = call(e, kernel, [x], types, [rows, n, parts, *ranks])
+    for user, start in zip(users, starts, strict=True):
+        at = ranks.index(start[-1])
+        attributes = {
+            "start_indices": e.i64s([*start[:-1], at]),
+            "limit_indices": e.i64s([*shape[:-1], at + 1]),
+            "strides": e.i64s([1] * len(shape)),
+        }
+        (new,) = e.op("stablehlo.slice", [selected], [user.results[0].type], attributes).results
+        user.results[0].replace_all_uses_with(new)
+        user.erase()
+    return True
+
+
+MOST = 64
+"""Elements of a row up to which the greatest are kept in a list."""
+
+
+def top_k(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces the greatest elements of the last dimension, with their indices."""
+    (x,), (values, indices) = op.operands, op.results
+    shape, name = list(x.type.shape), str(x.type.element_type)
+    count = values.type.shape[-1]
+    if name not in KINDS or not 0 < count <= MOST or math.prod(shape) < SMALL or not has_compiler():
+        return None
+    kind, bits, _infinity = KINDS[name]
+    kernel = target("topk", "topk", {"U": f"u{bits}", "BITS": bits, "KIND": kind})
+    parameters = [math.prod(shape[:-1]), shape[-1], count]
+    return call(e, kernel, [x], [values.type, indices.type], parameters)
 
 
 def is_narrow(name: str, rows: int, n: int) -> bool:
