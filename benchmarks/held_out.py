@@ -83,9 +83,10 @@ def rows(one: Callable, integers: Callable, floats: Callable) -> None:
     at("attention f32", (4, 6, 700, 32), floats(3),
        "nn.softmax(jnp.einsum('abij,abkj->abik', x, y) * x.shape[-1] ** -0.5) @ z", "",
        "F.scaled_dot_product_attention(x, y, z)")  # fmt: skip
-    at("conv 3×3 stride 2", (4, 32, 57, 57), lambda rng, s: (
-        *floats()(rng, s), *floats()(rng, (48, s[1], 3, 3))),
-       "lax.conv_general_dilated(x, y, (2, 2), 'VALID')", "", "F.conv2d(x, y, stride=2)")  # fmt: skip
+    at("conv 3×3 stride 2", (4, 32, 57, 57),
+       lambda rng, s: (*floats()(rng, s), *floats()(rng, (48, s[1], 3, 3))),
+       "lax.conv_general_dilated(x, y, (2, 2), 'VALID')", "",
+       "F.conv2d(x, y, stride=2)")  # fmt: skip
     at("transpose i32 3-D", (120, 130, 140), integers(1 << 30), "x.transpose(2, 1, 0).copy()",
        "x.transpose(2, 1, 0).copy()", "x.permute(2, 1, 0).contiguous()")  # fmt: skip
     at("histogram f64", (800_000,), doubles(), "jnp.histogram(x, 50, (-4, 4))[0]",

@@ -140,10 +140,10 @@ def test_medians_of_rows_have_derivatives_batches_and_shards(rng):
     grad = weft.jit(weft.grad(lambda x: wnp.median(x, 1).sum()))(x)
     np.testing.assert_array_equal(grad, x == expected[:, None])
     mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
-    for x, spec in ((x, weft.P("x")), (x[:, :1000], weft.P(None, "x"))):
-        placed = weft.device_put(x, weft.NamedSharding(mesh, spec))
+    for rows, spec in ((x, weft.P("x")), (x[:, :1000], weft.P(None, "x"))):
+        placed = weft.device_put(rows, weft.NamedSharding(mesh, spec))
         found = weft.jit(lambda x: wnp.median(x, 1))(placed)
-        np.testing.assert_allclose(found, np.median(x, 1), rtol=1e-6)
+        np.testing.assert_allclose(found, np.median(rows, 1), rtol=1e-6)
 
 
 def total_order(x):

@@ -91,9 +91,11 @@ def row_winner(x: ptr[U], n: i64) -> i64:
         if found[0] > best:
             best = found[0]
             start = block
+    doubtful = False
     if KIND == 2:
-        if (best > S(INFINITY)) | (low < -S(INFINITY) - 1) | (best == 0) | (best == -1):
-            return careful_winner(x, n)
+        doubtful = (best > S(INFINITY)) | (low < -S(INFINITY) - 1) | (best == 0) | (best == -1)
+    if doubtful:
+        return careful_winner(x, n)
     ends(values + start, min(n - start, BLOCK), found)
     while found[0] != best:
         start += BLOCK

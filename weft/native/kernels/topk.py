@@ -1,9 +1,9 @@
 """The greatest elements of rows and their indices.
 
-Bound by the caller: U, the unsigned type of an element's bits; BITS, its width; KIND, 0 for unsigned
-integers, 1 for signed ones, 2 for floats. Blocks without an element above the least of the greatest
-so far, which are most of them, are only looked at as vectors. Floats are in the total order of their
-bits, and of equal elements the first comes first.
+Bound by the caller: U, the unsigned type of an element's bits; BITS, its width; KIND, 0 for
+unsigned integers, 1 for signed ones, 2 for floats. Blocks without an element above the least of the
+greatest so far, which are most of them, are only looked at as vectors. Floats are in the total
+order of their bits, and of equal elements the first comes first.
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
