@@ -71,6 +71,22 @@ def test_other_dimensions_are_sorted(rng):
         np.testing.assert_array_equal(wnp.argsort(x, axis=axis), np.argsort(x, axis=axis))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint32"])
+@pytest.mark.parametrize("spread", [3, 2000, 2**31 - 1])
+@pytest.mark.parametrize("shape", [(100_000,), (2, 17000), (17000, 2)], ids=str)
+def test_values_go_along_with_keys_of_long_rows(shape, spread, dtype, rng):
+    keys = rng.integers(0, spread, shape).astype(dtype)
+    along = rng.standard_normal(shape).astype(np.float32)
+    axis = int(np.argmax(shape))
+    order = np.argsort(keys, axis=axis, kind="stable")
+    carried = weft.jit(lambda k, v: weft.lax.sort_key_val(k, v, axis)[1])(keys, along)
+    np.testing.assert_array_equal(carried, np.take_along_axis(along, order, axis))
+    both = weft.jit(lambda k, v: weft.lax.sort_key_val(k, v, axis))(keys, along)
+    np.testing.assert_array_equal(both[0], np.take_along_axis(keys, order, axis))
+    np.testing.assert_array_equal(both[1], carried)
+    np.testing.assert_array_equal(wnp.argsort(keys, axis=axis), order)
+
+
 @pytest.mark.parametrize("shape", [(3000,), (20000,), (5, 400)], ids=str)
 def test_several_keys_matter_in_their_order(shape, rng):
     last = rng.integers(0, 5, shape).astype(np.int32)

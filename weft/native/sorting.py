@@ -57,9 +57,17 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
         out, _, _ = call(e, kernel, [x], [x.type, x.type, counts], [rows, n])
         return [turned(out, back)]
     indices = e.type(shape, e.i32)
+    if _carries(op, names, num_keys, rows, n):
+        x, along = (turned(v, order) for v in op.operands)
+        carried = turned(_pairs(e, x, along, along.type, rows, n, 2), back)
+        return [op.operands[0], carried]
     permutation: ir.Value | None = None
     for k in reversed(range(num_keys)):  # stable sorts, the key that matters most last
         x = turned(op.operands[k], order)
+        if KINDS[names[k]][1] == 32 and n >= LONG and rows < threads():
+            given = x if permutation is None else permutation
+            permutation = _pairs(e, x, given, indices, rows, n, int(given is not x))
+            continue
         kernel, counts = _kernel(e, "order", names[k], rows, n)
         given = x if permutation is None else permutation
         results = [indices, indices, x.type, x.type, counts]
@@ -158,6 +166,30 @@ def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
     parameters = [outer, n, inner, parts]
     out, _ = call(e, target("network", "network", bindings), [x], [x.type, scratch], parameters)
     return out
+
+
+def _carries(op: ir.Operation, names: list[str], num_keys: int, rows: int, n: int) -> bool:
+    """Whether only 32-bit values that go along with 32-bit keys of a long row are used."""
+    return (
+        num_keys == 1
+        and [_WIDTHS[name] for name in names] == [32, 32]
+        and n >= LONG
+        and rows < threads()
+        and not any(True for _ in op.results[0].uses)
+    )
+
+
+def _pairs(
+    e: Emitter, x: ir.Value, along: ir.Value, out: ir.Type, rows: int, n: int, mode: int
+) -> ir.Value:
+    """What goes along with 32-bit keys, in their order; `mode` as in `kernels/pairs.py`."""
+    kind, bits, infinity = KINDS[str(x.type.element_type)]
+    bindings: dict[str, str | int] = {
+        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
+    }  # fmt: skip
+    words, counts = e.type([n], e.i64), e.type([threads() * 1024], e.i32)
+    kernel = target("pairs", "pairs", bindings)
+    return call(e, kernel, [x, along], [out, words, words, counts], [rows, n, mode])[0]
 
 
 def _kernel(e: Emitter, entry: str, name: str, rows: int, n: int) -> tuple[str, ir.Type]:
