@@ -7,7 +7,7 @@ import weft
 import weft.numpy as wnp
 from weft.core.config import options
 
-SHAPES = [(4096,), (140000,), (3, 70000), (64, 100), (5, 40, 30)]
+SHAPES = [(600,), (9, 70), (4096,), (140000,), (3, 70000), (64, 100), (5, 40, 30)]
 CUMULATIVE = {
     "cumsum": np.cumsum,
     "cumprod": np.cumprod,
