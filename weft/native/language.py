@@ -625,7 +625,7 @@ def _fold(operator: ast.operator, x: Any, y: Any) -> Any:
     return eval(compile(ast.fix_missing_locations(expression), "<kernel>", "eval"))
 
 
-def _read_only(*_: Any) -> Any:
+def _read_only(*_: object) -> Any:
     raise TypeError("kernels are compiled, not run by Python")
 
 
