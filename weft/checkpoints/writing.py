@@ -57,7 +57,7 @@ def check_layout(function: str, name: str) -> None:
 
 def prepare(
     path: Path,
-    tree: Any,
+    tree: object,
     progress: Callable[[int], None] = lambda size: None,
     *,
     copy: bool = True,
@@ -132,7 +132,7 @@ def _writes(ts: Any, folders: list[Path], shards: list[list]) -> Iterator[tuple[
 
 
 def _snapshot(
-    name: str, leaf: Any, copy: bool
+    name: str, leaf: object, copy: bool
 ) -> tuple[dict[str, Any], list[tuple[tuple, np.ndarray]]]:
     """The manifest's entry of an array, and the shards that this process writes."""
     entry: dict[str, Any] = {}
