@@ -175,7 +175,7 @@ class Saved(layout.Saved):
     def add_value(self, key_path: KeyPath, leaf: Any) -> bool:
         """Keep a leaf that the metadata holds; return whether it does."""
         if self.is_leaf(leaf):
-            kinds = {dict: "Dict", list: "List", tuple: "Tuple"}
+            kinds: dict[type, str] = {dict: "Dict", list: "List", tuple: "Tuple"}
             self.values[self._add(key_path, kinds.get(type(leaf), "None"))] = None
             return True
         if isinstance(leaf, str):
