@@ -10,7 +10,7 @@ import numpy as np
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes, provided
 from weft.core.aval import NO_MAT, ShapedArray
-from weft.core.errors import ArgumentError, ShapeError
+from weft.core.errors import ArgumentError, AxisKindError, BadIndexError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -300,7 +300,7 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     return batch
 
 
-class AxisError(ValueError, IndexError):
+class AxisError(BadIndexError):
     """An axis that an array does not have: as in NumPy, whoever catches either error catches it."""
 
     __module__ = "weft.errors"  # messages name the public function in front, as of weft's errors
@@ -311,7 +311,7 @@ def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     try:
         axis = axis.__index__()
     except AttributeError:
-        raise ArgumentError(f"{what} must be an integer, got {axis!r}") from None
+        raise AxisKindError(f"{what} must be an integer, got {axis!r}") from None
     if not -ndim <= axis < ndim:
         raise AxisError(f"{what} {axis} is out of bounds for an array of rank {ndim}")
     return axis + ndim if axis < 0 else axis

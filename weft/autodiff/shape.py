@@ -185,6 +185,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     >>> weft.lax.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
+    if len(shapes) == 1 and isinstance(shapes[0], int):
+        return shapes[0]  # type: ignore[return-value]  # one shape is given back, as JAX does
     rank = max((len(s) for s in shapes), default=0)
     result = []
     for i in range(rank):
@@ -249,7 +251,7 @@ reshape_p.hlo = "stablehlo.reshape"
 
 def reshape(
     operand: Any,
-    new_sizes: Sequence[int],
+    new_sizes: int | Sequence[int],
     dimensions: Sequence[int] | None = None,
     *,
     out_sharding: object = None,
@@ -266,6 +268,8 @@ def reshape(
     aval = typeof(operand)
     if dimensions is not None:
         operand = transpose(operand, dimensions)
+    if isinstance(new_sizes, int | np.integer):
+        new_sizes = (new_sizes,)
     sizes = tuple([d if d.__class__ is int else operator.index(d) for d in new_sizes])
     if -1 in sizes:
         rest = math.prod(d for d in sizes if d != -1)

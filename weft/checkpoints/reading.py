@@ -47,7 +47,7 @@ def restore(path: str | os.PathLike, like: object = None) -> Any:
         >>> like = {"w": weft.ShapeDtypeStruct((4,), "bfloat16", sharding=split), "lr": 0.0}
         >>> state = weft.checkpoints.restore(folder, like)
         >>> state["w"].dtype, state["w"].sharding.spec, state["lr"]
-        (dtype(bfloat16), P('x'), 0.1)
+        (dtype(bfloat16), P('x',), 0.1)
     """
     root = Path(path)
     layout.tensorstore(), chunks.crc32c()  # what is not installed is said first

@@ -161,8 +161,13 @@ def canonicalize_dtype(dtype: Any) -> Any:
     >>> weft.dtypes.canonicalize_dtype("float64")
     dtype('float32')
     """
-    if dtype in _WEAK_DTYPE:
-        dtype = _WEAK_DTYPE[dtype]
+    try:
+        dtype = _WEAK_DTYPE.get(dtype, dtype)
+    except TypeError:  # unhashable, as arrays are; lists of fields are left to NumPy
+        if hasattr(dtype, "dtype"):
+            raise ArgumentError(
+                f"a dtype is needed, got an array of {dtype.dtype}; pass array.dtype"
+            ) from None
     if not is_extended(dtype):
         dtype = np.dtype(dtype)
         if dtype not in _ALL and dtype != float0:

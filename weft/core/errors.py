@@ -66,6 +66,10 @@ class BadIndexError(ArgumentError, IndexError):
     """Brackets hold no index, or none of the array: an IndexError as NumPy's."""
 
 
+class AxisKindError(BadIndexError, NotImplementedError):
+    """An axis is no integer, such as a name: by the function, each of these errors in JAX."""
+
+
 class NoMeshError(ValueError, RuntimeError):
     """A PartitionSpec is given where no mesh is in context: a RuntimeError or ValueError of JAX."""
 

@@ -275,6 +275,8 @@ def repeat(
     Array([1, 1, 2, 2], dtype=int32)
     """
     aval = aval_of("repeat", a)
+    if repeats is None:
+        raise ArgumentError("weft.numpy.repeat: repeats must be integers, got None")
     a = to_array(a)
     if axis is None:
         a, axis = ops.reshape(a, (aval.size,)), 0

@@ -222,7 +222,7 @@ dynamic_slice_p = Primitive(
 def dynamic_slice(
     operand: ArrayLike,
     start_indices: Any,
-    slice_sizes: Sequence[int],
+    slice_sizes: int | Sequence[int],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Any:
@@ -241,6 +241,8 @@ def dynamic_slice(
     Array([3, 4], dtype=int32)
     """
     shape = typeof(operand).shape
+    if isinstance(slice_sizes, int):
+        slice_sizes = (slice_sizes,)
     sizes = static_ints("dynamic_slice", "slice_sizes", slice_sizes)
     if len(sizes) != len(shape):
         raise ArgumentError(

@@ -12,7 +12,7 @@ from weft.autodiff.shape import moveaxis, reshape
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ArgumentError
+from weft.core.errors import ArgumentError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -67,7 +67,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> t
 
 def _transpose(ct: object, a: Any, b: object, *, transpose_a: bool, **params: object) -> list:
     if is_undefined(a):
-        raise TypeError(
+        raise ShapeError(
             "triangular_solve is linear in b only, and what is transposed is a; differentiate with "
             "weft.vjp"
         )
@@ -194,12 +194,12 @@ def _tri_abstract(
     check_matrix("tridiagonal_solve", b)
     for name, x in (("dl", dl), ("d", d), ("du", du)):
         if x.shape != b.shape[:-1] or x.dtype != b.dtype:
-            raise TypeError(
+            raise ShapeError(
                 f"tridiagonal_solve: {name} must be of b's dtype and of shape {b.shape[:-1]} for "
                 f"b {b.str_short()}, got {x.str_short()}"
             )
     if perturb_singular and b.dtype not in (dtypes.float32, dtypes.float64):
-        raise TypeError(
+        raise ShapeError(
             f"tridiagonal_solve: perturb_singular takes float32 or float64, got {b.str_short()}"
         )
     return ShapedArray(b.shape, b.dtype)
