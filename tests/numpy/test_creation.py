@@ -112,3 +112,17 @@ def test_enumerations_of_integers_and_kinds_of_floats_are_numbers():
     for (name, value), expected in zip(got.items(), want, strict=True):
         np.testing.assert_array_equal(value, expected, err_msg=name)
     assert got["array"].dtype == np.int32 and got["product"].dtype == np.float32
+
+
+def test_a_class_of_shapes_is_a_shape():
+    class Shape:
+        def __iter__(self):
+            return iter((2, 3))
+
+    shape = Shape()
+    for make in (jnp.zeros, jnp.empty, lambda s: jnp.full(s, 1), lambda s: jnp.broadcast_to(1, s)):
+        assert make(shape).shape == (2, 3)
+    for sample in (weft.random.uniform, weft.random.bits, weft.random.rademacher):
+        assert sample(weft.random.key(0), shape).shape == (2, 3)
+    with pytest.raises(TypeError, match="must consist of integers"):
+        jnp.zeros(object())

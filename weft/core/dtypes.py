@@ -297,7 +297,7 @@ def join_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
     return _promote(nodes, config.enable_x64, tuple(d for d, _ in dtypes))
 
 
-def scalar_dtype(x: float | int) -> np.dtype:
+def scalar_dtype(x: complex) -> np.dtype:
     """The dtype of a Python scalar in the current mode: int → int32 or int64, and so on."""
     dtype = _WEAK_DTYPE.get(type(x))
     if dtype is None:  # a subclass, such as an enumeration of integers
