@@ -272,11 +272,11 @@ def _result_avals(who: str, result_shape_dtypes: object) -> tuple[list, Any]:
 @api_boundary
 def pure_callback(
     callback: Callable,
-    result_shape_dtypes: Any,
+    result_shape_dtypes: object,
     *args: Any,
     sharding: Any = None,
     vmap_method: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Calls a Python function without side effects when the program runs.
 
@@ -314,11 +314,11 @@ def pure_callback(
 @api_boundary
 def io_callback(
     callback: Callable,
-    result_shape_dtypes: Any,
+    result_shape_dtypes: object,
     *args: Any,
     sharding: Any = None,
     ordered: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Calls a Python function with side effects when the program runs, exactly once.
 
