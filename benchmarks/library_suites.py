@@ -58,5 +58,9 @@ LIBRARIES = {
         also=("absl-py", "mock", "dm-tree", "cloudpickle"),
     ),
     "einops": Library("einops==0.8.2", tests=("einops/tests/test_*.py",), also=("parameterized",)),
-    "examples": Library(_FLAX, cases=("example_cases",), also=("diffrax==0.7.2", "optax==0.2.8")),
+    "examples": Library(
+        _FLAX,
+        cases=("example_cases",),
+        also=("diffrax==0.7.2", "optax==0.2.8", "dm-haiku==0.0.17"),
+    ),
 }

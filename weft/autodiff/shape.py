@@ -27,7 +27,11 @@ Shape = tuple[int, ...]
 
 def check_shape(shape: Any, what: str = "shape") -> Shape:
     """A shape as a tuple of nonnegative Python ints."""
-    if not isinstance(shape, Sequence | np.ndarray) or getattr(shape, "ndim", 1) == 0:
+    if isinstance(shape, Sequence | np.ndarray):
+        shape = (shape,) if getattr(shape, "ndim", 1) == 0 else shape
+    elif not hasattr(shape, "__index__") and hasattr(shape, "__iter__"):
+        shape = tuple(shape)  # a library's class of shapes
+    else:
         shape = (shape,)
     result = []
     for d in shape:

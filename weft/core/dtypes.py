@@ -302,9 +302,12 @@ def join_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
     return _promote(nodes, config.enable_x64, tuple(d for d, _ in dtypes))
 
 
-def scalar_dtype(x: float | int) -> np.dtype:
+def scalar_dtype(x: complex) -> np.dtype:
     """The dtype of a Python scalar in the current mode: int → int32 or int64, and so on."""
-    return canonicalize_dtype(_WEAK_DTYPE[type(x)])
+    dtype = _WEAK_DTYPE.get(type(x))
+    if dtype is None:  # a subclass, such as an enumeration of integers
+        dtype = next(_WEAK_DTYPE[base] for base in type(x).__mro__ if base in _WEAK_DTYPE)
+    return canonicalize_dtype(dtype)
 
 
 def to_inexact(dtype: np.dtype) -> Any:

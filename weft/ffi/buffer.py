@@ -13,6 +13,7 @@ from weft._xla.ffi import ExecutionStage as ExecutionStage
 from weft.api.host_function import eager
 from weft.core.boundary import api_boundary
 from weft.core.config import config
+from weft.core.source import function_name
 from weft.core.tree import flatten
 from weft.ffi.checks import alias_pairs, check_aliases, operand_types, result
 from weft.ffi.op import VMAP_METHODS, ffi_call_p
@@ -32,7 +33,7 @@ class BufferFunction:
     def __init__(self, fun: Callable, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
         self.fun, self.in_tree, self.out_tree = fun, in_tree, out_tree
         self.x64 = bool(config.enable_x64)
-        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
+        self.__name__ = function_name(fun)
 
     def __call__(self, context: object, *buffers: object) -> tuple:
         split = self.in_tree.num_leaves

@@ -65,6 +65,8 @@ def asarray(
 ) -> Any:
     """An array from an array, a number, or nested sequences of them; copies only if it must.
 
+    Raises ValueError where copy=False and the conversion to `dtype` needs a copy.
+
     >>> import weft
     >>> weft.numpy.asarray([1, 2.5])
     Array([1. , 2.5], dtype=float32)
@@ -76,6 +78,12 @@ def asarray(
             return scalar_array(a)
         if a.__class__ is np.ndarray and a.dtype in _PLAIN:
             return put_host(a, copy=True)  # later changes of `a` are no concern of the result
+    own = getattr(a, "dtype", None)
+    if copy is False and dtype is not None and own not in (None, canonical(dtype, "asarray")):
+        raise ValueError(
+            f"weft.numpy.asarray: copy=False, but the conversion of {own} to {dtype} needs a copy; "
+            "leave copy= out"
+        )
     return array(
         a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding
     )

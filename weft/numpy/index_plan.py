@@ -450,6 +450,8 @@ def _as_index_array(i: ArrayLike) -> Any:
     method = array_method(i)
     if method is not None:
         return method()
+    if isinstance(i, int):  # of a subclass, such as an enumeration
+        return np.asarray(int(i))
     if isinstance(i, float | complex | np.generic):
         raise _bad_dtype(np.asarray(i).dtype)
     if type(i).__name__ == "Slice":  # of weft.pallas, which arrays need not load

@@ -81,13 +81,40 @@ complex_ = cdouble = globals()["complex128"]
 single, csingle = globals()["float32"], globals()["complex64"]
 
 
+class _FloatInfo:
+    """The limits of a float dtype as Python floats."""
+
+    def __init__(self, info: Any) -> None:
+        self._info = info
+        self.dtype = np.dtype(info.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(self._info, name)
+        return value.item() if isinstance(value, np.generic) else value
+
+    def __reduce__(self) -> tuple:
+        return finfo, (self.dtype,)
+
+    def __repr__(self) -> str:
+        return f"finfo(dtype={self.dtype}, min={self.min}, max={self.max}, eps={self.eps})"
+
+
 def finfo(dtype: DTypeLike | None) -> Any:
     """Limits of a float dtype: eps, max, tiny, bits, …
+
+    The limits are Python floats, as the array API standard has them.
 
     >>> import weft
     >>> weft.numpy.finfo("bfloat16").bits
     16
     """
+    return _FloatInfo(finfo_of_numpy_scalars(dtype))
+
+
+def finfo_of_numpy_scalars(dtype: DTypeLike | None) -> Any:
+    """The same, the limits as NumPy's scalars of the dtype, which JAX's programs expect."""
     dtype = _dtype_of(dtype)
     if dtypes.is_complex(dtype):
         dtype = np.finfo(dtype).dtype

@@ -231,7 +231,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
 
-def expand_dims(a: ArrayLike, axis: int | Sequence[int] | None) -> Any:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int] = 0) -> Any:
     """Dimensions of size 1 added at these positions of the result.
 
     >>> import weft

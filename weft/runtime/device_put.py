@@ -336,6 +336,8 @@ def _leaf_now(
         return _leaf(method(), sharding, donate, may_alias, src)
     if hasattr(x, "__array__"):
         return put_host(np.asarray(x), sharding)
+    if isinstance(x, int | float | complex):  # of a subclass, such as an enumeration of integers
+        return put_host(np.asarray(x, dtypes.scalar_dtype(x)), sharding, weak_type=True)
     raise TypeError(
         f"device_put: a value of type {kind.__module__}.{kind.__qualname__} is not an array or a "
         f"number: {x!r:.200}"
@@ -482,7 +484,7 @@ def spread(name: str, value: object, tree: PyTreeDef, is_leaf: Callable | None =
 def device_get(x: ArrayLike) -> Any:
     """The pytree with every array as a NumPy array. Transfers run side by side.
 
-    Random keys, which are no numbers, stay as they are.
+    Random keys, which are no numbers, and traced values stay as they are.
 
     Example:
         >>> import weft
@@ -504,7 +506,9 @@ def _get_tree(x: object) -> Any:
 
 
 def _to_host(x: ArrayLike) -> Any:
-    """The value as a NumPy array; what is none, such as a random key, stays as it is."""
+    """The value as a NumPy array; what is none, such as a key or a traced value, stays as it is."""
+    if isinstance(x, Tracer):
+        return x
     is_array = hasattr(x, "__array__") and not dtypes.is_extended(getattr(x, "dtype", None))
     return np.asarray(x) if is_array else x
 

@@ -17,6 +17,7 @@ from weft.core.jaxpr import subjaxprs as subjaxprs_of
 from weft.core.state import current_trace, state
 from weft.core.trace import EVAL
 from weft.core.trace import Tracer as Tracer
+from weft.core.trace import aval_of as pytype_aval_mappings  # noqa: F401
 from weft.errors import JaxprTypeError as JaxprTypeError
 
 if TYPE_CHECKING:
