@@ -8,7 +8,10 @@ from weft.autodiff.jvp import JVPTrace, cotangent_aval, tangent_aval
 from weft.core.aval import ShapedArray
 from weft.core.config import WeftConfig
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
+from weft.core.primitive import Primitive
 from weft.core.source import Source
+from weft.core.state import current_trace
+from weft.core.trace import Tracer
 
 
 def _debug_info(self: Any) -> Any:
@@ -16,6 +19,16 @@ def _debug_info(self: Any) -> Any:
 
     jaxpr = getattr(self, "jaxpr", self)
     return DebugInfo("jit", str(jaxpr.debug), None, None)
+
+
+def _new_tracer(self: Any, trace: Any, aval: Any) -> None:
+    self._trace, self.aval = trace, aval
+
+
+def _bind_with_trace(self: Any, trace: object, args: Any, *avals_and_params: Any) -> Any:
+    """Applies an operation under a trace, to operands whose types may be given too."""
+    with current_trace(trace):
+        return self.bind(*args, **avals_and_params[-1])
 
 
 def _parse_flags(self: Any) -> None:
@@ -48,6 +61,8 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "name_stack": property(lambda self: "/".join(self.scopes)),
         "traceback": property(lambda self: None),
     },
+    Tracer: {"__init__": _new_tracer},
+    Primitive: {"bind_with_trace": _bind_with_trace},
     Jaxpr: {"debug_info": property(_debug_info)},
     ClosedJaxpr: {"debug_info": property(_debug_info)},
 }
