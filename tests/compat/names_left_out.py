@@ -15,11 +15,12 @@ NAMES: dict[str, dict[str, str]] = {
             Array InitFn Params ParamsFn State Step UpdateFn Updates map zip
         """,
         "experimental.colocated_python.api": "(module)",
-        "experimental.colocated_python.func": "(module)",
+        "experimental.colocated_python.func": """
+            FunctionInfo ShapeDtypeStructTree Specialization is_prng_key_dtype make_callable
+        """,
         "experimental.colocated_python.func_backend": "(module)",
         "experimental.colocated_python.obj": "(module)",
         "experimental.colocated_python.obj_backend": "(module)",
-        "experimental.colocated_python.serialization": "(module)",
         "experimental.fused": "fused_p",
         "experimental.jet": """
             JetTrace JetTracer ZeroSeries ZeroTerm call_param_updaters def_comp
@@ -150,8 +151,6 @@ NAMES: dict[str, dict[str, str]] = {
         "extend.core": "TraceTag",
     },
     "weft.checkpoints writes and reads arrays on TensorStore": {
-        "experimental.array_serialization": "(module)",
-        "experimental.array_serialization.serialization": "(module)",
         "experimental.array_serialization.tensorstore_impl": "(module)",
     },
     "XLA computes in them on no platform weft runs on": {
