@@ -86,7 +86,6 @@ NAMES: dict[str, dict[str, str]] = {
             approx_top_k_p custom_lin_p empty2_p linear_solve_p select_and_scatter_p
             square_p squeeze_p
         """,
-        "extend.ifrt_programs": "(module)",
         "extend.lowering": "(module)",
         "extend.random": "define_prng_impl threefry2x32_p",
         "extend.sharding": "(module)",

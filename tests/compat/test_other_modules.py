@@ -89,6 +89,20 @@ PROGRAMS = {
         assert seen[0] == "sin" and "mul" in seen[-1], seen
         close(jax.jit(lambda x: counted(jnp.cos, x)[0])(0.0), 1.0)
     """,
+    "values of classes that programs write to": """
+        from jax.experimental import hijax
+
+        class Box:
+            def __init__(self, value):
+                self.value = value
+            def __jax_array__(self):
+                return self.value
+
+        hijax.register_hitype(Box, lambda box: jax.typeof(box.value))
+        close(jnp.sin(Box(jnp.zeros(2))), [0, 0])
+        refused = lambda: jax.jit(lambda box: box + 1)(Box(jnp.zeros(2)))
+        raises(NotImplementedError, "would be lost", refused)
+    """,
     "arrays in TensorStore": """
         import tempfile
         from jax.experimental.array_serialization import serialization as s

@@ -46,6 +46,16 @@ def _parse_flags(self: Any) -> None:
         sys.argv.remove(word)
 
 
+def _parse_all_flags(self: Any) -> None:
+    """Sets the options of the command line, and absl's flags where a program has defined some."""
+    import sys
+
+    _parse_flags(self)
+    absl = sys.modules.get("absl.flags")
+    if absl is not None and not absl.FLAGS.is_parsed():
+        absl.FLAGS(sys.argv, known_only=True)
+
+
 # Class -> member -> what it is.
 _MEMBERS: dict[type, dict[str, Any]] = {
     ShapedArray: {
@@ -53,9 +63,11 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "to_ct_aval": cotangent_aval,
         "at_least_vspace": tangent_aval,
     },
-    WeftConfig: dict.fromkeys(
-        ("parse_flags_with_absl", "config_with_absl", "complete_absl_config"), _parse_flags
-    ),
+    WeftConfig: {
+        "parse_flags_with_absl": _parse_all_flags,
+        "config_with_absl": _parse_flags,
+        "complete_absl_config": _parse_flags,
+    },
     JVPTrace: {"main": property(lambda self: self)},
     Source: {
         "name_stack": property(lambda self: "/".join(self.scopes)),

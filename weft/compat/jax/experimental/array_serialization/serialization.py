@@ -149,7 +149,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         tensorstore_specs: Sequence[dict[str, Any]],
         *,
         on_commit_callback: Callable[[], None] | None = None,
-        **_: Any,
+        **_: object,
     ) -> None:
         """Start to save arrays; the callback runs when all are written."""
         self.wait_until_finished()
@@ -162,9 +162,9 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
 
         self._start(work)
 
-    def serialize_with_paths(self, arrays: Any, paths: Sequence[str], **options: Any) -> None:
+    def serialize_with_paths(self, arrays: Any, paths: Sequence[str], **options: object) -> None:
         """Start to save arrays in folders."""
-        self.serialize(arrays, list(map(get_tensorstore_spec, paths)), **options)
+        self.serialize(arrays, list(map(get_tensorstore_spec, paths)), **options)  # type: ignore[arg-type]
 
     def deserialize(
         self,
@@ -182,7 +182,8 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         return [_read(*one) for one in given]
 
     def deserialize_with_paths(
-        self, shardings: Sequence[Any], paths: Sequence[str], *args: Any, **options: Any
+        self, shardings: Sequence[Any], paths: Sequence[str], *args: object, **options: Any
     ) -> list:
         """Return arrays saved in folders."""
-        return self.deserialize(shardings, list(map(get_tensorstore_spec, paths)), *args, **options)
+        specs = list(map(get_tensorstore_spec, paths))
+        return self.deserialize(shardings, specs, *args, **options)  # type: ignore[arg-type]
