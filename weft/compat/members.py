@@ -12,6 +12,7 @@ from weft.core.primitive import Primitive
 from weft.core.source import Source
 from weft.core.state import current_trace
 from weft.core.trace import Tracer
+from weft.sharding import NamedSharding, SingleDeviceSharding
 
 
 def _debug_info(self: Any) -> Any:
@@ -56,6 +57,8 @@ def _parse_all_flags(self: Any) -> None:
         absl.FLAGS(sys.argv, known_only=True)
 
 
+_ADDRESSABLE = property(lambda self: tuple(self._internal_device_list.addressable_device_list))
+
 # Class -> member -> what it is.
 _MEMBERS: dict[type, dict[str, Any]] = {
     ShapedArray: {
@@ -73,6 +76,9 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "name_stack": property(lambda self: "/".join(self.scopes)),
         "traceback": property(lambda self: None),
     },
+    # for orbax
+    NamedSharding: {"_addressable_device_assignment": _ADDRESSABLE},
+    SingleDeviceSharding: {"_addressable_device_assignment": _ADDRESSABLE},
     Tracer: {"__init__": _new_tracer},
     Primitive: {"bind_with_trace": _bind_with_trace},
     Jaxpr: {"debug_info": property(_debug_info)},
