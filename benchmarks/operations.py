@@ -387,7 +387,7 @@ def main() -> int:
             print(as_markdown(rows[-1:], list(pythons)).splitlines()[2], file=sys.stderr)
     text = as_markdown(rows, list(pythons))
     print(text)
-    if options.write and not options.pattern:
+    if options.write and not options.pattern and not options.held_out:
         from benchmarks.table import write_between_markers
 
         write_between_markers(options.write, text)

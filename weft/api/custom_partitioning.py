@@ -124,7 +124,7 @@ class custom_partitioning:
         return getattr(self.__dict__["fun"], name)
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         name = function_name(self.fun)
         if self.partition is None:
             raise AttributeError(

@@ -153,7 +153,7 @@ def _linearize(
 @api_boundary
 def vjp(
     fun: Callable,
-    *primals: Any,
+    *primals: object,
     has_aux: bool = False,
     reduce_axes: Sequence = (),
     saveable_args: bool | tuple = True,

@@ -68,7 +68,7 @@ def scalar(value: float | int, like: Any) -> np.generic:
 PYTHON_NUMBERS = {bool: ANY, int: NUMBER, float: INEXACT, complex: COMPLEX}
 
 
-def scalar_for(what: str, value: Any, aval: ShapedArray) -> np.generic:
+def scalar_for(what: str, value: object, aval: ShapedArray) -> np.generic:
     """A Python number as a constant of an array's dtype, which must hold its kind of number."""
     if not _ACCEPTS[PYTHON_NUMBERS[value.__class__]](aval.dtype):
         raise TypeError(
@@ -317,7 +317,7 @@ def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     return axis + ndim if axis < 0 else axis
 
 
-def canonical_axes(axes: Any, ndim: int, what: str = "axes") -> tuple[int, ...]:
+def canonical_axes(axes: object, ndim: int, what: str = "axes") -> tuple[int, ...]:
     """Distinct axes in [0, ndim), in the order given; an int or a sequence of them."""
     if axes is None:
         return tuple(range(ndim))

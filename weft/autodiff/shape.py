@@ -165,7 +165,7 @@ def _place(x: object, out_sharding: object) -> Any:
     return reshard(x, out_sharding)
 
 
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: object = None) -> Any:
     """Repeats the operand along new leading dimensions of the given sizes.
 
     >>> import weft
@@ -252,7 +252,7 @@ def reshape(
     new_sizes: Sequence[int],
     dimensions: Sequence[int] | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The same elements in row-major order with another shape; one size may be -1.
 

@@ -146,7 +146,7 @@ class _Leaf:
             place = "" if len(self.parts) == 1 else f"shard {index}: "
             raise self.damaged(f"{place}{error}") from None
 
-    def damaged(self, error: Any) -> layout.CheckpointError:
+    def damaged(self, error: object) -> layout.CheckpointError:
         """Return the error that names the array, its folder and what to do."""
         text = " ".join(str(error).split())[:300]
         return layout.CheckpointError(

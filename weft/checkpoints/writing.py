@@ -48,7 +48,7 @@ def save(path: str | os.PathLike, tree: object) -> None:
 
 def prepare(
     path: Path,
-    tree: Any,
+    tree: object,
     progress: Callable[[int], None] = lambda size: None,
     *,
     copy: bool = True,
@@ -121,7 +121,7 @@ def _writes(
 
 
 def _snapshot(
-    name: str, leaf: Any, copy: bool
+    name: str, leaf: object, copy: bool
 ) -> tuple[dict[str, Any], list[tuple[tuple, np.ndarray]]]:
     """The manifest's entry of an array, and the shards that this process writes."""
     entry: dict[str, Any] = {}

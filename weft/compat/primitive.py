@@ -48,7 +48,7 @@ class Zero:
 register_pytree_node(Zero, lambda z: ((), z.aval), lambda aval, _: Zero(aval))
 
 
-def instantiate_zeros(tangent: Any) -> Any:
+def instantiate_zeros(tangent: object) -> Any:
     """An array of zeros for a `Zero`; other values as they are."""
     if not isinstance(tangent, Zero):
         return tangent

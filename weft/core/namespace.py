@@ -30,7 +30,7 @@ def missing(module: str, name: str) -> AttributeError:
 
 
 def public(
-    value: Any,
+    value: object,
     module: str,
     name: str | None = None,
     *,

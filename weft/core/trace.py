@@ -225,7 +225,7 @@ aval_of[np.ndarray] = _numpy_aval
 aval_of[Cell] = cell_aval
 
 
-def typeof(x: Any) -> Any:
+def typeof(x: object) -> Any:
     """The aval of a value: its shape, dtype, weak type, sharding and manual-axis type.
 
     >>> import weft

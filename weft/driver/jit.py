@@ -549,7 +549,7 @@ def jit(
     # `device` and `backend` move arguments to the device, other shardings have to be there already.
     one_device = in_shardings if device is not None or backend is not None else None
 
-    def miss(*args: Any, **kwargs: Any) -> tuple:
+    def miss(*args: object, **kwargs: object) -> tuple:
         if info.early is not None and state.trace is EVAL:
             return info.early.relay(args, kwargs), None, False
         if one_device is None:
@@ -593,12 +593,12 @@ def _trace(function: Any, *args: object, **kwargs: object) -> Any:
     return Traced(info, entry, leaves)
 
 
-def _lower(function: Callable | GuardedJit, *args: Any, **kwargs: Any) -> Any:
+def _lower(function: Callable | GuardedJit, *args: object, **kwargs: object) -> Any:
     """The function lowered to StableHLO for these arguments."""
     return _trace(function, *args, **kwargs).lower()
 
 
-def _eval_shape(function: Callable | GuardedJit, *args: Any, **kwargs: Any) -> Any:
+def _eval_shape(function: Callable | GuardedJit, *args: object, **kwargs: object) -> Any:
     """The result's tree of `ShapeDtypeStruct`s."""
     return _trace(function, *args, **kwargs).out_info
 

@@ -506,7 +506,7 @@ def _is_wefts_own(closed: ClosedJaxpr) -> bool:
     return all(m.startswith("weft.") and not m.startswith(foreign) for m in modules)
 
 
-def _typed(aval: Any, sharding: object) -> Any:
+def _typed(aval: object, sharding: object) -> Any:
     if not isinstance(aval, ShapedArray):
         return aval
     return aval.update(sharding=type_sharding(sharding, aval.ndim))

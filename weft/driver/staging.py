@@ -113,7 +113,7 @@ class ShapeDtypeStruct:
         typed = type_sharding(self.sharding, len(self.shape))
         return ShapedArray(self.shape, self.dtype, self.weak_type, typed, self.mat)
 
-    def update(self, **changes: Any) -> ShapeDtypeStruct:
+    def update(self, **changes: object) -> ShapeDtypeStruct:
         old = {name.strip("_"): getattr(self, name) for name in self.__slots__}
         if "manual_axis_type" in changes or "vma" in changes:
             del old["mat"]

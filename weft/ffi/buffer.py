@@ -34,7 +34,7 @@ class BufferFunction:
         self.x64 = bool(config.enable_x64)
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
 
-    def __call__(self, context: object, *buffers: Any) -> tuple:
+    def __call__(self, context: object, *buffers: object) -> tuple:
         split = self.in_tree.num_leaves
         args, kwargs = self.in_tree.unflatten(buffers[:split])
         outs = self.out_tree.unflatten(buffers[split:])
@@ -47,7 +47,7 @@ class BufferFunction:
             )
         return ()
 
-    def write_blanks(self, context: object, *buffers: Any) -> tuple:
+    def write_blanks(self, context: object, *buffers: object) -> tuple:
         """Placeholders for the results of a call that failed."""
         for out in buffers[self.in_tree.num_leaves :]:
             array = np.asarray(out)

@@ -10,7 +10,7 @@ from weft.native.calls import call, has_compiler, target
 from weft.native.sorting import KINDS, counts_up
 from weft.partition.emit import Emitter
 
-SMALL = 2048
+SMALL = 512
 """Elements up to which XLA's code is as good."""
 
 

@@ -36,7 +36,7 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
     """
     programs: dict[tuple, Callable] = clearable({})
 
-    def method(self: Array, *args: object, **kwargs: Any) -> Any:
+    def method(self: Array, *args: object, **kwargs: object) -> Any:
         if state.trace is not EVAL:
             return function()(self, *args, **kwargs)
         key: tuple = ()
@@ -71,7 +71,7 @@ _PLAIN = frozenset((ArrayImpl, bool, int, float, type(None)))
 """Operands that a program takes as they are."""
 
 
-def as_one_program(function: Callable, *operands: Any, **options: object) -> Any:
+def as_one_program(function: Callable, *operands: object, **options: object) -> Any:
     """function(*operands, **options), which is several ops, as one program outside of jit.
 
     There is a program for each set of options; options that do not hash run it op by op.

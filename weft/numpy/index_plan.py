@@ -74,7 +74,7 @@ class Strided:
     def identity(self) -> bool:
         return self.trivial and not self.reversed
 
-    def take(self, x: Any) -> Any:
+    def take(self, x: object) -> Any:
         if not self.trivial:
             x = slice_p.bind(
                 x, start_indices=self.starts, limit_indices=self.limits, strides=self.strides
@@ -291,7 +291,7 @@ def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
     return plan
 
 
-def _aval(part: Any) -> ShapedArray | None:
+def _aval(part: object) -> ShapedArray | None:
     if part.__class__ is ShapedArray:
         return part
     return part.aval if part.__class__ is Known else None

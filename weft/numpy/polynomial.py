@@ -291,7 +291,7 @@ def polyfit(
     x: ArrayLike,
     y: ArrayLike,
     deg: int,
-    rcond: Any = None,
+    rcond: object = None,
     full: builtins.bool = False,
     w: Any = None,
     cov: object = False,

@@ -39,7 +39,7 @@ class ScalarType(type):
     def __ne__(cls, other: object) -> bool:
         return not cls == other
 
-    def __call__(cls, x: Any) -> Any:
+    def __call__(cls, x: object) -> Any:
         return asarray(x, dtype=cls.dtype)
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -156,7 +156,7 @@ def promote_types(a: Any, b: Any) -> Any:
     return dtype
 
 
-def issubdtype(arg1: Any, arg2: Any) -> Any:
+def issubdtype(arg1: object, arg2: object) -> Any:
     """Whether a dtype belongs to another in the hierarchy of dtypes.
 
     >>> import weft
@@ -202,7 +202,7 @@ def isdtype(dtype: DTypeLike | None, kind: object) -> Any:
     return False
 
 
-def isscalar(element: Any) -> Any:
+def isscalar(element: object) -> Any:
     """Whether the value is a Python or NumPy scalar or an array without dimensions.
 
     >>> import weft

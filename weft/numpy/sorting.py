@@ -67,8 +67,8 @@ def sort(
     a: Any,
     axis: int | None = -1,
     *,
-    kind: Any = None,
-    order: Any = None,
+    kind: object = None,
+    order: object = None,
     stable: builtins.bool = True,
     descending: builtins.bool = False,
 ) -> Any:
@@ -90,8 +90,8 @@ def argsort(
     a: ArrayLike,
     axis: int | None = -1,
     *,
-    kind: Any = None,
-    order: Any = None,
+    kind: object = None,
+    order: object = None,
     stable: builtins.bool = True,
     descending: builtins.bool = False,
     dtype: DTypeLike | None = None,
@@ -122,7 +122,7 @@ def _positions(shape: tuple, axis: int, dtype: Any = None) -> Any:
     return ops.iota_p.bind(dtype=dtype, shape=shape, dimension=axis)
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: object, axis: int = -1) -> Any:
     """The indices that sort by several keys, the last one first. Source: numpy.lexsort.
 
     >>> import weft.numpy as wnp
@@ -224,7 +224,7 @@ def top_k(
 
 
 def searchsorted(
-    a: Any, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
+    a: Any, v: ArrayLike, side: str = "left", sorter: object = None, *, method: str = "scan"
 ) -> Any:
     """The positions in the sorted vector a before which each v keeps the order.
 
@@ -309,5 +309,5 @@ def _by_sorting(a: object, v: object, side: str, index: object) -> Any:
     return ops.reshape(u.subtract(mine, alone), shape)
 
 
-def _inverse(order: Any, n: int, index: Any) -> Any:
+def _inverse(order: object, n: int, index: Any) -> Any:
     return zeros((n,), index).at[order].set(arange(n, dtype=index), unique_indices=True)

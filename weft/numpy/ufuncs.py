@@ -253,7 +253,7 @@ def real(val: Any, /) -> Any:
     return ew.real_p.bind(val) if aval_of("real", val).dtype in dtypes.COMPLEX else to_array(val)
 
 
-def imag(val: Any, /) -> Any:
+def imag(val: object, /) -> Any:
     """The imaginary part, zero for real numbers. Source: numpy.imag."""
     aval = aval_of("imag", val)
     if aval.dtype in dtypes.COMPLEX:

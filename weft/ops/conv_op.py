@@ -317,7 +317,7 @@ def _lower_in_parts(ctx: RuleContext, x: object, y: object, **params: object) ->
     def convolve(a: object, b: object) -> Any:
         return conv_general_dilated_p.bind(a, b, preferred_element_type=None, **params)
 
-    def run(a: Any, b: Any) -> Any:
+    def run(a: object, b: object) -> Any:
         if dtypes.is_complex(out):
             return of_complex(convolve, convert(a, out), convert(b, out))
         return of_integers(convolve, a, b, out)

@@ -371,10 +371,10 @@ def dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
     dimension_numbers: DotDimensionNumbers,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The sum over contracting dimensions of products, one for each index of batch dimensions.
 
@@ -454,7 +454,7 @@ def dot(
     rhs: ArrayLike,
     *args: Any,
     dimension_numbers: DotDimensionNumbers | None = None,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     out_sharding: object = None,
 ) -> Any:

@@ -106,7 +106,7 @@ def start_operands(
     return [dtype.type(i) if isinstance(i, int) else _convert(i, dtype) for i in result], False
 
 
-def _convert(x: Any, dtype: Any) -> Any:
+def _convert(x: object, dtype: object) -> Any:
     return x if typeof(x).dtype == dtype else convert(x, dtype)
 
 
@@ -261,7 +261,7 @@ def _fits(sizes: Shape, shape: Shape) -> bool:
     return all(0 <= n <= d for n, d in zip(sizes, shape, strict=True))
 
 
-def _at_axis(rank: int, axis: int, index: Any) -> list:
+def _at_axis(rank: int, axis: int, index: object) -> list:
     starts: list[Any] = [0] * rank
     starts[axis] = index
     return starts

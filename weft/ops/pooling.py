@@ -37,7 +37,7 @@ def _gather_abstract(
 
 
 def _gather_transpose(
-    ct: object, t: object, operand: object, *, select: str, **window: Any
+    ct: object, t: object, operand: object, *, select: str, **window: object
 ) -> list:
     ones = (1,) * typeof(operand).ndim
     if window["base_dilation"] == ones and window["window_dilation"] == ones:

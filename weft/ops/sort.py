@@ -146,7 +146,7 @@ sort_p = Primitive(
 )
 
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def sort(operand: object, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sorts along a dimension, ascending; NaN last, complex by real then imaginary part.
 
     Args:
@@ -180,7 +180,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 def sort_key_val(
-    keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+    keys: object, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple:
     """Sorts keys, and values along with them.
 
@@ -216,7 +216,7 @@ def _top_batch(axis_data: AxisData, args: list, dims: list, *, k: int, axis: int
     return top_k_p.bind(args[0], k=k, axis=axis + (axis >= dim)), [dim, dim]
 
 
-def _top_lower(ctx: RuleContext, x: Any, *, k: int, axis: int) -> list:
+def _top_lower(ctx: RuleContext, x: object, *, k: int, axis: int) -> list:
     rank = ctx.avals_in[0].ndim
 
     def moved(value: ir.Value, shape: tuple[int, ...], order: list[int]) -> Any:

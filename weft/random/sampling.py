@@ -119,7 +119,7 @@ def sample_shape(name: str, shape: int | Sequence[int], *params: ArrayLike) -> S
     return shape
 
 
-def as_shape(name: str, shape: Any) -> Shape:
+def as_shape(name: str, shape: object) -> Shape:
     if hasattr(shape, "__index__"):
         shape = (shape,)
     if not isinstance(shape, Sequence):

@@ -410,13 +410,13 @@ def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: object = No
     return tree.unflatten(out)
 
 
-def _target(place: Any, leaf: Any) -> Any:
+def _target(place: object, leaf: object) -> Any:
     if isinstance(place, Space):
         return _in_space(place, leaf)
     return place if is_format(place) else as_sharding(place, "device")
 
 
-def _in_space(space: Space, leaf: Any) -> Any:
+def _in_space(space: Space, leaf: object) -> Any:
     """Where a value is, in another memory there."""
     if space.kind is None:
         return None

@@ -163,7 +163,7 @@ def valid_jaxtype(value: object) -> bool:
     return is_array_like(value)
 
 
-def is_concrete(value: Any) -> bool:
+def is_concrete(value: object) -> bool:
     return not isinstance(value, Tracer) or value.concrete() is not None
 
 
@@ -270,11 +270,11 @@ class DebugInfo:
         return DebugInfo(**{**{n: getattr(self, n) for n in names}, **changes})
 
 
-def max_dim(a: Any, b: Any) -> Any:
+def max_dim(a: object, b: Any) -> Any:
     return max(a, b)
 
 
-def min_dim(a: Any, b: Any) -> Any:
+def min_dim(a: Any, b: object) -> Any:
     return min(a, b)
 
 

@@ -179,7 +179,7 @@ def join_axes(*jaxprs: ClosedJaxpr) -> frozenset:
 def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) -> Callable:
     """An eager rule that keeps the compiled op with the jaxpr it came from."""
 
-    def impl(*args: ArrayLike, **params: Any) -> Any:
+    def impl(*args: ArrayLike, **params: object) -> Any:
         key = ("eager", prim(), *params.items())
         return holder(params).memo(key, lambda: provided.op_function(prim(), params))(*args)
 
@@ -260,7 +260,7 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
     return kept[::-1]
 
 
-def select_rows(which: Any, *cases: Any) -> Any:
+def select_rows(which: Any, *cases: object) -> Any:
     """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
     aval = typeof(cases[0])
     if hasattr(aval, "arrive"):  # values under way are chosen among once they are here

@@ -128,7 +128,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
 
 def symmetric_product(
     a_matrix: Any,
-    c_matrix: Any,
+    c_matrix: object,
     *,
     alpha: float = 1.0,
     beta: float = 0.0,

@@ -211,7 +211,7 @@ def lapack(
     num_batch: int,
     results: Sequence[Result],
     aliases: Sequence[tuple[int, int]] = (),
-    **attributes: Any,
+    **attributes: object,
 ) -> list:
     """A call of `routine` (without the letter of the dtype); results without batch dimensions.
 

@@ -248,7 +248,7 @@ def _solve_transpose(
 
 
 def _solve_lower(
-    ctx: RuleContext, a: ir.Value, packed: Any, permutation: Any, b: Any, *, transposed: bool
+    ctx: RuleContext, a: ir.Value, packed: Any, permutation: object, b: Any, *, transposed: bool
 ) -> Any:
     def forward(packed: Any, permutation: Any, b: Any) -> Any:
         y = take_rows(b, permutation)

@@ -164,9 +164,9 @@ def _ormqr_abstract(
 
 
 def _ormqr_lower(
-    ctx: RuleContext, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool
+    ctx: RuleContext, a: object, taus: object, c: Any, *, left: bool, transpose: bool
 ) -> Any:
-    def run(a: Any, taus: Any, c: Any) -> Any:
+    def run(a: Any, taus: Any, c: object) -> Any:
         if tpu.on_tpu(ctx):
             return tpu.multiply_by_q(a, taus, c, left, transpose)
         aval = typeof(c)

@@ -52,7 +52,7 @@ def _apply(a: Any, x: Any, params: dict) -> Any:
     return matmul(a, x) if params["left_side"] else matmul(x, a)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
     """op(a) x = b: op(a) dx = db - op(da) x, with da of the triangle that is read."""
     (a, b), (ta, tb) = primals, tangents
     x = triangular_solve_p.bind(a, b, **params)
@@ -90,7 +90,7 @@ def _batch(axis: AxisData, args: list, dims: list, *, left_side: bool, **params:
 
 def _lower(
     ctx: RuleContext,
-    a: Any,
+    a: object,
     b: object,
     *,
     left_side: bool,
@@ -217,7 +217,7 @@ def _shifted(x: Any, by: int, axis: int) -> Any:
     return concatenate([slice_in_dim(x, 1, n, axis=axis), zero], axis)
 
 
-def _tri_apply(dl: Any, d: Any, du: Any, x: Any) -> Any:
+def _tri_apply(dl: object, d: object, du: object, x: object) -> Any:
     """The product of the tridiagonal matrix with x; None stands for a zero diagonal."""
     rows = typeof(x).ndim - 2
     total = None
@@ -295,7 +295,7 @@ def _thomas(dl: Any, d: Any, du: Any, b: Any) -> Any:
     zero = (mul(front[0][0], 0), mul(rows[0], 0))
     _, (uppers, values) = scan(forward, zero, (*front, rows))
 
-    def backward(below: Any, xs: Any) -> Any:
+    def backward(below: object, xs: Any) -> Any:
         upper, value = xs
         x = sub(value, mul(spread(column(upper), value), below))
         return x, x

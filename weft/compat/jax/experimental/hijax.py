@@ -50,10 +50,10 @@ class HiPrimitive:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, *args: object, **params: object) -> Any:
         return self.impl(*args, **params)
 
-    def impl(self, *_: Any, **__: Any) -> Any:
+    def impl(self, *_: object, **__: object) -> Any:
         raise NotImplementedError(f"{self.name}: define impl, by which weft computes it")
 
 
