@@ -109,12 +109,9 @@ def run(library: Library, file: str, side: str, seconds: float) -> dict:
         except subprocess.TimeoutExpired:
             ended = False
     lines = out.read_text() if out.exists() else ""
-    if library.cases:
-        results = json.loads(lines or "{}")
-    else:
-        results = {}
-        for test, reason in map(json.loads, lines.splitlines()):
-            results[test] = results.get(test) or reason
+    results: dict = {}
+    for test, value in map(json.loads, lines.splitlines()):
+        results[test] = results.get(test) or value
     took = time.monotonic() - started
     return {"seconds": took, "ended": ended, "results": results}
 

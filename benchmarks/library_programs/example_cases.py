@@ -1,6 +1,6 @@
 """The programs of examples/jax, with their losses step by step."""
 
-from benchmarks.library_programs import case, main
+from benchmarks.library_programs import case
 from examples.jax import (
     flax_cnn,
     haiku_resnet,
@@ -18,6 +18,3 @@ case("nnx_gpt")(lambda: nnx_gpt.main(20))
 case("flax_cnn")(lambda: flax_cnn.main(60))
 case("haiku_resnet")(lambda: haiku_resnet.main(20))
 case("nnx_gpt_mesh")(lambda: nnx_gpt_mesh.main(10))
-
-if __name__ == "__main__":
-    main()

@@ -106,10 +106,6 @@ class Primitive(_primitive.Primitive):
         takes_refs: Any = _primitive._TakesRefs
         return takes_refs.bind(self, *args, **params)
 
-    def bind_with_trace(self, trace: object, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        with current_trace(trace):
-            return self.bind(*args, **params)
-
 
 class CallPrimitive(Primitive):
     """A primitive that calls a function of its operands."""

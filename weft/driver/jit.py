@@ -26,7 +26,9 @@ from weft.core.trace import (
     EVAL,
     Tracer,
     array_method,
+    changeable,
     check_not_leaked,
+    check_unchangeable,
     is_array_like,
     trace_to_jaxpr,
     typeof,
@@ -203,6 +205,9 @@ class JitInfo:
             fun, dynamic, static, statics = self.fun, args, (), ()
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
         type_of = aval_of_spec if specs else typeof
+        if changeable:
+            for x in leaves:
+                check_unchangeable(x)
         try:
             avals = tuple([type_of(x) for x in leaves])
         except TypeError:

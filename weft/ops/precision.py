@@ -27,6 +27,9 @@ class Precision(enum.Enum):
     HIGH = 1
     HIGHEST = 2
 
+    def __str__(self) -> str:
+        return self.name
+
 
 class DotAlgorithm(NamedTuple):
     """The exact algorithm of a product: formats of the factors and of the sum.

@@ -60,7 +60,20 @@ class _KindOfTrace(type):
 
 
 class Trace(metaclass=_KindOfTrace):
-    """The kind of what a transformation records or computes with."""
+    """The kind of what a transformation records or computes with; programs may derive their own."""
+
+    finished = False
+
+    def process(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Give an operation to the program's own rule."""
+        return self.process_primitive(prim, args, params)
+
+    def process_primitive(self, primitive: Any, tracers: Any, params: dict[str, Any]) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}: define process_primitive")
+
+
+class TraceTag:
+    """What a transformation knows its own tracers by."""
 
 
 eval_context = ensure_compile_time_eval
