@@ -29,6 +29,7 @@ class EagerPrograms:
     """How functions of several ops run outside of transformations: each as one program.
 
     names: those functions. options: the parameters that are static, of any of them.
+    integers: those among them for which 1.0 and True, though equal to 1, are mistakes.
     array: the class that the first argument must be of (or a list or tuple, of functions in
     `joining`). compile: jits a function with these static parameters, by position and by name.
     state: where the current trace stands, which is `eager` outside of transformations.
@@ -36,6 +37,7 @@ class EagerPrograms:
 
     names: frozenset[str]
     options: frozenset[str]
+    integers: frozenset[str]
     joining: frozenset[str]
     array: type
     compile: Callable[[Callable, list[int], list[str]], Callable]
@@ -158,6 +160,9 @@ def bounded(
     return result
 
 
+_INTEGERS = frozenset((int, tuple, type(None)))
+
+
 def _eager_call(
     fun: FunctionType, programs: EagerPrograms, joins: bool, varargs: str | None
 ) -> tuple[Any, ...]:
@@ -169,15 +174,31 @@ def _eager_call(
     condition = f"{first}.__class__ {kind}"
     if not code.co_argcount:
         condition = f"{varargs} and {condition}"
-    numbers = [i for i, n in enumerate(names[: code.co_argcount]) if n in programs.options]
-    keywords = [n for n in names[code.co_argcount :] if n in programs.options]
-    return (
-        condition,
-        programs.state,
-        programs.eager,
-        (programs.array, list, tuple) if joins else programs.array,
-        lambda: programs.compile(fun, numbers, keywords),
+    condition += "".join(
+        f" and {n}.__class__ in _integers_" for n in names if n in programs.integers
     )
+    # A number that was left out costs nothing as a part of the program.
+    options, defaults = {*programs.options}, []
+    for n, value in _defaults(fun).items():
+        if n not in options and isinstance(value, bool | int | float):
+            condition += f" and {n} is _default{len(defaults)}_"
+            options.add(n)
+            defaults.append(value)
+    numbers = [i for i, n in enumerate(names[: code.co_argcount]) if n in options]
+    keywords = [n for n in names[code.co_argcount :] if n in options]
+    classes = (programs.array, list, tuple) if joins else programs.array
+
+    def compile_program() -> Callable:
+        return programs.compile(fun, numbers, keywords)
+
+    return condition, programs.state, programs.eager, classes, _INTEGERS, compile_program, *defaults
+
+
+def _defaults(fun: FunctionType) -> dict[str, Any]:
+    """Return the defaults of a function's parameters by name."""
+    code, values = fun.__code__, fun.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return {**dict(zip(names, values, strict=True)), **(fun.__kwdefaults__ or {})}
 
 
 def _label(module: str, qualname: str) -> str | None:
@@ -222,7 +243,9 @@ def _maker(
         f"    try: return _program_({call})",
         "    except Exception: pass",  # the function says better what is wrong, or needs values
     ]
-    needed = ", _state_, _eval_, _array_, _compile_"
+    count = eager.count(" is _default") if eager else 0
+    needed = ", _state_, _eval_, _array_, _integers_, _compile_"
+    needed += "".join(f", _default{i}_" for i in range(count))
     lines = [
         f"def make(_fun_, _explain_, _show_, _refuse_{needed if eager else ''}):",
         *([" _program_ = None"] if eager else []),

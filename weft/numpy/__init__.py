@@ -10,8 +10,8 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from weft.core.namespace import missing as _missing
 from weft.core.namespace import EagerPrograms, public, with_example
+from weft.core.namespace import missing as _missing
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
 
@@ -107,13 +107,13 @@ _PROGRAMS = """
     bitwise_not bitwise_right_shift cbrt ceil conj conjugate convolve copysign corrcoef correlate
     cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum deg2rad degrees
     diag diagflat diagonal diff digitize divide divmod dot ediff1d equal exp exp2 expm1 fabs flip
-    fliplr flipud float_power floor floor_divide fmax fmin fmod frexp gcd geomspace gradient
+    fliplr flipud float_power floor floor_divide fmax fmin fmod frexp gcd gradient
     greater greater_equal heaviside hypot i0 imag inner invert iscomplex isclose isfinite isin
-    isinf isnan isneginf isposinf isreal kron lcm ldexp left_shift less less_equal linspace log
-    log10 log1p log2 logical_not logspace matmul matrix_transpose matvec max mean median meshgrid
+    isinf isnan isneginf isposinf isreal kron lcm ldexp left_shift less less_equal log
+    log10 log1p log2 logical_not matmul matrix_transpose matvec max mean median meshgrid
     min minmax mod modf moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean
     nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar nextafter not_equal
-    outer packbits partition percentile polyadd polyder polymul polysub polyval prod ptp quantile
+    outer packbits partition percentile poly polyadd polymul polysub polyval prod ptp quantile
     rad2deg radians ravel real reciprocal remainder resize right_shift rint roll rollaxis rot90
     round searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum
     swapaxes take take_along_axis tan tanh tensordot top_k trace transpose trapezoid tri tril triu

@@ -111,27 +111,27 @@ def _compiled(function: Callable, options: tuple, out_sharding: NamedSharding | 
     return jit(run) if out_sharding is None else jit(run, out_shardings=out_sharding)
 
 
-_OPTIONS = frozenset(
-    """
-    allow_negative_indices assume_unique axes axis axis1 axis2 bitorder copy correction ddof
-    decimals deg descending device dtype edge_order endpoint equal_nan include_initial increasing
-    indexing indices_are_sorted invert keepdims kind kth method mode N new_shape num_classes offset
-    order out_sharding overwrite_input precision preferred_element_type promote_integers rank reps
-    returned rowvar bias side sparse stable trim_leading_zeros unique_indices
-    wrap_negative_indices algorithm n num source destination start unroll k right
-    """.split()
-)
+_OPTIONS = """
+    algorithm allow_negative_indices assume_unique axes axis axis1 axis2 bias bitorder copy
+    correction ddof decimals deg descending destination device dtype edge_order endpoint equal_nan
+    include_initial increasing indexing indices_are_sorted invert k keepdims kind kth method mode N
+    n new_shape num num_classes offset order out_sharding overwrite_input precision
+    preferred_element_type promote_integers rank reps returned right rowvar side source sparse
+    stable start trim_leading_zeros unique_indices unroll wrap_negative_indices
+"""
+"""Parameters that are no operands, of any function that runs as one program."""
+_INTEGERS = "axes axis axis1 axis2 destination k kth new_shape num_classes offset reps source start"
 
 
-def eager_programs(names: str, *, joining: str = "", numbers: str = "") -> EagerPrograms:
+def eager_programs(names: str, *, joining: str = "") -> EagerPrograms:
     """Name the functions of a namespace that run as one program outside of transformations.
 
-    joining: those whose first argument is a list of arrays. numbers: parameters that are options
-    elsewhere, and operands in this namespace.
+    joining: those whose first argument is a list of arrays.
     """
     return EagerPrograms(
         frozenset((*names.split(), *joining.split())),
-        _OPTIONS.difference(numbers.split()),
+        frozenset(_OPTIONS.split()),
+        frozenset(_INTEGERS.split()),
         frozenset(joining.split()),
         ArrayImpl,
         lambda f, at, named: jit(f, static_argnums=at, static_argnames=named),
