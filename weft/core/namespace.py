@@ -178,7 +178,8 @@ def _eager_call(
         f" and {n}.__class__ in _integers_" for n in names if n in programs.integers
     )
     # A number that was left out costs nothing as a part of the program.
-    options, defaults = {*programs.options}, []
+    options = {*programs.options}
+    defaults: list[float] = []
     for n, value in _defaults(fun).items():
         if n not in options and isinstance(value, bool | int | float):
             condition += f" and {n} is _default{len(defaults)}_"

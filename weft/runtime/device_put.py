@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -518,7 +518,7 @@ def block_until_ready(x: ArrayLike) -> Any:
     """
     if x.__class__ is ArrayImpl:
         check_alive(x)
-        x.block_until_ready()
+        cast(Any, x).block_until_ready()
         return x
     arrays = [leaf for leaf in pytree.flatten(x)[0] if isinstance(leaf, ArrayImpl)]
     for array in arrays:
