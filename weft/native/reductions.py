@@ -35,7 +35,8 @@ def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | 
         return None
     kind, bits, infinity = KINDS[name]
     bindings: dict[str, str | int] = {
-        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity, "LEAST": least,
+        "U": f"u{bits}", "S": f"i{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
+        "LEAST": least,
         "I": f"u{KINDS[index_name][1]}",
     }  # fmt: skip
     kernel = target("argreduce", "argreduce", bindings)

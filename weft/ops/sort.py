@@ -232,6 +232,7 @@ def _top_lower(ctx: RuleContext, x: Any, *, k: int, axis: int) -> list:
     shape = tuple(ctx.avals_out[0].shape[d] for d in order)
     types = [ctx.tensor(shape, a.dtype) for a in ctx.avals_out]
     results = ctx.op("chlo.top_k", [x], types, {"k": ctx.i64(k)})
+    ctx.mark(results[0].owner, "top_k")
     outs = []
     for value, aval in zip(results, ctx.avals_out, strict=True):
         dtype = aval.dtype
