@@ -41,8 +41,8 @@ class EagerPrograms:
     joining: frozenset[str]
     array: type
     compile: Callable[[Callable, list[int], list[str]], Callable]
-    state: Any
-    eager: Any
+    state: object
+    eager: object
 
 
 def missing(module: str, name: str) -> AttributeError:

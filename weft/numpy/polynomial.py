@@ -167,7 +167,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     return as_one_program(_polyder, p, m=m) if m else p
 
 
-def _polyder(p: Any, *, m: int) -> Any:
+def _polyder(p: Array, *, m: int) -> Any:
     (p,) = promote_inexact(p)
     n = typeof(p).shape[0]
     if n <= m:

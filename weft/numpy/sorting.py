@@ -256,7 +256,7 @@ def searchsorted(
     return as_one_program(_searchsorted, a, v, side=side, method=method)
 
 
-def _searchsorted(a: Any, v: Any, *, side: str, method: str) -> Any:
+def _searchsorted(a: ArrayLike, v: ArrayLike, *, side: str, method: str) -> Any:
     """Return the positions in an a that is not empty."""
     aval, vval = typeof(a), typeof(v)
     n, index = aval.shape[0], dtypes.canonicalize_dtype(int)

@@ -492,7 +492,7 @@ def as_bool(name: str, x: ArrayLike) -> Any:
 
 
 def _logical(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
-    def traced(x: Any, y: Any) -> Any:
+    def traced(x: ArrayLike, y: ArrayLike) -> Any:
         return prim.bind(*broadcast_args(as_bool(name, x), as_bool(name, y)))
 
     def function(x: Any, y: Any, /) -> Any:
