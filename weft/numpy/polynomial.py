@@ -18,6 +18,7 @@ from weft.numpy.calculus import convolve
 from weft.numpy.common import cast, check_array, concrete, fill, static_int, to_array
 from weft.numpy.creation import arange, ones, zeros
 from weft.numpy.decompositions import eigvals, inv
+from weft.numpy.eager import as_one_program
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.linalg import lstsq
 from weft.numpy.linear import dot, outer
@@ -166,8 +167,10 @@ def polyder(p: Any, m: int = 1) -> Any:
     m = operator.index(m)
     if m < 0:
         raise ValueError(f"weft.numpy.polyder: m must not be negative, got {m}")
-    if m == 0:
-        return p
+    return as_one_program(_polyder, p, m=m) if m else p
+
+
+def _polyder(p: Array, *, m: int) -> Any:
     (p,) = promote_inexact(p)
     n = typeof(p).shape[0]
     if n <= m:

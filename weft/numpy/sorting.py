@@ -28,6 +28,7 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.numpy.creation import arange, zeros
+from weft.numpy.eager import as_one_program
 from weft.numpy.selection import take, take_along_axis
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
@@ -250,9 +251,15 @@ def searchsorted(
         a = take(a, sorter)
     a, v = (to_array(x) for x in promote(a, v))
     n = aval.shape[0]
-    index = dtypes.canonicalize_dtype(int)
     if n == 0:
-        return fill(vval.shape, 0, index)
+        return fill(vval.shape, 0, dtypes.canonicalize_dtype(int))
+    return as_one_program(_searchsorted, a, v, side=side, method=method)
+
+
+def _searchsorted(a: ArrayLike, v: ArrayLike, *, side: str, method: str) -> Any:
+    """Return the positions in an a that is not empty."""
+    aval, vval = typeof(a), typeof(v)
+    n, index = aval.shape[0], dtypes.canonicalize_dtype(int)
     below = _precedes(side)
     if method == "compare_all":
         from weft.numpy.reductions import sum

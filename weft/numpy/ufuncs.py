@@ -492,9 +492,13 @@ def as_bool(name: str, x: ArrayLike) -> Any:
 
 
 def _logical(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
-    def function(x: Any, y: Any, /) -> Any:
+    def traced(x: ArrayLike, y: ArrayLike) -> Any:
         return prim.bind(*broadcast_args(as_bool(name, x), as_bool(name, y)))
 
+    def function(x: Any, y: Any, /) -> Any:
+        return as_one_program(traced, x, y)
+
+    traced.__name__ = name
     return _ufunc(named(function, name, doc), associative=True, **methods)
 
 

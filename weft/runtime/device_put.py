@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -520,12 +520,14 @@ def block_until_ready(x: ArrayLike) -> Any:
     >>> weft.block_until_ready({"sum": weft.numpy.arange(4).sum()})
     {'sum': Array(6, dtype=int32)}
     """
+    if x.__class__ is ArrayImpl:
+        check_alive(x)
+        cast(Any, x).block_until_ready()
+        return x
     arrays = [leaf for leaf in pytree.flatten(x)[0] if isinstance(leaf, ArrayImpl)]
     for array in arrays:
         check_alive(array)
-    if len(arrays) == 1:
-        arrays[0].block_until_ready()
-    elif arrays:
+    if arrays:
         try:
             _xla.batched_block_until_ready(arrays)
         except _xla.XlaRuntimeError as error:
