@@ -41,8 +41,8 @@ LINALG = {
     "number of taus": lambda la: la.ormqr(M[0], np.ones(5, np.float32), M[0]),
     "taus of a product": lambda la: la.householder_product(M[0], np.ones(5, np.float32)),
     **{
-        name: (lambda name: lambda la: getattr(la, name)(V))(name)
-        for name in "qr svd eigh eig lu cholesky schur hessenberg tridiagonal qdwh".split()
+        function: lambda la, function=function: getattr(la, function)(V)
+        for function in ("qr svd eigh eig lu cholesky schur hessenberg tridiagonal qdwh".split())
     },
 }
 

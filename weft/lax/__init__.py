@@ -7,7 +7,7 @@ operands of elementwise ops. weft.numpy promotes. A name's module loads when it 
 from __future__ import annotations
 
 import importlib as _importlib
-from functools import cache as _cache
+from functools import lru_cache as _lru_cache
 from typing import Any as _Any
 
 from weft.core.namespace import missing as _missing
@@ -112,7 +112,7 @@ __all__ = sorted(name for name in _NAMES if not name.endswith("_p")) + ["linalg"
 _SEVERAL_OPS = "bessel_i0e bessel_i1e dynamic_index_in_dim stack tile unstack zeta"
 
 
-@_cache
+@_lru_cache(maxsize=1)
 def _programs() -> _Any:
     from weft.numpy.eager import eager_programs
 

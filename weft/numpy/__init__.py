@@ -5,7 +5,7 @@ Modules load when one of their names is first used.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from types import FunctionType
 from typing import Any
@@ -134,7 +134,7 @@ newaxis = None
 __all__ = [*_HOME, "e", "euler_gamma", "fft", "inf", "linalg", "nan", "newaxis", "pi"]
 
 
-@cache
+@lru_cache(maxsize=1)
 def _programs() -> EagerPrograms:
     from weft.numpy.eager import eager_programs
 
