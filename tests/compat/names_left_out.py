@@ -161,6 +161,7 @@ NAMES: dict[str, dict[str, str]] = {
             jax2tf_associative_scan_reductions remove_size_one_mesh_axis_from_type
             softmax_custom_jvp
         """,
+        "experimental.array_serialization.serialization": "logger",
         "experimental.checkify": "init_error",
         "experimental.profiler": "get_profiled_instructions_proto",
         "ffi": "build_ffi_lowering_function",
