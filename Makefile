@@ -118,6 +118,7 @@ matrix:
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --write docs/performance.md $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m benchmarks.eager_functions --write docs/performance.md)
 	$(if $(ARGS),,$(BIN)/python -m benchmarks.partition_corpus --write docs/partitioning.md)
 	$(if $(ARGS),,$(MAKE) operations)
 

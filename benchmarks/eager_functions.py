@@ -16,11 +16,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.table import write_between_markers
+
 ROOMS = ("numpy", "lax", "nn", "random")
 SKIPPED = ("save", "savez", "set_printoptions", "load", "fromfile", "printoptions", "infeed")
+MARKERS = "<!-- eager functions: written by make bench -->", "<!-- end of eager functions -->"
 CALL = 0.002
 """Seconds that a sample takes, or one call."""
 
@@ -145,12 +149,16 @@ def main() -> int:
     parser.add_argument("pattern", nargs="*", help="parts of names, as nn.soft; default: all")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--all", action="store_true", help="print all functions, not the ten worst")
+    parser.add_argument("--write", type=Path, help="also write the ten worst into this page")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         child(options.child)
         return 0
-    print(as_markdown(measure(options.pattern, options.rounds), None if options.all else 10))
+    times = measure(options.pattern, options.rounds)
+    print(as_markdown(times, None if options.all else 10))
+    if options.write and not options.pattern:
+        write_between_markers(options.write, as_markdown(times, 10), MARKERS)
     return 0
 
 

@@ -9,6 +9,7 @@ GROUPS = (
     "devices",
     "eager",
     "training",
+    "steps",
     "collectives",
     "partition",
     "kernels",

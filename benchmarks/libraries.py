@@ -25,7 +25,9 @@ from benchmarks.library_suites import JAX, LIBRARIES, Library
 ROOT = Path(__file__).parent.parent
 HOME = Path(os.environ.get("WEFT_LIBRARIES", ROOT / ".venv" / "libraries"))
 SIDES = ("jax", "weft")
-ENVIRONMENT = {"EINOPS_TEST_BACKENDS": "numpy,jax"}  # which their tests ask for
+# What tests of the libraries ask for, and the devices of an example.
+ENVIRONMENT = {"EINOPS_TEST_BACKENDS": "numpy,jax"}
+EXAMPLES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
 TEST_SECONDS = 180
 
 
@@ -94,6 +96,8 @@ def run(library: Library, file: str, side: str, seconds: float) -> dict:
         flags = ["-q", "-p", "no:cacheprovider", "-p", "benchmarks.library_programs.recorder"]
         command = ["pytest", *flags, f"--timeout={TEST_SECONDS}", "--tb=short", file]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | ENVIRONMENT
+    if file == "example_cases":
+        env |= EXAMPLES
     env["LIBRARY_RESULTS"] = str(out)
     started, ended = time.monotonic(), True
     with open(f"{out}.log", "w") as log:
@@ -105,12 +109,9 @@ def run(library: Library, file: str, side: str, seconds: float) -> dict:
         except subprocess.TimeoutExpired:
             ended = False
     lines = out.read_text() if out.exists() else ""
-    if library.cases:
-        results = json.loads(lines or "{}")
-    else:
-        results = {}
-        for test, reason in map(json.loads, lines.splitlines()):
-            results[test] = results.get(test) or reason
+    results: dict = {}
+    for test, value in map(json.loads, lines.splitlines()):
+        results[test] = results.get(test) or value
     took = time.monotonic() - started
     return {"seconds": took, "ended": ended, "results": results}
 

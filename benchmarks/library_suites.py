@@ -38,11 +38,9 @@ LIBRARIES = {
     ),
     "equinox": Library("equinox==0.13.8", cases=("equinox_cases",)),
     "jaxtyping": Library("jaxtyping==0.3.11", cases=("jaxtyping_cases",), also=("typeguard<3",)),
-    "lineax, optimistix, diffrax": Library(
-        "diffrax==0.7.2",
-        cases=("solver_cases",),
-        also=("lineax==0.1.1", "optimistix==0.1.0", "optax==0.2.8"),
-    ),
+    "lineax": Library("lineax==0.1.1", cases=("lineax_cases",)),
+    "optimistix": Library("optimistix==0.1.0", cases=("optimistix_cases",), also=("optax==0.2.8",)),
+    "diffrax": Library("diffrax==0.7.2", cases=("diffrax_cases",), also=("optimistix==0.1.0",)),
     "flax linen": Library(
         _FLAX,
         "tests",
@@ -58,5 +56,9 @@ LIBRARIES = {
         also=("absl-py", "mock", "dm-tree", "cloudpickle"),
     ),
     "einops": Library("einops==0.8.2", tests=("einops/tests/test_*.py",), also=("parameterized",)),
-    "examples": Library(_FLAX, cases=("example_cases",), also=("diffrax==0.7.2", "optax==0.2.8")),
+    "examples": Library(
+        _FLAX,
+        cases=("example_cases",),
+        also=("diffrax==0.7.2", "optax==0.2.8", "dm-haiku==0.0.17"),
+    ),
 }

@@ -217,6 +217,12 @@ one("random normal", LONG, floats(), "xx.random.normal(xx.random.key(0), x.shape
     "np.random.default_rng(0).standard_normal(x.shape, np.float32)",
     "torch.randn(x.shape)")  # fmt: skip
 
+if "--held-out" in sys.argv:
+    from benchmarks import held_out
+
+    TABLE.clear()
+    held_out.rows(one, integers, floats)
+
 
 # One library in a process of its own -------------------------------------------------------------
 
@@ -229,6 +235,7 @@ def prepared(library: str, operation: Operation, size: str) -> Callable[[], Any]
         import importlib
 
         xx = importlib.import_module(library)
+        xx.config.update("jax_enable_x64", any(a.dtype == np.float64 for a in arrays))
         function = xx.jit(operation.xx(xx))
         placed = [xx.device_put(a) for a in arrays]
         return lambda: xx.block_until_ready(function(*placed))
@@ -242,7 +249,12 @@ def prepared(library: str, operation: Operation, size: str) -> Callable[[], Any]
     import torch
 
     function = operation.torch(torch, torch.nn.functional)
-    tensors = [torch.from_numpy(a) for a in arrays]
+    tensors = [
+        torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
+        if a.dtype.name == "bfloat16"
+        else torch.from_numpy(a)
+        for a in arrays
+    ]
 
     def call() -> Any:
         with torch.no_grad():
@@ -291,6 +303,7 @@ class Side:
     def __init__(self, library: str, python: str, clock: str) -> None:
         self.library = library
         command = [python, "-m", "benchmarks.operations", "--child", library, "--clock", clock]
+        command += [a for a in sys.argv if a == "--held-out"]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             stderr=subprocess.DEVNULL,
@@ -354,6 +367,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--write", type=Path, help="also write the table into this page")
+    parser.add_argument("--held-out", action="store_true", help="the rows of `held_out`")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -373,7 +387,7 @@ def main() -> int:
             print(as_markdown(rows[-1:], list(pythons)).splitlines()[2], file=sys.stderr)
     text = as_markdown(rows, list(pythons))
     print(text)
-    if options.write and not options.pattern:
+    if options.write and not options.pattern and not options.held_out:
         from benchmarks.table import write_between_markers
 
         write_between_markers(options.write, text)

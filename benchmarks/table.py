@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.harness import Row
 
-BEGIN, END = "<!-- table: written by make bench -->", "<!-- end of table -->"
+MARKERS = "<!-- table: written by make bench -->", "<!-- end of table -->"
 NAMES = {"jax": "JAX", "jax again": "JAX again"}
 
 
@@ -86,11 +86,12 @@ def as_markdown(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def write_between_markers(path: Path, body: str) -> None:
+def write_between_markers(path: Path, body: str, markers: tuple[str, str] = MARKERS) -> None:
     """Replace what stands between the two marker lines of a page."""
+    begin, end = markers
     text = path.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        raise ValueError(f"{path} has no lines {BEGIN!r} and {END!r} to write the table between")
-    before, rest = text.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    path.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}", encoding="utf-8")
+    if begin not in text or end not in text:
+        raise ValueError(f"{path} has no lines {begin!r} and {end!r} to write the table between")
+    before, rest = text.split(begin, 1)
+    after = rest.split(end, 1)[1]
+    path.write_text(f"{before}{begin}\n{body}\n{end}{after}", encoding="utf-8")

@@ -182,7 +182,7 @@ def _():
     return weft.device_put(X, "cpu:9")
 
 
-@case("a bare spec without a mesh", ValueError, r"P\('x'\)", "weft.set_mesh", eager=True)
+@case("a bare spec without a mesh", ValueError, r"P\('x',\)", "weft.set_mesh", eager=True)
 def _():
     return weft.device_put(X, P("x"))
 

@@ -32,7 +32,7 @@ def jet(
     primals: Sequence[Any],
     series: Sequence[Sequence[Any]],
     factorial_scaled: bool = True,
-    **_: Any,
+    **_: object,
 ) -> tuple[Any, Any]:
     """Return the value and the derivatives of fun along a curve: its truncated Taylor polynomial.
 
@@ -91,7 +91,7 @@ def jet(
         inputs.append(Series([x, *terms]))
     out_tree: Any = None
 
-    def flat(*args: Any) -> list:
+    def flat(*args: object) -> list:
         nonlocal out_tree
         outs, out_tree = tree.flatten(fun(*tree.unflatten(in_tree, args)))
         return outs
@@ -121,7 +121,7 @@ def as_series(x: Any, order: int) -> Series:
     return Series([x, *[wnp.zeros(np.shape(x), dtype)] * order])
 
 
-def _primal(x: Any) -> Any:
+def _primal(x: object) -> Any:
     return x.terms[0] if isinstance(x, Series) else x
 
 
@@ -167,7 +167,7 @@ def _linear(prim: Primitive, order: int, ins: list, params: dict, linear: Sequen
     return _joined(results, prim.multiple_results)
 
 
-def _is(x: Any) -> bool:
+def _is(x: object) -> bool:
     return isinstance(x, Series)
 
 
@@ -192,10 +192,10 @@ def _by_derivative(prim: Primitive, order: int, ins: list, params: dict) -> Any:
     """Terms of order k + 1 are those of order k of the op's tangent along the curve, / (k + 1)."""
     moving = [i for i, x in enumerate(ins) if _is(x)]
 
-    def tangent(*args: Any) -> list:
+    def tangent(*args: object) -> list:
         values, slopes = list(args[: len(ins)]), args[len(ins) :]
 
-        def op(*xs: Any) -> Any:
+        def op(*xs: object) -> Any:
             full = list(values)
             for i, x in zip(moving, xs, strict=True):
                 full[i] = x

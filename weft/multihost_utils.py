@@ -178,7 +178,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs
     >>> mesh = weft.make_mesh((1,), ("x",))
     >>> x = weft.multihost_utils.host_local_array_to_global_array(np.ones(4), mesh, weft.P("x"))
     >>> x.shape, x.sharding.spec
-    ((4,), P('x'))
+    ((4,), P('x',))
     """
     return _paired(
         "host_local_array_to_global_array: pspecs",

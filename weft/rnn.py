@@ -48,7 +48,7 @@ def get_num_params_in_lstm(
 
 
 def init_lstm_weight(
-    rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+    rng: object, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Any:
     """Return random weights, uniform within 1 / sqrt(hidden_size) of zero.
 
@@ -94,7 +94,7 @@ def unpack_lstm_weights(
 
 
 def swap_lstm_gates(
-    weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+    weights: object, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Any:
     """Return the weights with the gates g and o in each other's place.
 
@@ -116,17 +116,17 @@ def swap_lstm_gates(
 
 
 def lstm(
-    x: Any,
-    h_0: Any,
-    c_0: Any,
-    weights: Any,
-    seq_lengths: Any,
+    x: object,
+    h_0: object,
+    c_0: object,
+    weights: object,
+    seq_lengths: object,
     input_size: int,
     hidden_size: int,
     num_layers: int,
     dropout: float,
     bidirectional: bool,
-    precision: Any = None,
+    precision: object = None,
 ) -> tuple[Any, Any, Any]:
     """Return (y, h_n, c_n) of a batch of sequences.
 
@@ -155,14 +155,14 @@ def lstm(
 
 
 def lstm_ref(
-    x: Any,
-    h_0: Any,
-    c_0: Any,
+    x: object,
+    h_0: object,
+    c_0: object,
     W_ih: dict,
     W_hh: dict,
     b_ih: dict,
     b_hh: dict,
-    seq_lengths: Any,
+    seq_lengths: object,
     input_size: int,
     hidden_size: int,
     num_layers: int,
@@ -176,8 +176,8 @@ def lstm_ref(
 
 def _layers(
     x: Any,
-    h_0: Any,
-    c_0: Any,
+    h_0: object,
+    c_0: object,
     parts: tuple,
     seq_lengths: Any,
     input_size: int,
@@ -185,7 +185,7 @@ def _layers(
     num_layers: int,
     dropout: float,
     bidirectional: bool,
-    precision: Any,
+    precision: object,
 ) -> tuple[Any, Any, Any]:
     x, h_0, c_0, seq_lengths = map(wnp.asarray, (x, h_0, c_0, seq_lengths))
     directions = 2 if bidirectional else 1
@@ -218,7 +218,7 @@ def _layers(
     return sequence.transpose(1, 0, 2), h_n, c_n
 
 
-def _run(x: Any, h: Any, c: Any, weights: tuple, valid: Any, precision: Any) -> tuple:
+def _run(x: Any, h: object, c: object, weights: tuple, valid: object, precision: object) -> tuple:
     W_ih, W_hh, b_ih, b_hh = weights
     inputs = wnp.matmul(x, W_ih.T, precision=precision) + b_ih + b_hh
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.library_programs import case, main, raises
+from benchmarks.library_programs import case, raises
 
 KEY = jax.random.PRNGKey(0)
 ROW = jnp.arange(4.0)
@@ -276,7 +276,3 @@ def filter_shard():
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     return eqx.filter_jit(lambda x: eqx.filter_shard(x, sharding))(ROW)
-
-
-if __name__ == "__main__":
-    main()

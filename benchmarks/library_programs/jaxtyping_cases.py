@@ -30,7 +30,7 @@ from jaxtyping import (
 )
 from typeguard import typechecked
 
-from benchmarks.library_programs import case, main, raises
+from benchmarks.library_programs import case, raises
 
 ROW, TABLE = jnp.arange(3.0), jnp.ones((2, 3))
 checked = jaxtyped(typechecker=typechecked)
@@ -158,7 +158,3 @@ def bindings():
         return out.getvalue()
 
     return f(TABLE)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -39,6 +40,25 @@ def sharded(value, *spec):
 @pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
 def test_a_function_computes_on_the_host(wrap):
     np.testing.assert_array_equal(wrap(lambda x: host(double, x) + 1)(X), 2 * X + 1)
+
+
+def test_operands_split_by_their_types_are_not_gathered_silently():
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Explicit,))
+    values = np.arange(8.0, dtype=np.float32)
+    x = weft.device_put(values, weft.NamedSharding(mesh, P("x")))
+    with weft.set_mesh(mesh):
+        with pytest.warns(
+            UserWarning, match=r"operand 0 .*@x.* is gathered .*weft.reshard"
+        ) as told:
+            got = weft.jit(lambda x: host(double, x))(x)
+        assert told[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            whole = weft.jit(lambda x: host(double, weft.reshard(x, P(None))))(x)
+            parts = weft.shard_map(lambda x: host(double, x), in_specs=P("x"), out_specs=P("x"))
+            each = weft.jit(parts)(x)
+    for result in (got, whole, each):
+        np.testing.assert_array_equal(np.asarray(result), 2 * values)
 
 
 def test_pytrees_go_in_and_out():

@@ -545,12 +545,12 @@ WRONG = {
     "too many entries for a result": (
         lambda: on_line(lambda v: v.sum())(V),
         ValueError,
-        ["result of type f32[]{V:x} has rank 0", "P('x')", "x[None]"],
+        ["result of type f32[]{V:x} has rank 0", "P('x',)", "x[None]"],
     ),
     "an unknown axis in a spec": (
         lambda: on_line(lambda v: v, P("q"))(V),
         ValueError,
-        ["in_specs for v is P('q')", "'q' is not an axis of the mesh", "'x': 8"],
+        ["in_specs for v is P('q',)", "'q' is not an axis of the mesh", "'x': 8"],
     ),
     "an unknown manual axis": (
         lambda: on_line(lambda v: v, axis_names={"q"})(V),
@@ -562,7 +562,7 @@ WRONG = {
             lambda v: v, mesh=GRID, in_specs=P("y"), out_specs=P("y"), axis_names={"x"}
         )(X),
         ValueError,
-        ["in_specs for v is P('y')", "axis 'y' is not manual", "Add it to axis_names"],
+        ["in_specs for v is P('y',)", "axis 'y' is not manual", "Add it to axis_names"],
     ),
     "a spec of another kind": (
         lambda: on_line(lambda v: v, "x")(V),
@@ -677,7 +677,7 @@ WRONG = {
     "spmd_axis_name that a spec uses": (
         lambda: weft.vmap(on_line(lambda v: v), spmd_axis_name="x")(np.ones((8, 8), np.float32)),
         ValueError,
-        ["spmd_axis_name", "already used by the spec P('x')"],
+        ["spmd_axis_name", "already used by the spec P('x',)"],
     ),
 }
 

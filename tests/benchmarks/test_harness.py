@@ -64,7 +64,7 @@ def test_the_control_compares_jax_with_itself():
 
 def test_the_table_replaces_only_what_stands_between_its_markers(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    page.write_text(f"before\n{table.MARKERS[0]}\nold\n{table.MARKERS[1]}\nafter\n")
     table.write_between_markers(page, table.as_markdown([row([1e-6], [4e-6])]))
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text

@@ -234,15 +234,17 @@ def test_trees_and_several_dimensions(rng):
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
 
 
-def test_transposes_of_equal_sizes_are_told_apart(rng):
+def test_reshapes_that_exchange_dimensions_are_exact_or_refused(rng):
     f = weft.jit(
         lambda x: x.reshape(x.shape[1], x.shape[0]),
-        bucket={"n": (8,), "m": (8,)},
+        bucket={"n": (16,), "m": (8,)},
         bucket_shapes="n, m",
     )
-    for n, m in ((5, 5), (5, 3), (3, 5), (2, 7)):
+    for n, m in ((5, 3), (3, 5), (2, 7), (16, 8), (4, 8)):
         x = rows(rng, n, m)
         np.testing.assert_array_equal(f(x), x.reshape(m, n))
+    with pytest.raises(weft.errors.BucketError, match="reshape"):
+        f(rows(rng, 5, 5))  # no reshape at all at this size
 
 
 def test_annotations_name_dimensions(rng):

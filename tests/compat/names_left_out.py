@@ -15,11 +15,12 @@ NAMES: dict[str, dict[str, str]] = {
             Array InitFn Params ParamsFn State Step UpdateFn Updates map zip
         """,
         "experimental.colocated_python.api": "(module)",
-        "experimental.colocated_python.func": "(module)",
+        "experimental.colocated_python.func": """
+            FunctionInfo ShapeDtypeStructTree Specialization is_prng_key_dtype make_callable
+        """,
         "experimental.colocated_python.func_backend": "(module)",
         "experimental.colocated_python.obj": "(module)",
         "experimental.colocated_python.obj_backend": "(module)",
-        "experimental.colocated_python.serialization": "(module)",
         "experimental.fused": "fused_p",
         "experimental.jet": """
             JetTrace JetTracer ZeroSeries ZeroTerm call_param_updaters def_comp
@@ -85,7 +86,6 @@ NAMES: dict[str, dict[str, str]] = {
             approx_top_k_p custom_lin_p empty2_p linear_solve_p select_and_scatter_p
             square_p squeeze_p
         """,
-        "extend.ifrt_programs": "(module)",
         "extend.lowering": "(module)",
         "extend.random": "define_prng_impl threefry2x32_p",
         "extend.sharding": "(module)",
@@ -150,8 +150,6 @@ NAMES: dict[str, dict[str, str]] = {
         "extend.core": "TraceTag",
     },
     "weft.checkpoints writes and reads arrays on TensorStore": {
-        "experimental.array_serialization": "(module)",
-        "experimental.array_serialization.serialization": "(module)",
         "experimental.array_serialization.tensorstore_impl": "(module)",
     },
     "XLA computes in them on no platform weft runs on": {
@@ -163,6 +161,7 @@ NAMES: dict[str, dict[str, str]] = {
             jax2tf_associative_scan_reductions remove_size_one_mesh_axis_from_type
             softmax_custom_jvp
         """,
+        "experimental.array_serialization.serialization": "logger",
         "experimental.checkify": "init_error",
         "experimental.profiler": "get_profiled_instructions_proto",
         "ffi": "build_ffi_lowering_function",

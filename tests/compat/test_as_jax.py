@@ -64,6 +64,37 @@ def test_what_weft_lacks_names_itself_and_the_nearest_name():
     ]
 
 
+def test_private_modules_have_the_names_of_public_ones_and_no_others():
+    program = """
+import importlib
+import jax, numpy as np
+from jax._src.flatten_util import ravel_pytree
+from jax._src.lax.lax import add_p
+from jax._src.lax import lax as private_lax
+from jax._src.mesh import Mesh
+from jax._src.numpy.lax_numpy import where
+from jax._src.typing import Array
+import jax._src.public_test_util as util
+from jax._src.distributed import global_state
+assert Mesh is jax.sharding.Mesh and where is jax.numpy.where and add_p is jax.lax.add_p
+assert private_lax.mul_p is jax.lax.mul_p and util.check_grads
+assert (global_state.process_id, global_state.num_processes, global_state.client) == (0, 1, None)
+assert callable(jax.Array.all) and callable(jax.Array.__add__) and jax.Array.shape
+assert type(jax.numpy.finfo("bfloat16").max).__name__ == "bfloat16"
+assert np.ndarray in jax.interpreters.xla.canonicalize_dtype_handlers
+assert np.ndarray in jax.core.pytype_aval_mappings
+assert not jax.interpreters.batching.is_vmappable(1.0)
+for name in ("no_such_module", "lax.no_such_module"):
+    try:
+        importlib.import_module("jax._src." + name)
+    except ModuleNotFoundError as error:
+        assert "weft has no jax._src." + name in str(error)
+    else:
+        raise AssertionError(name)
+"""
+    assert on_weft(program) == ""
+
+
 def test_the_command_lists_what_a_package_uses_and_weft_lacks(tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "some.py").write_text(

@@ -33,7 +33,7 @@ def test_a_function_with_a_partition_of_its_own():
         y = jax.jit(lambda x: shard_alike(x, jnp.zeros((16, 4)))[1])(f(x))
         print(y.sharding.spec)
     """
-    assert on_weft(program).splitlines() == ["True P('x')", "False", "P('x')"]
+    assert on_weft(program).splitlines() == ["True P('x',)", "False", "P('x',)"]
 
 
 def test_primitives_of_hijax_compute_where_they_are_applied():

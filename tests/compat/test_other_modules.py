@@ -56,6 +56,76 @@ PROGRAMS = {
             np.asarray(out)[...] += 1
         close(buffer_callback(add, struct, input_output_aliases={0: 0})(jnp.arange(3.0)), [1, 2, 3])
     """,
+    "a trace of one's own": """
+        from jax.extend import core
+
+        class Counted(jax.core.Tracer):
+            def __init__(self, trace, value):
+                super().__init__(trace, jax.typeof(value))
+                self.value = value
+
+        class Counter(jax.core.Trace):
+            def __init__(self, parent, tag):
+                super().__init__()
+                self.parent_trace, self.tag, self.seen = parent, tag, []
+
+            def process_primitive(self, primitive, tracers, params):
+                values = [t.value if isinstance(t, Counted) else t for t in tracers]
+                avals = [jax.typeof(v) for v in values]
+                self.seen.append(str(primitive))
+                out = primitive.bind_with_trace(self.parent_trace, values, avals, params)
+                return jax.tree.map(lambda v: Counted(self, v), out)
+
+        def counted(f, x):
+            with core.take_current_trace() as parent:
+                trace = Counter(parent, core.TraceTag())
+                with core.set_current_trace(trace):
+                    out = f(Counted(trace, x))
+            assert isinstance(trace, jax.core.Trace)
+            return out.value, trace.seen
+
+        value, seen = counted(lambda x: jnp.sin(x) * 2, jnp.ones(2))
+        close(value, 2 * np.sin(np.ones(2)))
+        assert seen[0] == "sin" and "mul" in seen[-1], seen
+        close(jax.jit(lambda x: counted(jnp.cos, x)[0])(0.0), 1.0)
+    """,
+    "values of classes that programs write to": """
+        from jax.experimental import hijax
+
+        class Box:
+            def __init__(self, value):
+                self.value = value
+            def __jax_array__(self):
+                return self.value
+
+        hijax.register_hitype(Box, lambda box: jax.typeof(box.value))
+        close(jnp.sin(Box(jnp.zeros(2))), [0, 0])
+        refused = lambda: jax.jit(lambda box: box + 1)(Box(jnp.zeros(2)))
+        raises(NotImplementedError, "would be lost", refused)
+    """,
+    "arrays in TensorStore": """
+        import tempfile
+        from jax.experimental.array_serialization import serialization as s
+
+        folder, done = tempfile.mkdtemp(), []
+        arrays = [jnp.arange(6.0).reshape(2, 3), jnp.int8(4), jnp.ones(3, jnp.bfloat16)]
+        manager = s.GlobalAsyncCheckpointManager()
+        paths = [f"{folder}/{i}" for i in range(3)]
+        manager.serialize_with_paths(arrays, paths, on_commit_callback=lambda: done.append(1))
+        manager.wait_until_finished()
+        assert done == [1]
+        here = [x.sharding for x in arrays]
+        for x, y in zip(manager.deserialize_with_paths(here, paths), arrays):
+            assert x.dtype == y.dtype and x.sharding == y.sharding
+            close(x, np.asarray(y))
+        padded, = manager.deserialize_with_paths(here[:1], paths[:1], [(3, 3)])
+        close(padded, [[0, 1, 2], [3, 4, 5], [0, 0, 0]])
+        raises(ValueError, "absolute", lambda: s.get_tensorstore_spec("here"))
+        manager.serialize_with_paths(arrays[:1], ["/dev/null/x"])
+        raises(Exception, "", manager.wait_until_finished)
+        manager.check_for_errors()
+        assert s.is_remote_storage("gs://a/b") and not s.is_remote_storage({"path": "/a"})
+    """,
     "Python next to the devices": """
         from jax.experimental import colocated_python as cp
 

@@ -7,7 +7,7 @@ import weft
 import weft.numpy as wnp
 from weft.core.config import options
 
-SHAPES = [(4096,), (140000,), (3, 70000), (64, 100), (5, 40, 30)]
+SHAPES = [(600,), (9, 70), (4096,), (140000,), (3, 70000), (64, 100), (5, 40, 30)]
 CUMULATIVE = {
     "cumsum": np.cumsum,
     "cumprod": np.cumprod,
@@ -126,3 +126,12 @@ def test_derivatives_of_cumulative_logsumexps(rng):
     out = logsumexps(x)
     weights = np.exp(x - out[:, None]) * (np.arange(3000)[:, None] >= np.arange(3000))
     np.testing.assert_allclose(grad, weights.sum(0), rtol=1e-3)
+
+
+def test_cumulative_extrema_of_zeros_keep_the_sign_of_the_last(rng):
+    x = np.where(rng.random(100_000) < 0.5, -0.0, 0.0).astype(np.float32)
+    for reverse in (False, True):
+        for function in (weft.lax.cummax, weft.lax.cummin):
+            np.testing.assert_array_equal(
+                np.signbit(function(x, 0, reverse=reverse)), np.signbit(x)
+            )

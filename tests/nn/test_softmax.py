@@ -25,6 +25,19 @@ def test_softmax_and_its_logarithm_along_axes(axis):
     np.testing.assert_allclose(nn.log_softmax(X, axis), np.log(want), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_narrow_floats_are_added_up_in_float32(dtype):
+    # Added up in bfloat16, ones stop counting at 256; in float16, at 2048.
+    x = weft.numpy.zeros((2, 4096), dtype)
+    np.testing.assert_array_equal(np.asarray(nn.softmax(x), np.float32), 1 / 4096)
+    want = np.full((2, 4096), -np.log(4096), np.float32)
+    np.testing.assert_allclose(np.asarray(nn.log_softmax(x), np.float32), want, rtol=4e-3)
+    total = np.asarray(nn.logsumexp(x, axis=1), np.float32)
+    np.testing.assert_allclose(total, np.log(4096), rtol=4e-3)
+    slope = weft.grad(lambda x: nn.softmax(x)[0, 0])(x)
+    np.testing.assert_allclose(slope[0, 1:].astype("float32"), -(2.0**-24), rtol=1e-2)
+
+
 def test_large_logits_neither_overflow_nor_underflow():
     x = np.array([1e4, 0.0, -1e4], np.float32)
     np.testing.assert_array_equal(nn.softmax(x), [1, 0, 0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -45,3 +47,23 @@ def test_broadcast_arrays_gives_a_tuple_and_expand_dims_an_index_error() -> None
     for axis in (3, -4):
         with pytest.raises(IndexError):
             wnp.expand_dims(wnp.ones((2, 3)), axis=axis)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float32", "complex64"])
+def test_limits_of_dtypes_are_python_floats(name: str) -> None:
+    info = wnp.finfo(name)
+    for field in ("eps", "max", "min", "smallest_normal"):
+        assert type(getattr(info, field)) is float
+    assert type(info.bits) is int
+    assert info.max == float(weft.dtypes.finfo(info.dtype).max)
+    assert pickle.loads(pickle.dumps(info)).eps == info.eps
+
+
+def test_asarray_without_a_copy_refuses_what_needs_one() -> None:
+    x = wnp.ones(3)
+    assert wnp.asarray(x, copy=False) is x
+    with pytest.raises(ValueError, match="needs a copy"):
+        wnp.asarray(x, dtype=wnp.int32, copy=False)
+    with pytest.raises(ValueError, match="needs a copy"):
+        wnp.asarray(np.ones(3, np.float32), dtype=wnp.int32, copy=False)
+    assert wnp.expand_dims(x).shape == (1, 3)

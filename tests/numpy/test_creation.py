@@ -1,5 +1,7 @@
 """Making arrays."""
 
+import enum
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,43 @@ def test_float0_has_shapes_only():
         weft.lax.full_like(np.zeros(3, weft.float0), 0),
     ):
         assert made.shape == (3,) and made.dtype == weft.float0
+
+
+def test_enumerations_of_integers_and_kinds_of_floats_are_numbers():
+    class Step(enum.IntEnum):
+        FIRST = 1
+        LAST = 2
+
+    class Length(float):
+        pass
+
+    x = jnp.arange(3.0)
+    got = {
+        "array": jnp.array([[Step.FIRST], [Step.LAST]]),
+        "product": x * Step.LAST,
+        "comparison": jnp.arange(3) == Step.FIRST,
+        "selection": jnp.where(x > 0, Step.FIRST, Step.LAST),
+        "argument": weft.jit(lambda s: s + x)(Step.LAST),
+        "result": weft.vmap(lambda v: v * Step.LAST)(x),
+        "index": x.at[Step.FIRST].set(Step.LAST)[Step.FIRST],
+        "float": weft.grad(lambda v: v * v)(Length(3.0)),
+        "placed": weft.device_put(Step.LAST),
+    }
+    want = [[[1], [2]], [0, 2, 4], [0, 1, 0], [2, 1, 1], [2, 3, 4], [0, 2, 4], 2, 6, 2]
+    for (name, value), expected in zip(got.items(), want, strict=True):
+        np.testing.assert_array_equal(value, expected, err_msg=name)
+    assert got["array"].dtype == np.int32 and got["product"].dtype == np.float32
+
+
+def test_a_class_of_shapes_is_a_shape():
+    class Shape:
+        def __iter__(self):
+            return iter((2, 3))
+
+    shape = Shape()
+    for make in (jnp.zeros, jnp.empty, lambda s: jnp.full(s, 1), lambda s: jnp.broadcast_to(1, s)):
+        assert make(shape).shape == (2, 3)
+    for sample in (weft.random.uniform, weft.random.bits, weft.random.rademacher):
+        assert sample(weft.random.key(0), shape).shape == (2, 3)
+    with pytest.raises(TypeError, match="must consist of integers"):
+        jnp.zeros(object())

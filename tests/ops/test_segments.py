@@ -99,3 +99,9 @@ def test_the_sharding_of_the_result_decides_where_data_and_ids_are_split(name, s
         assert weft.typeof(out).sharding.spec.used_axes() == ({"x"} if spec else set())
     rows = data.reshape(2, 4)
     np.testing.assert_array_equal(out, rows.sum(0) if name == "segment_sum" else rows.max(0))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_one_value_is_the_data_of_all_segment_ids(name):
+    got = getattr(ops, name)(np.float32(3), IDS, 4)
+    np.testing.assert_array_equal(got, reference(name, np.full(8, 3.0), IDS, 4))

@@ -245,3 +245,7 @@ def test_a_value_is_placed_as_a_sum_over_devices(before):
         shards = [s.data for s in parts.addressable_shards if s.index[0].start in (start, None)]
         assert len(shards) == 2
         np.testing.assert_array_equal(sum(map(np.asarray, shards)), value[start : start + 2])
+
+
+def test_device_get_leaves_traced_values_as_they_are():
+    np.testing.assert_array_equal(weft.jit(lambda x: weft.device_get({"a": x})["a"] + 1)(2.0), 3)

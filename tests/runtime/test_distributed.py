@@ -31,7 +31,7 @@ assert x.shape == (8,) and not x.is_fully_addressable and not x.is_fully_replica
 assert [s.index for s in x.addressable_shards] == [(slice(2 * i, 2 * i + 2),)
                                                    for i in (2 * rank, 2 * rank + 1)]
 assert [s.data is None for s in x.global_shards] == [i // 2 != rank for i in range(4)]
-assert "float32[8]" in str(x) and "P('x')" in repr(x)
+assert "float32[8]" in str(x) and "P('x',)" in repr(x)
 
 total = weft.jit(lambda a, b: a @ b, out_shardings=whole)(x, y)
 assert float(total) == values @ values

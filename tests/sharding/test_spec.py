@@ -28,7 +28,7 @@ def test_specs_are_read_like_sequences():
 def test_the_text_of_a_spec_shows_how_to_write_it():
     assert repr(P("x", None, ("y", "z"))) == "P('x', None, ('y', 'z'))"
     assert repr(P(unreduced={"b", "a"})) == "P(unreduced={'a', 'b'})"
-    assert repr(P(P.UNCONSTRAINED)) == "P(UNCONSTRAINED)"
+    assert repr(P(P.UNCONSTRAINED)) == "P(UNCONSTRAINED,)"
 
 
 def test_specs_survive_pickling_as_the_same_object():

@@ -419,6 +419,35 @@ def ragged_channel() -> bool:
     return False
 
 
+def by_xla(function: Any, spec: P, *args: np.ndarray) -> np.ndarray:
+    """The result with the first argument split so on 2 × 2 devices, lowered as for weft."""
+    mesh = weft.make_mesh((2, 2), ("x", "y"), (weft.AxisType.Auto,) * 2)
+    given = weft.NamedSharding(mesh, spec)
+    placed = (given, *(weft.NamedSharding(mesh, P()) for _ in args[1:]))
+    lowered = weft.jit(function, in_shardings=placed).lower(*args)
+    lowered._program.stages = None
+    return np.asarray(lowered.compile()(*map(weft.device_put, args, placed)))
+
+
+@probe
+def gspmd_windows() -> bool:
+    def loss(kernel: Any, x: Any) -> Any:
+        names = ("NWC", "WIO", "NWC")
+        out = weft.lax.conv_general_dilated(x, kernel, (1,), [(1, 0)], dimension_numbers=names)
+        return (out**2).sum()
+
+    x, kernel = np.ones((4, 8, 4), np.float32), np.ones((2, 4, 4), np.float32)
+    gradient = by_xla(lambda x, kernel: weft.grad(loss)(kernel, x), P(None, "x"), x, kernel)
+    return bool((gradient[1] != 2 * 4 * (7 * 8 + 4)).any())
+
+
+@probe
+def gspmd_negative_padding() -> bool:
+    cut = lambda x: weft.lax.pad(x, np.float32(0), [(0, 0, 0), (-1, 2, 1)])
+    by_xla(cut, P(None, "x"), np.ones((8, 8), np.float32))
+    return False
+
+
 @probe
 def partition_id() -> bool:
     text = main(

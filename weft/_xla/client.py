@@ -12,6 +12,7 @@ Client = _jax.Client
 Device = _jax.Device
 DeviceList = _jax.DeviceList
 Memory = _jax.Memory
+ifrt_programs = _jax.ifrt_programs
 XlaRuntimeError = _jax.JaxRuntimeError
 
 

@@ -281,6 +281,15 @@ GSPMD_LOOP_SUMS = Quirk(
     "complex numbers",
     unprobed="tests/collectives/test_partial_sums.py holds the workaround",
 )
+GSPMD_WINDOWS = Quirk(
+    "GSPMD",
+    "a convolution whose window or grouped batch is split is added up over all devices, also those "
+    "with equal parts, and loses the ends of strided windows; the gradient of a maximum of "
+    "overlapping windows loses what they share with other devices",
+)
+GSPMD_NEGATIVE_PADDING = Quirk(
+    "GSPMD", "ends the process on pads of split dimensions, dilated, that take elements away"
+)
 GSPMD_WAITS = Quirk(
     "GSPMD",
     "adds permutations, which wait for all devices, to branches that devices take differently",

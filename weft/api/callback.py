@@ -20,9 +20,9 @@ from weft.core.boundary import api_boundary
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
-from weft.core.source import capture
+from weft.core.source import capture, warn
 from weft.core.state import state
-from weft.core.trace import EVAL, is_array_like
+from weft.core.trace import EVAL, Tracer, is_array_like, typeof
 from weft.core.tree import flatten, leaf_names
 from weft.driver.staging import aval_of_spec
 from weft.lowering.call_device import device_of, mark
@@ -35,6 +35,7 @@ from weft.runtime.cpu_joint_failure import blank_arrays, calls_of, failing_toget
 from weft.runtime.device_put import device_put
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.runtime.host_calls import finish_before_exit, reporting, variants
+from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -272,11 +273,11 @@ def _result_avals(who: str, result_shape_dtypes: object) -> tuple[list, Any]:
 @api_boundary
 def pure_callback(
     callback: Callable,
-    result_shape_dtypes: Any,
+    result_shape_dtypes: object,
     *args: Any,
     sharding: Any = None,
     vmap_method: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Calls a Python function without side effects when the program runs.
 
@@ -314,11 +315,11 @@ def pure_callback(
 @api_boundary
 def io_callback(
     callback: Callable,
-    result_shape_dtypes: Any,
+    result_shape_dtypes: object,
     *args: Any,
     sharding: Any = None,
     ordered: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Calls a Python function with side effects when the program runs, exactly once.
 
@@ -354,6 +355,7 @@ def _call(
     device = device_of(who, sharding)
     avals, tree = _result_avals(who, result_shape_dtypes)
     leaves, in_tree = flatten((args, kwargs))
+    _tell_of_gathers(who, callback, leaves)
     function = HostFunction(who, callback, in_tree, tree)
     outs = callback_p.bind(
         *leaves,
@@ -365,6 +367,21 @@ def _call(
         device=device,
     )
     return tree.unflatten(outs)
+
+
+def _tell_of_gathers(who: str, callback: Callable, leaves: Sequence[Any]) -> None:
+    """Warns of traced operands that a type says are split: the one call gets them whole."""
+    for i, x in enumerate(leaves):
+        aval = typeof(x) if isinstance(x, Tracer) else None
+        spec = getattr(getattr(aval, "sharding", None), "spec", None)
+        if aval is not None and spec is not None and spec.used_axes():
+            whole = PartitionSpec(*(None,) * aval.ndim)
+            name = getattr(callback, "__name__", "callback")
+            warn(
+                f"{who} of {name}: operand {i} of type {aval.str_short()} is split, and is "
+                "gathered for the call. Gather it where the program shows it, weft.reshard(x, "
+                f"{whole}), or call on each part inside weft.shard_map"
+            )
 
 
 def debug_callback(

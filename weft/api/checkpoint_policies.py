@@ -77,7 +77,7 @@ class _Names:
         self.rest = rest  # whether to keep what has another name, or, with `rest`, no name
         self.key = (names, tuple(sorted(other.items())) if other else (), rest)
 
-    def __call__(self, prim: Primitive, *_: object, **params: Any) -> Any:
+    def __call__(self, prim: Primitive, *_: object, **params: object) -> Any:
         if prim.name != "name":
             return self.rest == "anything"
         name = params["name"]

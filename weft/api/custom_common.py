@@ -27,6 +27,7 @@ from weft.core.config import config
 from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_axes
 from weft.core.primitive import Primitive
+from weft.core.source import function_name
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten, tree_map
@@ -188,7 +189,7 @@ class Signature:
         if not callable(fun):
             raise TypeError(f"{who}: expected a function, got {type(fun).__name__}: {fun!r:.100}")
         self.who = who
-        self.name = getattr(fun, "__name__", type(fun).__name__)
+        self.name = function_name(fun)
         try:
             self._signature: Any = inspect.signature(fun)
         except (TypeError, ValueError):

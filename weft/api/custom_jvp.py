@@ -194,7 +194,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     with_tangents = [a for a in avals if has_tangent(a)]
     n = len(avals)
 
-    def rule(*xs: Any) -> list:
+    def rule(*xs: object) -> list:
         given = iter(xs[n:])
         tangents = [next(given) if has_tangent(a) else None for a in avals]
         outs, out_tangents = call.rule((), xs[:n], tangents)

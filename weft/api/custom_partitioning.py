@@ -56,7 +56,7 @@ class custom_partitioning:
     >>> mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
     >>> x = weft.device_put(weft.numpy.ones((8, 2)), weft.NamedSharding(mesh, weft.P("x")))
     >>> weft.jit(softmax)(x).sharding.spec
-    P('x')
+    P('x',)
     """
 
     def __init__(self, fun: Callable, static_argnums: Sequence[int] = ()) -> None:
@@ -124,7 +124,7 @@ class custom_partitioning:
         return getattr(self.__dict__["fun"], name)
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         name = function_name(self.fun)
         if self.partition is None:
             raise AttributeError(

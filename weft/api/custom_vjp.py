@@ -252,7 +252,7 @@ class BatchedVJP(BatchedCall):
         examples = [remove_dim(a, d) for a, d in zip(primals, dims, strict=True)]
         nonzero: list[bool] = []
 
-        def flat(*xs: Any) -> list:
+        def flat(*xs: object) -> list:
             found = self.call.backward(inner, xs[:n], unpick(xs[n:], given), examples)
             nonzero[:] = [ct is not None for ct in found]
             return [ct for ct in found if ct is not None]
@@ -398,7 +398,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     out_cts = [cotangent_aval(a) for a in value[2] if has_tangent(a)]
     res_avals = fwd.out_avals[n:]
 
-    def backward(*xs: Any) -> list:
+    def backward(*xs: object) -> list:
         given = iter(xs[len(res_avals) :])
         cts = [next(given) if has_tangent(a) else None for a in value[2]]
         found = call.backward(value, xs[: len(res_avals)], cts, avals)

@@ -193,7 +193,7 @@ class Pulled(DerivedCall):
         self.nonzero, self.wanted = nonzero, wanted
 
     def derive(self, fun: Callable) -> Callable:
-        def pulled(*args: Any) -> list:
+        def pulled(*args: object) -> list:
             primals = args[: self.num_args]
 
             def of_moving(*moving: object) -> list:

@@ -38,6 +38,7 @@ from weft.autodiff.jvp import (
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import eval_jaxpr
+from weft.core.source import function_name
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
 from weft.driver.jit import jit
@@ -153,7 +154,7 @@ def _linearize(
 @api_boundary
 def vjp(
     fun: Callable,
-    *primals: Any,
+    *primals: object,
     has_aux: bool = False,
     reduce_axes: Sequence = (),
     saveable_args: bool | tuple = True,
@@ -196,7 +197,7 @@ def vjp(
 
 
 def _name(fun: Callable) -> str:
-    return getattr(fun, "__name__", type(fun).__name__)
+    return function_name(fun)
 
 
 def _no_reduce_axes(who: str, axes: Sequence) -> None:
@@ -388,7 +389,7 @@ def linear_transpose(fun: Callable, *primals: object, reduce_axes: Sequence = ()
     weak = [getattr(a, "weak_type", False) for a in specs]
     whole = bool(specs) and all(dtypes.is_integer(getattr(a, "dtype", None)) for a in specs)
     avals = [a.strip_weak_type() if whole else tangent_aval(a) for a in specs]
-    name = getattr(fun, "__name__", type(fun).__name__)
+    name = function_name(fun)
     flat_fun, out = flatten_fun(fun, flatten((tuple(primals), {}))[1])
     jaxpr, consts = trace_to_jaxpr(flat_fun, avals, name)
     return Transposed(TransposedProgram(name, jaxpr, avals, weak, whole, tree, out.tree), consts)

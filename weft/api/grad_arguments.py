@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.cell import Cell
+from weft.core.source import function_name
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten, names_in
 from weft.ops.elementwise_api import convert
@@ -145,7 +146,7 @@ def partial_of(
             full[i] = x
         return fun(*full, **kwargs)
 
-    inner.__name__ = getattr(fun, "__name__", type(fun).__name__)
+    inner.__name__ = function_name(fun)
     return inner
 
 

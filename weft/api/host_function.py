@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core.config import config, options
+from weft.core.source import function_name
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.core.tree import flatten
@@ -31,7 +32,7 @@ class HostFunction:
         self.in_tree = in_tree
         self.out_tree = out_tree
         self.x64 = bool(config.enable_x64)
-        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
+        self.__name__ = function_name(fun)
 
     def __call__(self, *leaves: Any) -> list:
         """The flat results, from arrays or NumPy arrays."""

@@ -35,7 +35,7 @@ def pmap(
     fun: Callable,
     axis_name: object = None,
     *,
-    in_axes: Any = 0,
+    in_axes: object = 0,
     out_axes: object = 0,
     static_broadcasted_argnums: int | Iterable[int] = (),
     devices: Sequence[Any] | None = None,

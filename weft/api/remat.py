@@ -458,7 +458,7 @@ def checkpoint(
 
     @functools.wraps(fun)
     @api_boundary
-    def checkpointed(*args: ArrayLike, **kwargs: Any) -> Any:
+    def checkpointed(*args: ArrayLike, **kwargs: object) -> Any:
         for i in static:
             if not -len(args) <= i < len(args):
                 raise ValueError(

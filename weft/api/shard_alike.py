@@ -39,7 +39,7 @@ def shard_alike(x: object, y: object) -> tuple[Any, Any]:
     >>> mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
     >>> x = weft.device_put(weft.numpy.ones(8), weft.NamedSharding(mesh, weft.P("x")))
     >>> weft.jit(lambda x: shard_alike(x, weft.numpy.zeros(8))[1])(x).sharding.spec
-    P('x')
+    P('x',)
     """
     xs, tree = flatten(x)
     ys, other = flatten(y)

@@ -89,7 +89,7 @@ def shard_map(
     /,
     *,
     out_specs: object,
-    in_specs: Any = INFER,
+    in_specs: object = INFER,
     mesh: Mesh | AbstractMesh | None = None,
     axis_names: Any = frozenset(),
     check_vma: bool = True,
@@ -164,7 +164,7 @@ def shard_map(
 
 
 def smap(
-    f: Callable | None = None, /, *, axis_name: Any, out_axes: Any, in_axes: Any = INFER
+    f: Callable | None = None, /, *, axis_name: object, out_axes: Any, in_axes: Any = INFER
 ) -> Any:
     """shard_map over one axis of the mesh in context, told which dimension is split, as in vmap.
 

@@ -563,7 +563,7 @@ def _check_mesh(program: Any, own: Any) -> None:
         )
 
 
-def _impl(*args: object, jaxpr: ClosedJaxpr, **params: Any) -> list:
+def _impl(*args: object, jaxpr: ClosedJaxpr, **params: object) -> list:
     def make() -> Any:
         def run_shard_map(*xs: object) -> list:
             return shard_map_p.bind(*xs, jaxpr=jaxpr, **params)

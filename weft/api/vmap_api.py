@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @api_boundary
 def vmap(
     fun: Callable,
-    in_axes: Any = 0,
+    in_axes: object = 0,
     out_axes: object = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
@@ -159,7 +159,7 @@ def _name(fun: Callable, in_tree: PyTreeDef, i: int) -> str:
 
 
 def check_dim(
-    x: ArrayLike, dim: Any, i: int, fun: Callable, in_tree: PyTreeDef, api: str = "vmap"
+    x: ArrayLike, dim: object, i: int, fun: Callable, in_tree: PyTreeDef, api: str = "vmap"
 ) -> int | None:
     """A leaf's mapped dimension, counted from the front; raises where it has none."""
     if dim is None:

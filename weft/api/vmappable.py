@@ -45,7 +45,7 @@ def unregister_vmappable(data_type: type) -> None:
     VMAPPABLES.pop(data_type, None)
 
 
-def is_vmappable(x: Any) -> bool:
+def is_vmappable(x: object) -> bool:
     """Whether vmap maps x as a whole."""
     return type(x) in VMAPPABLES
 
@@ -61,7 +61,7 @@ class Opened:
         self.arrays: list = []
         self.axes: list = []
 
-        def part(array: Any, axis: Any) -> Any:
+        def part(array: object, axis: object) -> Any:
             self.arrays.append(array)
             self.axes.append(axis)
             return array
@@ -82,19 +82,19 @@ class Opened:
             for x, d in zip(self.leaves, self.specs, strict=True)
         ]
 
-    def flat_fun(self, fun: Callable, out_axes: Any, size: int) -> tuple[Callable, OutTree]:
+    def flat_fun(self, fun: Callable, out_axes: object, size: int) -> tuple[Callable, OutTree]:
         """Return the function of arrays, and where it leaves the tree of its results."""
         out = OutTree()
         self.wanted: list = []
 
-        def flat(*tracers: Any) -> list:
+        def flat(*tracers: object) -> list:
             rest = iter(tracers)
             args, kwargs = self.tree.unflatten(self._elements(lambda *_: next(rest), size))
             self.results, self.out_tree = flatten(fun(*args, **kwargs), is_vmappable)
             self.out_specs = broadcast_prefix(out_axes, self.out_tree, "vmap: out_axes", is_spec)
             arrays: list = []
 
-            def whole(_: Any, array: Any, axis: Any) -> Any:
+            def whole(_: object, array: object, axis: object) -> Any:
                 arrays.append(array)
                 self.wanted.append(axis)
                 return array
@@ -124,6 +124,6 @@ class Opened:
         return self.out_tree.unflatten(self._wholes(lambda *_: next(rest), size))
 
 
-def is_spec(x: Any) -> bool:
+def is_spec(x: object) -> bool:
     """Whether x is an axis, not a container of axes."""
     return type(x) in _specs

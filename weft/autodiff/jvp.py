@@ -78,7 +78,7 @@ def filled_cotangents(avals: Sequence[Any], cts: Sequence[Any]) -> list:
     ]
 
 
-def has_tangent(aval: Any) -> bool:
+def has_tangent(aval: object) -> bool:
     """Whether values of the type have nonzero tangents."""
     if isinstance(aval, ShapedArray):
         return dtypes.is_inexact(aval.dtype)
@@ -193,7 +193,7 @@ class JVPTrace:
     def wrap(self, primal: Any, tangent: Any) -> Any:
         return primal if tangent is None else JVPTracer(self, primal, tangent)
 
-    def unwrap(self, x: Any) -> tuple[Any, Any]:
+    def unwrap(self, x: object) -> tuple[Any, Any]:
         if x.__class__ is JVPTracer and x._trace is self:
             return x.primal, x.tangent
         return x, None
@@ -386,7 +386,7 @@ def _jvp_jaxpr(
     out_nonzero: list[bool] = []
     n = len(jaxpr.in_avals)
 
-    def flat(*args: Any) -> list:
+    def flat(*args: object) -> list:
         primals, given = args[:n], iter(args[n:])
         tangents = [next(given) if nz else None for nz in nonzero]
         outs, out_tangents = jvp_flat(lambda *xs: eval_closed(jaxpr, *xs), primals, tangents)

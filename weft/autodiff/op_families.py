@@ -10,7 +10,7 @@ import numpy as np
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes, provided
 from weft.core.aval import NO_MAT, ShapedArray
-from weft.core.errors import ArgumentError, ShapeError
+from weft.core.errors import ArgumentError, AxisKindError, BadIndexError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -68,7 +68,7 @@ def scalar(value: float | int, like: Any) -> np.generic:
 PYTHON_NUMBERS = {bool: ANY, int: NUMBER, float: INEXACT, complex: COMPLEX}
 
 
-def scalar_for(what: str, value: Any, aval: ShapedArray) -> np.generic:
+def scalar_for(what: str, value: object, aval: ShapedArray) -> np.generic:
     """A Python number as a constant of an array's dtype, which must hold its kind of number."""
     if not _ACCEPTS[PYTHON_NUMBERS[value.__class__]](aval.dtype):
         raise TypeError(
@@ -300,7 +300,7 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     return batch
 
 
-class AxisError(ValueError, IndexError):
+class AxisError(BadIndexError):
     """An axis that an array does not have: as in NumPy, whoever catches either error catches it."""
 
     __module__ = "weft.errors"  # messages name the public function in front, as of weft's errors
@@ -311,13 +311,13 @@ def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     try:
         axis = axis.__index__()
     except AttributeError:
-        raise ArgumentError(f"{what} must be an integer, got {axis!r}") from None
+        raise AxisKindError(f"{what} must be an integer, got {axis!r}") from None
     if not -ndim <= axis < ndim:
         raise AxisError(f"{what} {axis} is out of bounds for an array of rank {ndim}")
     return axis + ndim if axis < 0 else axis
 
 
-def canonical_axes(axes: Any, ndim: int, what: str = "axes") -> tuple[int, ...]:
+def canonical_axes(axes: object, ndim: int, what: str = "axes") -> tuple[int, ...]:
     """Distinct axes in [0, ndim), in the order given; an int or a sequence of them."""
     if axes is None:
         return tuple(range(ndim))

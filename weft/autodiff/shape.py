@@ -27,7 +27,11 @@ Shape = tuple[int, ...]
 
 def check_shape(shape: Any, what: str = "shape") -> Shape:
     """A shape as a tuple of nonnegative Python ints."""
-    if not isinstance(shape, Sequence | np.ndarray) or getattr(shape, "ndim", 1) == 0:
+    if isinstance(shape, Sequence | np.ndarray):
+        shape = (shape,) if getattr(shape, "ndim", 1) == 0 else shape
+    elif not hasattr(shape, "__index__") and hasattr(shape, "__iter__"):
+        shape = tuple(shape)  # a library's class of shapes
+    else:
         shape = (shape,)
     result = []
     for d in shape:
@@ -165,7 +169,7 @@ def _place(x: object, out_sharding: object) -> Any:
     return reshard(x, out_sharding)
 
 
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: object = None) -> Any:
     """Repeats the operand along new leading dimensions of the given sizes.
 
     >>> import weft
@@ -185,6 +189,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     >>> weft.lax.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
+    if len(shapes) == 1 and isinstance(shapes[0], int):
+        return shapes[0]  # type: ignore[return-value]  # one shape is given back, as JAX does
     rank = max((len(s) for s in shapes), default=0)
     result = []
     for i in range(rank):
@@ -249,10 +255,10 @@ reshape_p.hlo = "stablehlo.reshape"
 
 def reshape(
     operand: Any,
-    new_sizes: Sequence[int],
+    new_sizes: int | Sequence[int],
     dimensions: Sequence[int] | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The same elements in row-major order with another shape; one size may be -1.
 
@@ -266,6 +272,8 @@ def reshape(
     aval = typeof(operand)
     if dimensions is not None:
         operand = transpose(operand, dimensions)
+    if isinstance(new_sizes, int | np.integer):
+        new_sizes = (new_sizes,)
     sizes = tuple([d if d.__class__ is int else operator.index(d) for d in new_sizes])
     if -1 in sizes:
         rest = math.prod(d for d in sizes if d != -1)

@@ -203,7 +203,7 @@ def _transpose_untyped(
     """
     from weft.sharding.explicit import drop_type
 
-    def drop(x: Any) -> Any:
+    def drop(x: object) -> Any:
         if x is None:
             return None
         if x.__class__ is UndefinedPrimal:

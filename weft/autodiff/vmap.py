@@ -178,7 +178,7 @@ class BatchTrace:
     def wrap(self, val: Any, dim: Dim) -> Any:
         return val if dim is None else BatchTracer(self, val, dim)
 
-    def unwrap(self, x: Any) -> tuple[Any, Dim]:
+    def unwrap(self, x: object) -> tuple[Any, Dim]:
         if x.__class__ is BatchTracer and (x._trace is self or x._trace.axis is self.axis):
             return x.val, x.dim
         return x, None

@@ -88,7 +88,7 @@ def match_type(x: ArrayLike, aval: ShapedArray) -> Any:
     return x
 
 
-def full(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> Any:
+def full(shape: tuple[int, ...], value: object, dtype: np.dtype) -> Any:
     """An array of one repeated scalar."""
     if not isinstance(value, np.generic) or value.dtype != dtype:
         value = np.asarray(value).astype(dtype)[()]

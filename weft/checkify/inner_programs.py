@@ -115,7 +115,7 @@ def _scan(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
     axes = _varying(types)
 
-    def body(*args: Any) -> list:
+    def body(*args: object) -> list:
         outs = eval_closed(inner.jaxpr, *args[:end], *args[end + k :])
         found = [_as_varying(x, axes) for x in outs[inner.num_outs :]]
         new = _first(args[end : end + k], found)
@@ -154,7 +154,7 @@ def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     n, k, kb = len(carry), len(types), len(_found(body))
     axes = _varying(types)
 
-    def step(*args: Any) -> list:
+    def step(*args: object) -> list:
         old = args[nc + nb + n :]
         outs = eval_closed(body.jaxpr, *args[nc : nc + nb + n])
         after = eval_closed(cond.jaxpr, *args[:nc], *outs[:n])[1:]
@@ -164,7 +164,7 @@ def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
         told[0] = wnp.where(late, told[kb] + np.int32(len(body.sites)), told[0])
         return [*outs[:n], *_first(old, told)]
 
-    def go_on(*args: Any) -> list:
+    def go_on(*args: object) -> list:
         return eval_closed(without_checks(cond), *args[: nc + n])
 
     # Errors are carried: code 0 stands for none, and the first one that is found stays.

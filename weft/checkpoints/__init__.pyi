@@ -9,5 +9,5 @@ from weft.typing import Array as Array
 def restore(path: Any, like: Any = ...) -> Any:
     """Read a checkpoint that `save`, or Orbax, wrote."""
 
-def save(path: Any, tree: Any) -> None:
+def save(path: Any, tree: Any, *, layout: str = ...) -> None:
     """Write a pytree of arrays, and of numbers, strings and None, to a new folder."""

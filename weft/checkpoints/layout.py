@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.tree_util import KeyPath, keystr
+
 FORMAT = "weft-checkpoint"
 VERSION = 1
 MANIFEST = "manifest.json"
@@ -72,14 +74,56 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def write_manifest(root: Path, arrays: dict[str, Any], values: dict[str, Any]) -> None:
-    """Write the manifest, and make it and the folders that lead to it durable."""
-    content = {"format": FORMAT, "version": VERSION, "arrays": arrays, "values": values}
-    with open(root / MANIFEST, "w", encoding="utf-8") as file:
-        json.dump({**content, "digest": _digest(content)}, file, indent=1)
+class Saved:
+    """Collects what one checkpoint holds, and writes its metadata in weft's own layout."""
+
+    partial = ".partial"
+    """The suffix of a folder that is not whole."""
+    item = ""
+    """The folder, in a Manager's step, that holds the tree."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
+
+    @staticmethod
+    def is_leaf(node: Any) -> bool:
+        """Return whether a node of the tree is saved though it has no leaves."""
+        return node is None
+
+    def add_value(self, key_path: KeyPath, leaf: Any) -> bool:
+        """Keep a leaf that the metadata holds; return whether it does."""
+        held = leaf is None or isinstance(leaf, bool | int | float | str)
+        if held:
+            self.values[keystr(key_path)] = leaf
+        return held
+
+    def add_array(self, key_path: KeyPath, leaf: Any, entry: dict[str, Any]) -> None:
+        """Keep what the metadata says of an array."""
+        self.arrays[keystr(key_path)] = {"number": len(self.arrays), **entry}
+
+    def folders(self, root: Path) -> list[Path]:
+        """Return the arrays' folders below the one that becomes the checkpoint."""
+        return [array_folder(root, entry["number"]) for entry in self.arrays.values()]
+
+    def write(self, root: Path) -> None:
+        """Write the manifest, and make it and the folders that lead to it durable."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "arrays": self.arrays,
+            "values": self.values,
+        }
+        write_json(root / MANIFEST, {**content, "digest": _digest(content)}, indent=1)
+        sync_folder(root)
+
+
+def write_json(path: Path, content: object, indent: int | None = None) -> None:
+    """Write a file and make its content durable."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=indent)
         file.flush()
         os.fsync(file.fileno())
-    sync_folder(root)
 
 
 def read_manifest(root: Path) -> dict[str, Any]:

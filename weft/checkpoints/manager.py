@@ -11,12 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from weft.checkpoints import layout
-from weft.checkpoints.reading import restore
-from weft.checkpoints.writing import prepare
+from weft.checkpoints import orbax
+from weft.checkpoints.layout import Saved, tensorstore
+from weft.checkpoints.reading import holds_checkpoint, restore
+from weft.checkpoints.writing import check_layout, prepare
 from weft.runtime import backend
 
 _STEP = re.compile(r"step_(\d+)")
+_ORBAX_STEP = re.compile(r"(\d+)")
 
 
 class Manager:
@@ -30,9 +32,10 @@ class Manager:
       max_to_keep: how many of the newest steps stay; all unless given.
       keep_period: steps that are multiples of this stay for ever.
       asynchronous: False writes before `save` returns.
+      layout: "weft", or "orbax" for steps that Orbax's CheckpointManager lists and restores too.
 
     Raises:
-      ValueError: max_to_keep or keep_period is below 1.
+      ValueError: max_to_keep or keep_period is below 1, or layout is neither.
 
     Example:
         >>> import tempfile, weft
@@ -51,32 +54,45 @@ class Manager:
         max_to_keep: int | None = None,
         keep_period: int | None = None,
         asynchronous: bool = True,
+        layout: str = "weft",
     ) -> None:
         for name, value in (("max_to_keep", max_to_keep), ("keep_period", keep_period)):
             if value is not None and value < 1:
                 raise ValueError(f"Manager: {name} must be at least 1, got {value}")
-        layout.tensorstore()  # before the first step is lost
+        check_layout("Manager", layout)
+        tensorstore()  # before the first step is lost
         self.folder = Path(folder)
         self.max_to_keep = max_to_keep
         self.keep_period = keep_period
         self.asynchronous = asynchronous
+        self.layout = layout
+        self._partial = (orbax.Saved if layout == "orbax" else Saved).partial
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._bytes = [0, 0]
         if backend.process_index() == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for left in self.folder.glob("step_*"):  # of a run that was killed
-                if not (left / layout.MANIFEST).exists() or left.suffix == ".partial":
+            for left in list(self.folder.iterdir()):  # of a run that was killed
+                is_partial = left.name.endswith(self._partial)
+                # A number alone may be the name of a folder that no Manager made.
+                is_torn = layout == "weft" and not holds_checkpoint(left)
+                step = self._step_of(left.name.removesuffix(self._partial))
+                if step is not None and (is_partial or is_torn):
                     shutil.rmtree(left, ignore_errors=True)
 
     def all_steps(self) -> tuple[int, ...]:
         """The steps that are committed, in order."""
         found = []
         for entry in self.folder.iterdir() if self.folder.exists() else ():
-            match = _STEP.fullmatch(entry.name)
-            if match and (entry / layout.MANIFEST).exists():
-                found.append(int(match[1]))
+            step = self._step_of(entry.name)
+            if step is not None and holds_checkpoint(entry):
+                found.append(step)
         return tuple(sorted(found))
+
+    def _step_of(self, name: str) -> int | None:
+        """Return the step whose folder has this name."""
+        match = (_ORBAX_STEP if self.layout == "orbax" else _STEP).fullmatch(name)
+        return int(match[1]) if match else None
 
     def latest_step(self) -> int | None:
         """The newest committed step, or None."""
@@ -84,7 +100,7 @@ class Manager:
 
     def path(self, step: int) -> Path:
         """The folder of a step."""
-        return self.folder / f"step_{step:08}"
+        return self.folder / (str(step) if self.layout == "orbax" else f"step_{step:08}")
 
     def save(self, step: int, tree: object) -> None:
         """Save a tree as a step; see `weft.checkpoints.save` for what it may hold.
@@ -94,7 +110,14 @@ class Manager:
         """
         self.wait()
         self._bytes = [0, 0]
-        write = prepare(self.path(step), tree, self._progress, copy=self.asynchronous)
+        write = prepare(
+            self.path(step),
+            tree,
+            self._progress,
+            copy=self.asynchronous,
+            layout_name=self.layout,
+            is_step=True,
+        )
 
         def run() -> None:
             write()
@@ -157,9 +180,11 @@ class Manager:
                 self._delete(step)
 
     def _delete(self, step: int) -> None:
-        # Without its manifest it is no step any more, wherever the deletion is interrupted.
-        (self.path(step) / layout.MANIFEST).unlink(missing_ok=True)
-        shutil.rmtree(self.path(step), ignore_errors=True)
+        # Under the other name it is no step any more, wherever the deletion is interrupted.
+        deleted = self.folder / (self.path(step).name + self._partial)
+        shutil.rmtree(deleted, ignore_errors=True)
+        os.rename(self.path(step), deleted)
+        shutil.rmtree(deleted, ignore_errors=True)
 
     def _retain(self) -> None:
         """Delete steps beyond the newest `max_to_keep`; the newest is never one of them."""

@@ -47,7 +47,7 @@ def restore(path: str | os.PathLike, like: object = None) -> Any:
         >>> like = {"w": weft.ShapeDtypeStruct((4,), "bfloat16", sharding=split), "lr": 0.0}
         >>> state = weft.checkpoints.restore(folder, like)
         >>> state["w"].dtype, state["w"].sharding.spec, state["lr"]
-        (dtype(bfloat16), P('x'), 0.1)
+        (dtype(bfloat16), P('x',), 0.1)
     """
     root = Path(path)
     layout.tensorstore(), chunks.crc32c()  # what is not installed is said first
@@ -61,7 +61,7 @@ def restore(path: str | os.PathLike, like: object = None) -> Any:
         return found | values
 
     def planned(key_path: tuple, wanted: ArrayLike | str | ShapeDtypeStruct | None) -> Any:
-        name = weft.tree_util.keystr(key_path)
+        name = weft.tree_util.keystr(key_path) if foreign is None else orbax.name_of(key_path)
         if name in values:
             return _Value(values[name])
         if name not in arrays:
@@ -76,6 +76,11 @@ def restore(path: str | os.PathLike, like: object = None) -> Any:
     leaves, tree = weft.tree.flatten(plan)
     read = _read([x for x in leaves if isinstance(x, _Leaf)])
     return tree.unflatten([x.value if isinstance(x, _Value) else next(read)[1] for x in leaves])
+
+
+def holds_checkpoint(root: Path) -> bool:
+    """Return whether a folder is a checkpoint that `restore` reads."""
+    return (root / layout.MANIFEST).exists() or orbax.find_checkpoint(root) is not None
 
 
 class _Value:
@@ -146,7 +151,7 @@ class _Leaf:
             place = "" if len(self.parts) == 1 else f"shard {index}: "
             raise self.damaged(f"{place}{error}") from None
 
-    def damaged(self, error: Any) -> layout.CheckpointError:
+    def damaged(self, error: object) -> layout.CheckpointError:
         """Return the error that names the array, its folder and what to do."""
         text = " ".join(str(error).split())[:300]
         return layout.CheckpointError(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import weft
-from weft.checkpoints import layout
+from weft.checkpoints import layout, orbax
 from weft.core.dtypes import is_extended
 from weft.runtime import backend
 from weft.runtime.meeting import meet
@@ -20,7 +20,7 @@ _BARRIER_SECONDS = 600
 _barriers = 0
 
 
-def save(path: str | os.PathLike, tree: object) -> None:
+def save(path: str | os.PathLike, tree: object, *, layout: str = "weft") -> None:
     """Write a pytree of arrays, and of numbers, strings and None, to a new folder.
 
     Every process calls it with the same path, on a disk that all of them see; each writes the
@@ -30,8 +30,11 @@ def save(path: str | os.PathLike, tree: object) -> None:
     Args:
       path: the folder to make; its parents are made, too.
       tree: arrays of any sharding, NumPy arrays, keys of `weft.random`, and values of JSON.
+      layout: "weft", or "orbax" for a checkpoint that Orbax restores too (its PyTree layout with
+        Zarr v3).
 
     Raises:
+      ValueError: layout is neither, or two leaves would have one name in Orbax's layout.
       FileExistsError: there is something at `path` already.
       TypeError: a leaf is none of these; the message names it.
       ImportError: TensorStore is not installed.
@@ -43,40 +46,51 @@ def save(path: str | os.PathLike, tree: object) -> None:
         >>> weft.checkpoints.restore(folder)
         {"['w']": array([0, 1, 2], dtype=int32), "['step']": 7}
     """
-    prepare(Path(path), tree, copy=False)()
+    prepare(Path(path), tree, copy=False, layout_name=layout)()
+
+
+def check_layout(function: str, name: str) -> None:
+    """Raise ValueError unless checkpoints have a layout of this name."""
+    if name not in ("weft", "orbax"):
+        raise ValueError(f"{function}: layout must be 'weft' or 'orbax', got {name!r}")
 
 
 def prepare(
     path: Path,
-    tree: Any,
+    tree: object,
     progress: Callable[[int], None] = lambda size: None,
     *,
     copy: bool = True,
+    layout_name: str = "weft",
+    is_step: bool = False,
 ) -> Callable:
     """Bring a tree to the host; the result writes and commits it, on any thread.
 
     progress: is called with the number of bytes that were written since the last call.
     copy: the program may change or donate the arrays before they are written.
+    is_step: the checkpoint is a step of a Manager.
     """
+    check_layout("save", layout_name)
     ts = layout.tensorstore()
     if path.exists():
         raise FileExistsError(
             f"save: {path} exists; save to another folder (a Manager makes one for each step)"
         )
-    arrays: dict[str, Any] = {}
-    values: dict[str, Any] = {}
+    saved: layout.Saved = orbax.Saved() if layout_name == "orbax" else layout.Saved()
+    entries: list[dict[str, Any]] = []
     shards: list[list[tuple[tuple, np.ndarray]]] = []
     # Values are copied now, as the caller may donate or change them before they are written.
-    for key_path, leaf in weft.tree.leaves_with_path(tree, is_leaf=lambda x: x is None):
-        name = weft.tree_util.keystr(key_path)
-        if leaf is None or isinstance(leaf, bool | int | float | str):
-            values[name] = leaf
+    for key_path, leaf in weft.tree.leaves_with_path(tree, is_leaf=saved.is_leaf):
+        if saved.add_value(key_path, leaf):
             continue
-        entry, parts = _snapshot(name, leaf, copy)
-        arrays[name] = {"number": len(shards), **entry}
+        entry, parts = _snapshot(weft.tree_util.keystr(key_path), leaf, copy)
+        saved.add_array(key_path, leaf, entry)
+        entries.append(entry)
         shards.append(parts)
     # A folder of another name until all is written: a checkpoint is whole or not there.
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(path.name + saved.partial)
+    root = partial / saved.item if is_step else partial
+    folders = saved.folders(root)
     tag = _next_barrier()
 
     def write() -> None:
@@ -84,20 +98,19 @@ def prepare(
         # Left over from a run that was stopped.
         if first:
             shutil.rmtree(partial, ignore_errors=True)
-            (partial / "arrays").mkdir(parents=True)
+            root.mkdir(parents=True)
         _barrier(f"{tag}/made")
         # Metadata is written by one process, and read by the others with the barrier between.
         if first:
-            for entry in arrays.values():
-                _create(ts, partial, entry)
+            for folder, entry in zip(folders, entries, strict=True):
+                _create(ts, folder, entry)
         _barrier(f"{tag}/created")
-        writes = _writes(ts, partial, arrays.values(), shards)
-        for done, size in layout.in_flight(writes):
+        for done, size in layout.in_flight(_writes(ts, folders, shards)):
             done.result()
             progress(size)
         _barrier(f"{tag}/written")
         if first:
-            layout.write_manifest(partial, arrays, values)
+            saved.write(root)
             os.rename(partial, path)
             layout.sync_folder(path.parent)
         _barrier(f"{tag}/committed")
@@ -105,15 +118,13 @@ def prepare(
     return write
 
 
-def _writes(
-    ts: Any, root: Path, entries: Iterable[dict[str, Any]], shards: list[list]
-) -> Iterator[tuple[Any, int]]:
+def _writes(ts: Any, folders: list[Path], shards: list[list]) -> Iterator[tuple[Any, int]]:
     """Begin to write each shard; yields its future and its size in bytes."""
-    for entry, parts in zip(entries, shards, strict=True):
+    for folder, parts in zip(folders, shards, strict=True):
         if not parts:
             continue
         # Chunks of zeros are written too: one that is missing is then known to be lost.
-        place = layout.spec(layout.array_folder(root, entry["number"]))
+        place = layout.spec(folder)
         store = ts.open({**place, "store_data_equal_to_fill_value": True}).result()
         for index, data in parts:
             # Nobody changes the data before it is written: TensorStore need not copy it.
@@ -121,7 +132,7 @@ def _writes(
 
 
 def _snapshot(
-    name: str, leaf: Any, copy: bool
+    name: str, leaf: object, copy: bool
 ) -> tuple[dict[str, Any], list[tuple[tuple, np.ndarray]]]:
     """The manifest's entry of an array, and the shards that this process writes."""
     entry: dict[str, Any] = {}
@@ -132,7 +143,7 @@ def _snapshot(
         own = [s for s in leaf.addressable_shards if s.replica_id == 0]
         parts = [(tuple(s.index), np.array(s.data, copy=copy or None)) for s in own]
         shard = leaf.sharding.shard_shape(leaf.shape)
-    elif isinstance(leaf, np.ndarray | np.generic):
+    elif isinstance(leaf, np.ndarray | np.generic | bool | int | float):
         leaf = np.asarray(leaf)
         parts = [((), np.array(leaf, copy=copy or None))] if backend.process_index() == 0 else []
         shard = leaf.shape
@@ -152,7 +163,7 @@ def _snapshot(
     return entry, parts
 
 
-def _create(ts: Any, root: Path, entry: dict[str, Any]) -> None:
+def _create(ts: Any, folder: Path, entry: dict[str, Any]) -> None:
     metadata = {
         "shape": entry["shape"],
         "data_type": entry["dtype"],
@@ -162,8 +173,7 @@ def _create(ts: Any, root: Path, entry: dict[str, Any]) -> None:
             {"name": "crc32c"},
         ],
     }
-    place = layout.spec(layout.array_folder(root, entry["number"]))
-    ts.open({**place, "metadata": metadata, "create": True}).result()
+    ts.open({**layout.spec(folder), "metadata": metadata, "create": True}).result()
 
 
 def _next_barrier() -> int:

@@ -60,7 +60,7 @@ def _abstract(
 
 
 def _transpose(
-    ct: Any, x: object, *, over: AxisGroup, split: int, concat: int, tiled: bool
+    ct: object, x: object, *, over: AxisGroup, split: int, concat: int, tiled: bool
 ) -> list:
     ct = varying_over(ct, over.tracked)
     return [all_to_all_p.bind(ct, over=over, split=concat, concat=split, tiled=tiled)]
@@ -188,7 +188,7 @@ def lower_in_front(
     size, dtype = over.group_size, ctx.avals_in[0].dtype
     shape = list(ctx.avals_in[0].shape)
 
-    def reshape(x: Any, shape: Sequence[int]) -> Any:
+    def reshape(x: object, shape: Sequence[int]) -> Any:
         return ctx.op("stablehlo.reshape", [x], [ctx.tensor(tuple(shape), dtype)])[0]
 
     def move(x: ir.Value, shape: list[int], source: int, target: int) -> Any:
@@ -263,7 +263,7 @@ def _all_to_all(
     tiled = flag(who, "tiled", tiled)
     split_name = "axis" if who == "pswapaxes" else "split_axis"
 
-    def leaf_of(leaf: Any) -> Any:
+    def leaf_of(leaf: object) -> Any:
         leaf = operand(who, leaf)
         aval = typeof(leaf)
         if not aval.ndim:

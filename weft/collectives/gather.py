@@ -214,7 +214,7 @@ def all_gather(
     equal_groups("all_gather", over)
     tiled = flag("all_gather", "tiled", tiled)
 
-    def leaf_of(leaf: Any) -> Any:
+    def leaf_of(leaf: object) -> Any:
         leaf = operand("all_gather", leaf)
         if not over.names:  # along no axis there is nothing to stack or to concatenate
             return leaf
@@ -280,7 +280,7 @@ def _own_part(
     return varying_over(s.take(x, table), s.devices.tracked), 0
 
 
-def _slice_lower(ctx: RuleContext, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
+def _slice_lower(ctx: RuleContext, x: object, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
     def own(x: Any) -> Any:
         from weft.collectives.axis import axis_index_p
 

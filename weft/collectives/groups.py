@@ -130,7 +130,7 @@ def named_axes(params: dict[str, Any]) -> tuple:
 # From the user's arguments ------------------------------------------------------------------
 
 
-def axis_group_of(who: str, axis_name: Any, groups: Any = None) -> AxisGroup:
+def axis_group_of(who: str, axis_name: Any, groups: object = None) -> AxisGroup:
     """The team that a public function's `axis_name` and `axis_index_groups` name."""
     if groups is None and axis_name.__class__ is str:
         entry = state.axes.get(axis_name)
@@ -345,13 +345,15 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
     """Decorates the lowering of the collective `name`: `as_bytes` where that is needed."""
 
     def wrap(lower: Callable) -> Callable:
-        def lower_collective(ctx: RuleContext, x: Any, *, over: AxisGroup, **params: Any) -> Any:
+        def lower_collective(
+            ctx: RuleContext, x: object, *, over: AxisGroup, **params: object
+        ) -> Any:
             if not as_bytes(ctx, over):
                 return lower(ctx, x, over=over, **params)
             aval = ctx.avals_in[0]
             wide = np.dtype(np.int8 if dtypes.is_signed(aval.dtype) else np.uint8)
 
-            def by_bytes(x: Any) -> Any:
+            def by_bytes(x: object) -> Any:
                 sent = PRIMITIVES[name].bind(convert(x, wide), over=over.untracked(), **params)
                 return convert(sent, aval.dtype)
 

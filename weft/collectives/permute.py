@@ -244,7 +244,7 @@ def ppermute(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -
     return _permuted("ppermute", x, over, _pairs("ppermute", perm, over))
 
 
-def _permuted(who: str, x: Any, over: AxisGroup, perm: Pairs) -> Any:
+def _permuted(who: str, x: object, over: AxisGroup, perm: Pairs) -> Any:
     if isinstance(x, Tracer) and x.aval.__class__ is ShapedArray:
         return ppermute_p.bind(varying_operand(who, x, over), over=over, perm=perm)
     return tree_map(
@@ -400,14 +400,16 @@ def psend(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -> A
     over = axis_group_of("psend", axis_name)
     pairs = _pairs("psend", perm, over)
 
-    def send(leaf: Any) -> Message:
+    def send(leaf: object) -> Message:
         leaf = varying_operand("psend", operand("psend", leaf), over)
         return Message(psend_p.bind(leaf, over=over, perm=pairs))
 
     return tree_map(send, x)
 
 
-def precv(token: Any, out_shape: object, axis_name: object, perm: Sequence[tuple[int, int]]) -> Any:
+def precv(
+    token: object, out_shape: object, axis_name: object, perm: Sequence[tuple[int, int]]
+) -> Any:
     """Receives what `psend` sent: the values, with zeros on devices that are no target.
 
     token: what psend returned. out_shape: shape and dtype of the values (a `ShapeDtypeStruct`, or
@@ -427,7 +429,7 @@ def precv(token: Any, out_shape: object, axis_name: object, perm: Sequence[tuple
     over = axis_group_of("precv", axis_name)
     pairs = _pairs("precv", perm, over)
 
-    def receive(message: Any, like: Any) -> Any:
+    def receive(message: object, like: object) -> Any:
         if not isinstance(message, Message):
             raise TypeError(
                 f"precv: token must be what weft.lax.psend returned, got {message!r:.100}"

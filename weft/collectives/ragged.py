@@ -74,7 +74,7 @@ def _exchange_indices(x: object, over: AxisGroup) -> Any:
 
 
 def _transpose(
-    ct: Any, operand: Any, output: Any, *indices: Any, over: AxisGroup, add: bool
+    ct: Any, operand: Any, output: Any, *indices: object, over: AxisGroup, add: bool
 ) -> list:
     """Slices go back to where they came from; there, overlapping ones add up."""
     sources, sends, targets, receives = (varying_over(x, over.tracked) for x in indices)
@@ -103,7 +103,7 @@ def _transpose(
     return [back, covered, None, None, None, None]
 
 
-def _covers(starts: Any, sizes: Any, rows: Any, first: Any, width: int) -> tuple[Any, Any]:
+def _covers(starts: Any, sizes: object, rows: Any, first: Any, width: int) -> tuple[Any, Any]:
     """bool[K, R]: whether slice i writes row r in this round; int[K, R]: with which row of it."""
     shape = (typeof(starts).shape[0], typeof(rows).shape[0])
     at = sub(broadcast_in_dim(rows, shape, (1,)), broadcast_in_dim(starts, shape, (0,)))
@@ -125,7 +125,12 @@ def _along_rows(rows: Any, shape: tuple[int, ...]) -> Any:
 
 
 def exchange(
-    operand: ArrayLike, output: object, *indices: Any, over: AxisGroup, add: bool, chunk: int | None
+    operand: ArrayLike,
+    output: object,
+    *indices: object,
+    over: AxisGroup,
+    add: bool,
+    chunk: int | None,
 ) -> Any:
     """The collective in terms of others: rounds of an all_to_all of `chunk` rows a slice.
 
@@ -144,7 +149,7 @@ def exchange(
     else:
         starts, longest = _starts_and_longest(targets, sends, over)
 
-    def round_of(i: Any, out: object) -> Any:
+    def round_of(i: object, out: object) -> Any:
         first = mul(i, np.int32(width))
         block = _slices(operand, sources, first, width)
         block = all_to_all_p.bind(block, over=over, split=0, concat=0, tiled=True)
@@ -171,7 +176,7 @@ def _starts_and_longest(targets: object, sends: object, over: AxisGroup) -> tupl
     return starts, reduce_max(slice_(both, (0, k // size), both.shape), (0, 1))
 
 
-def _slices(operand: object, starts: Any, first: Any, width: int) -> Any:
+def _slices(operand: object, starts: object, first: Any, width: int) -> Any:
     """[K, width, …]: from every slice its rows first … first + width; past its end, anything."""
     shape = typeof(operand).shape
     k = typeof(starts).shape[0]
@@ -271,14 +276,14 @@ ragged_all_to_all_p = Primitive(
 
 def ragged_all_to_all(
     operand: ArrayLike,
-    output: Any,
-    input_offsets: Any,
-    send_sizes: Any,
-    output_offsets: Any,
-    recv_sizes: Any,
+    output: object,
+    input_offsets: object,
+    send_sizes: object,
+    output_offsets: object,
+    recv_sizes: object,
     *,
-    axis_name: Any,
-    axis_index_groups: Any = None,
+    axis_name: object,
+    axis_index_groups: object = None,
 ) -> Any:
     """Sends slices of rows to all devices along named axes; lengths may differ and are data.
 

@@ -52,7 +52,7 @@ def _abstract(x: ShapedArray, *, over: AxisGroup, axis: int, tiled: bool) -> Sha
     return result_type("psum_scatter", x, shape, origin, mat)
 
 
-def _transpose(ct: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> list:
+def _transpose(ct: object, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> list:
     from weft.collectives.gather import all_gather_p
 
     to = VARYING

@@ -50,7 +50,7 @@ class LoweringRuleContext:
         own = {name: value for name, value in self.__dict__.items() if name != "weft"}
         return LoweringRuleContext(self.weft, **{**own, **changes})
 
-    def set_tokens_out(self, tokens: Any) -> None:
+    def set_tokens_out(self, tokens: object) -> None:
         self.tokens_out = tokens
 
 
@@ -123,7 +123,7 @@ def dtype_to_ir_type(dtype: object) -> ir.Type:
     return _mlir.element_type(dtype)
 
 
-def ir_constant(value: Any, aval: object = None) -> ir.Value:
+def ir_constant(value: object, aval: object = None) -> ir.Value:
     """A constant at the insertion point."""
     import numpy as np
 

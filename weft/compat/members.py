@@ -8,7 +8,11 @@ from weft.autodiff.jvp import JVPTrace, cotangent_aval, tangent_aval
 from weft.core.aval import ShapedArray
 from weft.core.config import WeftConfig
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
+from weft.core.primitive import Primitive
 from weft.core.source import Source
+from weft.core.state import current_trace
+from weft.core.trace import Tracer
+from weft.sharding import NamedSharding, SingleDeviceSharding
 
 
 def _debug_info(self: Any) -> Any:
@@ -16,6 +20,16 @@ def _debug_info(self: Any) -> Any:
 
     jaxpr = getattr(self, "jaxpr", self)
     return DebugInfo("jit", str(jaxpr.debug), None, None)
+
+
+def _new_tracer(self: Any, trace: Any, aval: Any) -> None:
+    self._trace, self.aval = trace, aval
+
+
+def _bind_with_trace(self: Any, trace: object, args: Any, *avals_and_params: Any) -> Any:
+    """Applies an operation under a trace, to operands whose types may be given too."""
+    with current_trace(trace):
+        return self.bind(*args, **avals_and_params[-1])
 
 
 def _parse_flags(self: Any) -> None:
@@ -33,6 +47,18 @@ def _parse_flags(self: Any) -> None:
         sys.argv.remove(word)
 
 
+def _parse_all_flags(self: Any) -> None:
+    """Sets the options of the command line, and absl's flags where a program has defined some."""
+    import sys
+
+    _parse_flags(self)
+    absl = sys.modules.get("absl.flags")
+    if absl is not None and not absl.FLAGS.is_parsed():
+        absl.FLAGS(sys.argv, known_only=True)
+
+
+_ADDRESSABLE = property(lambda self: tuple(self._internal_device_list.addressable_device_list))
+
 # Class -> member -> what it is.
 _MEMBERS: dict[type, dict[str, Any]] = {
     ShapedArray: {
@@ -40,14 +66,21 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "to_ct_aval": cotangent_aval,
         "at_least_vspace": tangent_aval,
     },
-    WeftConfig: dict.fromkeys(
-        ("parse_flags_with_absl", "config_with_absl", "complete_absl_config"), _parse_flags
-    ),
+    WeftConfig: {
+        "parse_flags_with_absl": _parse_all_flags,
+        "config_with_absl": _parse_flags,
+        "complete_absl_config": _parse_flags,
+    },
     JVPTrace: {"main": property(lambda self: self)},
     Source: {
         "name_stack": property(lambda self: "/".join(self.scopes)),
         "traceback": property(lambda self: None),
     },
+    # for orbax
+    NamedSharding: {"_addressable_device_assignment": _ADDRESSABLE},
+    SingleDeviceSharding: {"_addressable_device_assignment": _ADDRESSABLE},
+    Tracer: {"__init__": _new_tracer},
+    Primitive: {"bind_with_trace": _bind_with_trace},
     Jaxpr: {"debug_info": property(_debug_info)},
     ClosedJaxpr: {"debug_info": property(_debug_info)},
 }

@@ -2,7 +2,8 @@
 
 A module of JAX takes its names from the module of weft with the same name, `jax.numpy.linalg` from
 `weft.numpy.linalg`, and then from the file of the same name in `weft/compat/jax`, if there is one.
-What stands in `jax.experimental` or `jax.example_libraries` may stand one level up in weft.
+What stands in `jax.experimental` or `jax.example_libraries` may stand one level up in weft. A
+private module, `jax._src.flatten_util`, has the names of the public one.
 """
 
 from __future__ import annotations
@@ -31,6 +32,21 @@ _RENAMED = {
         f"experimental.sparse.{name}": "sparse"
         for name in ("ad", "api", "bcoo", "bcsr", "coo", "csr", "random", "transform", "util")
     },
+}
+
+_LAX = "ann control_flow convolution fft lax linalg other parallel slicing special utils"
+_NUMPY = "array_creation array_methods indexing lax_numpy reductions setops sorting ufuncs util"
+_SHARDING = "mesh named_sharding partition_spec sharding sharding_impls"
+
+# Private module below `jax._src` -> the public one that has its names, where they differ.
+_PUBLIC = {
+    **dict.fromkeys(("api", "array", "basearray", "config", "xla_metadata_lib"), ""),
+    **{f"lax.{name}": "lax" for name in _LAX.split()},
+    **{f"numpy.{name}": "numpy" for name in _NUMPY.split()},
+    **dict.fromkeys(_SHARDING.split(), "sharding"),
+    "nn.functions": "nn",
+    "prng": "extend.random",
+    "public_test_util": "test_util",
 }
 
 # Rooms of weft that no module of JAX's is named after.
@@ -75,10 +91,20 @@ def homes_of(name: str) -> list[str]:
     own = [".".join(filter(None, (_MIRROR, rest)))] if _mirrored(rest) else []
     if not rest:
         return [*own, "weft"]
+    if rest.startswith("_src."):
+        return [*own, *(h for h in _public_homes(rest.removeprefix("_src.")) if h not in own)]
     candidates = [rest, *(rest.removeprefix(p) for p in _ABOVE if rest.startswith(p))]
     if rest in _RENAMED:
         candidates = [_RENAMED[rest]]
     return [*(f"weft.{c}" for c in candidates if _is_public(c)), *own]
+
+
+def _public_homes(private: str) -> list[str]:
+    """The modules of weft that have the public names of the module `jax._src.private`."""
+    if private in _PUBLIC:
+        return homes_of(f"jax.{_PUBLIC[private]}".rstrip("."))
+    levels = ("", "experimental.", "extend.", "interpreters.")
+    return [home for level in levels for home in homes_of(f"jax.{level}{private}")]
 
 
 def _mirrored(rest: str) -> bool:
@@ -135,12 +161,18 @@ def build(name: str, homes: list[str]) -> ModuleType:
 
 _ABSENT = object()
 
+# JAX's name -> module and name of what stands there, where weft's function of this name differs.
+_INSTEAD = {"jax.numpy.finfo": ("weft.numpy.scalar_types", "finfo_of_numpy_scalars")}
+
 
 def _find(name: str, homes: list[str], attribute: str) -> Any:
     if attribute.startswith("__") and attribute not in ("__version__", "__version_info__"):
         if attribute == "__all__":
             return importlib.import_module(name).__dir__()
         raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+    instead = _INSTEAD.get(f"{name}.{attribute}")
+    if instead is not None:
+        return getattr(importlib.import_module(instead[0]), instead[1])
     value: Any = _ABSENT
     for home in () if name == "jax" and attribute in _OWN else homes:
         try:

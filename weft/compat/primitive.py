@@ -48,7 +48,7 @@ class Zero:
 register_pytree_node(Zero, lambda z: ((), z.aval), lambda aval, _: Zero(aval))
 
 
-def instantiate_zeros(tangent: Any) -> Any:
+def instantiate_zeros(tangent: object) -> Any:
     """An array of zeros for a `Zero`; other values as they are."""
     if not isinstance(tangent, Zero):
         return tangent
@@ -105,10 +105,6 @@ class Primitive(_primitive.Primitive):
             )
         takes_refs: Any = _primitive._TakesRefs
         return takes_refs.bind(self, *args, **params)
-
-    def bind_with_trace(self, trace: object, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        with current_trace(trace):
-            return self.bind(*args, **params)
 
 
 class CallPrimitive(Primitive):

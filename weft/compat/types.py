@@ -28,7 +28,7 @@ class JaxType(ShapedArray):
     def __reduce__(self) -> tuple:
         return as_jax_type, (self._told,)
 
-    def update(self, **changes: Any) -> ShapedArray:
+    def update(self, **changes: object) -> ShapedArray:
         return self._told.update(**changes)
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def as_jax_type(aval: ShapedArray) -> JaxType:
     return told
 
 
-def typeof(x: Any) -> Any:
+def typeof(x: object) -> Any:
     """Return the type of a value as JAX tells it; see weft.typeof.
 
     Raises TypeError if x is no array.

@@ -234,7 +234,7 @@ def _mentions(text: str, name: str) -> bool:
     return name.partition("[")[0] in text
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value as a message shows it: arrays by type, others by a short repr."""
     try:
         aval = getattr(value, "aval", None)

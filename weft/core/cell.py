@@ -48,7 +48,7 @@ class Cell:
         self.alone = False
         return self.value
 
-    def put(self, value: Any) -> None:
+    def put(self, value: object) -> None:
         """Replaces the array; it must belong to the cell's trace or one outside of it."""
         trace = state.trace
         while trace is not self.home:

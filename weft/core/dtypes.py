@@ -161,8 +161,13 @@ def canonicalize_dtype(dtype: Any) -> Any:
     >>> weft.dtypes.canonicalize_dtype("float64")
     dtype('float32')
     """
-    if dtype in _WEAK_DTYPE:
-        dtype = _WEAK_DTYPE[dtype]
+    try:
+        dtype = _WEAK_DTYPE.get(dtype, dtype)
+    except TypeError:  # unhashable, as arrays are; lists of fields are left to NumPy
+        if hasattr(dtype, "dtype"):
+            raise ArgumentError(
+                f"a dtype is needed, got an array of {dtype.dtype}; pass array.dtype"
+            ) from None
     if not is_extended(dtype):
         dtype = np.dtype(dtype)
         if dtype not in _ALL and dtype != float0:
@@ -297,9 +302,12 @@ def join_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
     return _promote(nodes, config.enable_x64, tuple(d for d, _ in dtypes))
 
 
-def scalar_dtype(x: float | int) -> np.dtype:
+def scalar_dtype(x: complex) -> np.dtype:
     """The dtype of a Python scalar in the current mode: int → int32 or int64, and so on."""
-    return canonicalize_dtype(_WEAK_DTYPE[type(x)])
+    dtype = _WEAK_DTYPE.get(type(x))
+    if dtype is None:  # a subclass, such as an enumeration of integers
+        dtype = next(_WEAK_DTYPE[base] for base in type(x).__mro__ if base in _WEAK_DTYPE)
+    return canonicalize_dtype(dtype)
 
 
 def to_inexact(dtype: np.dtype) -> Any:

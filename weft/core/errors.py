@@ -70,6 +70,10 @@ class BucketError(ValueError):
     """A function that is jitted with bucket= has no exact result on padded arguments."""
 
 
+class AxisKindError(BadIndexError, NotImplementedError):
+    """An axis is no integer, such as a name: by the function, each of these errors in JAX."""
+
+
 class NoMeshError(ValueError, RuntimeError):
     """A PartitionSpec is given where no mesh is in context: a RuntimeError or ValueError of JAX."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from types import CodeType, FunctionType
@@ -23,6 +24,27 @@ _entered: set[type] = set()
 _ENTRANCES = ("__new__", "__init__", "__call__", "__getitem__")
 
 
+@dataclass(frozen=True, slots=True)
+class EagerPrograms:
+    """How functions of several ops run outside of transformations: each as one program.
+
+    names: those functions. options: the parameters that are static, of any of them.
+    integers: those among them for which 1.0 and True, though equal to 1, are mistakes.
+    array: the class that the first argument must be of (or a list or tuple, of functions in
+    `joining`). compile: jits a function with these static parameters, by position and by name.
+    state: where the current trace stands, which is `eager` outside of transformations.
+    """
+
+    names: frozenset[str]
+    options: frozenset[str]
+    integers: frozenset[str]
+    joining: frozenset[str]
+    array: type
+    compile: Callable[[Callable, list[int], list[str]], Callable]
+    state: object
+    eager: object
+
+
 def missing(module: str, name: str) -> AttributeError:
     """Describe a name that a module has not; printing it, Python adds one that is alike."""
     text = f"module {module!r} has no attribute {name!r}"
@@ -30,12 +52,13 @@ def missing(module: str, name: str) -> AttributeError:
 
 
 def public(
-    value: Any,
+    value: object,
     module: str,
     name: str | None = None,
     *,
     refuse: Refusal | None = None,
     example: str | None = None,
+    programs: EagerPrograms | None = None,
 ) -> Any:
     """A function as `module` offers it: what it raises shows only frames outside weft.
 
@@ -46,6 +69,7 @@ def public(
     name: what the module calls it, if that is not the function's own name.
     refuse: is called with arguments that the function does not take.
     example: lines that the docstring is extended by.
+    programs: which functions run as one program outside of transformations.
     """
     if type(value) is not FunctionType:
         for cls in (value, type(value)):
@@ -56,7 +80,7 @@ def public(
         return value
     known = _public.get((module, value))
     if known is None:
-        known = _public[module, value] = bounded(value, module, name, refuse, example)
+        known = _public[module, value] = bounded(value, module, name, refuse, example, programs)
         _made.add(known)
     return known
 
@@ -82,6 +106,7 @@ def bounded(
     name: str | None,
     refuse: Refusal | None = None,
     example: str | None = None,
+    programs: EagerPrograms | None = None,
 ) -> Callable:
     """A new function that does what `public` says of its result."""
     code = fun.__code__
@@ -92,6 +117,10 @@ def bounded(
     varkeywords = names[end + bool(varargs)] if code.co_flags & _VARKEYWORDS else None
     unknown = refuse is not None and varkeywords is None
     surplus = unknown and varargs is None and not (keywords or fun.__defaults__)
+    qualname = name or fun.__qualname__
+    eager: tuple = ()
+    if programs is not None and qualname in programs.names:
+        eager = _eager_call(fun, programs, qualname in programs.joining, varargs)
     make = _maker(
         names[: code.co_posonlyargcount],
         names[code.co_posonlyargcount : positional],
@@ -99,8 +128,8 @@ def bounded(
         "_surplus_" if surplus else varargs,
         "_unknown_" if unknown else varkeywords,
         (surplus, unknown),
+        eager[0] if eager else None,
     )
-    qualname = name or fun.__qualname__
     refusal = None
     if refuse is not None:
         full, parameters = f"{module}.{qualname}", names[:end]
@@ -117,7 +146,7 @@ def bounded(
             explain(label, e, fun)
         show_user_frames(e)
 
-    inner = make(fun, explained, show_user_frames, refusal)
+    inner = make(fun, explained, show_user_frames, refusal, *eager[1:])
     renamed: CodeType = inner.__code__.replace(co_name=qualname, co_qualname=qualname)
     # The globals are those of the original, by which doctest finds the module it belongs to.
     result: Any = FunctionType(
@@ -129,6 +158,48 @@ def bounded(
     result.__dict__.update(fun.__dict__)
     result.__module__, result.__qualname__, result.__wrapped__ = module, qualname, fun
     return result
+
+
+_INTEGERS = frozenset((int, tuple, type(None)))
+
+
+def _eager_call(
+    fun: FunctionType, programs: EagerPrograms, joins: bool, varargs: str | None
+) -> tuple[Any, ...]:
+    """Return what tells by an argument that a program takes the call, and the values it needs."""
+    code = fun.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    first = names[0] if code.co_argcount else f"{varargs}[0]"
+    kind = "in _array_" if joins else "is _array_"
+    condition = f"{first}.__class__ {kind}"
+    if not code.co_argcount:
+        condition = f"{varargs} and {condition}"
+    condition += "".join(
+        f" and {n}.__class__ in _integers_" for n in names if n in programs.integers
+    )
+    # A number that was left out costs nothing as a part of the program.
+    options = {*programs.options}
+    defaults: list[float] = []
+    for n, value in _defaults(fun).items():
+        if n not in options and isinstance(value, bool | int | float):
+            condition += f" and {n} is _default{len(defaults)}_"
+            options.add(n)
+            defaults.append(value)
+    numbers = [i for i, n in enumerate(names[: code.co_argcount]) if n in options]
+    keywords = [n for n in names[code.co_argcount :] if n in options]
+    classes = (programs.array, list, tuple) if joins else programs.array
+
+    def compile_program() -> Callable:
+        return programs.compile(fun, numbers, keywords)
+
+    return condition, programs.state, programs.eager, classes, _INTEGERS, compile_program, *defaults
+
+
+def _defaults(fun: FunctionType) -> dict[str, Any]:
+    """Return the defaults of a function's parameters by name."""
+    code, values = fun.__code__, fun.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return {**dict(zip(names, values, strict=True)), **(fun.__kwdefaults__ or {})}
 
 
 def _label(module: str, qualname: str) -> str | None:
@@ -149,6 +220,7 @@ def _maker(
     varargs: str | None,
     varkeywords: str | None,
     refuses: tuple[bool, bool],
+    eager: str | None,
 ) -> Callable:
     """Makes functions of one signature, from the text a person would write."""
     parameters = [*positional_only, *(["/"] if positional_only else []), *positional]
@@ -165,12 +237,25 @@ def _maker(
             arguments.append(f"**{varkeywords}")
     extra = [n for n, is_extra in zip((varargs, varkeywords), refuses, strict=True) if is_extra]
     given = f"{varargs if refuses[0] else '()'}, {varkeywords}"
+    call = ", ".join(arguments)
+    program = [
+        f"   if {eager} and _state_.trace is _eval_{''.join(f' and not {n}' for n in extra)}:",
+        "    if _program_ is None: _program_ = _compile_()",
+        f"    try: return _program_({call})",
+        "    except Exception: pass",  # the function says better what is wrong, or needs values
+    ]
+    count = eager.count(" is _default") if eager else 0
+    needed = ", _state_, _eval_, _array_, _integers_, _compile_"
+    needed += "".join(f", _default{i}_" for i in range(count))
     lines = [
-        "def make(_fun_, _explain_, _show_, _refuse_):",
+        f"def make(_fun_, _explain_, _show_, _refuse_{needed if eager else ''}):",
+        *([" _program_ = None"] if eager else []),
         f" def function({', '.join(parameters)}):",
+        *(["  nonlocal _program_"] if eager else []),
         "  try:",
+        *(program if eager else []),
         *([f"   if {' or '.join(extra)}: _refuse_({given})"] if extra else []),
-        f"   return _fun_({', '.join(arguments)})",
+        f"   return _fun_({call})",
         "  except Exception as _error_:",
         "   try: _explain_(_error_)",
         "   except Exception as _other_:",
@@ -215,6 +300,7 @@ def seal(
     prefix: str = "",
     hidden: Iterable[str] = (),
     home: str | None = None,
+    programs: EagerPrograms | None = None,
 ) -> None:
     """Ends a module whose names stand in its `__all__`: makes its functions public, lists them.
 
@@ -235,5 +321,6 @@ def seal(
             None if own in listed else name,
             refuse=refuse,
             example=(examples or {}).get(prefix + name),
+            programs=programs,
         )
     scope["__dir__"] = lambda: sorted(listed)

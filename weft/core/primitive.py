@@ -165,7 +165,7 @@ class _TakesRefs(Primitive):
 
     __slots__ = ()
 
-    def bind(self, *args: Any, **params: object) -> Any:
+    def bind(self, *args: object, **params: object) -> Any:
         for a in args:
             if a.__class__ is Cell and a.is_open():
                 return bind_open(self, args, params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 
@@ -100,7 +100,7 @@ class _Printer:
         # str, since format() shows a float32's digits as a float64
         return f"{v.val!s}:{v.aval.str_short()}" if isinstance(v, Literal) else self.names[v]
 
-    def param(self, value: Any) -> list[str]:
+    def param(self, value: object) -> list[str]:
         if isinstance(value, ClosedJaxpr):
             value = value.jaxpr
         if isinstance(value, Jaxpr):
@@ -119,7 +119,7 @@ class _Printer:
         return [str(value).replace("\n", " ")]
 
 
-def _is_unset(value: Any) -> bool:
+def _is_unset(value: object) -> bool:
     """None, False and nothing, alone or for every argument: what a reader need not see."""
     if value is None or value is False:
         return True

@@ -64,6 +64,14 @@ class Source:
 UNKNOWN = Source(None, 0, ())
 
 
+def function_name(fun: Any) -> str:
+    """The function's name, or its class's: callable objects have none, or what is no text."""
+    while isinstance(fun, functools.partial):
+        fun = fun.func
+    name = getattr(fun, "__name__", None)
+    return name if isinstance(name, str) else type(fun).__name__
+
+
 def is_internal_file(filename: str) -> bool:
     """Whether a file belongs to weft (examples and tests do not)."""
     known = _is_internal.get(filename)
@@ -131,7 +139,7 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
     >>> f(1)
     2
     """
-    scope = name or getattr(fun, "__name__", type(fun).__name__)
+    scope = name or function_name(fun)
 
     @functools.wraps(fun)
     def named(*args: object, **kwargs: object) -> Any:

@@ -72,7 +72,7 @@ class AxisEntry:
 
 
 @contextmanager
-def current_trace(trace: Any) -> Iterator[None]:
+def current_trace(trace: object) -> Iterator[None]:
     before = state.trace
     state.trace = trace
     flag = tracing.swap_local(trace is not State.trace)

@@ -225,7 +225,7 @@ aval_of[np.ndarray] = _numpy_aval
 aval_of[Cell] = cell_aval
 
 
-def typeof(x: Any) -> Any:
+def typeof(x: object) -> Any:
     """The aval of a value: its shape, dtype, weak type, sharding and manual-axis type.
 
     >>> import weft
@@ -238,6 +238,20 @@ def typeof(x: Any) -> Any:
     if get is None:
         get = _find_aval_rule(x)
     return get(x)
+
+
+changeable: set[type] = set()
+"""Classes of values that operations read as arrays, and that programs write to."""
+
+
+def check_unchangeable(x: object) -> None:
+    """Raises NotImplementedError for an argument whose changes a traced function would lose."""
+    if type(x) in changeable:
+        raise NotImplementedError(
+            f"a {type(x).__qualname__} is no argument of a traced function: what the function "
+            "writes to it would be lost. Pass its arrays and return the new ones, or weft.new_ref "
+            "(in flax: nnx.Variable without hijax=True)"
+        )
 
 
 def _find_aval_rule(x: Any) -> Callable[[Any], Any]:

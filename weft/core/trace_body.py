@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.source import function_name
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr
 from weft.core.tree import flatten, flatten_fun
@@ -46,7 +47,7 @@ def trace_body(fun: Callable, args_tree: PyTreeDef, avals: Sequence[Any]) -> Bod
     body = known.get(key)
     if body is None:
         flat_fun, out = flatten_fun(fun, args_tree)
-        name = getattr(fun, "__name__", type(fun).__name__)
+        name = function_name(fun)
         jaxpr, consts = closed_call_jaxpr(flat_fun, avals, name)
         body = Body(jaxpr, consts, out.tree)
         if not any(isinstance(c, Tracer) for c in consts):
@@ -72,7 +73,7 @@ def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Ca
             assert target is not None
             return target(*args)
 
-        call.__name__ = getattr(fun, "__name__", type(fun).__name__)
+        call.__name__ = function_name(fun)
         found = known[key] = make(call)
     return found
 

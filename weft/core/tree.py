@@ -65,7 +65,7 @@ def flatten_fun(fun: Callable, in_tree: PyTreeDef) -> tuple[Callable[..., list],
     return flat_fun, out
 
 
-def tree_map(f: Callable, tree: object, *rest: Any, is_leaf: Callable | None = None) -> Any:
+def tree_map(f: Callable, tree: object, *rest: object, is_leaf: Callable | None = None) -> Any:
     leaves, treedef = flatten(tree, is_leaf)
     columns = [leaves, *(treedef.flatten_up_to(r) for r in rest)]
     return treedef.unflatten([f(*xs) for xs in zip(*columns, strict=True)])
@@ -104,7 +104,9 @@ def broadcast_prefix(
     return result
 
 
-def _first_difference(prefix: Sequence | dict, full: Any, leaf: Callable, place: str) -> str | None:
+def _first_difference(
+    prefix: Sequence | dict, full: object, leaf: Callable, place: str
+) -> str | None:
     """Where a tree of tuples, lists and dicts is no prefix of another, in words."""
     if leaf(prefix) or not isinstance(prefix, tuple | list | dict):
         return None

@@ -43,7 +43,7 @@ class Frame:
         return f"{place}\n-> {text}" if text else place
 
 
-def _is_traced(leaf: Any) -> bool:
+def _is_traced(leaf: object) -> bool:
     return isinstance(leaf, Tracer) and not leaf._trace.finished
 
 

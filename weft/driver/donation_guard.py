@@ -51,7 +51,7 @@ class Guarded:
         self._positions, self._names = donated_positions, donated_names
         self._donates = bool(donated_positions or donated_names)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         try:
             if not self._donates:
                 return self._call(*args, **kwargs)

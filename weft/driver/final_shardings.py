@@ -43,7 +43,7 @@ def final_shardings(program: Program, compiled: LoadedExecutable, local: bool) -
     return ins, outs
 
 
-def _with_axes_of_one(found: Any, aval: Any, given: Sequence[Any]) -> Any:
+def _with_axes_of_one(found: object, aval: Any, given: Sequence[Any]) -> Any:
     """An argument's sharding that places the result alike: it says axes of size 1, too.
 
     Partitioners do not tell those axes, over which nothing is split.
@@ -83,7 +83,7 @@ def _final(
     return result
 
 
-def _on_typed_mesh(aval: object, sharding: Any, asked: Any) -> Any:
+def _on_typed_mesh(aval: object, sharding: object, asked: object) -> Any:
     """The result's sharding over a mesh with the axis types that its own type has."""
     typed = getattr(aval, "sharding", None)
     if typed is None or type(sharding) is not NamedSharding:
@@ -102,7 +102,7 @@ def _on_typed_mesh(aval: object, sharding: Any, asked: Any) -> Any:
     return sharding.update(mesh=own, spec=spec)
 
 
-def _as_asked(asked: Any, aval: Any, found: Any) -> Any:
+def _as_asked(asked: object, aval: Any, found: object) -> Any:
     """The result's sharding, over the mesh that the user named for it."""
     if type(asked) is not NamedSharding or type(found) is not NamedSharding:
         return found

@@ -33,7 +33,7 @@ _EFFECTS = frozenset((INSPECT,))
 
 
 @api_boundary
-def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
+def inspect_array_sharding(value: object, *, callback: Callable[[Any], Any]) -> None:
     """Calls callback(sharding) with the sharding of an array, or of a traced value.
 
     Under jit, placements over Auto axes are known once shardings have been propagated: the callback

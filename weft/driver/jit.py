@@ -27,7 +27,9 @@ from weft.core.trace import (
     EVAL,
     Tracer,
     array_method,
+    changeable,
     check_not_leaked,
+    check_unchangeable,
     is_array_like,
     trace_to_jaxpr,
     typeof,
@@ -204,6 +206,9 @@ class JitInfo:
             fun, dynamic, static, statics = self.fun, args, (), ()
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
         type_of = aval_of_spec if specs else typeof
+        if changeable:
+            for x in leaves:
+                check_unchangeable(x)
         try:
             avals = tuple([type_of(x) for x in leaves])
         except TypeError:
@@ -561,7 +566,7 @@ def jit(
     # `device` and `backend` move arguments to the device, other shardings have to be there already.
     one_device = in_shardings if device is not None or backend is not None else None
 
-    def miss(*args: Any, **kwargs: Any) -> tuple:
+    def miss(*args: object, **kwargs: object) -> tuple:
         if info.early is not None and state.trace is EVAL:
             return info.early.relay(args, kwargs), None, False
         if one_device is None:
@@ -605,12 +610,12 @@ def _trace(function: Any, *args: object, **kwargs: object) -> Any:
     return Traced(info, entry, leaves)
 
 
-def _lower(function: Callable | GuardedJit, *args: Any, **kwargs: Any) -> Any:
+def _lower(function: Callable | GuardedJit, *args: object, **kwargs: object) -> Any:
     """The function lowered to StableHLO for these arguments."""
     return _trace(function, *args, **kwargs).lower()
 
 
-def _eval_shape(function: Callable | GuardedJit, *args: Any, **kwargs: Any) -> Any:
+def _eval_shape(function: Callable | GuardedJit, *args: object, **kwargs: object) -> Any:
     """The result's tree of `ShapeDtypeStruct`s."""
     return _trace(function, *args, **kwargs).out_info
 

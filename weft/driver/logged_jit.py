@@ -61,7 +61,7 @@ class LoggedJit(GuardedJit):
         self._label = ""
         self._ran = self._is_mixed = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         log = self._log
         if log is None or state.trace is not EVAL:
             return Guarded.__call__(self, *args, **kwargs)

@@ -376,7 +376,7 @@ class PiecedExecutable(Executable):
 
     __slots__ = ()
 
-    def fastpath(self, *args: Any) -> Any:
+    def fastpath(self, *args: object) -> Any:
         """Return None: each call goes through Python."""
         return None
 

@@ -232,27 +232,24 @@ class Program:
 
     def _lower(self) -> None:
         several = self.partitions > 1
-        by_xla = self.partitioner == "xla" or not self.use_shardy
-        whole_sums = False
-        if several and by_xla:
-            from weft.driver.partial_sums import loses_sums
-
-            whole_sums = loses_sums(self)
         with measured(LOWERED, self.name) if DURATIONS or SPANS else UNMEASURED:
-            self._emit(whole_sums)
+            self._emit(several and self._by_xla)
         self._tell_inspections(True)
         for observe in observers:
             observe(self)
-        if several and (not by_xla or self.diverges):
+        if several and (not self._by_xla or self.diverges):
             self.partition()
+
+    @property
+    def _by_xla(self) -> bool:
+        return self.partitioner == "xla" or not self.use_shardy
 
     def partition(self) -> None:
         """Makes the per-device program; XLA's partitioner gets what weft's does not cover."""
-        from weft.driver.partial_sums import loses_sums
         from weft.driver.use_partitioner import partition_program
 
         partition_program(self, self.partitioner)
-        if self.stages is None and loses_sums(self):
+        if self.stages is None and not self._by_xla:
             self._emit(True)
             self._tell_inspections(False)
 
@@ -263,8 +260,13 @@ class Program:
 
             tell(self, tells)
 
-    def _emit(self, whole_sums: bool) -> None:
-        """Lowers the jaxpr to StableHLO; whole_sums: without partial sums inside it."""
+    def _emit(self, for_xla: bool) -> None:
+        """Lowers the jaxpr to StableHLO; for_xla: in the forms that XLA's partitioner has right."""
+        whole_sums = False
+        if for_xla:
+            from weft.driver.partial_sums import loses_sums
+
+            whole_sums = loses_sums(self)
         aliases: dict[int, int] = {}
         donors = self.donated
         if any(donors):
@@ -285,6 +287,7 @@ class Program:
             arg_names=[n for n, k in zip(self.arg_names, self.kept, strict=True) if k],
             result_names=self.result_names,
             use_shardy=self.use_shardy,
+            for_xla=for_xla,
             whole_sums=whole_sums,
             compiler_options=tuple(sorted((self.options or {}).items())),
         )
@@ -503,7 +506,7 @@ def _is_wefts_own(closed: ClosedJaxpr) -> bool:
     return all(m.startswith("weft.") and not m.startswith(foreign) for m in modules)
 
 
-def _typed(aval: Any, sharding: object) -> Any:
+def _typed(aval: object, sharding: object) -> Any:
     if not isinstance(aval, ShapedArray):
         return aval
     return aval.update(sharding=type_sharding(sharding, aval.ndim))

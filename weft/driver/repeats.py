@@ -212,7 +212,7 @@ def _key(eqn: Eqn) -> tuple:
     return (id(eqn.primitive), ins, types, params)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a hashable key of a parameter, equal for those that mean the same."""
     if isinstance(value, ClosedJaxpr):
         return ("closed", _plain(value.jaxpr), tuple(_plain(c) for c in value.consts))

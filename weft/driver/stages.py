@@ -97,7 +97,7 @@ class _Arguments:
         return [s if o is None else Format(o, s) for s, o in zip(asked, layouts, strict=True)]
 
 
-def value_of(x: Any) -> Any:
+def value_of(x: object) -> Any:
     """Returns the array that a ref holds; other values as they are."""
     return x.get() if x.__class__ is Cell else x
 

@@ -14,6 +14,7 @@ from weft.core.dtypes import canonicalize_dtype
 from weft.core.errors import ArgumentError, kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
+from weft.core.source import function_name as function_name
 from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
 from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
@@ -113,7 +114,7 @@ class ShapeDtypeStruct:
         typed = type_sharding(self.sharding, len(self.shape))
         return ShapedArray(self.shape, self.dtype, self.weak_type, typed, self.mat)
 
-    def update(self, **changes: Any) -> ShapeDtypeStruct:
+    def update(self, **changes: object) -> ShapeDtypeStruct:
         old = {name.strip("_"): getattr(self, name) for name in self.__slots__}
         if "manual_axis_type" in changes or "vma" in changes:
             del old["mat"]
@@ -236,12 +237,6 @@ def split_static(
         return fun(*full, **kwargs)
 
     return functools.wraps(fun)(partial) if hasattr(fun, "__name__") else partial, dynamic
-
-
-def function_name(fun: Callable) -> str:
-    while isinstance(fun, functools.partial):
-        fun = fun.func
-    return getattr(fun, "__name__", type(fun).__name__)
 
 
 @api_boundary

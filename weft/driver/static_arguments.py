@@ -73,7 +73,7 @@ def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[t
 
 
 def named_arguments(
-    fun: Callable, numbers: Any, names: Any, what: str
+    fun: Callable, numbers: Any, names: object, what: str
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The arguments that `{what}_argnums` and `{what}_argnames` name, each in both ways."""
     return _complete(

@@ -113,7 +113,7 @@ def momentum(step_size: object, mass: float) -> tuple:
     """Gradient descent with a velocity that keeps `mass` of itself in each step."""
     rate = make_schedule(step_size)
 
-    def update(i: object, g: Any, state: Any) -> Any:
+    def update(i: object, g: object, state: Any) -> Any:
         x, v = state
         v = mass * v + g
         return x - rate(i) * v, v
@@ -126,7 +126,7 @@ def nesterov(step_size: object, mass: float) -> tuple:
     """Gradient descent with Nesterov's momentum."""
     rate = make_schedule(step_size)
 
-    def update(i: object, g: Any, state: Any) -> Any:
+    def update(i: object, g: object, state: Any) -> Any:
         x, v = state
         v = mass * v + g
         return x - rate(i) * (mass * v + g), v
@@ -234,18 +234,18 @@ def sm3(step_size: object, momentum: float = 0.9) -> tuple:
     return init, update, _first
 
 
-def constant(step_size: Any) -> Schedule:
+def constant(step_size: object) -> Schedule:
     """The schedule that is always step_size."""
     return lambda i: step_size
 
 
-def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
+def exponential_decay(step_size: object, decay_steps: object, decay_rate: object) -> Schedule:
     """The schedule step_size * decay_rate ** (i / decay_steps)."""
     return lambda i: step_size * decay_rate ** (i / decay_steps)
 
 
 def inverse_time_decay(
-    step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
+    step_size: object, decay_steps: object, decay_rate: Any, staircase: bool = False
 ) -> Schedule:
     """The schedule step_size / (1 + decay_rate * i / decay_steps).
 
@@ -303,7 +303,7 @@ def l2_norm(tree: object) -> Any:
     return wnp.sqrt(sum(wnp.vdot(x, x).real for x in leaves))
 
 
-def clip_grads(grad_tree: object, max_norm: Any) -> Any:
+def clip_grads(grad_tree: object, max_norm: object) -> Any:
     """The gradients, scaled down to a norm of max_norm where theirs is larger.
 
     >>> import weft.numpy as wnp

@@ -41,12 +41,12 @@ def Dense(
 ) -> Layer:
     """Return a layer that multiplies the last axis by a matrix and adds a bias."""
 
-    def init(rng: Any, input_shape: tuple) -> tuple:
+    def init(rng: object, input_shape: tuple) -> tuple:
         k1, k2 = random.split(rng)
         weights = W_init(k1, (input_shape[-1], out_dim)), b_init(k2, (out_dim,))
         return (*input_shape[:-1], out_dim), weights
 
-    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+    def apply(params: Any, inputs: Any, **kwargs: object) -> Any:
         W, b = params
         return wnp.dot(inputs, W) + b
 
@@ -58,7 +58,7 @@ def _convolution(transposed: bool, dimension_numbers: tuple, *args: Any, **kwarg
         out_chan: int,
         filter_shape: Sequence[int],
         strides: Sequence[int] | None = None,
-        padding: Any = "VALID",
+        padding: object = "VALID",
         W_init: Callable | None = None,
         b_init: Callable = _SMALL,
     ) -> Layer:
@@ -68,7 +68,7 @@ def _convolution(transposed: bool, dimension_numbers: tuple, *args: Any, **kwarg
         fun: Callable = lax.conv_transpose if transposed else lax.conv_general_dilated
         conv = lambda x, w: fun(x, w, window, padding, dimension_numbers=dimension_numbers)
 
-        def init(rng: Any, input_shape: tuple) -> tuple:
+        def init(rng: object, input_shape: tuple) -> tuple:
             sizes = iter(filter_shape)
             channels = {"O": out_chan, "I": input_shape[lhs.index("C")]}
             kernel = tuple(channels[c] if c in channels else next(sizes) for c in rhs)
@@ -81,7 +81,7 @@ def _convolution(transposed: bool, dimension_numbers: tuple, *args: Any, **kwarg
             k1, k2 = random.split(rng)
             return tuple(shape), (start(k1, kernel), b_init(k2, bias))
 
-        def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        def apply(params: Any, inputs: object, **kwargs: object) -> Any:
             W, b = params
             return conv(inputs, W) + b
 
@@ -90,12 +90,12 @@ def _convolution(transposed: bool, dimension_numbers: tuple, *args: Any, **kwarg
     return made(*args, **kwargs)
 
 
-def GeneralConv(dimension_numbers: tuple, *args: Any, **kwargs: Any) -> Layer:
+def GeneralConv(dimension_numbers: tuple, *args: object, **kwargs: object) -> Layer:
     """Return a convolution: (out_chan, filter_shape, strides, padding, W_init, b_init)."""
     return _convolution(False, dimension_numbers, *args, **kwargs)
 
 
-def GeneralConvTranspose(dimension_numbers: tuple, *args: Any, **kwargs: Any) -> Layer:
+def GeneralConvTranspose(dimension_numbers: tuple, *args: object, **kwargs: object) -> Layer:
     """Return a transposed convolution, with the arguments of `GeneralConv`."""
     return _convolution(True, dimension_numbers, *args, **kwargs)
 
@@ -116,13 +116,13 @@ def BatchNorm(
     """Return a layer that normalizes over axes by the batch's mean and variance."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
-    def init(rng: Any, input_shape: tuple) -> tuple:
+    def init(rng: object, input_shape: tuple) -> tuple:
         shape = tuple(d for i, d in enumerate(input_shape) if i not in axes)
         k1, k2 = random.split(rng)
         beta = beta_init(k1, shape) if center else ()
         return input_shape, (beta, gamma_init(k2, shape) if scale else ())
 
-    def apply(params: Any, x: Any, **kwargs: Any) -> Any:
+    def apply(params: Any, x: Any, **kwargs: object) -> Any:
         beta, gamma = params
         place = lambda v: v.reshape([1 if i in axes else s for i, s in enumerate(x.shape)])
         z = nn.standardize(x, axes, epsilon=epsilon)
@@ -132,7 +132,7 @@ def BatchNorm(
     return init, apply
 
 
-def elementwise(fun: Callable, **fun_kwargs: Any) -> Layer:
+def elementwise(fun: Callable, **fun_kwargs: object) -> Layer:
     """Return a layer that applies a function to each element."""
     init = lambda rng, input_shape: (input_shape, ())
     return init, lambda params, inputs, **kwargs: fun(inputs, **fun_kwargs)
@@ -167,11 +167,11 @@ def _pooling(reducer: Callable, initial: float, average: bool = False) -> Callab
         steps = spread(tuple(strides or (1,) * len(window_shape)))
         combine = lambda x: lax.reduce_window(x, initial, reducer, window, steps, padding)
 
-        def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        def apply(params: object, inputs: Any, **kwargs: object) -> Any:
             out = combine(inputs)
             return out / combine(wnp.ones_like(inputs)) if average else out
 
-        def init(rng: Any, input_shape: tuple) -> tuple:
+        def init(rng: object, input_shape: tuple) -> tuple:
             known = tuple(1 if s == -1 else s for s in input_shape)
             shape = weft.eval_shape(combine, weft.ShapeDtypeStruct(known, wnp.float32)).shape
             kept = (g if g == -1 else s for g, s in zip(input_shape, shape, strict=True))
@@ -187,7 +187,7 @@ SumPool = _pooling(lax.add, 0.0)
 AvgPool = _pooling(lax.add, 0.0, average=True)
 
 
-def _flatten_shape(rng: Any, input_shape: tuple) -> tuple:
+def _flatten_shape(rng: object, input_shape: tuple) -> tuple:
     return (input_shape[0], functools.reduce(operator.mul, input_shape[1:], 1)), ()
 
 
@@ -213,7 +213,7 @@ FanInSum: Layer = (
 def FanInConcat(axis: int = -1) -> Layer:
     """Return a layer that joins its inputs along an axis."""
 
-    def init(rng: Any, input_shape: Sequence[tuple]) -> tuple:
+    def init(rng: object, input_shape: Sequence[tuple]) -> tuple:
         at = axis % len(input_shape[0])
         size = sum(shape[at] for shape in input_shape)
         return (*input_shape[0][:at], size, *input_shape[0][at + 1 :]), ()
@@ -227,7 +227,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     Its apply needs rng=; raises ValueError without.
     """
 
-    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+    def apply(params: object, inputs: Any, **kwargs: object) -> Any:
         rng = kwargs.get("rng")
         if rng is None:
             raise ValueError(
@@ -246,7 +246,7 @@ def serial(*layers: Layer) -> Layer:
     """Return a layer that applies layers one after the other."""
     inits, applies = zip(*layers, strict=True) if layers else ((), ())
 
-    def init(rng: Any, input_shape: Any) -> tuple:
+    def init(rng: object, input_shape: object) -> tuple:
         params = []
         for one in inits:
             rng, key = random.split(rng)
@@ -254,7 +254,7 @@ def serial(*layers: Layer) -> Layer:
             params.append(param)
         return input_shape, params
 
-    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+    def apply(params: Any, inputs: object, **kwargs: object) -> Any:
         rng = kwargs.pop("rng", None)
         keys = random.split(rng, len(layers)) if rng is not None else (None,) * len(layers)
         for fun, param, key in zip(applies, params, keys, strict=True):
@@ -268,12 +268,12 @@ def parallel(*layers: Layer) -> Layer:
     """Return a layer that applies each layer to the input at its place."""
     inits, applies = zip(*layers, strict=True) if layers else ((), ())
 
-    def init(rng: Any, input_shape: Sequence[tuple]) -> tuple:
+    def init(rng: object, input_shape: Sequence[tuple]) -> tuple:
         keys = random.split(rng, len(layers))
         pairs = [one(k, s) for one, k, s in zip(inits, keys, input_shape, strict=True)]
         return [shape for shape, _ in pairs], [param for _, param in pairs]
 
-    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+    def apply(params: Any, inputs: Any, **kwargs: object) -> Any:
         rng = kwargs.pop("rng", None)
         keys = random.split(rng, len(layers)) if rng is not None else (None,) * len(layers)
         parts = zip(applies, params, inputs, keys, strict=True)

@@ -203,7 +203,7 @@ class Exported:
 
     @functools.cached_property
     def _jitted(self) -> Callable:
-        def call(*leaves: Any) -> list:
+        def call(*leaves: object) -> list:
             return self._flat(leaves)
 
         call.__name__ = call.__qualname__ = f"call_{self.fun_name}"
@@ -232,7 +232,7 @@ class Exported:
             )
         return symbolic.filled[key]
 
-    def _replaced(self, **changes: Any) -> Exported:
+    def _replaced(self, **changes: object) -> Exported:
         """Another export with changes; templates are not kept."""
         kept = {
             "fun_name": self.fun_name,
@@ -296,7 +296,7 @@ def default_export_platform() -> str:
 
 
 def export(
-    fun_jit: Any,
+    fun_jit: object,
     *,
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[DisabledSafetyCheck] = (),
@@ -340,7 +340,7 @@ def export(
                 f"export: disabled_checks must hold DisabledSafetyChecks, got {check!r}"
             )
 
-    def do_export(*args: Any, **kwargs: Any) -> Exported:
+    def do_export(*args: object, **kwargs: object) -> Exported:
         leaves, tree = flatten((args, kwargs))
         scope = template.scope_of(leaves)
         if scope is not None:
@@ -365,7 +365,7 @@ def _for_all_sizes(
         args, kwargs = tree.unflatten([template.resized(x, sizes) for x in leaves])
         exported.append(_exported(fun_jit.trace(*args, **kwargs), platforms, disabled))
 
-    def make(first: Exported, symbolic: Symbolic, get_vjp: Any) -> Exported:
+    def make(first: Exported, symbolic: Symbolic, get_vjp: object) -> Exported:
         blob = symbolic.as_json()
         return first._replaced(
             in_types=symbolic.in_types,
@@ -459,7 +459,7 @@ def _backward(closed: Any, name: str) -> Any:
     moves = [i for i, a in enumerate(closed.in_avals) if _has_tangent(a)]
     counts = [_has_tangent(a) for a in closed.out_avals]
 
-    def backward(*leaves: Any) -> list:
+    def backward(*leaves: object) -> list:
         def outputs(*moved: object) -> list:
             args = list(leaves[:n])
             for i, x in zip(moves, moved, strict=True):

@@ -317,7 +317,7 @@ class SymbolicDim(int):
         """The same dimension in another sample."""
         return SymbolicDim(self.poly, self.scope, sizes)
 
-    def _with(self, other: Any, combine: Callable[[Poly, Poly], Poly]) -> Any:
+    def _with(self, other: object, combine: Callable[[Poly, Poly], Poly]) -> Any:
         if isinstance(other, bool) or not isinstance(other, int):
             return NotImplemented
         if isinstance(other, SymbolicDim) and other.scope is not self.scope:
@@ -327,7 +327,7 @@ class SymbolicDim(int):
             )
         return SymbolicDim(combine(self.poly, poly_of(other)), self.scope, self.sizes)
 
-    def _compare(self, other: Any, name: str, plain: Callable, sign: int, strict: int) -> Any:
+    def _compare(self, other: object, name: str, plain: Callable, sign: int, strict: int) -> Any:
         if isinstance(other, bool) or not isinstance(other, int):
             return plain(int(self), other) if isinstance(other, float) else NotImplemented
         difference = _add(self.poly, poly_of(other), -1)
@@ -379,7 +379,7 @@ class SymbolicDim(int):
     def __neg__(self) -> Any:
         return self._with(-1, _multiply)
 
-    def __pow__(self, n: Any, mod: Any = None) -> Any:
+    def __pow__(self, n: Any, mod: object = None) -> Any:
         if type(n) is not int or n < 0:
             return int.__pow__(int.__add__(self, 0), n)
         out: Any = 1
@@ -424,7 +424,7 @@ dtypes._WEAK_DTYPE[SymbolicDim] = dtypes.int64
 trace.aval_of[SymbolicDim] = trace.aval_of[int]
 
 
-def is_symbolic_dim(p: Any) -> bool:
+def is_symbolic_dim(p: object) -> bool:
     """Whether p is a dimension of unknown size.
 
     >>> from weft import export
@@ -541,8 +541,8 @@ def symbolic_shape(
 
 
 def symbolic_args_specs(
-    args: Any,
-    shapes_specs: Any,
+    args: object,
+    shapes_specs: object,
     constraints: Sequence[str] = (),
     scope: SymbolicScope | None = None,
 ) -> Any:

@@ -42,7 +42,7 @@ def freeze_all(what: str, given: Mapping[str, Any]) -> Frozen:
         raise type(e)(f"{what}: {e}") from None
 
 
-def freeze(name: str, value: Any) -> Frozen:
+def freeze(name: str, value: object) -> Frozen:
     """A hashable form of an attribute."""
     if isinstance(value, enum.Enum):
         value = value.value

@@ -13,6 +13,7 @@ from weft._xla.ffi import ExecutionStage as ExecutionStage
 from weft.api.host_function import eager
 from weft.core.boundary import api_boundary
 from weft.core.config import config
+from weft.core.source import function_name
 from weft.core.tree import flatten
 from weft.ffi.checks import alias_pairs, check_aliases, operand_types, result
 from weft.ffi.op import VMAP_METHODS, ffi_call_p
@@ -32,9 +33,9 @@ class BufferFunction:
     def __init__(self, fun: Callable, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
         self.fun, self.in_tree, self.out_tree = fun, in_tree, out_tree
         self.x64 = bool(config.enable_x64)
-        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
+        self.__name__ = function_name(fun)
 
-    def __call__(self, context: object, *buffers: Any) -> tuple:
+    def __call__(self, context: object, *buffers: object) -> tuple:
         split = self.in_tree.num_leaves
         args, kwargs = self.in_tree.unflatten(buffers[:split])
         outs = self.out_tree.unflatten(buffers[split:])
@@ -47,7 +48,7 @@ class BufferFunction:
             )
         return ()
 
-    def write_blanks(self, context: object, *buffers: Any) -> tuple:
+    def write_blanks(self, context: object, *buffers: object) -> tuple:
         """Placeholders for the results of a call that failed."""
         for out in buffers[self.in_tree.num_leaves :]:
             array = np.asarray(out)

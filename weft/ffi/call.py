@@ -71,7 +71,7 @@ def ffi_call(
     has_side_effect: bool = False,
     vmap_method: str | None = None,
     input_layouts: Sequence[Any] | None = None,
-    output_layouts: Any = None,
+    output_layouts: object = None,
     input_output_aliases: Mapping[int, int] | None = None,
     custom_call_api_version: int = 4,
     legacy_backend_config: str | None = None,

@@ -14,7 +14,7 @@ from weft.core.source import capture
 from weft.core.trace import Tracer, typeof
 
 
-def result(what: str, i: int, r: Any) -> Any:
+def result(what: str, i: int, r: object) -> Any:
     if r is None or isinstance(r, AbstractToken):
         return TOKEN
     if not hasattr(r, "shape") or not hasattr(r, "dtype"):
@@ -88,7 +88,7 @@ def operand_types(what: str, args: Sequence[Any]) -> list:
     return avals
 
 
-def alias_pairs(what: str, aliases: Any) -> tuple[tuple[int, int], ...]:
+def alias_pairs(what: str, aliases: object) -> tuple[tuple[int, int], ...]:
     """Pairs of operand and result from what the user gave as input_output_aliases."""
     if aliases is None:
         return ()

@@ -60,7 +60,7 @@ def _called(target: str, params: dict[str, Any]) -> str:
     return target if params["callback"] is not None else f"ffi_call of {target!r}"
 
 
-def _jvp(primals: list, tangents: list, *, target: str, **params: Any) -> tuple:
+def _jvp(primals: list, tangents: list, *, target: str, **params: object) -> tuple:
     call = "weft.ffi.buffer_callback(…)"
     if params["callback"] is None:
         call = f"weft.ffi.ffi_call({target!r}, …)"

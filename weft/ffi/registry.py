@@ -26,7 +26,7 @@ _together: set[str] = set()
 
 
 def register_ffi_target(
-    name: str, fn: Any, platform: str = "cpu", api_version: int = 1, **kwargs: Any
+    name: str, fn: object, platform: str = "cpu", api_version: int = 1, **kwargs: Any
 ) -> None:
     """Makes native code callable as `ffi_call(name, …)` on one platform.
 
@@ -96,7 +96,7 @@ def register_kernel(name: str, capsule: object) -> None:
     _handlers.setdefault(name, (capsule, 0))
 
 
-def _capsules(fn: Any) -> list:
+def _capsules(fn: object) -> list:
     """Those of a handler's stages."""
     return list(fn.values()) if isinstance(fn, dict) else [fn]
 

@@ -7,6 +7,7 @@ operands of elementwise ops. weft.numpy promotes. A name's module loads when it 
 from __future__ import annotations
 
 import importlib as _importlib
+from functools import lru_cache as _lru_cache
 from typing import Any as _Any
 
 from weft.core.namespace import missing as _missing
@@ -108,6 +109,16 @@ _NAMES.update({name: home for home, names in _PRIMITIVES.items() for name in nam
 __all__ = sorted(name for name in _NAMES if not name.endswith("_p")) + ["linalg"]  # noqa: PLE0605
 
 
+_SEVERAL_OPS = "bessel_i0e bessel_i1e dynamic_index_in_dim stack tile unstack zeta"
+
+
+@_lru_cache(maxsize=1)
+def _programs() -> _Any:
+    from weft.numpy.eager import eager_programs
+
+    return eager_programs(_SEVERAL_OPS, joining="stack")
+
+
 def __getattr__(name: str) -> _Any:
     if name == "linalg":
         return _importlib.import_module("weft.lax.linalg")
@@ -120,7 +131,11 @@ def __getattr__(name: str) -> _Any:
         raise _missing(__name__, name) from None
     listed = getattr(value, "__name__", name) in _NAMES
     globals()[name] = value = _public(
-        value, "weft.lax", None if listed else name, example=_EXAMPLES.get(name)
+        value,
+        "weft.lax",
+        None if listed else name,
+        example=_EXAMPLES.get(name),
+        programs=_programs() if name in _SEVERAL_OPS else None,
     )
     return value
 

@@ -463,7 +463,7 @@ def dynamic_index_in_dim(
 def dynamic_slice(
     operand: ArrayLike,
     start_indices: Any,
-    slice_sizes: Sequence[int],
+    slice_sizes: int | Sequence[int],
     *,
     allow_negative_indices: bool | Sequence[bool] = ...,
 ) -> Array:
@@ -943,7 +943,7 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
 
 def reshape(
     operand: ArrayLike,
-    new_sizes: Sequence[int],
+    new_sizes: int | Sequence[int],
     dimensions: Sequence[int] | None = ...,
     *,
     out_sharding: Any = ...,

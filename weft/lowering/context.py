@@ -223,7 +223,7 @@ class RuleContext:
             "stablehlo.constant", [], [mlir.tensor_type(value.shape, value.dtype)], {"value": attr}
         )[0]
 
-    def splat(self, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> ir.Value:
+    def splat(self, value: object, shape: tuple[int, ...], dtype: np.dtype) -> ir.Value:
         """A constant array of one repeated scalar."""
         key = (value, value.__class__, shape, dtype) if value.__class__ in _NUMBERS else None
         splats = self.function.splats

@@ -21,7 +21,7 @@ Boundary = tuple[PartitionSpec | Sequence[Any], Any]
 """How a value crosses the region's boundary: the mesh axes of each dimension, and its MLIR type."""
 
 
-def sharding_of(ctx: RuleContext, spec: Any, type_: Any, axes: Sequence[Any]) -> str:
+def sharding_of(ctx: RuleContext, spec: Any, type_: object, axes: Sequence[Any]) -> str:
     """The sdy.sharding of a value at the boundary of a region that is manual over `axes`.
 
     With axes left to the partitioner, dimensions stay open for these; the manual axes that the

@@ -80,6 +80,7 @@ class ModuleContext:
         self.platforms = tuple(platforms)
         self.mesh = mesh
         self.device = device
+        self.for_xla = False  # whether XLA's partitioner gets the module
         self.whole_sums = False  # whether partial sums are added up where they are made
         self.compiler_options: tuple = ()  # of the program, as pairs
         self.use_shardy = use_shardy
@@ -426,6 +427,7 @@ def lower_module(
     arg_names: Sequence[str] | None = None,
     result_names: Sequence[str] | None = None,
     use_shardy: bool = True,
+    for_xla: bool = False,
     whole_sums: bool = False,
     compiler_options: tuple = (),
 ) -> ModuleContext:
@@ -434,6 +436,7 @@ def lower_module(
     in_shardings and out_shardings: per flat argument and result a NamedSharding, or None where
     propagation decides. aliases: argument -> result that reuses its donated buffer. arg_names,
     result_names: for locations and `jax.result_info`; a result's name is its path, `['loss']`.
+    for_xla: XLA's partitioner gets the module: what it would have wrong is lowered otherwise.
     whole_sums: partial sums inside are added up where they are made, whatever their types say.
     compiler_options: as pairs, those that calls inside may ask for.
     """
@@ -485,7 +488,7 @@ def lower_module(
             attrs["jax.result_info"] = string_attr(
                 "result" + (result_names[i] if result_names else f"[{i}]" if n_out > 1 else "")
             )
-        ctx.whole_sums, ctx.compiler_options = whole_sums, compiler_options
+        ctx.for_xla, ctx.whole_sums, ctx.compiler_options = for_xla, whole_sums, compiler_options
         ctx.emit_function(
             "main",
             jaxpr,

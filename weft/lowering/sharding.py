@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
@@ -57,6 +57,18 @@ def constrain(
         dims = ",".join(map(str, open_dims))
         attrs["backend_config"] = string_attr(f"unspecified_dims=[{dims}]")
     return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
+
+
+def whole_for_xla(ctx: RuleContext, x: Any, aval: ShapedArray, dims: Collection[int]) -> Any:
+    """The value, split along none of these dimensions where XLA's partitioner gets the module.
+
+    Propagation splits others as it likes (quirks.GSPMD_WINDOWS).
+    """
+    module = ctx.module
+    if not module.for_xla or not dims or module.manual_axes >= set(module.mesh.axis_names):
+        return x
+    entries = (None if d in dims else UNCONSTRAINED for d in range(aval.ndim))
+    return constrain(ctx, x, NamedSharding(module.mesh, PartitionSpec(*entries)), aval)
 
 
 def _named(sharding: Any, mesh: Any, rank: int) -> NamedSharding:

@@ -29,11 +29,11 @@ def has_compiler() -> bool:
 
 
 @cache
-def _digest(*names: str) -> str:
-    """A hash of files of this folder."""
+def _digest() -> str:
+    """A hash of the kernels and of the language they are written in."""
     state = hashlib.sha256()
-    for name in names:
-        state.update((_FOLDER / name).read_bytes())
+    for path in sorted((*_FOLDER.glob("*.py"), *_FOLDER.glob("kernels/*.py"))):
+        state.update(path.read_bytes())
     return state.hexdigest()
 
 
@@ -44,12 +44,10 @@ def target(file: str, entry: str, bindings: dict[str, str | int]) -> str:
     with _lock:
         name = _registered.get(request)
         if name is None:
-            path = f"kernels/{file}.py"
-            files = _digest(path, "language.py", "parallel.py")
-            key = engine.key_of(f"{files} {request}")
+            key = engine.key_of(f"{_digest()} {request}")
 
             def text() -> str:
-                return Unit((_FOLDER / path).read_text("utf-8"), bindings).text(entry)
+                return Unit(_FOLDER / "kernels", file, bindings).text(entry)
 
             address = engine.compile_keyed(key, text, "handler")
             name = f"weft_native_{entry}_{key[:16]}"

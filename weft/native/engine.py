@@ -161,7 +161,7 @@ def optimized(text: str, opt: int = 2) -> Any:
     return module
 
 
-def _run(passes: Any, module: Any, builder: Any) -> None:
+def _run(passes: Any, module: object, builder: object) -> None:
     """Runs the passes and frees them.
 
     llvmlite never does (0.50): the base class whose `_dispose` does nothing comes first. That

@@ -10,7 +10,7 @@ from weft.native.calls import call, has_compiler, target
 from weft.native.sorting import KINDS, counts_up
 from weft.partition.emit import Emitter
 
-SMALL = 2048
+SMALL = 512
 """Elements up to which XLA's code is as good."""
 
 
@@ -35,7 +35,8 @@ def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | 
         return None
     kind, bits, infinity = KINDS[name]
     bindings: dict[str, str | int] = {
-        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity, "LEAST": least,
+        "U": f"u{bits}", "S": f"i{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
+        "LEAST": least,
         "I": f"u{KINDS[index_name][1]}",
     }  # fmt: skip
     kernel = target("argreduce", "argreduce", bindings)

@@ -8,7 +8,7 @@ from typing import Any
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
-from weft.native import convolution, elementwise, pointwise, reductions, sorting
+from weft.native import convolution, elementwise, fourier, pointwise, reductions, sorting
 from weft.partition.emit import Emitter
 from weft.partition.stages import clone
 from weft.partition.walk import functions, inner_first
@@ -22,10 +22,12 @@ def rules() -> dict[str, Rule]:
     return {
         "argreduce": reductions.argreduce,
         "depthwise": convolution.depthwise,
+        "fft": fourier.fft,
         "pointwise": pointwise.pointwise,
         "power": elementwise.power,
         "scan": reductions.scan,
         "sort": sorting.sort,
+        "top_k": sorting.top_k,
         "wave": elementwise.wave,
     }
 

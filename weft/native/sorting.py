@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from weft._xla.mlir import ir
 from weft.native.calls import call, has_compiler, target
+from weft.native.engine import host
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 from weft.partition.walk import maker
@@ -46,15 +47,27 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
         return x if permutation == list(range(rank)) else e.transpose(x, permutation)
 
     rows, shape = size // n, [shape[d] for d in order]
+    if len(names) == 1 and _select(e, op, dim):
+        return op.operands
+    if len(names) == 1 and is_narrow(names[0], size // n, n):
+        return [_by_network(e, op.operands[0], dim)]
     if len(names) == 1:
         x = turned(op.operands[0], order)
         kernel, counts = _kernel(e, "sort", names[0], rows, n)
         out, _, _ = call(e, kernel, [x], [x.type, x.type, counts], [rows, n])
         return [turned(out, back)]
     indices = e.type(shape, e.i32)
+    if _carries(op, names, num_keys, rows, n):
+        x, along = (turned(v, order) for v in op.operands)
+        carried = turned(_pairs(e, x, along, along.type, rows, n, 2), back)
+        return [op.operands[0], carried]
     permutation: ir.Value | None = None
     for k in reversed(range(num_keys)):  # stable sorts, the key that matters most last
         x = turned(op.operands[k], order)
+        if KINDS[names[k]][1] == 32 and n >= LONG and rows < threads():
+            given = x if permutation is None else permutation
+            permutation = _pairs(e, x, given, indices, rows, n, int(given is not x))
+            continue
         kernel, counts = _kernel(e, "order", names[k], rows, n)
         given = x if permutation is None else permutation
         results = [indices, indices, x.type, x.type, counts]
@@ -70,6 +83,113 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
             (taken,) = call(e, kernel, [x, permutation], [x.type], [rows, n])
         outs.append(turned(taken, back))
     return outs
+
+
+RANKS = 8
+"""Elements of a sorted row up to which selecting each is faster than sorting."""
+
+
+def _select(e: Emitter, op: ir.Operation, dim: int) -> bool:
+    """Replaces what is sliced from the result, where these are single elements of each row."""
+    (x,), (result,) = op.operands, op.results
+    shape, name = list(x.type.shape), str(x.type.element_type)
+    kind, bits, infinity = KINDS[name]
+    users = [use.owner for use in result.uses]
+    if not users or dim != len(shape) - 1 or bits < 16:
+        return False
+    if any(user.name != "stablehlo.slice" for user in users):
+        return False
+    starts = [[int(v) for v in user.attributes["start_indices"]] for user in users]
+    whole = [[*shape[:-1], 1] == list(user.results[0].type.shape) for user in users]
+    ranks = sorted({start[-1] for start in starts})
+    if not all(whole) or len(ranks) > RANKS:
+        return False
+    n, rows = shape[-1], math.prod(shape[:-1])
+    radix = 11 if n >= LONG and bits >= 32 else 8
+    bindings: dict[str, str | int] = {
+        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
+        "RADIX": radix, "BUCKETS": 2**radix, "RANKS": len(ranks),
+    }  # fmt: skip
+    parts = min(rows, 4 * threads())
+    element = x.type.element_type
+    types = [e.type([*shape[:-1], len(ranks)], element), e.type([parts * (n + 1)], element)]
+    kernel = target("select", "ranks", bindings)
+    selected, _ = call(e, kernel, [x], types, [rows, n, parts, *ranks])
+    for user, start in zip(users, starts, strict=True):
+        at = ranks.index(start[-1])
+        attributes = {
+            "start_indices": e.i64s([*start[:-1], at]),
+            "limit_indices": e.i64s([*shape[:-1], at + 1]),
+            "strides": e.i64s([1] * len(shape)),
+        }
+        (new,) = e.op("stablehlo.slice", [selected], [user.results[0].type], attributes).results
+        user.results[0].replace_all_uses_with(new)
+        user.erase()
+    return True
+
+
+MOST = 64
+"""Elements of a row up to which the greatest are kept in a list."""
+
+
+def top_k(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces the greatest elements of the last dimension, with their indices."""
+    (x,), (values, indices) = op.operands, op.results
+    shape, name = list(x.type.shape), str(x.type.element_type)
+    count = values.type.shape[-1]
+    if name not in KINDS or not 0 < count <= MOST or math.prod(shape) < SMALL or not has_compiler():
+        return None
+    kind, bits, _infinity = KINDS[name]
+    kernel = target("topk", "topk", {"U": f"u{bits}", "BITS": bits, "KIND": kind})
+    parameters = [math.prod(shape[:-1]), shape[-1], count]
+    return call(e, kernel, [x], [values.type, indices.type], parameters)
+
+
+def is_narrow(name: str, rows: int, n: int) -> bool:
+    """Whether rows are many and short, so that a row for each lane of a vector is fastest."""
+    bits = KINDS[name][1]
+    return bits >= 16 and rows * bits >= host().vector_bytes * 8 and n < LONG // 2
+
+
+def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
+    """Sorts where the elements are, whichever dimension it is."""
+    shape = x.type.shape
+    outer, n, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+    kind, bits, infinity = KINDS[str(x.type.element_type)]
+    lanes = host().vector_bytes * 8 // bits
+    bindings: dict[str, str | int] = {
+        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity, "LANES": lanes,
+    }  # fmt: skip
+    groups = outer * -(-inner // lanes) if inner > 1 else -(-outer // lanes)
+    parts = min(groups, 4 * threads())
+    scratch = e.type([parts * n * lanes], x.type.element_type)
+    parameters = [outer, n, inner, parts]
+    out, _ = call(e, target("network", "network", bindings), [x], [x.type, scratch], parameters)
+    return out
+
+
+def _carries(op: ir.Operation, names: list[str], num_keys: int, rows: int, n: int) -> bool:
+    """Whether only 32-bit values that go along with 32-bit keys of a long row are used."""
+    return (
+        num_keys == 1
+        and [_WIDTHS[name] for name in names] == [32, 32]
+        and n >= LONG
+        and rows < threads()
+        and not any(True for _ in op.results[0].uses)
+    )
+
+
+def _pairs(
+    e: Emitter, x: ir.Value, along: ir.Value, out: ir.Type, rows: int, n: int, mode: int
+) -> ir.Value:
+    """What goes along with 32-bit keys, in their order; `mode` as in `kernels/pairs.py`."""
+    kind, bits, infinity = KINDS[str(x.type.element_type)]
+    bindings: dict[str, str | int] = {
+        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
+    }  # fmt: skip
+    words, counts = e.type([n], e.i64), e.type([threads() * 1024], e.i32)
+    kernel = target("pairs", "pairs", bindings)
+    return call(e, kernel, [x, along], [out, words, words, counts], [rows, n, mode])[0]
 
 
 def _kernel(e: Emitter, entry: str, name: str, rows: int, n: int) -> tuple[str, ir.Type]:

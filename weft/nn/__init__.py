@@ -34,6 +34,7 @@ from weft.nn.block_scaling import get_scaled_dot_general_config, scaled_dot_gene
 from weft.nn.functions import one_hot, scaled_matmul, standardize
 from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
 from weft.numpy import tanh
+from weft.numpy.eager import eager_programs
 
 __all__ = [
     "celu",
@@ -73,4 +74,9 @@ __all__ = [
     "swish",
     "tanh",
 ]
-seal(globals())
+_PROGRAMS = """
+    celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log1mexp log_sigmoid
+    log_softmax logmeanexp logsumexp mish one_hot relu relu6 selu sigmoid silu soft_sign softmax
+    softplus sparse_plus sparse_sigmoid squareplus standardize swish
+"""
+seal(globals(), programs=eager_programs(_PROGRAMS))

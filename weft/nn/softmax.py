@@ -38,8 +38,17 @@ def _spread(x: object, like: object, axes: Axes) -> Any:
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=kept)
 
 
+def _total(x: Array, axes: Axes) -> Any:
+    """The sum over axes; narrow floats are added up in float32 and rounded once."""
+    dtype = typeof(x).dtype
+    if not dtypes.is_float(dtype) or dtype.itemsize >= 4:
+        return reduce_sum_p.bind(x, axes=axes)
+    wide = ew.convert(x, dtypes.float32)
+    return ew.convert(reduce_sum_p.bind(wide, axes=axes), dtype)
+
+
 def _sum(x: Array, axes: Axes) -> Any:
-    return _spread(reduce_sum_p.bind(x, axes=axes), x, axes)
+    return _spread(_total(x, axes), x, axes)
 
 
 def _shifted(x: Array, axes: Axes) -> Any:
@@ -53,7 +62,7 @@ def _softmax_formula(x: Array, axes: Axes) -> Any:
 
 def _log_softmax_formula(x: Array, axes: Axes) -> Any:
     x = _shifted(x, axes)
-    total = reduce_sum_p.bind(ew.exp_p.bind(x), axes=axes)
+    total = _total(ew.exp_p.bind(x), axes)
     return ew.sub_p.bind(x, _spread(ew.log_p.bind(total), x, axes))
 
 
@@ -206,7 +215,7 @@ def logsumexp(
         e = ew.mul_p.bind(e, b)
     if where is not None:
         e = wnp.where(where, e, scalar_of(e, 0))
-    total = reduce_sum_p.bind(e, axes=axes)
+    total = _total(e, axes)
     sign = None
     if return_sign or (b is not None and not is_complex):
         sign = ew.sign_p.bind(total)

@@ -5,12 +5,13 @@ Modules load when one of their names is first used.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from weft.core.namespace import EagerPrograms, public, with_example
 from weft.core.namespace import missing as _missing
-from weft.core.namespace import public, with_example
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
 
@@ -99,6 +100,28 @@ _MODULES = {
     "array_api": "__array_api_version__ __array_namespace_info__",
     "vectorization": "vectorize apply_along_axis apply_over_axes piecewise",
 }
+_PROGRAMS = """
+    abs absolute acos acosh all allclose amax amin angle any append arccos arccosh arcsin arcsinh
+    arctan arctan2 arctanh argmax argmin argpartition argsort asin asinh atan atan2 atanh
+    atleast_1d atleast_2d atleast_3d average bitwise_count bitwise_invert bitwise_left_shift
+    bitwise_not bitwise_right_shift cbrt ceil conj conjugate convolve copysign corrcoef correlate
+    cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum deg2rad degrees
+    diag diagflat diagonal diff digitize divide divmod dot ediff1d equal exp exp2 expm1 fabs flip
+    fliplr flipud float_power floor floor_divide fmax fmin fmod frexp gcd gradient
+    greater greater_equal heaviside hypot i0 imag inner invert iscomplex isclose isfinite isin
+    isinf isnan isneginf isposinf isreal kron lcm ldexp left_shift less less_equal log
+    log10 log1p log2 logical_not matmul matrix_transpose matvec max mean median meshgrid
+    min minmax mod modf moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean
+    nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar nextafter not_equal
+    outer packbits partition percentile poly polyadd polymul polysub polyval prod ptp quantile
+    rad2deg radians ravel real reciprocal remainder resize right_shift rint roll rollaxis rot90
+    round searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum
+    swapaxes take take_along_axis tan tanh tensordot top_k trace transpose trapezoid tri tril triu
+    true_divide trunc unpackbits unstack unwrap vander var vdot vecdot vecmat
+"""
+"""Functions that run as one program outside of transformations: their cost is that of the call,
+and they need no values but those of their options."""
+_JOINING = "column_stack concat concatenate dstack hstack lexsort stack vstack"
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 pi = 3.141592653589793
@@ -111,6 +134,13 @@ newaxis = None
 __all__ = [*_HOME, "e", "euler_gamma", "fft", "inf", "linalg", "nan", "newaxis", "pi"]
 
 
+@lru_cache(maxsize=1)
+def _programs() -> EagerPrograms:
+    from weft.numpy.eager import eager_programs
+
+    return eager_programs(_PROGRAMS, joining=_JOINING)
+
+
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
@@ -121,7 +151,9 @@ def __getattr__(name: str) -> Any:
     example = EXAMPLES.get(getattr(value, "__name__", name))
     if example is not None and not isinstance(value, FunctionType):  # a ufunc
         value.__doc__ = with_example(value.__doc__, example)
-    globals()[name] = value = public(value, "weft.numpy", refuse=refuse, example=example)
+    globals()[name] = value = public(
+        value, "weft.numpy", refuse=refuse, example=example, programs=_programs()
+    )
     return value
 
 

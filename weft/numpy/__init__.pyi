@@ -622,7 +622,7 @@ def exp(x: ArrayLike, /) -> Array:
 def exp2(x: ArrayLike, /) -> Array:
     """2 to the power x. Source: numpy.exp2."""
 
-def expand_dims(a: ArrayLike, axis: int | Sequence[int] | None) -> Array:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int] = ...) -> Array:
     """Dimensions of size 1 added at these positions of the result."""
 
 def expm1(x: ArrayLike, /) -> Array:

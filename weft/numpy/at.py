@@ -436,7 +436,7 @@ def _by_factors(name: str) -> Callable:
 
 
 def _subtracted(
-    x: Array, index: object, values: Any, given: Options, name: str, place: object
+    x: Array, index: object, values: object, given: Options, name: str, place: object
 ) -> Any:
     if values.__class__ not in _SCALARS:
         values = _check_values(values, name)

@@ -116,7 +116,7 @@ def gradient(
     return as_one_program(_gradients, f, *varargs, axis=axis, edge_order=edge_order)
 
 
-def _gradients(f: Any, *varargs: Any, axis: Any, edge_order: int | None) -> Any:
+def _gradients(f: object, *varargs: Any, axis: Any, edge_order: int | None) -> Any:
     if edge_order not in (None, 1, 2):
         raise UnsupportedArgumentError(
             f"weft.numpy.gradient: edge_order must be 1 or 2, got {edge_order}"

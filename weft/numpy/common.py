@@ -107,7 +107,7 @@ def static_int(x: ArrayLike, what: str) -> int:
     return int(value)
 
 
-def is_concrete(x: Any) -> bool:
+def is_concrete(x: object) -> bool:
     return not isinstance(x, Tracer) or x.concrete() is not None
 
 
@@ -158,7 +158,7 @@ def strong(x: ArrayLike) -> Any:
     return convert(x, aval.dtype) if aval.weak_type else x
 
 
-def cast(x: Any, dtype: Any) -> Any:
+def cast(x: object, dtype: object) -> Any:
     """Conversion to a canonical dtype, without weak type."""
     aval = typeof(x)
     if aval.dtype is dtype and not aval.weak_type:
@@ -173,12 +173,12 @@ def zeros_of(aval: ShapedArray) -> Any:
     return broadcast_in_dim_p.bind(aval.dtype.type(0), shape=aval.shape, broadcast_dimensions=())
 
 
-def fill(shape: Sequence[int], value: Any, dtype: Any) -> Any:
+def fill(shape: Sequence[int], value: object, dtype: Any) -> Any:
     """An array of one repeated host scalar."""
     return broadcast_in_dim_p.bind(dtype.type(value), shape=tuple(shape), broadcast_dimensions=())
 
 
-def place(x: Any, device: Any, out_sharding: Any = None) -> Any:
+def place(x: Any, device: object, out_sharding: object = None) -> Any:
     """The result put where the caller asks."""
     if device is not None:
         return x if is_over_nothing(device) else device_put(x, device)

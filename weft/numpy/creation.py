@@ -55,7 +55,7 @@ ON_HOST = 1 << 16
 
 
 def asarray(
-    a: Any,
+    a: object,
     dtype: Any = None,
     order: str | None = None,
     *,
@@ -64,6 +64,8 @@ def asarray(
     out_sharding: Any = None,
 ) -> Any:
     """An array from an array, a number, or nested sequences of them; copies only if it must.
+
+    Raises ValueError where copy=False and the conversion to `dtype` needs a copy.
 
     >>> import weft
     >>> weft.numpy.asarray([1, 2.5])
@@ -76,6 +78,12 @@ def asarray(
             return scalar_array(a)
         if a.__class__ is np.ndarray and a.dtype in _PLAIN:
             return put_host(a, copy=True)  # later changes of `a` are no concern of the result
+    own = getattr(a, "dtype", None)
+    if copy is False and dtype is not None and own not in (None, canonical(dtype, "asarray")):
+        raise ValueError(
+            f"weft.numpy.asarray: copy=False, but the conversion of {own} to {dtype} needs a copy; "
+            "leave copy= out"
+        )
     return array(
         a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding
     )
@@ -92,8 +100,8 @@ def array(
     order: str | None = "K",
     ndmin: int = 0,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """An array from an array, a number, or nested sequences of them.
 
@@ -353,7 +361,7 @@ def fromfunction(
 # Filled ---------------------------------------------------------------------------------------
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
+def _shape(shape: object) -> tuple[int, ...]:
     if shape.__class__ is tuple and all(d.__class__ is int and d >= 0 for d in shape):
         return shape
     return check_shape(shape)
@@ -428,8 +436,8 @@ def full(
     fill_value: ArrayLike,
     dtype: Any = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """An array of a shape filled with a value, or with an array that is broadcast.
 
@@ -506,7 +514,7 @@ def _like(
     return stand_like(x, a, own)
 
 
-def _python(value: Any, dtype: Any) -> Any:
+def _python(value: Any, dtype: object) -> Any:
     """A Python number of the dtype's kind, so that the result is weakly typed."""
     if dtypes.is_integer(dtype):
         return int(value)

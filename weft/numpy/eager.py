@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.core.boundary import show_user_frames
 from weft.core.caches import clearable
+from weft.core.namespace import EagerPrograms
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.driver.jit import jit
@@ -36,7 +37,7 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
     """
     programs: dict[tuple, Callable] = clearable({})
 
-    def method(self: Array, *args: object, **kwargs: Any) -> Any:
+    def method(self: Array, *args: object, **kwargs: object) -> Any:
         if state.trace is not EVAL:
             return function()(self, *args, **kwargs)
         key: tuple = ()
@@ -71,7 +72,7 @@ _PLAIN = frozenset((ArrayImpl, bool, int, float, type(None)))
 """Operands that a program takes as they are."""
 
 
-def as_one_program(function: Callable, *operands: Any, **options: object) -> Any:
+def as_one_program(function: Callable, *operands: object, **options: object) -> Any:
     """function(*operands, **options), which is several ops, as one program outside of jit.
 
     There is a program for each set of options; options that do not hash run it op by op.
@@ -108,6 +109,35 @@ def _compiled(function: Callable, options: tuple, out_sharding: NamedSharding | 
 
     run.__name__ = function.__name__.strip("_")
     return jit(run) if out_sharding is None else jit(run, out_shardings=out_sharding)
+
+
+_OPTIONS = """
+    algorithm allow_negative_indices assume_unique axes axis axis1 axis2 bias bitorder copy
+    correction ddof decimals deg descending destination device dtype edge_order endpoint equal_nan
+    include_initial increasing indexing indices_are_sorted invert k keepdims kind kth method mode N
+    n new_shape num num_classes offset order out_sharding overwrite_input precision
+    preferred_element_type promote_integers rank reps returned right rowvar side source sparse
+    stable start trim_leading_zeros unique_indices unroll wrap_negative_indices
+"""
+"""Parameters that are no operands, of any function that runs as one program."""
+_INTEGERS = "axes axis axis1 axis2 destination k kth new_shape num_classes offset reps source start"
+
+
+def eager_programs(names: str, *, joining: str = "") -> EagerPrograms:
+    """Name the functions of a namespace that run as one program outside of transformations.
+
+    joining: those whose first argument is a list of arrays.
+    """
+    return EagerPrograms(
+        frozenset((*names.split(), *joining.split())),
+        frozenset(_OPTIONS.split()),
+        frozenset(_INTEGERS.split()),
+        frozenset(joining.split()),
+        ArrayImpl,
+        lambda f, at, named: jit(f, static_argnums=at, static_argnames=named),
+        state,
+        EVAL,
+    )
 
 
 _floats: dict[float, Any] = {}

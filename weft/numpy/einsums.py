@@ -242,11 +242,11 @@ def _diagonal(x: Any, a: int, b: int) -> Any:
 
 
 def einsum(
-    subscripts: Any,
+    subscripts: object,
     /,
     *operands: Any,
     out: object = None,
-    optimize: Any = "auto",
+    optimize: object = "auto",
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = dot_general,
@@ -330,7 +330,9 @@ def _from_lists(args: tuple) -> tuple[str, tuple]:
     return subscripts, operands
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: object = "auto") -> tuple[list, str]:
+def einsum_path(
+    subscripts: object, /, *operands: object, optimize: object = "auto"
+) -> tuple[list, str]:
     """The order in which einsum contracts, and numpy's account of its cost.
 
     >>> import weft.numpy as wnp

@@ -425,8 +425,8 @@ def _i0(x: ArrayLike) -> Any:
 def clip(
     arr: ArrayLike | None = None,
     /,
-    min: Any = None,
-    max: Any = None,
+    min: object = None,
+    max: object = None,
     *,
     a: ArrayLike | None = None,
     a_min: ArrayLike | None = None,
@@ -457,9 +457,9 @@ def clip(
 def nan_to_num(
     x: ArrayLike,
     copy: builtins.bool = True,
-    nan: Any = 0.0,
-    posinf: Any = None,
-    neginf: Any = None,
+    nan: object = 0.0,
+    posinf: object = None,
+    neginf: object = None,
 ) -> Any:
     """NaN replaced by `nan`, infinities by given numbers or the largest finite ones.
 

@@ -219,7 +219,7 @@ def _ones(shape: tuple, dtype: np.dtype) -> Any:
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,
-    bins: Any = 10,
+    bins: object = 10,
     range: object = None,
     weights: ArrayLike | None = None,
     density: object = None,

@@ -74,7 +74,7 @@ class Strided:
     def identity(self) -> bool:
         return self.trivial and not self.reversed
 
-    def take(self, x: Any) -> Any:
+    def take(self, x: object) -> Any:
         if not self.trivial:
             x = slice_p.bind(
                 x, start_indices=self.starts, limit_indices=self.limits, strides=self.strides
@@ -291,7 +291,7 @@ def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
     return plan
 
 
-def _aval(part: Any) -> ShapedArray | None:
+def _aval(part: object) -> ShapedArray | None:
     if part.__class__ is ShapedArray:
         return part
     return part.aval if part.__class__ is Known else None
@@ -450,6 +450,8 @@ def _as_index_array(i: ArrayLike) -> Any:
     method = array_method(i)
     if method is not None:
         return method()
+    if isinstance(i, int):  # of a subclass, such as an enumeration
+        return np.asarray(int(i))
     if isinstance(i, float | complex | np.generic):
         raise _bad_dtype(np.asarray(i).dtype)
     if type(i).__name__ == "Slice":  # of weft.pallas, which arrays need not load

@@ -242,7 +242,7 @@ def _eager_take(plan: Plan, x: object, arrays: Sequence[Any], options: Options) 
 _rows: dict[Any, Callable] = table()
 
 
-def getitem(x: Any, index: Any) -> Any:
+def getitem(x: Any, index: object) -> Any:
     """x[index] by NumPy's rules; `x.at[index].get` says what happens out of bounds."""
     try:
         if state.trace is EVAL:

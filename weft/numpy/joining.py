@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
 
 
-def _arrays(name: str, arrays: Any, dtype: Any) -> list:
+def _arrays(name: str, arrays: object, dtype: Any) -> list:
     """The elements of a sequence (or the rows of an array), in one dtype."""
     if isinstance(arrays, str) or not isinstance(arrays, Sequence):
         aval = aval_of(name, arrays)
@@ -187,7 +187,7 @@ def block(arrays: Sequence[ArrayLike] | Array) -> Any:
            [1., 1., 1.]], dtype=float32)
     """
 
-    def depth(x: Any) -> int:
+    def depth(x: object) -> int:
         if not isinstance(x, list):
             if isinstance(x, tuple):
                 raise ArgumentError("weft.numpy.block: blocks are nested in lists, got a tuple")
@@ -206,7 +206,7 @@ def block(arrays: Sequence[ArrayLike] | Array) -> Any:
 
     levels = depth(arrays)
 
-    def leaves(x: Any) -> list:
+    def leaves(x: object) -> list:
         return [leaf for v in x for leaf in leaves(v)] if isinstance(x, list) else [x]
 
     rank = max(levels, *(typeof(x).ndim for x in leaves(arrays)))
@@ -219,7 +219,7 @@ def block(arrays: Sequence[ArrayLike] | Array) -> Any:
     return join(arrays, levels)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: object, values: object, axis: int | None = None) -> Any:
     """Values joined to the end of an axis; None flattens both first.
 
     >>> import weft.numpy as wnp
@@ -230,7 +230,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     return concatenate([arr, values], axis)
 
 
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: Any, reps: object) -> Any:
     """The array repeated as a whole along each dimension. Source: numpy.tile.
 
     >>> import weft.numpy as wnp
@@ -275,6 +275,8 @@ def repeat(
     Array([1, 1, 2, 2], dtype=int32)
     """
     aval = aval_of("repeat", a)
+    if repeats is None:
+        raise ArgumentError("weft.numpy.repeat: repeats must be integers, got None")
     a = to_array(a)
     if axis is None:
         a, axis = ops.reshape(a, (aval.size,)), 0
@@ -447,7 +449,7 @@ def _position(name: str, i: Any, n: int, end: int) -> int:
 
 def delete(
     arr: ArrayLike,
-    obj: Any,
+    obj: object,
     axis: int | None = None,
     *,
     assume_unique_indices: builtins.bool = False,
@@ -482,7 +484,7 @@ def delete(
     return take(x, to_array(keep), axis)
 
 
-def _delete_traced(x: Any, obj: Any, axis: int, n: int, unique: builtins.bool) -> Any:
+def _delete_traced(x: object, obj: Any, axis: int, n: int, unique: builtins.bool) -> Any:
     """Positions kept are counted past each deleted one, in ascending order."""
     from weft.numpy.reductions import sum
 

@@ -138,7 +138,7 @@ def matmul(
     return _batched(a, b, precision, preferred, out_sharding)
 
 
-def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
+def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: object) -> Any:
     """Batch dimensions that both have are batched; those of size 1 or missing stay free."""
     if out_sharding is not None:
         if in_parts(out_sharding, a, b) is not None:

@@ -319,7 +319,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
     return _host_indices(np.triu_indices(n, k, m))
 
 
-def _matrix_shape(arr: Any, name: str) -> ShapedArray:
+def _matrix_shape(arr: object, name: str) -> ShapedArray:
     aval = aval_of(name, arr)
     if aval.ndim != 2:
         raise ValueError(f"weft.numpy.{name}: arr must be a matrix, got {aval.str_short()}")

@@ -328,7 +328,7 @@ def _reshape(
     self: Array,
     *args: ArrayLike | tuple,
     order: str = "C",
-    copy: Any = None,
+    copy: object = None,
     out_sharding: object = None,
 ) -> Any:
     """The elements in another shape; one size may be -1. See weft.numpy.reshape."""

@@ -298,7 +298,7 @@ def _bracket(q: ArrayLike, n: ArrayLike, method: str, u: Any, where: Any) -> tup
 
 
 def _weighted(
-    name: str, x: Any, q: Any, weights: Any, aval: Any, axes: tuple, kept: list, skip_nan: object
+    name: str, x: Any, q: Any, weights: object, aval: Any, axes: tuple, kept: list, skip_nan: object
 ) -> Any:
     """The least element whose share of the weight up to it reaches q."""
     from weft.numpy.reductions import any, sum

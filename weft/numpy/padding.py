@@ -68,7 +68,7 @@ def _pairs(value: ArrayLike | Sequence, rank: int, name: str) -> list[tuple[int,
     return [(int(a), int(b)) for a, b in full]
 
 
-def _values(value: Any, rank: int, dtype: Any) -> list[tuple[Any, Any]]:
+def _values(value: Any, rank: int, dtype: object) -> list[tuple[Any, Any]]:
     """As `_pairs` for values, which may be traced."""
     if isinstance(value, list | tuple):
         if value and isinstance(value[0], list | tuple):

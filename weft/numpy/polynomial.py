@@ -18,6 +18,7 @@ from weft.numpy.calculus import convolve
 from weft.numpy.common import cast, check_array, concrete, fill, static_int, to_array
 from weft.numpy.creation import arange, ones, zeros
 from weft.numpy.decompositions import eigvals, inv
+from weft.numpy.eager import as_one_program
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.linalg import lstsq
 from weft.numpy.linear import dot, outer
@@ -26,7 +27,7 @@ from weft.numpy.scans import argmax
 from weft.numpy.selection import where
 from weft.numpy.shaping import atleast_1d, broadcast_to, roll
 from weft.numpy.sorting import argsort
-from weft.numpy.ufuncs import multiply, negative, true_divide
+from weft.numpy.ufuncs import add, multiply, negative, subtract, true_divide
 from weft.ops import joining
 from weft.ops.promote import promote, promote_inexact
 
@@ -71,14 +72,17 @@ def polyval(p: Any, x: ArrayLike, *, unroll: int = 16) -> Any:
 
 
 def _aligned(name: str, a1: Array, a2: ArrayLike) -> tuple[Any, Any]:
-    """Coefficients padded in front to one length."""
-    a1, a2 = promote(_vector(name, a1), _vector(name, a2))
+    """Coefficients padded in front to one length; those of several polynomials are columns."""
+    check_array(name, a1, a2)
+    a1, a2 = promote(atleast_1d(a1), atleast_1d(a2))
     n, m = typeof(a1).shape[0], typeof(a2).shape[0]
 
     def front(p: Array, missing: int) -> Any:
         if missing <= 0:
             return p
-        return joining.pad_p.bind(p, typeof(p).dtype.type(0), padding_config=((missing, 0, 0),))
+        others = ((0, 0, 0),) * (typeof(p).ndim - 1)
+        widths = ((missing, 0, 0), *others)
+        return joining.pad_p.bind(p, typeof(p).dtype.type(0), padding_config=widths)
 
     return front(a1, m - n), front(a2, n - m)
 
@@ -90,7 +94,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
     >>> wnp.polyadd(wnp.array([1, 2, 3]), wnp.array([10, 0]))
     Array([ 1, 12,  3], dtype=int32)
     """
-    return u.add(*_aligned("polyadd", a1, a2))
+    return add(*_aligned("polyadd", a1, a2))
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
@@ -100,7 +104,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     >>> wnp.polysub(wnp.array([1, 2, 3]), wnp.array([10, 0]))
     Array([ 1, -8,  3], dtype=int32)
     """
-    return u.subtract(*_aligned("polysub", a1, a2))
+    return subtract(*_aligned("polysub", a1, a2))
 
 
 def _without_leading_zeros(p: Any, name: str) -> Any:
@@ -163,8 +167,10 @@ def polyder(p: Any, m: int = 1) -> Any:
     m = operator.index(m)
     if m < 0:
         raise ValueError(f"weft.numpy.polyder: m must not be negative, got {m}")
-    if m == 0:
-        return p
+    return as_one_program(_polyder, p, m=m) if m else p
+
+
+def _polyder(p: Array, *, m: int) -> Any:
     (p,) = promote_inexact(p)
     n = typeof(p).shape[0]
     if n <= m:
@@ -291,7 +297,7 @@ def polyfit(
     x: ArrayLike,
     y: ArrayLike,
     deg: int,
-    rcond: Any = None,
+    rcond: object = None,
     full: builtins.bool = False,
     w: Any = None,
     cov: object = False,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def pinv(
     a: ArrayLike,
-    rtol: Any = None,
+    rtol: object = None,
     hermitian: builtins.bool = False,
     *,
     rcond: object = None,

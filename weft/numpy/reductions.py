@@ -174,7 +174,7 @@ def _extremum(
     axis: Any,
     out: object,
     keepdims: builtins.bool,
-    initial: Any,
+    initial: object,
     where: Any,
 ) -> Any:
     if out is not None:

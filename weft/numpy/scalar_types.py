@@ -39,7 +39,7 @@ class ScalarType(type):
     def __ne__(cls, other: object) -> bool:
         return not cls == other
 
-    def __call__(cls, x: Any) -> Any:
+    def __call__(cls, x: object) -> Any:
         return asarray(x, dtype=cls.dtype)
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -81,13 +81,40 @@ complex_ = cdouble = globals()["complex128"]
 single, csingle = globals()["float32"], globals()["complex64"]
 
 
+class _FloatInfo:
+    """The limits of a float dtype as Python floats."""
+
+    def __init__(self, info: Any) -> None:
+        self._info = info
+        self.dtype = np.dtype(info.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(self._info, name)
+        return value.item() if isinstance(value, np.generic) else value
+
+    def __reduce__(self) -> tuple:
+        return finfo, (self.dtype,)
+
+    def __repr__(self) -> str:
+        return f"finfo(dtype={self.dtype}, min={self.min}, max={self.max}, eps={self.eps})"
+
+
 def finfo(dtype: DTypeLike | None) -> Any:
     """Limits of a float dtype: eps, max, tiny, bits, …
+
+    The limits are Python floats, as the array API standard has them.
 
     >>> import weft
     >>> weft.numpy.finfo("bfloat16").bits
     16
     """
+    return _FloatInfo(finfo_of_numpy_scalars(dtype))
+
+
+def finfo_of_numpy_scalars(dtype: DTypeLike | None) -> Any:
+    """The same, the limits as NumPy's scalars of the dtype, which JAX's programs expect."""
     dtype = _dtype_of(dtype)
     if dtypes.is_complex(dtype):
         dtype = np.finfo(dtype).dtype
@@ -156,7 +183,7 @@ def promote_types(a: Any, b: Any) -> Any:
     return dtype
 
 
-def issubdtype(arg1: Any, arg2: Any) -> Any:
+def issubdtype(arg1: object, arg2: object) -> Any:
     """Whether a dtype belongs to another in the hierarchy of dtypes.
 
     >>> import weft
@@ -202,7 +229,7 @@ def isdtype(dtype: DTypeLike | None, kind: object) -> Any:
     return False
 
 
-def isscalar(element: Any) -> Any:
+def isscalar(element: object) -> Any:
     """Whether the value is a Python or NumPy scalar or an array without dimensions.
 
     >>> import weft

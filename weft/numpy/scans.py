@@ -193,7 +193,7 @@ def nancumprod(
 
 
 def _cumulative(
-    name: str, op: str, neutral: int, x: Any, axis: Any, dtype: Any, include_initial: object
+    name: str, op: str, neutral: int, x: Any, axis: Any, dtype: object, include_initial: object
 ) -> Any:
     aval = aval_of(name, x)
     if aval.ndim == 0:

@@ -163,11 +163,11 @@ def take(
     a: Any,
     indices: Any,
     axis: int | None = None,
-    out: Any = None,
+    out: object = None,
     mode: str | None = None,
     unique_indices: builtins.bool = False,
     indices_are_sorted: builtins.bool = False,
-    fill_value: Any = None,
+    fill_value: object = None,
 ) -> Any:
     """The slices of an axis at indices; None takes from the flat array.
 

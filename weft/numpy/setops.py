@@ -104,7 +104,7 @@ def unique(
     return (values, *extra) if extra else values
 
 
-def _on_host(rows: Any, equal_nan: builtins.bool, along_axis: builtins.bool) -> tuple:
+def _on_host(rows: object, equal_nan: builtins.bool, along_axis: builtins.bool) -> tuple:
     host = concrete(rows, "unique: ar")
     index = dtypes.canonicalize_dtype(int)
     wide = host if host.dtype.isbuiltin == 1 else host.astype(np.float64)  # ml_dtypes
@@ -137,7 +137,7 @@ def _ranks(rows: np.ndarray) -> np.ndarray:
     return np.stack([np.unique(c, return_inverse=True)[1] for c in columns], axis=1)
 
 
-def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> tuple:
+def _traced(rows: object, size: int, fill_value: object, equal_nan: builtins.bool) -> tuple:
     """Sorts rows, marks where a new one starts, and numbers the groups."""
     from weft.numpy.reductions import any
 
@@ -249,7 +249,7 @@ def union1d(
     return unique(both, size=size, fill_value=fill_value)
 
 
-def _member(a: Any, b: Any) -> Any:
+def _member(a: Any, b: object) -> Any:
     """Whether each element of the vector a is in the vector b, by sorting b."""
     n = typeof(b).shape[0]
     if n == 0:
@@ -296,7 +296,7 @@ def isin(
     return u.logical_not(found) if invert else found
 
 
-def _filtered(values: Any, keep: Any, size: int | None, fill_value: Any) -> Any:
+def _filtered(values: object, keep: Any, size: int | None, fill_value: Any) -> Any:
     n, dtype = typeof(values).shape[0], typeof(values).dtype
     (at,) = nonzero(keep, size=size, fill_value=n)
     out = take(values, at, mode="clip") if n else fill(typeof(at).shape, 0, dtype)

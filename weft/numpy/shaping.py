@@ -75,7 +75,7 @@ def reshape(
     order: str = "C",
     *,
     copy: builtins.bool | None = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The same elements in another shape; one size may be -1.
 
@@ -107,7 +107,7 @@ def reshape(
     return to_array(out) if out is a else out
 
 
-def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Any:
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: object = None) -> Any:
     """The elements as a vector.
 
     >>> import weft.numpy as wnp
@@ -185,7 +185,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
     return to_array(a) if i == j else ops.transpose_p.bind(a, permutation=tuple(order))
 
 
-def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Any:
+def moveaxis(a: ArrayLike, source: object, destination: object) -> Any:
     """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis.
 
     >>> import weft.numpy as wnp
@@ -231,7 +231,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
 
-def expand_dims(a: ArrayLike, axis: int | Sequence[int] | None) -> Any:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int] = 0) -> Any:
     """Dimensions of size 1 added at these positions of the result.
 
     >>> import weft
@@ -263,7 +263,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
     return ops.squeeze(to_array(a), dims)
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: object) -> tuple[int, ...]:
     """The shape to which NumPy's rules broadcast the given shapes.
 
     >>> import weft.numpy as wnp

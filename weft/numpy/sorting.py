@@ -28,6 +28,7 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.numpy.creation import arange, zeros
+from weft.numpy.eager import as_one_program
 from weft.numpy.selection import take, take_along_axis
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
@@ -67,8 +68,8 @@ def sort(
     a: Any,
     axis: int | None = -1,
     *,
-    kind: Any = None,
-    order: Any = None,
+    kind: object = None,
+    order: object = None,
     stable: builtins.bool = True,
     descending: builtins.bool = False,
 ) -> Any:
@@ -90,8 +91,8 @@ def argsort(
     a: ArrayLike,
     axis: int | None = -1,
     *,
-    kind: Any = None,
-    order: Any = None,
+    kind: object = None,
+    order: object = None,
     stable: builtins.bool = True,
     descending: builtins.bool = False,
     dtype: DTypeLike | None = None,
@@ -122,7 +123,7 @@ def _positions(shape: tuple, axis: int, dtype: Any = None) -> Any:
     return ops.iota_p.bind(dtype=dtype, shape=shape, dimension=axis)
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: object, axis: int = -1) -> Any:
     """The indices that sort by several keys, the last one first. Source: numpy.lexsort.
 
     >>> import weft.numpy as wnp
@@ -224,7 +225,7 @@ def top_k(
 
 
 def searchsorted(
-    a: Any, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
+    a: Any, v: ArrayLike, side: str = "left", sorter: object = None, *, method: str = "scan"
 ) -> Any:
     """The positions in the sorted vector a before which each v keeps the order.
 
@@ -250,9 +251,15 @@ def searchsorted(
         a = take(a, sorter)
     a, v = (to_array(x) for x in promote(a, v))
     n = aval.shape[0]
-    index = dtypes.canonicalize_dtype(int)
     if n == 0:
-        return fill(vval.shape, 0, index)
+        return fill(vval.shape, 0, dtypes.canonicalize_dtype(int))
+    return as_one_program(_searchsorted, a, v, side=side, method=method)
+
+
+def _searchsorted(a: ArrayLike, v: ArrayLike, *, side: str, method: str) -> Any:
+    """Return the positions in an a that is not empty."""
+    aval, vval = typeof(a), typeof(v)
+    n, index = aval.shape[0], dtypes.canonicalize_dtype(int)
     below = _precedes(side)
     if method == "compare_all":
         from weft.numpy.reductions import sum
@@ -309,5 +316,5 @@ def _by_sorting(a: object, v: object, side: str, index: object) -> Any:
     return ops.reshape(u.subtract(mine, alone), shape)
 
 
-def _inverse(order: Any, n: int, index: Any) -> Any:
+def _inverse(order: object, n: int, index: Any) -> Any:
     return zeros((n,), index).at[order].set(arange(n, dtype=index), unique_indices=True)

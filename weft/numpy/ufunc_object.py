@@ -79,7 +79,7 @@ class ufunc(functools.partial):
     @api_boundary
     def reduce(
         self,
-        a: Any,
+        a: object,
         axis: Any = 0,
         dtype: Any = None,
         out: object = None,
@@ -157,7 +157,7 @@ class ufunc(functools.partial):
         return self(reshape(A, A.shape + (1,) * B.ndim), reshape(B, (1,) * A.ndim + B.shape))
 
     @api_boundary
-    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
+    def at(self, a: Any, indices: object, b: Any = None, /, *, inplace: bool = True) -> Any:
         """`a` with the function applied at the indices, as often as they occur; `a` stays."""
         from weft.lax import fori_loop
         from weft.numpy.creation import arange
@@ -191,7 +191,7 @@ class ufunc(functools.partial):
     def reduceat(
         self,
         a: Any,
-        indices: Any,
+        indices: object,
         axis: int = 0,
         dtype: object = None,
         out: object = None,
@@ -233,7 +233,7 @@ _AT = {
 
 
 def _fold(
-    fun: ufunc, a: Any, axes: tuple, dtype: Any, keepdims: bool, initial: Any, where: Any
+    fun: ufunc, a: Any, axes: tuple, dtype: object, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     """A fold without an op of its own: pairwise over halves, so its depth is logarithmic."""
     from weft.lax import scan

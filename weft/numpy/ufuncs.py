@@ -253,7 +253,7 @@ def real(val: Any, /) -> Any:
     return ew.real_p.bind(val) if aval_of("real", val).dtype in dtypes.COMPLEX else to_array(val)
 
 
-def imag(val: Any, /) -> Any:
+def imag(val: object, /) -> Any:
     """The imaginary part, zero for real numbers. Source: numpy.imag."""
     aval = aval_of("imag", val)
     if aval.dtype in dtypes.COMPLEX:
@@ -492,9 +492,13 @@ def as_bool(name: str, x: ArrayLike) -> Any:
 
 
 def _logical(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
-    def function(x: Any, y: Any, /) -> Any:
+    def traced(x: ArrayLike, y: ArrayLike) -> Any:
         return prim.bind(*broadcast_args(as_bool(name, x), as_bool(name, y)))
 
+    def function(x: Any, y: Any, /) -> Any:
+        return as_one_program(traced, x, y)
+
+    traced.__name__ = name
     return _ufunc(named(function, name, doc), associative=True, **methods)
 
 

@@ -67,13 +67,13 @@ def vectorize(
 
     @api_boundary
     @functools.wraps(pyfunc)
-    def vectorized(*args: Any, **kwargs: Any) -> Any:
+    def vectorized(*args: Any, **kwargs: object) -> Any:
         fixed = {i: args[i] for i in excluded if isinstance(i, int) and i < len(args)}
         named = {k: v for k, v in kwargs.items() if k in excluded}
         mapped_names = [k for k in kwargs if k not in excluded]
         positions = [i for i in range(len(args)) if i not in fixed]
 
-        def call(*mapped: Any) -> Any:
+        def call(*mapped: object) -> Any:
             full = dict(fixed)
             full.update(zip(positions, mapped, strict=False))
             rest = dict(zip(mapped_names, mapped[len(positions) :], strict=True))
@@ -214,7 +214,7 @@ def apply_over_axes(func: Callable, a: ArrayLike, axes: int | Sequence[int] | No
     return a
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: Any) -> Any:
+def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: object) -> Any:
     """Of the functions the value of that whose condition holds, the later one where several do.
 
     An additional function or value is the default, else 0. Source: numpy.piecewise.

@@ -244,7 +244,7 @@ def _select_abstract(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
 
 
-def _select_transpose(ct: Any, which: Any, *cases: Any) -> list:
+def _select_transpose(ct: Any, which: object, *cases: Any) -> list:
     zero = _zeros(ct)
     cts = [
         select_n_p.bind(which, *(ct if j == i else zero for j in range(len(cases))))
@@ -423,7 +423,7 @@ def _sign_lower(ctx: RuleContext, x: ir.Value) -> Any:
     return ctx.op("stablehlo.sign", [x], ctx.out_types())[0]
 
 
-def _sign_jvp(t: Any, out: Any, x: object) -> Any:
+def _sign_jvp(t: object, out: Any, x: object) -> Any:
     """Zero for reals; for complex x/|x|, the derivative of the direction."""
     if not dtypes.is_complex(typeof(x).dtype):
         return None
@@ -449,7 +449,7 @@ def _abs_lower(ctx: RuleContext, x: ir.Value) -> Any:
     return out
 
 
-def _abs_jvp(t: Any, out: object, x: Any) -> Any:
+def _abs_jvp(t: Any, out: object, x: object) -> Any:
     if dtypes.is_complex(typeof(x).dtype):
         return real_p.bind(_mul(t, conjugated(sign_p.bind(x))))
     return select(ge_p.bind(x, scalar(0, x)), t, neg_p.bind(t))  # 1 at 0

@@ -55,7 +55,7 @@ def trace_combiner(
         avals.append(ShapedArray((), a.dtype))
     n = len(flat)
 
-    def run(*xs: Any) -> list:
+    def run(*xs: object) -> list:
         out, out_tree = flatten(computation(tree.unflatten(xs[:n]), tree.unflatten(xs[n:])))
         if out_tree != tree:
             raise TypeError(

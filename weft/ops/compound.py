@@ -247,7 +247,7 @@ def stand_like(out: Any, x: Any, own_shape: bool = True) -> Any:
     return device_put(out, sharding)
 
 
-def _placement_of(x: Any) -> Any:
+def _placement_of(x: object) -> Any:
     """The explicit sharding of x's type; on the mesh of the array that x stands for, if known."""
     sharding = typeof(x).sharding
     while isinstance(x, Tracer):  # mapped or differentiated
@@ -273,7 +273,7 @@ def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object
     return _place(full(shape, 0, dtype), out_sharding)
 
 
-def dtype(x: Any) -> Any:
+def dtype(x: object) -> Any:
     """The dtype of an array, of a Python scalar, or that a type or name of one stands for."""
     if x is None:
         raise ValueError("weft.lax.dtype: x must be an array, a number or a dtype, got None")
@@ -305,7 +305,7 @@ def _shift(x: object, bits: int) -> Any:
     return prim.bind(x, convert(np.int32(bits), kind))
 
 
-def _mulhi_wide(x: Any, y: Any) -> Any:
+def _mulhi_wide(x: object, y: object) -> Any:
     kind = typeof(x).dtype
     wide = dtypes.int64 if dtypes.is_signed(kind) else dtypes.uint64
     product = mul(convert(x, wide), convert(y, wide))

@@ -172,7 +172,7 @@ def conv_transpose(
     strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
+    dimension_numbers: object = None,
     transpose_kernel: bool = False,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,

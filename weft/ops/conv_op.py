@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.autodiff.op_families import bilinear_jvp
-from weft.autodiff.shape import moveaxis, reshape
+from weft.autodiff.shape import moveaxis, reshape, transpose
 from weft.autodiff.vmap import add_dim, remove_dim
 from weft.autodiff.zeros import instantiate_zero
 from weft.core import dtypes
@@ -17,12 +17,14 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.lowering.sharding import whole_for_xla
 from weft.ops.conv_decompose import of_complex, of_integers
 from weft.ops.conv_shapes import ConvDimensionNumbers, Dims, Pads, dilated, window_count
 from weft.ops.dot import in_bytes
 from weft.ops.dtype_casts import convert
 from weft.ops.joining import rev
 from weft.ops.precision import precision_attrs, product_dtype, swapped
+from weft.ops.reduce import reduce_sum_p
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -259,6 +261,19 @@ def _lower(
             batch_group_count=batch_group_count,
             precision=precision,
         )
+    if ctx.module.for_xla and batch_group_count > 1:
+        return _lower_by_feature_groups(
+            ctx,
+            x,
+            y,
+            window_strides=window_strides,
+            padding=padding,
+            lhs_dilation=lhs_dilation,
+            rhs_dilation=rhs_dilation,
+            dimension_numbers=dimension_numbers,
+            batch_group_count=batch_group_count,
+            precision=precision,
+        )
     if lhs.dtype != rhs.dtype:
         x, y = (
             v
@@ -282,13 +297,17 @@ def _lower(
         "batch_group_count": ctx.i64(batch_group_count),
         **precision_attrs(ctx, precision),
     }
+    x, y = (
+        whole_for_xla(ctx, v, a, spec[2:])
+        for v, a, spec in zip((x, y), (lhs, rhs), dimension_numbers, strict=False)
+    )
     operation = ctx.operation("stablehlo.convolution", [x, y], ctx.out_types(), attrs)
     # weft/native looks at the marked ones, where XLA:CPU is slow.
     if feature_group_count > 1 or batch_group_count > 1:
         ctx.mark(operation, "depthwise")
     elif all(rhs.shape[d] == 1 for d in dimension_numbers[1][2:]):
         ctx.mark(operation, "pointwise")
-    return operation.results[0]
+    return whole_for_xla(ctx, operation.results[0], out, dimension_numbers[2][2:])
 
 
 def _lower_in_parts(ctx: RuleContext, x: object, y: object, **params: object) -> Any:
@@ -298,10 +317,57 @@ def _lower_in_parts(ctx: RuleContext, x: object, y: object, **params: object) ->
     def convolve(a: object, b: object) -> Any:
         return conv_general_dilated_p.bind(a, b, preferred_element_type=None, **params)
 
-    def run(a: Any, b: Any) -> Any:
+    def run(a: object, b: object) -> Any:
         if dtypes.is_complex(out):
             return of_complex(convolve, convert(a, out), convert(b, out))
         return of_integers(convolve, a, b, out)
+
+    avals = [ShapedArray(a.shape, a.dtype) for a in ctx.avals_in]
+    return ctx.lower_fun(run, x, y, avals=avals)[0]
+
+
+def _lower_by_feature_groups(
+    ctx: RuleContext,
+    x: ir.Value,
+    y: ir.Value,
+    *,
+    dimension_numbers: ConvDimensionNumbers,
+    batch_group_count: int,
+    **params: Any,
+) -> Any:
+    """Groups of the batch as groups of features, each feature convolved alone and then added up.
+
+    XLA's partitioner has this right also where it splits the features (quirks.GSPMD_WINDOWS).
+    """
+    out, groups = ctx.avals_out[0].dtype, batch_group_count
+    narrow = dtypes.is_float(out) and out.itemsize < 4
+    total = np.dtype(np.float32) if narrow else out
+    plain = [tuple(range(len(spec))) for spec in dimension_numbers]
+
+    def run(x: Any, y: Any) -> Any:
+        x, y = (
+            transpose(convert(v, out), spec)
+            for v, spec in zip((x, y), dimension_numbers, strict=False)
+        )
+        batch, features, *space = x.shape
+        # Features are the slow factor, so that their split is one of the groups.
+        x = transpose(
+            reshape(x, (groups, batch // groups, features, math.prod(space))), (1, 2, 0, 3)
+        )
+        x = reshape(x, (batch // groups, features * groups, *space))
+        y = reshape(moveaxis(y, 1, 0), (features * y.shape[0], 1, *y.shape[2:]))
+        terms = conv_general_dilated_p.bind(
+            x,
+            y,
+            dimension_numbers=ConvDimensionNumbers(*plain),
+            feature_group_count=features * groups,
+            batch_group_count=1,
+            preferred_element_type=total if narrow else None,
+            **params,
+        )
+        sums = reduce_sum_p.bind(_split(terms, 1, features), axes=(1,))
+        places = np.argsort(dimension_numbers[2]).tolist()
+        return convert(transpose(sums, places), out)
 
     avals = [ShapedArray(a.shape, a.dtype) for a in ctx.avals_in]
     return ctx.lower_fun(run, x, y, avals=avals)[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autodiff.op_families import bilinear_jvp, canonical_axes
+from weft.autodiff.op_families import AxisError, bilinear_jvp, canonical_axes
 from weft.autodiff.shape import transpose_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -371,10 +371,10 @@ def dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
     dimension_numbers: DotDimensionNumbers,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """The sum over contracting dimensions of products, one for each index of batch dimensions.
 
@@ -400,10 +400,14 @@ def dot_general(
     lhs_ndim, rhs_ndim = typeof(lhs).ndim, typeof(rhs).ndim
     try:
         numbers = _numbers(dimension_numbers, lhs_ndim, rhs_ndim)
+    except AxisError:
+        raise
     except TypeError:  # lists: not hashable
         try:
             (lc, rc), (lb, rb) = dimension_numbers
             numbers = _numbers(((tuple(lc), tuple(rc)), (tuple(lb), tuple(rb))), lhs_ndim, rhs_ndim)
+        except AxisError:
+            raise
         except (TypeError, ValueError) as e:
             raise TypeError(
                 "dot_general: dimension_numbers must be ((lhs contracting, rhs contracting), "
@@ -454,7 +458,7 @@ def dot(
     rhs: ArrayLike,
     *args: Any,
     dimension_numbers: DotDimensionNumbers | None = None,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     out_sharding: object = None,
 ) -> Any:

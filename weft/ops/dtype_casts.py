@@ -115,7 +115,7 @@ def host_number(value: Any, dtype: np.dtype) -> Any:
     return number
 
 
-def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
+def convert(operand: object, dtype: object, weak_type: bool = False) -> Any:
     """Conversion to a canonical dtype, none if the operand has it."""
     aval = typeof(operand)
     if aval.dtype == dtype and aval.weak_type == weak_type:

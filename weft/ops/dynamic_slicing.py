@@ -106,7 +106,7 @@ def start_operands(
     return [dtype.type(i) if isinstance(i, int) else _convert(i, dtype) for i in result], False
 
 
-def _convert(x: Any, dtype: Any) -> Any:
+def _convert(x: object, dtype: object) -> Any:
     return x if typeof(x).dtype == dtype else convert(x, dtype)
 
 
@@ -222,7 +222,7 @@ dynamic_slice_p = Primitive(
 def dynamic_slice(
     operand: ArrayLike,
     start_indices: Any,
-    slice_sizes: Sequence[int],
+    slice_sizes: int | Sequence[int],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Any:
@@ -241,6 +241,8 @@ def dynamic_slice(
     Array([3, 4], dtype=int32)
     """
     shape = typeof(operand).shape
+    if isinstance(slice_sizes, int):
+        slice_sizes = (slice_sizes,)
     sizes = static_ints("dynamic_slice", "slice_sizes", slice_sizes)
     if len(sizes) != len(shape):
         raise ArgumentError(
@@ -261,7 +263,7 @@ def _fits(sizes: Shape, shape: Shape) -> bool:
     return all(0 <= n <= d for n, d in zip(sizes, shape, strict=True))
 
 
-def _at_axis(rank: int, axis: int, index: Any) -> list:
+def _at_axis(rank: int, axis: int, index: object) -> list:
     starts: list[Any] = [0] * rank
     starts[axis] = index
     return starts

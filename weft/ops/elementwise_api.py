@@ -224,7 +224,7 @@ shift_right_arithmetic = _public2(shift_right_arithmetic_p, "x shifted right, si
 shift_right_logical = _public2(shift_right_logical_p, "x shifted right, zeros filled in.")
 
 
-def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+def mul(x: Any, y: Any, *, out_dtype: object = None) -> Any:
     """x * y, element by element. out_dtype: the dtype to multiply in; None takes the operands'."""
     if out_dtype is not None:
         x, y = (convert(v, dtypes.canonicalize_dtype(out_dtype)) for v in (x, y))

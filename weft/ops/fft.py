@@ -99,7 +99,10 @@ def _lower(ctx: RuleContext, x: ir.Value, *, fft_type: FftType, fft_lengths: Len
         "fft_type": ctx.attr(f"#stablehlo<fft_type {fft_type.name}>"),
         "fft_length": ctx.i64s(fft_lengths),
     }
-    return ctx.op("stablehlo.fft", [x], ctx.out_types(), attrs)[0]
+    (result,) = ctx.op("stablehlo.fft", [x], ctx.out_types(), attrs)
+    if fft_type in (FftType.FFT, FftType.IFFT):
+        ctx.mark(result.owner, "fft")
+    return result
 
 
 fft_p: Primitive = linear_unary(

@@ -290,7 +290,7 @@ def default_fill(dtype: np.dtype) -> Any:
 
 def _filled(
     operand: object,
-    indices: Any,
+    indices: object,
     *,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Shape,

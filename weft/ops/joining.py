@@ -165,6 +165,17 @@ def _pad_lower(
     ctx: RuleContext, x: ir.Value, value: ir.Value, *, padding_config: PaddingConfig
 ) -> Any:
     lo, hi, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
+    if ctx.module.for_xla and min((*lo, *hi), default=0) < 0:  # quirks.GSPMD_NEGATIVE_PADDING
+        shape = ctx.avals_out[0].shape
+
+        def pad_then_cut(x: Any, value: Any) -> Any:
+            grown = [(max(a, 0), max(b, 0), i) for a, b, i in padding_config]
+            starts = [max(-a, 0) for a in lo]
+            ends = [s + n for s, n in zip(starts, shape, strict=True)]
+            return slice_op(pad_p.bind(x, value, padding_config=tuple(grown)), starts, ends)
+
+        avals = [ShapedArray(a.shape, a.dtype) for a in ctx.avals_in]
+        return ctx.lower_fun(pad_then_cut, x, value, avals=avals)[0]
     attrs = {
         "edge_padding_low": ctx.i64s(lo),
         "edge_padding_high": ctx.i64s(hi),

@@ -11,6 +11,7 @@ from weft.autodiff.shape import broadcast_in_dim
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.lowering.sharding import whole_for_xla
 from weft.ops.conv_shapes import Dims, Pads, dilated
 from weft.ops.elementwise_api import add, and_p, gt, lt, not_p
 from weft.ops.elementwise_api import select as choose
@@ -36,7 +37,7 @@ def _gather_abstract(
 
 
 def _gather_transpose(
-    ct: object, t: object, operand: object, *, select: str, **window: Any
+    ct: object, t: object, operand: object, *, select: str, **window: object
 ) -> list:
     ones = (1,) * typeof(operand).ndim
     if window["base_dilation"] == ones and window["window_dilation"] == ones:
@@ -170,6 +171,9 @@ def _scatter_lower(
                 "interior_padding": ctx.i64s((0,) * len(shape)),
             },
         )[0]
+    windowed = [d for d, size in enumerate(window_dimensions) if size > 1]
+    operand = whole_for_xla(ctx, operand, x, windowed)
+    source = whole_for_xla(ctx, source, x, windowed)
     scalar = ctx.tensor((), x.dtype)
     operation = ctx.operation(
         "stablehlo.select_and_scatter",
@@ -191,7 +195,7 @@ def _scatter_lower(
     ctx.region(
         operation, 1, [scalar, scalar], lambda a, b: ctx.op("stablehlo.add", [a, b], [scalar])
     )
-    result = operation.results[0]
+    result = whole_for_xla(ctx, operation.results[0], x, windowed)
     if padded:
         attrs = {
             "start_indices": ctx.i64s(low),

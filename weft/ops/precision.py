@@ -27,6 +27,9 @@ class Precision(enum.Enum):
     HIGH = 1
     HIGHEST = 2
 
+    def __str__(self) -> str:
+        return self.name
+
 
 class DotAlgorithm(NamedTuple):
     """The exact algorithm of a product: formats of the factors and of the sum.
@@ -194,7 +197,7 @@ def canonical_accuracy(name: str, accuracy: ArrayLike) -> AccuracyMode | Toleran
     return accuracy
 
 
-def canonical_precision(name: str, precision: Any) -> CanonicalPrecision:
+def canonical_precision(name: str, precision: object) -> CanonicalPrecision:
     """Normalize the argument `precision`: None, a pair (lhs, rhs), or an algorithm."""
     if precision is None:
         precision = config.default_matmul_precision

@@ -286,7 +286,7 @@ def _shape_of(x: Any) -> Shape:
     return (x.aval if is_undefined(x) else typeof(x)).shape
 
 
-def _add_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list:
+def _add_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: object) -> list:
     ct_updates = None
     if is_undefined(updates):
         ct_updates = gather_updates(ct, indices, updates.aval.shape, params)
@@ -299,7 +299,7 @@ scatter_add_p = _prim("scatter_add", "stablehlo.add", _add_jvp, _add_transpose)
 # scatter ----------------------------------------------------------------------------------------
 
 
-def _set_jvp(primals: list, tangents: list, **params: Any) -> tuple:
+def _set_jvp(primals: list, tangents: list, **params: object) -> tuple:
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
     if t_updates is not None and not params["unique_indices"]:
@@ -370,7 +370,7 @@ def _other_factors(indices: ArrayLike, updates: ArrayLike, operand: ArrayLike, p
     return select(eq(others, np.int32(0)), rest, _zeros(rest))
 
 
-def _mul_jvp(primals: list, tangents: list, **params: Any) -> tuple:
+def _mul_jvp(primals: list, tangents: list, **params: object) -> tuple:
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
     out = scatter_mul_p.bind(operand, indices, updates, **params)
@@ -387,7 +387,7 @@ def _mul_jvp(primals: list, tangents: list, **params: Any) -> tuple:
 
 
 def _mul_transpose(
-    ct: ArrayLike, operand: UndefinedPrimal, indices: ArrayLike, updates: Any, **params: Any
+    ct: ArrayLike, operand: UndefinedPrimal, indices: ArrayLike, updates: Any, **params: object
 ) -> list:
     if is_undefined(operand):
         return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]

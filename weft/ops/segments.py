@@ -55,6 +55,8 @@ def _segments(name: str) -> Callable:
         if typeof(ids).ndim == typeof(data).ndim == 0:  # one element
             ids, data = reshape(ids, (1,)), reshape(data, (1,))
         count = _count(name, data, ids, num_segments)
+        if typeof(data).ndim == 0:  # the same value for all
+            data = full(typeof(ids).shape, data, typeof(data).dtype)
         parts = 1
         # Sums over buckets first: fewer additions one after another round less.
         if bucket_size is not None:
@@ -100,7 +102,7 @@ def _count(name: str, data: ArrayLike, ids: ArrayLike, num_segments: int | None)
     kind, shape = typeof(ids), typeof(data).shape
     if not dtypes.is_integer(kind.dtype):
         raise ArgumentError(f"{name}: segment_ids must be integers, got {kind.str_short()}")
-    if kind.ndim != 1 or not shape or shape[0] != kind.shape[0]:
+    if kind.ndim != 1 or shape and shape[0] != kind.shape[0]:
         raise ArgumentError(
             f"{name}: segment_ids must have one number for each element of data's first "
             f"dimension, got {kind.str_short()} for {typeof(data).str_short()}"

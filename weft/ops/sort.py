@@ -146,7 +146,7 @@ sort_p = Primitive(
 )
 
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def sort(operand: object, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sorts along a dimension, ascending; NaN last, complex by real then imaginary part.
 
     Args:
@@ -180,7 +180,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 def sort_key_val(
-    keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+    keys: object, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple:
     """Sorts keys, and values along with them.
 
@@ -216,7 +216,7 @@ def _top_batch(axis_data: AxisData, args: list, dims: list, *, k: int, axis: int
     return top_k_p.bind(args[0], k=k, axis=axis + (axis >= dim)), [dim, dim]
 
 
-def _top_lower(ctx: RuleContext, x: Any, *, k: int, axis: int) -> list:
+def _top_lower(ctx: RuleContext, x: object, *, k: int, axis: int) -> list:
     rank = ctx.avals_in[0].ndim
 
     def moved(value: ir.Value, shape: tuple[int, ...], order: list[int]) -> Any:
@@ -232,6 +232,7 @@ def _top_lower(ctx: RuleContext, x: Any, *, k: int, axis: int) -> list:
     shape = tuple(ctx.avals_out[0].shape[d] for d in order)
     types = [ctx.tensor(shape, a.dtype) for a in ctx.avals_out]
     results = ctx.op("chlo.top_k", [x], types, {"k": ctx.i64(k)})
+    ctx.mark(results[0].owner, "top_k")
     outs = []
     for value, aval in zip(results, ctx.avals_out, strict=True):
         dtype = aval.dtype

@@ -299,7 +299,7 @@ def _integer_pow_lower(ctx: RuleContext, x: ir.Value, *, y: int) -> Any:
     return acc
 
 
-def _integer_pow_jvp(t: Any, out: object, x: Any, *, y: int) -> Any:
+def _integer_pow_jvp(t: object, out: object, x: Any, *, y: int) -> Any:
     if y == 0:
         return None
     return _mul(t, x if y == 1 else _times(_power(x, y - 1) if y != 2 else x, y))
@@ -329,7 +329,7 @@ def _pow_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     return operation.results[0]
 
 
-def _pow_jvp_base(t: object, out: object, x: object, y: Any) -> Any:
+def _pow_jvp_base(t: object, out: object, x: object, y: object) -> Any:
     exponent: Any = y
     if isinstance(y, int | float | np.generic):  # known on the host
         if y == 0:

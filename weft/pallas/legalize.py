@@ -263,7 +263,7 @@ class _Rewriting:
             raise self.unsupported(eqn, composed, "" if name in OUTSIDE else why)
         return self.inline(formula, invars, composed or eqn)
 
-    def param(self, value: Any) -> Any:
+    def param(self, value: object) -> Any:
         """A parameter of an op that is kept, jaxprs in it legalized."""
         if isinstance(value, ClosedJaxpr | Jaxpr):
             return legalize(value, self.target, self.call)
@@ -323,11 +323,11 @@ class _Context:
         shape = self.avals_out[0].shape
         return [broadcast_to(x, shape) if not typeof(x).shape else x for x in operands]
 
-    def lower_fun(self, fun: Callable, *operands: Any, avals: Any = None) -> list:
+    def lower_fun(self, fun: Callable, *operands: object, avals: object = None) -> list:
         out = fun(*operands)
         return list(out) if isinstance(out, list | tuple) else [out]
 
-    def inline(self, closed: ClosedJaxpr, *operands: Any) -> list:
+    def inline(self, closed: ClosedJaxpr, *operands: object) -> list:
         return eval_closed(closed, *operands)
 
     def call(self, closed: ClosedJaxpr, operands: Sequence[Any], name: str = "") -> list:
@@ -355,7 +355,7 @@ def _formula_of(eqn: Eqn, make: Callable) -> ClosedJaxpr:
 def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
     """The jaxpr of a function of an equation's operands; random keys stand as their words."""
 
-    def flat(*args: Any) -> list:
+    def flat(*args: object) -> list:
         out = function(*args)
         return list(out) if isinstance(out, list | tuple) else [out]
 

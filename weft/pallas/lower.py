@@ -46,7 +46,7 @@ class Interpreted:
         self.what = "the interpreted kernel"
         self.__name__ = call.name
 
-    def __call__(self, *operands: Any) -> list:
+    def __call__(self, *operands: object) -> list:
         return run_call(self.call, [np.asarray(x) for x in operands], self.params)
 
 

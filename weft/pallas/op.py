@@ -227,7 +227,7 @@ def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
     """The mapping with the new grid index in front; if batched, also that of a new dimension."""
     old = b.index_map
 
-    def flat(i: Any, *args: Any) -> list:
+    def flat(i: object, *args: object) -> list:
         outs = eval_closed(old, *args)
         return [i, *outs] if batched else outs
 
@@ -264,7 +264,7 @@ def _batch_by_loop(axis: AxisData, args: list, dims: list, call: KernelCall) -> 
     moved = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
     batched = [d is not None for d in dims]
 
-    def body(carry: Any, rows: list) -> tuple:
+    def body(carry: object, rows: list) -> tuple:
         it = iter(rows)
         full = [next(it) if b else x for x, b in zip(moved, batched, strict=True)]
         return carry, pallas_call_p.bind(*full, call=call)

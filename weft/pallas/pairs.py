@@ -113,7 +113,7 @@ def of_pairs(eqn: Eqn, function: Callable) -> ClosedJaxpr:
     """The jaxpr of a function of numbers and pairs, on the atoms of an equation's operands."""
     avals = [v.aval for v in eqn.invars]
 
-    def on_atoms(*atoms: Any) -> list[Any]:
+    def on_atoms(*atoms: object) -> list[Any]:
         out = function(eqn, *packed(avals, atoms))
         return list(out) if isinstance(out, tuple) else [out]
 

@@ -49,7 +49,7 @@ def _plain(aval: Any) -> Any:
     return aval.update(mat=NO_MAT) if aval.mat is not NO_MAT else aval
 
 
-def _param(value: Any) -> Any:
+def _param(value: object) -> Any:
     if isinstance(value, ClosedJaxpr):
         return ClosedJaxpr(_rewrite(value.jaxpr), value.consts)
     if isinstance(value, tuple) and any(isinstance(v, ClosedJaxpr) for v in value):

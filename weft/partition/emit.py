@@ -99,7 +99,7 @@ class Emitter:
         )
 
     def make(
-        self, name: str, operands: Sequence[ir.Value], result: ir.Type, **attrs: Any
+        self, name: str, operands: Sequence[ir.Value], result: ir.Type, **attrs: object
     ) -> ir.Value:
         return self.op(name, operands, [result], attrs).results[0]
 

@@ -127,7 +127,8 @@ def _drop_unused(block: ir.Block) -> bool:
     kept = False
     for op in reversed(list(_ops(block))):
         collective = op.name in KINDS
-        if not (collective or facts(op).pure) or any(list(r.uses) for r in op.results):
+        used = any([next(iter(r.uses), None) is not None for r in op.results])
+        if used or not (collective or facts(op).pure):
             inner = [b for region in op.regions for b in region.blocks]
             kept |= collective or any([_drop_unused(b) for b in inner])
         else:

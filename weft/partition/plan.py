@@ -55,7 +55,7 @@ def chain_of(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
     return moves_behind(lz, op, op.results[0], sums=True)
 
 
-def _common_moves(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
+def common_moves(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
     """The layouts of the moves that alone use the results, one after the other.
 
     Where an operation has several results, moves of all that are used end alike.
@@ -67,7 +67,7 @@ def _common_moves(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
 
 def wanted(lz: Localizer, op: ir.Operation) -> AxisLayout | None:
     """The layout at the end of the moves that alone use the result, else None."""
-    moves = _common_moves(lz, op)
+    moves = common_moves(lz, op)
     return moves[-1] if moves else None
 
 
@@ -146,9 +146,10 @@ def _wanting(lz: Localizer, value: ir.Value, layout: AxisLayout) -> int:
     count = 0
     for use in value.uses:
         user = use.owner.operation
-        if facts(user).relayout:
+        row = facts(user)
+        if row.relayout:
             end = wanted(lz, user) or lz.target(user)
-        elif facts(user).windowed:
+        elif row.windowed:
             end = wanted(lz, user)
         else:
             continue
@@ -233,7 +234,7 @@ class Planner:
         self.numbers, self.out = operands, fit(out)
         self.given = [lz.operand(op, i) for i in operands]
         self.scattered = scattered_to(lz, op) if summed else None
-        self.chain = chain_of(lz, op) if summed else _common_moves(lz, op)
+        self.chain = chain_of(lz, op) if summed else common_moves(lz, op)
         self.end = self.scattered or (self.chain[-1] if self.chain else out)
 
     def moved(self) -> tuple[list[LocalValue], Way]:

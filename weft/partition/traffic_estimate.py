@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class Tally(Emitter):
         self.cost, self.step = 0, step
 
     def make(
-        self, name: str, operands: Sequence[ir.Value], result: ir.Type, **attrs: Any
+        self, name: str, operands: Sequence[ir.Value], result: ir.Type, **attrs: object
     ) -> ir.Value:
         return SimpleNamespace(type=result)
 

@@ -19,8 +19,9 @@ def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
     """
     for view in list(block.operations):
         op = view.operation
-        if not facts(op).combines:
-            for region in op.regions:
+        regions = op.regions
+        if len(regions) and not facts(op).combines:
+            for region in regions:
                 for inner in region.blocks:
                     yield from inner_first(inner)
         yield op

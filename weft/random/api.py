@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
 
 
-def resolve(impl: Any = None, dtype: DTypeLike | None = None) -> Generator:
+def resolve(impl: object = None, dtype: DTypeLike | None = None) -> Generator:
     """The generator that `impl` (a name, a key dtype) or `dtype` names; the default for neither."""
     if dtype is not None:
         if impl is not None:
@@ -139,7 +139,7 @@ def key(seed: Any, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
     return _seeded("key", seed, resolve(impl, dtype))
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:  # noqa: N802
+def PRNGKey(seed: Any, *, impl: object = None) -> Any:  # noqa: N802
     """A key as the raw uint32 words that older programs pass around; prefer `key`.
 
     >>> import weft
@@ -150,7 +150,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:  # noqa: N802
     return key if config.enable_custom_prng else random_unwrap_p.bind(key)
 
 
-def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+def split(key: object, num: int | Sequence[int] = 2) -> Any:
     """New independent keys from one key, which must not be used again.
 
     num: how many, or the shape of the array of keys.
@@ -165,7 +165,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     return random_unwrap_p.bind(out) if raw else out
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: object, data: object) -> Any:
     """A new key from a key and a 32-bit integer, such as a step or a device number.
 
     >>> import weft
@@ -187,7 +187,7 @@ def fold_in(key: Any, data: Any) -> Any:
     return random_unwrap_p.bind(out) if raw else out
 
 
-def key_data(keys: Any) -> Any:
+def key_data(keys: object) -> Any:
     """The uint32 words of keys, in a last dimension.
 
     >>> import weft
@@ -198,7 +198,7 @@ def key_data(keys: Any) -> Any:
     return random_unwrap_p.bind(keys)
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def wrap_key_data(key_bits_array: Any, *, impl: object = None, dtype: Any = None) -> Any:
     """Keys made of their words: the inverse of `key_data`.
 
     >>> import weft, numpy as np
@@ -208,7 +208,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     return random_wrap_p.bind(key_bits_array, impl=resolve(impl, dtype))
 
 
-def key_impl(keys: Any) -> str:
+def key_impl(keys: object) -> str:
     """The name of the generator of keys.
 
     >>> import weft

@@ -37,7 +37,7 @@ _SCALARS = (bool, int, float, np.generic)
 
 
 def bits(
-    key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *, out_sharding: object = None
+    key: object, shape: int | Sequence[int] = (), dtype: Any = None, *, out_sharding: object = None
 ) -> Any:
     """Uniform random bits as unsigned integers.
 
@@ -57,7 +57,7 @@ def bits(
 
 
 def uniform(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     minval: object = 0.0,
@@ -114,7 +114,7 @@ def uniform_in(
 
 
 def normal(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,
@@ -152,7 +152,7 @@ def real_normal(key: Array, shape: tuple, dtype: Any) -> Any:
 
 
 def truncated_normal(
-    key: Any,
+    key: object,
     lower: Any,
     upper: Any,
     shape: int | Sequence[int] | None = None,
@@ -191,7 +191,7 @@ def _truncated_normal(
 
 
 def randint(
-    key: Any,
+    key: object,
     shape: int | Sequence[int],
     minval: Any,
     maxval: Any,
@@ -306,7 +306,7 @@ def _where(condition: Array, x: ArrayLike, y: Array) -> Any:
 
 
 def bernoulli(
-    key: Any,
+    key: object,
     p: ArrayLike = 0.5,
     shape: int | Sequence[int] | None = None,
     mode: str = "low",
@@ -345,7 +345,7 @@ def _bernoulli(key: Array, p: ArrayLike, *, shape: tuple, mode: str) -> Any:
 
 
 def rademacher(
-    key: Any,
+    key: object,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
     *,

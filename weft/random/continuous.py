@@ -316,7 +316,7 @@ def _wald(key: Array, mean: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 
 def weibull_min(
-    key: Any,
+    key: object,
     scale: object,
     concentration: object,
     shape: int | Sequence[int] = (),
@@ -362,7 +362,7 @@ def maxwells(key: Array, *, shape: tuple, dtype: DTypeLike | None) -> Any:
 
 
 def double_sided_maxwell(
-    key: Any,
+    key: object,
     loc: Any,
     scale: Any,
     shape: int | Sequence[int] = (),
@@ -388,7 +388,7 @@ def _double_maxwell(key: Array, loc: Array, scale: Array, *, shape: tuple, dtype
 
 
 def generalized_normal(
-    key: Any,
+    key: object,
     p: ArrayLike,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
@@ -415,7 +415,7 @@ def generalized_normals(key: Array, p: ArrayLike, *, shape: tuple, dtype: DTypeL
 
 
 def ball(
-    key: Any,
+    key: object,
     d: int,
     p: ArrayLike = 2,
     shape: int | Sequence[int] = (),
@@ -449,7 +449,7 @@ def _ball(key: Array, p: Array, *, d: int, shape: tuple, dtype: np.dtype) -> Any
 
 
 def orthogonal(
-    key: Any,
+    key: object,
     n: int,
     shape: int | Sequence[int] = (),
     dtype: DTypeLike | None = None,
@@ -483,7 +483,7 @@ def _orthogonal(key: Array, *, n: int, m: int, shape: tuple, dtype: np.dtype) ->
 
 
 def multivariate_normal(
-    key: Any,
+    key: object,
     mean: Any,
     cov: Any,
     shape: int | Sequence[int] | None = None,

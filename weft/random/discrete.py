@@ -49,7 +49,7 @@ def _static_size(name: str, what: str, x: Any) -> int:
 
 
 def categorical(
-    key: Any,
+    key: object,
     logits: Any,
     axis: int = -1,
     shape: int | Sequence[int] | None = None,
@@ -119,7 +119,12 @@ def _distinct_categories(key: Array, logits: Array, *, shape: tuple, axis: int, 
 
 
 def permutation(
-    key: Any, x: ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: object = None
+    key: object,
+    x: ArrayLike,
+    axis: int = 0,
+    independent: bool = False,
+    *,
+    out_sharding: object = None,
 ) -> Any:
     """The array with its slices along `axis` in random order; of `arange(x)` for an integer x.
 
@@ -166,7 +171,7 @@ def _shuffle_slices(key: Array, x: Array, *, axis: int) -> Any:
 
 
 def choice(
-    key: Any,
+    key: object,
     a: ArrayLike,
     shape: int | Sequence[int] = (),
     replace: bool = True,
@@ -242,7 +247,7 @@ def _weighted_distinct(key: Array, p: Array, *, shape: tuple, mode: str) -> Any:
 
 
 def geometric(
-    key: Any,
+    key: object,
     p: ArrayLike,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
@@ -279,7 +284,7 @@ def _full(shape: tuple, value: bool | int, dtype: np.dtype, like: Array) -> Any:
 
 
 def poisson(
-    key: Any,
+    key: object,
     lam: Any,
     shape: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
@@ -423,7 +428,9 @@ def binomials(key: Array, n: Array, p: Any, *, shape: tuple, dtype: Any) -> Any:
     return wnp.where(keep, out, ew.convert(count, dtype) - out)
 
 
-def _binomial_steps(key: Any, count: Any, p: object, shape: tuple, dtype: Any, limit: int) -> Any:
+def _binomial_steps(
+    key: object, count: object, p: object, shape: tuple, dtype: object, limit: int
+) -> Any:
     """Counts how many geometric waiting times fit into the trials."""
     from weft.lax import while_loop
 
@@ -463,7 +470,9 @@ def _stirling_tail(k: Array) -> Any:
     return wnp.where(in_table, table, series)
 
 
-def _binomial_rejection(key: Any, count: Any, p: Any, shape: tuple, dtype: Any, limit: int) -> Any:
+def _binomial_rejection(
+    key: object, count: Any, p: Any, shape: tuple, dtype: object, limit: int
+) -> Any:
     from weft.lax import while_loop
 
     kind = typeof(p).dtype
@@ -507,7 +516,7 @@ def _binomial_rejection(key: Any, count: Any, p: Any, shape: tuple, dtype: Any, 
 
 
 def multinomial(
-    key: Any,
+    key: object,
     n: object,
     p: ArrayLike,
     *,

@@ -147,7 +147,9 @@ def gamma_samples(
     return random_gamma_p.bind(key, a, log_space=log_space)
 
 
-def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, sharding: object, log: bool) -> Any:
+def _gamma(
+    name: str, key: object, a: Any, shape: Any, dtype: Any, sharding: object, log: bool
+) -> Any:
     key, _ = check_key(name, key)
     dtype, shape = float_dtype(name, dtype), sample_shape(name, shape, a)
     return run(
@@ -221,7 +223,7 @@ def _beta(key: Array, a: Array, b: Array, *, shape: tuple, dtype: np.dtype) -> A
 
 
 def dirichlet(
-    key: Any,
+    key: object,
     alpha: Any,
     shape: Any = None,
     dtype: DTypeLike | None = None,

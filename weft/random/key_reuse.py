@@ -34,7 +34,7 @@ def _calls() -> list[int]:
     return found
 
 
-def use(name: str, key: Any) -> None:
+def use(name: str, key: object) -> None:
     """Note that a function uses a key up; KeyReuseError if one did before.
 
     A sampler hands its key to others while it runs, which is one use.

@@ -203,7 +203,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
             "random keys are no NumPy arrays; weft.random.key_data(keys) gives their words"
         )
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         index = index if isinstance(index, tuple) else (index,)
         used = sum(_dimensions_used(i) for i in index)
         if used > self.ndim:
@@ -224,14 +224,14 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
         return self._dtype.wrap(base)
 
     def reshape(
-        self, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: Any = None
+        self, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: object = None
     ) -> PRNGKeyArray:
         from weft.numpy import reshape
 
         shape = args[0] if len(args) == 1 else args
         return reshape(self, shape, order=order, copy=copy, out_sharding=out_sharding)  # type: ignore[return-value]
 
-    def ravel(self, order: str = "C", *, out_sharding: Any = None) -> PRNGKeyArray:
+    def ravel(self, order: str = "C", *, out_sharding: object = None) -> PRNGKeyArray:
         return self.reshape(-1, order=order, out_sharding=out_sharding)
 
     flatten = ravel

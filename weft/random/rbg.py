@@ -54,7 +54,7 @@ def _unsafe_split(words: object, shape: tuple[int, ...]) -> Any:
     return reshape(slice_in_dim(rows, 0, 10 * n, 10), (*shape, 4))
 
 
-def _unsafe_fold_in(words: object, data: Any) -> Any:
+def _unsafe_fold_in(words: object, data: object) -> Any:
     rows = _rng_bit_generator(_seed(convert(data, dtypes.uint32)), (10, 4), 32)
     return xor_p.bind(words, reshape(slice_in_dim(rows, 9, 10), (4,)))
 

@@ -119,9 +119,11 @@ def sample_shape(name: str, shape: int | Sequence[int], *params: ArrayLike) -> S
     return shape
 
 
-def as_shape(name: str, shape: Any) -> Shape:
+def as_shape(name: str, shape: object) -> Shape:
     if hasattr(shape, "__index__"):
         shape = (shape,)
+    if not isinstance(shape, Sequence) and hasattr(shape, "__iter__"):
+        shape = tuple(shape)  # a library's class of shapes
     if not isinstance(shape, Sequence):
         raise TypeError(f"{name}: shape must be an integer or a tuple of them, got {shape!r}")
     return canonical_shape(shape, f"{name}: shape")

@@ -145,7 +145,7 @@ class Ref:
     def _seen(self, view: views.View) -> Ref:
         return Ref(self._handle, (*self._views, view), self._operands)
 
-    def reshape(self, *shape: Any) -> Ref:
+    def reshape(self, *shape: object) -> Ref:
         """A ref to the same elements in another shape; one size may be -1."""
         return self._seen(views.reshaped(self.shape, self.dtype, shape))
 
@@ -517,7 +517,7 @@ def new_ref(init_val: Any, *, memory_space: object = None, kind: object = None) 
 
 
 @api_boundary
-def freeze(ref: Any) -> Any:
+def freeze(ref: object) -> Any:
     """The value of a ref, which cannot be used from then on.
 
     Raises TypeError if it is not a whole ref made by `new_ref` in the same function.

@@ -98,7 +98,7 @@ class Index:
         self.shape = tuple(shape)
 
 
-def parse_index(shape: Shape, index: Any) -> Index:
+def parse_index(shape: Shape, index: object) -> Index:
     """The index of a ref of this shape; raises IndexError or TypeError that names the part."""
     items = _expand(shape, index if index.__class__ is tuple else (index,))
     dims: list[Any] = []

@@ -157,7 +157,7 @@ def _write_jvp(prim: Callable[[], Primitive], name: str) -> Callable:
 
 
 def _no_derivative(prim: Callable[[], Primitive], name: str) -> Callable:
-    def jvp(primals: list, tangents: list, *, op: str = "", **params: Any) -> tuple:
+    def jvp(primals: list, tangents: list, *, op: str = "", **params: object) -> tuple:
         if op == "add" and tangents[0] is not None:
             value_t = tangents[1]
             if value_t is None:

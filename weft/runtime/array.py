@@ -571,7 +571,7 @@ def _format_of(self: Any) -> Any:
     return format_of(self)
 
 
-def install(**members: Any) -> None:
+def install(**members: object) -> None:
     """Add methods or properties to `Array` and its concrete type (operators, `.at`, reductions)."""
     for name, member in members.items():
         setattr(ArrayImpl, name, member)

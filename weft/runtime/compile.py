@@ -388,7 +388,7 @@ class CompilerEffortLevel(enum.Enum):
     O3 = 39
 
 
-def check_options(options: Any) -> None:
+def check_options(options: object) -> None:
     """Raises TypeError or ValueError for compiler_options that XLA cannot take or refuse."""
     if not isinstance(options, Mapping):
         raise TypeError(

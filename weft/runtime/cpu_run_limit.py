@@ -193,7 +193,7 @@ def _wait_for_oldest(runs: collections.deque, newest: object = None) -> None:
         _wait_for(runs.popleft(), newest)
 
 
-def _wait_for(run: Any, newest: object = None) -> None:
+def _wait_for(run: object, newest: object = None) -> None:
     if not (hasattr(run, "is_deleted") and run.is_deleted()):
         wait_quietly(run)
     elif newest is not None:  # a later run took its memory, and so ends after it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -336,6 +336,8 @@ def _leaf_now(
         return _leaf(method(), sharding, donate, may_alias, src)
     if hasattr(x, "__array__"):
         return put_host(np.asarray(x), sharding)
+    if isinstance(x, int | float | complex):  # of a subclass, such as an enumeration of integers
+        return put_host(np.asarray(x, dtypes.scalar_dtype(x)), sharding, weak_type=True)
     raise TypeError(
         f"device_put: a value of type {kind.__module__}.{kind.__qualname__} is not an array or a "
         f"number: {x!r:.200}"
@@ -410,13 +412,13 @@ def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: object = No
     return tree.unflatten(out)
 
 
-def _target(place: Any, leaf: Any) -> Any:
+def _target(place: object, leaf: object) -> Any:
     if isinstance(place, Space):
         return _in_space(place, leaf)
     return place if is_format(place) else as_sharding(place, "device")
 
 
-def _in_space(space: Space, leaf: Any) -> Any:
+def _in_space(space: Space, leaf: object) -> Any:
     """Where a value is, in another memory there."""
     if space.kind is None:
         return None
@@ -482,7 +484,7 @@ def spread(name: str, value: object, tree: PyTreeDef, is_leaf: Callable | None =
 def device_get(x: ArrayLike) -> Any:
     """The pytree with every array as a NumPy array. Transfers run side by side.
 
-    Random keys, which are no numbers, stay as they are.
+    Random keys, which are no numbers, and traced values stay as they are.
 
     Example:
         >>> import weft
@@ -504,7 +506,9 @@ def _get_tree(x: object) -> Any:
 
 
 def _to_host(x: ArrayLike) -> Any:
-    """The value as a NumPy array; what is none, such as a random key, stays as it is."""
+    """The value as a NumPy array; what is none, such as a key or a traced value, stays as it is."""
+    if isinstance(x, Tracer):
+        return x
     is_array = hasattr(x, "__array__") and not dtypes.is_extended(getattr(x, "dtype", None))
     return np.asarray(x) if is_array else x
 
@@ -516,12 +520,14 @@ def block_until_ready(x: ArrayLike) -> Any:
     >>> weft.block_until_ready({"sum": weft.numpy.arange(4).sum()})
     {'sum': Array(6, dtype=int32)}
     """
+    if x.__class__ is ArrayImpl:
+        check_alive(x)
+        cast(Any, x).block_until_ready()
+        return x
     arrays = [leaf for leaf in pytree.flatten(x)[0] if isinstance(leaf, ArrayImpl)]
     for array in arrays:
         check_alive(array)
-    if len(arrays) == 1:
-        arrays[0].block_until_ready()
-    elif arrays:
+    if arrays:
         try:
             _xla.batched_block_until_ready(arrays)
         except _xla.XlaRuntimeError as error:

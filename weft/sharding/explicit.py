@@ -108,7 +108,7 @@ def _targets(what: str, targets: Any, tree: Any) -> list:
     return broadcast_prefix(targets, tree, what, lambda v: v is None or is_target(v))
 
 
-def named(what: str, target: object, *operands: Any) -> Any:
+def named(what: str, target: object, *operands: object) -> Any:
     """A sharding from a sharding, or from a `P` over the mesh in context or the operands' own."""
     if not isinstance(target, PartitionSpec):
         if isinstance(target, Sharding | NamedSharding):
@@ -134,7 +134,7 @@ def named(what: str, target: object, *operands: Any) -> Any:
 # out_sharding= and regions ---------------------------------------------------------------------
 
 
-def in_parts(out_sharding: object, *operands: Any) -> NamedSharding | None:
+def in_parts(out_sharding: object, *operands: object) -> NamedSharding | None:
     """The sharding that `out_sharding=` means if it asks for partial sums of typed operands."""
     if not any(getattr(typeof(x), "sharding", None) is not None for x in operands):
         return None
@@ -142,7 +142,7 @@ def in_parts(out_sharding: object, *operands: Any) -> NamedSharding | None:
     return sharding if isinstance(sharding, NamedSharding) and sharding.spec.unreduced else None
 
 
-def placed(fun: Callable[..., Any], out_sharding: object, *operands: Any) -> Any:
+def placed(fun: Callable[..., Any], out_sharding: object, *operands: object) -> Any:
     """fun(*operands), with a result of the given sharding: what `out_sharding=` of ops means.
 
     The op itself runs without explicit types, so that nothing is ambiguous, and the partitioner
@@ -218,7 +218,7 @@ def auto_axes(
         return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
 
     @functools.wraps(f)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: Any) -> Any:
         target = out_sharding if out_sharding is not None else kwargs.pop("out_sharding", None)
         if target is None:
             raise TypeError(
@@ -353,7 +353,7 @@ def with_sharding_constraint(x: ArrayLike, shardings: object, *, priorities: Any
     )
 
 
-def _constrain(x: Any, target: Any, priorities: tuple | None) -> Any:
+def _constrain(x: object, target: object, priorities: tuple | None) -> Any:
     aval = typeof(x)
     if type(target) is Format:
         if target.layout is not None and target.layout is not Layout.AUTO:

@@ -61,7 +61,7 @@ def _elementwise(avals: Sequence[Any], outs: Sequence[Any], **_: object) -> str:
 
 
 def _broadcast(
-    avals: list, outs: list, *, shape: tuple, broadcast_dimensions: tuple, **_: Any
+    avals: list, outs: list, *, shape: tuple, broadcast_dimensions: tuple, **_: object
 ) -> str:
     (x, *rest), result = avals, ["*"] * len(shape)
     operand = []
@@ -214,12 +214,12 @@ def _scatter(
     return _text(ins, [result] * n)
 
 
-def _dynamic_slice(avals: list, outs: list, **_: Any) -> str:
+def _dynamic_slice(avals: list, outs: list, **_: object) -> str:
     dims = _names("d", avals[0].ndim)
     return _text([dims, *([] for _ in avals[1:])], [dims])
 
 
-def _dynamic_update_slice(avals: list, outs: list, **_: Any) -> str:
+def _dynamic_update_slice(avals: list, outs: list, **_: object) -> str:
     dims = _names("d", avals[0].ndim)
     return _text([dims, dims, *([] for _ in avals[2:])], [dims])
 

@@ -355,7 +355,7 @@ class Mesh(_AxisQueries):
             raise TypeError(f"a mesh decorates functions, got {type(fun).__name__}: {fun!r:.100}")
 
         @functools.wraps(fun)
-        def in_context(*args: Any, **kwargs: Any) -> Any:
+        def in_context(*args: object, **kwargs: object) -> Any:
             with self:
                 return fun(*args, **kwargs)
 

@@ -254,7 +254,7 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         del entries[dim : dim + 1]
         return self.with_spec(self.spec.update(partitions=entries))
 
-    def with_dim(self, dim: int, entry: Any = None) -> NamedSharding:
+    def with_dim(self, dim: int, entry: object = None) -> NamedSharding:
         """The sharding of arrays stacked along a new dimension ``dim``, split as ``entry`` says.
 
         A sharding of types keeps to the mesh's Explicit axes: others in ``entry`` are left out.
@@ -331,12 +331,12 @@ def _type_sharding(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
     return NamedSharding(mesh.abstract_mesh, spec.update(partitions=parts))
 
 
-def is_over_nothing(sharding: Any) -> bool:
+def is_over_nothing(sharding: object) -> bool:
     """Tell whether a sharding is over the mesh without axes, and so asks for nothing."""
     return type(sharding) is NamedSharding and sharding.mesh.empty
 
 
-def is_abstract(sharding: Any) -> bool:
+def is_abstract(sharding: object) -> bool:
     """True for a NamedSharding over an AbstractMesh."""
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 

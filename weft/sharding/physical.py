@@ -225,7 +225,7 @@ def spec_from_hlo(hlo: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
     return None
 
 
-def without_trailing_nones(sharding: Any) -> Any:
+def without_trailing_nones(sharding: object) -> Any:
     """The one form of shardings that differ in `None`s at the end of their specs only."""
     if type(sharding) is not NamedSharding:
         return sharding

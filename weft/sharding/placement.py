@@ -36,7 +36,7 @@ def _to_type(x: object, aval: Any) -> Any:
     return reshard_p.bind(x, sharding=wanted)
 
 
-def _stacked(sharding: Any, x: object, dim: int, axis: Any) -> Any:
+def _stacked(sharding: object, x: object, dim: int, axis: Any) -> Any:
     """The sharding of a batch, whose dimension `dim` keeps the placement it has."""
     if type(sharding) is not NamedSharding:
         return sharding
@@ -228,7 +228,7 @@ sharding_constraint_p = _placement(
 # device_put ------------------------------------------------------------------------------------
 
 
-def _device_put_abstract(x: ShapedArray, *, sharding: Any, src: object) -> ShapedArray:
+def _device_put_abstract(x: ShapedArray, *, sharding: object, src: object) -> ShapedArray:
     if type(sharding) is not NamedSharding:
         return x.update(sharding=None) if x.sharding is not None else x
     check_target("device_put", x, sharding)
@@ -249,7 +249,7 @@ def _device_put_lower(
     return x if sharding.memory_kind is None else ctx.in_memory(x, sharding.memory_kind)
 
 
-def _device_put_impl(x: Any, *, sharding: Any, src: object) -> Any:
+def _device_put_impl(x: Any, *, sharding: object, src: object) -> Any:
     with current_trace(EVAL):
         return provided.device_put(x, _concrete(x, sharding))
 

@@ -117,6 +117,8 @@ class PartitionSpec:
         for name in ("unreduced", "reduced"):
             if axes := getattr(self, name):
                 parts.append(f"{name}={{{', '.join(sorted(map(repr, axes)))}}}")
+        if len(parts) == len(self.partitions) == 1:
+            return f"P({parts[0]},)"  # as a tuple of one
         return f"P({', '.join(parts)})"
 
     def index(self, value: Any) -> int:

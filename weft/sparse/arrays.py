@@ -205,10 +205,10 @@ class BCOO(JAXSparse):
     @classmethod
     def fromdense(
         cls,
-        mat: Any,
+        mat: object,
         *,
         nse: int | None = None,
-        index_dtype: Any = np.int32,
+        index_dtype: object = np.int32,
         n_dense: int = 0,
         n_batch: int = 0,
     ) -> BCOO:
@@ -333,10 +333,10 @@ class BCSR(JAXSparse):
     @classmethod
     def fromdense(
         cls,
-        mat: Any,
+        mat: object,
         *,
         nse: int | None = None,
-        index_dtype: Any = np.int32,
+        index_dtype: object = np.int32,
         n_dense: int = 0,
         n_batch: int = 0,
     ) -> BCSR:
@@ -347,7 +347,7 @@ class BCSR(JAXSparse):
 
     @classmethod
     def from_scipy_sparse(
-        cls, mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
+        cls, mat: Any, *, index_dtype: object = None, n_dense: int = 0, n_batch: int = 0
     ) -> BCSR:
         """Return a matrix of scipy.sparse as a BCSR."""
         if n_dense or n_batch:
@@ -394,7 +394,7 @@ def _mapped_shape(x: Any, axis: int | None, size: int | None) -> tuple[int, ...]
     return (*x.shape[:axis], *([] if size is None else [size]), *x.shape[end:])
 
 
-def _without_axis(part: Callable, _: Any, x: Any, axis: int) -> Any:
+def _without_axis(part: Callable, _: object, x: Any, axis: int) -> Any:
     info = {**x._info, "shape": _mapped_shape(x, axis, None)}
     size = x.shape[axis]  # a dimension of size 1 stands for batches that are alike
     full = lambda b: wnp.broadcast_to(b, [*b.shape[:axis], size, *b.shape[axis + 1 :]])

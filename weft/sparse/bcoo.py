@@ -47,7 +47,7 @@ def split_shape(mat: BCOO) -> tuple[tuple, tuple, tuple]:
     return mat.shape[:n], mat.shape[n:end], mat.shape[end:]
 
 
-def expect(who: str, mat: Any, kind: type = BCOO, argument: str = "mat") -> None:
+def expect(who: str, mat: object, kind: type = BCOO, argument: str = "mat") -> None:
     """Raise TypeError where an argument is no sparse array of the kind."""
     if not isinstance(mat, kind):
         raise TypeError(
@@ -200,7 +200,7 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     unique = sparr.unique_indices if assume_unique is None else assume_unique
     _, sparse, _ = split_shape(sparr)
 
-    def values(indices: Any, arr: Any) -> Any:
+    def values(indices: object, arr: object) -> Any:
         data = extract(indices, arr)
         if not unique:
             first = duplicates(indices, sparse)[3]
@@ -424,7 +424,7 @@ def _fewer(mat: BCOO, n_batch: int, n_dense: int) -> BCOO:
     dtype = mat.indices.dtype
     full = lambda x, lead: wnp.broadcast_to(x, (*lead, *x.shape[batches:]))
 
-    def spread(data: Any, indices: Any) -> tuple:
+    def spread(data: object, indices: object) -> tuple:
         data, indices = full(data, rows), full(indices, rows)
         grid = (*rows, mat.nse, *cols)
         iota = lambda d: lax.broadcasted_iota(dtype, grid, d)

@@ -58,7 +58,7 @@ def bcsr_fromdense(
     nse: int | None = None,
     n_batch: int = 0,
     n_dense: int = 0,
-    index_dtype: Any = np.int32,
+    index_dtype: object = np.int32,
 ) -> BCSR:
     """Return the BCSR of a dense array's elements that are not zero; see `bcoo_fromdense`."""
     mat = wnp.asarray(mat)
@@ -76,7 +76,7 @@ def bcsr_todense(mat: BCSR) -> Array:
     return mat.todense()
 
 
-def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Array:
+def bcsr_extract(indices: Any, indptr: object, mat: object) -> Array:
     """Return the values of a dense array at the places of a BCSR: its data.
 
     Raises ValueError where indices and indptr do not fit the array.
@@ -100,13 +100,13 @@ def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
 
 
 def bcsr_dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: object,
+    rhs: object,
     *,
-    dimension_numbers: Any,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    out_sharding: Any = None,
+    dimension_numbers: object,
+    precision: object = None,
+    preferred_element_type: object = None,
+    out_sharding: object = None,
 ) -> Array:
     """Contract a BCSR or dense array with a dense one; see `bcoo_dot_general`."""
     return products.bcoo_dot_general(
@@ -119,7 +119,7 @@ def bcsr_dot_general(
 
 
 def bcsr_broadcast_in_dim(
-    mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
+    mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: object = None
 ) -> BCSR:
     """Return the array with new batch or dense dimensions; see `bcoo_broadcast_in_dim`."""
     expect("bcsr_broadcast_in_dim", mat, BCSR)

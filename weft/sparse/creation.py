@@ -97,7 +97,7 @@ def eye(
 
 
 def random_bcoo(
-    key: Any,
+    key: object,
     shape: Sequence[int],
     *,
     dtype: Any = float,
@@ -108,7 +108,7 @@ def random_bcoo(
     unique_indices: bool = True,
     sorted_indices: bool = False,
     generator: Callable = random.uniform,
-    **kwds: Any,
+    **kwds: object,
 ) -> BCOO:
     """Return a BCOO of random elements at random places.
 
@@ -141,7 +141,7 @@ def random_bcoo(
     data_key, *keys = random.split(key, math.prod(batch) + 1)
     data = generator(data_key, shape=(*batch, count, *shape[end:]), dtype=dtype, **kwds)
 
-    def draw(key: Any) -> Any:
+    def draw(key: object) -> Any:
         if not sparse:
             return wnp.zeros((count, 0), index_dtype)
         flat = random.choice(key, places, shape=(count,), replace=not unique_indices)

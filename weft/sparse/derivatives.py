@@ -30,12 +30,12 @@ class _Opened:
             for n in self.numbers
         ]
 
-    def _with(self, number: int, values: Any) -> Any:
+    def _with(self, number: int, values: object) -> Any:
         """An argument, or its derivative: the same indices, other elements."""
         put = lambda x, v: _rebuilt(x, v) if is_sparse(x) else v
         return tree.map(put, self.args[number], values, is_leaf=is_sparse)
 
-    def __call__(self, *values: Any, **kwargs: Any) -> Any:
+    def __call__(self, *values: object, **kwargs: object) -> Any:
         args = list(self.args)
         for n, v in zip(self.numbers, values, strict=True):
             args[n] = self._with(n, v)
@@ -60,13 +60,13 @@ def _rebuilt(x: Any, data: Any) -> Any:
 
 def _made(name: str, transformation: Callable, has_value: bool, doc: str) -> Callable:
     def transform(
-        fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, **kwargs: Any
+        fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, **kwargs: object
     ) -> Callable:
         transformation(fun, argnums, has_aux, **kwargs)  # raises for bad arguments
 
         @functools.wraps(fun)
         @api_boundary
-        def derivative(*args: Any, **keywords: Any) -> Any:
+        def derivative(*args: object, **keywords: object) -> Any:
             opened = _Opened(f"sparse.{name}", fun, argnums, args)
             every = tuple(range(len(opened.numbers)))
             inner = transformation(opened, every, has_aux, **kwargs)

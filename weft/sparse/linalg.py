@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["lobpcg_standard", "spsolve"]
 
 
-def _host_solve(transposed: bool, data: Any, indices: Any, indptr: Any, b: Any) -> np.ndarray:
+def _host_solve(
+    transposed: bool, data: object, indices: object, indptr: object, b: object
+) -> np.ndarray:
     """Solve on the host, with SciPy's sparse LU decomposition where SciPy is installed."""
     data, indices, indptr, b = (np.asarray(x) for x in (data, indices, indptr, b))
     n = b.shape[0]
@@ -38,7 +40,7 @@ def _host_solve(transposed: bool, data: Any, indices: Any, indptr: Any, b: Any) 
 
 
 def spsolve(
-    data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reorder: int = 1
+    data: Any, indices: object, indptr: object, b: Any, tol: float = 1e-6, reorder: int = 1
 ) -> Array:
     """Return x with A x = b, for a square matrix A in compressed row format and a vector b.
 
@@ -80,7 +82,7 @@ def spsolve(
     return lax.custom_linear_solve(lambda x: matrix @ x, b, solver(False), solver(True))
 
 
-def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Array, Array, Array]:
+def lobpcg_standard(A: object, X: Any, m: int = 100, tol: Any = None) -> tuple[Array, Array, Array]:
     """Return the k largest eigenvalues of a symmetric matrix, their vectors, and the iterations.
 
     A: a matrix of shape (n, n), dense or sparse, or the function that multiplies by it. X: of shape
@@ -121,7 +123,7 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Arra
         best = vectors[:, ::-1][:, :k]
         return values[::-1][:k], best, image @ best
 
-    def state(values: Any, x: Any, image: Any, p: Any) -> tuple:
+    def state(values: Any, x: Any, image: Any, p: object) -> tuple:
         residual = image - x * values
         size = wnp.linalg.norm(residual, axis=0)
         bound = tol * 10 * n * (wnp.abs(values) + wnp.linalg.norm(image, axis=0))

@@ -42,7 +42,7 @@ class Matrix(JAXSparse):
         raise NotImplementedError
 
     @classmethod
-    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> Any:
+    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: object = np.int32) -> Any:
         """Return the sparse form of a dense matrix; nse: how many elements are stored."""
         mat = wnp.asarray(mat)
         if mat.ndim != 2:
@@ -76,7 +76,7 @@ class Matrix(JAXSparse):
     def __rmatmul__(self, other: Any) -> Array:
         return operator.matmul(wnp.asarray(other), self.to_bcoo())
 
-    def sum(self, *args: Any, **kwargs: Any) -> Any:
+    def sum(self, *args: object, **kwargs: object) -> Any:
         """Sum over axes; see `BCOO.sum`."""
         mat: Any = self.to_bcoo()
         return mat.sum(*args, **kwargs)
@@ -173,7 +173,7 @@ class CSC(CSR):
 _TYPES: dict[str, type[Matrix]] = {"COO": COO, "CSR": CSR, "CSC": CSC}
 
 
-def _from(kind: str, mat: Any, nse: int | None, index_dtype: Any) -> Any:
+def _from(kind: str, mat: object, nse: int | None, index_dtype: object) -> Any:
     return _TYPES[kind].fromdense(
         mat, nse=None if nse is None else operator.index(nse), index_dtype=index_dtype
     )
@@ -187,12 +187,12 @@ def _multiply(who: str, mat: Any, kind: type, other: Any, ndim: int, transpose: 
     return (mat.T if transpose else mat) @ other
 
 
-def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> COO:
+def coo_fromdense(mat: object, *, nse: int | None = None, index_dtype: object = np.int32) -> COO:
     """Return the COO of a dense matrix; nse: how many elements are stored."""
     return _from("COO", mat, nse, index_dtype)
 
 
-def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> CSR:
+def csr_fromdense(mat: object, *, nse: int | None = None, index_dtype: object = np.int32) -> CSR:
     """Return the CSR of a dense matrix; nse: how many elements are stored."""
     return _from("CSR", mat, nse, index_dtype)
 
@@ -209,21 +209,21 @@ def csr_todense(mat: CSR) -> Array:
     return mat.todense()
 
 
-def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Array:
+def coo_matvec(mat: COO, v: object, transpose: bool = False) -> Array:
     """Multiply a matrix, or its transpose, by a vector."""
     return _multiply("coo_matvec", mat, COO, v, 1, transpose)
 
 
-def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Array:
+def coo_matmat(mat: COO, B: object, *, transpose: bool = False) -> Array:
     """Multiply a matrix, or its transpose, by a dense matrix."""
     return _multiply("coo_matmat", mat, COO, B, 2, transpose)
 
 
-def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Array:
+def csr_matvec(mat: CSR, v: object, transpose: bool = False) -> Array:
     """Multiply a matrix, or its transpose, by a vector."""
     return _multiply("csr_matvec", mat, CSR, v, 1, transpose)
 
 
-def csr_matmat(mat: CSR, B: Any, *, transpose: bool = False) -> Array:
+def csr_matmat(mat: CSR, B: object, *, transpose: bool = False) -> Array:
     """Multiply a matrix, or its transpose, by a dense matrix."""
     return _multiply("csr_matmat", mat, CSR, B, 2, transpose)

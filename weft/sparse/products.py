@@ -37,7 +37,7 @@ def _normal(dimension_numbers: Any) -> Dims:
     return (as_tuple(lc), as_tuple(rc)), (as_tuple(lb), as_tuple(rb))
 
 
-def _result(lhs: Any, rhs: Any, dims: Dims, preferred: Any) -> Any:
+def _result(lhs: object, rhs: object, dims: Dims, preferred: Any) -> Any:
     """The type of the dense product; raises where the shapes do not fit."""
     struct = lambda x: weft.ShapeDtypeStruct(x.shape, x.dtype)
     dot = functools.partial(
@@ -58,7 +58,7 @@ def bcoo_dot_general(
     dimension_numbers: Any,
     precision: Any = None,
     preferred_element_type: Any = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Any:
     """Contract two arrays of which at least one is a BCOO; see `weft.lax.dot_general`.
 
@@ -197,7 +197,7 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, *, dims: Dims, shape: tuple, dtype: Any
     return BCOO((data, indices), shape=shape)
 
 
-def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Array:
+def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: object) -> Array:
     """Return elements of the dense product of A and B, computing no others.
 
     indices: [*batch, nse, n_sparse], of the product's dimensions after the batch dimensions; the
@@ -229,7 +229,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
         absent = tuple(i for i, s in enumerate(groups[0]) if s[side] is None)
         return wnp.expand_dims(x, absent)
 
-    def sample(a: Any, b: Any, indices: Any) -> Any:
+    def sample(a: object, b: Any, indices: Any) -> Any:
         columns = [indices[:, i] for i in range(n_sparse)]
         parts, lead = [a, b], [0, 0]
         for side in (0, 1):
@@ -285,7 +285,7 @@ def with_dense(op: Callable, sp_mat: BCOO, v: Any) -> BCOO:
     n = sp_mat.n_batch
     wide = [i for i, s in enumerate(sparse) if v.shape[n + i] == s != 1]
 
-    def multiply(data: Any, indices: Any, v: Any) -> Any:
+    def multiply(data: object, indices: Any, v: Any) -> Any:
         v = v.reshape(tuple(v.shape[i] for i in wide) + v.shape[len(sparse) :])
         if wide:
             at = tuple(indices[:, i] for i in wide)

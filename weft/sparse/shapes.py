@@ -41,7 +41,7 @@ def _limited(mat: BCOO) -> BCOO:
 
 
 def bcoo_broadcast_in_dim(
-    mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
+    mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: object = None
 ) -> BCOO:
     """Return the array with new dimensions; `weft.lax.broadcast_in_dim` of a BCOO.
 
@@ -238,7 +238,7 @@ def bcoo_reshape(
     *,
     new_sizes: Sequence[int],
     dimensions: Sequence[int] | None = None,
-    sharding: Any = None,
+    sharding: object = None,
 ) -> BCOO:
     """Return the elements in another shape; `weft.lax.reshape` of a BCOO.
 
@@ -368,7 +368,7 @@ def bcoo_gather(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: Any = None,
-    fill_value: Any = None,
+    fill_value: object = None,
 ) -> BCOO:
     """Return one slice of the array; `weft.lax.gather` of a BCOO with one index vector.
 
@@ -400,12 +400,12 @@ def bcoo_conv_general_dilated(
     padding: Any,
     lhs_dilation: Any = None,
     rhs_dilation: Any = None,
-    dimension_numbers: Any = None,
+    dimension_numbers: object = None,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    out_sharding: Any = None,
+    precision: object = None,
+    preferred_element_type: object = None,
+    out_sharding: object = None,
 ) -> BCOO:
     """Convolve one BCOO with another in one dimension: shapes [1, 1, n], no strides or dilation.
 

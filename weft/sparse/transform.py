@@ -24,7 +24,7 @@ from weft.sparse.bcoo import bcoo_transpose, bcoo_update_layout
 _DENSE = "weft.sparse.todense"
 
 
-def is_sparse(x: Any) -> bool:
+def is_sparse(x: object) -> bool:
     """Whether x is a sparse array."""
     return isinstance(x, JAXSparse)
 
@@ -44,7 +44,7 @@ def todense(arr: Any) -> Any:
     return checkpoint_name(arr, _DENSE) if _is_traced(arr) else wnp.asarray(arr)
 
 
-def _is_traced(x: Any) -> bool:
+def _is_traced(x: object) -> bool:
     return isinstance(x, Tracer)
 
 
@@ -67,11 +67,11 @@ def sparsify(f: Callable, use_tracer: bool = False) -> Callable:
 
     @functools.wraps(f)
     @api_boundary
-    def sparsified(*args: Any, **kwargs: Any) -> Any:
+    def sparsified(*args: object, **kwargs: object) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs), is_leaf=is_sparse)
         out_tree: Any = None
 
-        def flat(*dense: Any) -> list:
+        def flat(*dense: object) -> list:
             nonlocal out_tree
             inner_args, inner_kwargs = tree.unflatten(in_tree, dense)
             outs, out_tree = tree.flatten(f(*inner_args, **inner_kwargs))
@@ -334,7 +334,7 @@ def _operator(fun: Callable, *, swapped: bool = False) -> Callable:
     compiled = weft.jit(sparsify(fun))
 
     @api_boundary
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Any, other: object) -> Any:
         ordered = (other, self) if swapped else (self, other)
         return compiled(*ordered)
 
@@ -345,13 +345,13 @@ def _keeping(fun: Callable) -> Callable:
     """A method whose arguments, beside the array, are static."""
 
     @api_boundary
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, *args: object, **kwargs: object) -> Any:
         return sparsify(lambda x: fun(x, *args, **kwargs))(self)
 
     return method
 
 
-def _getitem(self: Any, index: Any) -> Any:
+def _getitem(self: Any, index: object) -> Any:
     return sparsify(lambda x: x[index])(self)
 
 

@@ -17,6 +17,7 @@ from weft.core.jaxpr import subjaxprs as subjaxprs_of
 from weft.core.state import current_trace, state
 from weft.core.trace import EVAL
 from weft.core.trace import Tracer as Tracer
+from weft.core.trace import aval_of as pytype_aval_mappings  # noqa: F401
 from weft.errors import JaxprTypeError as JaxprTypeError
 
 if TYPE_CHECKING:
@@ -59,7 +60,20 @@ class _KindOfTrace(type):
 
 
 class Trace(metaclass=_KindOfTrace):
-    """The kind of what a transformation records or computes with."""
+    """The kind of what a transformation records or computes with; programs may derive their own."""
+
+    finished = False
+
+    def process(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Give an operation to the program's own rule."""
+        return self.process_primitive(prim, args, params)
+
+    def process_primitive(self, primitive: Any, tracers: Any, params: dict[str, Any]) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}: define process_primitive")
+
+
+class TraceTag:
+    """What a transformation knows its own tracers by."""
 
 
 eval_context = ensure_compile_time_eval
@@ -150,7 +164,7 @@ def valid_jaxtype(value: object) -> bool:
     return is_array_like(value)
 
 
-def is_concrete(value: Any) -> bool:
+def is_concrete(value: object) -> bool:
     return not isinstance(value, Tracer) or value.concrete() is not None
 
 
@@ -257,11 +271,11 @@ class DebugInfo:
         return DebugInfo(**{**{n: getattr(self, n) for n in names}, **changes})
 
 
-def max_dim(a: Any, b: Any) -> Any:
+def max_dim(a: object, b: Any) -> Any:
     return max(a, b)
 
 
-def min_dim(a: Any, b: Any) -> Any:
+def min_dim(a: Any, b: object) -> Any:
     return min(a, b)
 
 

@@ -1,7 +1,8 @@
 """Indices of extrema along the middle dimension of x[outer, n, inner].
 
-Bound by the caller: U, the unsigned type of an element's bits; BITS, its width; KIND, 0 for
-unsigned integers, 1 for signed ones, 2 for floats; LEAST, 1 for minima; I, the type of indices.
+Bound by the caller: U, the unsigned type of an element's bits; S, the signed one; BITS, its width;
+KIND, 0 for unsigned integers, 1 for signed ones, 2 for floats; LEAST, 1 for minima; I, the type of
+indices.
 Elements become unsigned keys, the greatest of which wins: those of NaNs are the greatest of all.
 """
 # mypy: ignore-errors
@@ -9,9 +10,10 @@ Elements become unsigned keys, the greatest of which wins: those of NaNs are the
 
 from __future__ import annotations
 
-from weft.native.language import i64, parallel, ptr, stack, u32
+from weft.native.language import bitcast, i64, outlined, parallel, ptr, stack, u32
 
 BLOCK = 64
+WIDE = 512
 WIDTH = 512
 
 
@@ -38,7 +40,7 @@ def greatest(x: ptr[U], n: i64) -> U:
     return best
 
 
-def row_winner(x: ptr[U], n: i64) -> i64:
+def careful_winner(x: ptr[U], n: i64) -> i64:
     """The first index of the greatest key: its block by blocks' greatest keys, then itself."""
     best = greatest(x, min(n, BLOCK))
     start = 0
@@ -48,6 +50,57 @@ def row_winner(x: ptr[U], n: i64) -> i64:
             best = key
             start = block
     while key_of(x[start]) != best:
+        start += 1
+    return start
+
+
+def near_key(bits: S) -> S:
+    """As `key_of` in fewer steps, but for zeros and NaNs of floats."""
+    key = bits
+    if KIND == 2:
+        key = bits ^ S(U(bits >> (BITS - 1)) >> 1)
+    if LEAST == 1:
+        key = ~key
+    return key
+
+
+def ends(x: ptr[S], n: i64, found: ptr[S]):
+    high = near_key(x[0])
+    low = high
+    for i in range(n):
+        high = max(high, near_key(x[i]))
+        low = min(low, near_key(x[i]))
+    found[0] = high
+    found[1] = low
+
+
+@outlined
+def row_winner(x: ptr[U], n: i64) -> i64:
+    """The first index of the greatest key; what zeros and NaNs may decide is looked at again."""
+    if KIND == 0:
+        return careful_winner(x, n)
+    values = bitcast(ptr[S], x)
+    found = stack(S, 2)
+    ends(values, min(n, WIDE), found)
+    best = found[0]
+    low = found[1]
+    start = 0
+    for block in range(WIDE, n, WIDE):
+        ends(values + block, min(n - block, WIDE), found)
+        low = min(low, found[1])
+        if found[0] > best:
+            best = found[0]
+            start = block
+    doubtful = False
+    if KIND == 2:
+        doubtful = (best > S(INFINITY)) | (low < -S(INFINITY) - 1) | (best == 0) | (best == -1)
+    if doubtful:
+        return careful_winner(x, n)
+    ends(values + start, min(n - start, BLOCK), found)
+    while found[0] != best:
+        start += BLOCK
+        ends(values + start, min(n - start, BLOCK), found)
+    while near_key(values[start]) != best:
         start += 1
     return start
 

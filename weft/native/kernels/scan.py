@@ -10,10 +10,11 @@ since each addition waits for the one before.
 
 from __future__ import annotations
 
-from weft.native.language import i64, parallel, ptr, reassociated
+from weft.native.language import i64, parallel, ptr, reassociated, stack
 
 SEGMENT = 4096
 WIDTH = 1024
+WAYS = 64
 
 
 def combine(a: T, b: T) -> T:
@@ -30,7 +31,7 @@ def combine(a: T, b: T) -> T:
 
 @reassociated
 def total(x: ptr[T], n: i64, step: i64) -> T:
-    """Of elements in any order, but for the extrema of floats."""
+    """Of a segment's elements in any order."""
     first = x if step > 0 else x - (n - 1)
     if OP == 0:
         sum = T(0)
@@ -43,9 +44,20 @@ def total(x: ptr[T], n: i64, step: i64) -> T:
             product *= first[i]
         return product
     if OP >= 2:
-        best = first[0]
-        for i in range(1, n):
-            best = combine(best, first[i])
+        tops = stack(T, WAYS)
+        for j in range(WAYS):
+            tops[j] = first[j]
+        for i in range(WAYS, n, WAYS):
+            row = first + i
+            for j in range(WAYS):
+                tops[j] = combine(tops[j], row[j])
+        best = tops[0]
+        for j in range(1, WAYS):
+            best = combine(best, tops[j])
+        if best == T(0):  # the sign of zero is that of the last
+            best = x[0]
+            for i in range(1, n):
+                best = combine(best, x[i * step])
         return best
 
 

@@ -11,62 +11,10 @@ as equals, NaNs last. Least significant digits first (Knuth, "The Art of Compute
 
 from __future__ import annotations
 
+from weft.native.kernels.keys import bits_of, key_of, loses_bits, restore
 from weft.native.language import boolean, i64, outlined, parallel, ptr, stack, u32, u64
 
 FEW = 32
-
-
-def key_of(bits: U) -> U:
-    """An unsigned number that is ordered as the value is."""
-    if KIND == 0:
-        return bits
-    top = U(1) << (BITS - 1)
-    if KIND == 1:
-        return bits ^ top
-    magnitude = bits & (top - 1)
-    key = bits ^ ((U(0) - (bits >> (BITS - 1))) | top)
-    key = top if magnitude == 0 else key
-    return ~U(0) if magnitude > U(INFINITY) else key
-
-
-def bits_of(key: U) -> U:
-    """The value of a key; that of zeros and NaNs has a sign of its own."""
-    if KIND == 0:
-        return key
-    top = U(1) << (BITS - 1)
-    if KIND == 1:
-        return key ^ top
-    return key ^ (((key >> (BITS - 1)) - 1) | top)
-
-
-def loses_bits(bits: U) -> boolean:
-    """Whether the key does not tell all bits: negative zero, NaN."""
-    top = U(1) << (BITS - 1)
-    return (bits == top) | ((bits & (top - 1)) > U(INFINITY))
-
-
-def restore(x: ptr[U], out: ptr[U], n: i64):
-    """Zeros and NaNs of a sorted row with their own bits, in the order they came in."""
-    top = U(1) << (BITS - 1)
-    low = 0
-    high = n
-    while low < high:
-        middle = (low + high) >> 1
-        if key_of(out[middle]) < top:
-            low = middle + 1
-        else:
-            high = middle
-    nans = n
-    while nans > 0 and (out[nans - 1] & (top - 1)) > U(INFINITY):
-        nans -= 1
-    for i in range(n):
-        bits = x[i]
-        if (bits & (top - 1)) == 0:
-            out[low] = bits
-            low += 1
-        if (bits & (top - 1)) > U(INFINITY):
-            out[nans] = bits
-            nans += 1
 
 
 # One row ---------------------------------------------------------------------------------------
@@ -160,7 +108,7 @@ def sort_row(x: ptr[U], out: ptr[U], spare: ptr[U], n: i64):
         for i in range(n):
             out[i] = bits_of(out[i])
         if KIND == 2 and lost:
-            restore(x, out, n)
+            restore(x, out, n, 1)
         return
     counts = stack(u32, DIGITS * BUCKETS)
     lost = count_all(x, n, counts)
@@ -182,7 +130,7 @@ def sort_row(x: ptr[U], out: ptr[U], spare: ptr[U], n: i64):
             first = False
             left -= 1
     if KIND == 2 and lost:
-        restore(x, out, n)
+        restore(x, out, n, 1)
 
 
 @outlined
@@ -369,7 +317,7 @@ def sort_long_row(x: ptr[U], out: ptr[U], spare: ptr[U], counts: ptr[u32], n: i6
             first = False
             left -= 1
     if KIND == 2 and lost:
-        restore(x, out, n)
+        restore(x, out, n, 1)
 
 
 @outlined

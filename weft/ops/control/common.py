@@ -17,6 +17,7 @@ from weft.core.errors import mark_difference, names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, jaxpr_axes
 from weft.core.masks import closed_under
 from weft.core.primitive import Primitive
+from weft.core.source import function_name
 from weft.core.trace import Tracer, is_array_like, typeof
 from weft.core.trace_body import args_tree, derived, trace_body
 from weft.core.tree import names_in
@@ -62,7 +63,7 @@ def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]
 def function_text(fun: Callable) -> str:
     """A function's name and the line it is defined in, for messages."""
     code = getattr(fun, "__code__", None)
-    name = getattr(fun, "__name__", type(fun).__name__)
+    name = function_name(fun)
     if code is None:
         return name
     return f"{name} ({code.co_filename}:{code.co_firstlineno})"
@@ -179,7 +180,7 @@ def join_axes(*jaxprs: ClosedJaxpr) -> frozenset:
 def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) -> Callable:
     """An eager rule that keeps the compiled op with the jaxpr it came from."""
 
-    def impl(*args: ArrayLike, **params: Any) -> Any:
+    def impl(*args: ArrayLike, **params: object) -> Any:
         key = ("eager", prim(), *params.items())
         return holder(params).memo(key, lambda: provided.op_function(prim(), params))(*args)
 
@@ -260,7 +261,7 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
     return kept[::-1]
 
 
-def select_rows(which: Any, *cases: Any) -> Any:
+def select_rows(which: Any, *cases: object) -> Any:
     """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
     aval = typeof(cases[0])
     if hasattr(aval, "arrive"):  # values under way are chosen among once they are here

@@ -156,8 +156,8 @@ def cond(
     pred: ArrayLike,
     true_fun: Callable,
     false_fun: Callable,
-    *operands: Any,
-    operand: Any = _MISSING,
+    *operands: object,
+    operand: object = _MISSING,
 ) -> Any:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
 
@@ -200,7 +200,7 @@ def cond(
 
 @api_boundary
 def switch(
-    index: Any, branches: Sequence[Callable], *operands: Any, operand: Any = _MISSING
+    index: Any, branches: Sequence[Callable], *operands: object, operand: object = _MISSING
 ) -> Any:
     """`branches[index](*operands)`, with index clamped to the range of the branches.
 

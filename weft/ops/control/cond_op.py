@@ -212,7 +212,7 @@ def _differing(batched: bool | EqualDim) -> int:
 
 
 def _select(
-    axis: AxisData, index: Any, dim: int, operands: list, batched: list[bool], branches: Branches
+    axis: AxisData, index: object, dim: int, operands: list, batched: list[bool], branches: Branches
 ) -> tuple:
     """With a batched index, all branches run and each example takes its own one's results.
 
@@ -258,7 +258,7 @@ def _select(
     return outs, out_dims
 
 
-def _differentiated_where(taken: Any, x: Any) -> Any:
+def _differentiated_where(taken: object, x: Any) -> Any:
     """The operand of a branch, without a derivative in examples that do not take the branch.
 
     There the branch may have none, and its cotangent, 0, times infinity would be NaN.

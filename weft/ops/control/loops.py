@@ -227,7 +227,7 @@ def _masked(
     nc, nb = len(cond_consts), len(body_consts)
     avals = [typeof(x) for x in (*cond_consts, *body_consts, *carry)]
 
-    def step(*args: Any) -> list:
+    def step(*args: object) -> list:
         cond_consts, body_consts, active, old = (
             args[:nc],
             args[nc : nc + nb],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.shape import moveaxis
 from weft.core.aval import ShapedArray
+from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.control.divergence import vary
@@ -106,7 +107,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     """
     r, w = typeof(r_matrix), typeof(w_vector)
     if r.ndim != 2 or r.shape[0] != r.shape[1] or w.shape != r.shape[:1] or r.dtype != w.dtype:
-        raise TypeError(
+        raise ShapeError(
             "cholesky_update: takes a square matrix and a vector of its size and dtype, got "
             f"{r.str_short()} and {w.str_short()}"
         )
@@ -128,7 +129,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
 
 def symmetric_product(
     a_matrix: Any,
-    c_matrix: Any,
+    c_matrix: object,
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
@@ -140,7 +141,7 @@ def symmetric_product(
     """
     a, c = typeof(a_matrix), typeof(c_matrix)
     if a.ndim < 2 or c.shape != (*a.shape[:-1], a.shape[-2]) or a.dtype != c.dtype:
-        raise TypeError(
+        raise ShapeError(
             "symmetric_product: takes a (..., n, k) and c (..., n, n) of one dtype, got "
             f"{a.str_short()} and {c.str_short()}"
         )

@@ -17,6 +17,7 @@ from weft.autodiff.op_families import batch_in_front, check_kind
 from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise_api import select_n_p
@@ -46,7 +47,7 @@ def check_matrix(name: str, x: ShapedArray, square: bool = False) -> None:
         )
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         kind = "square matrices" if square else "matrices"
-        raise ValueError(
+        raise ShapeError(
             f"{name} takes {kind}: an array of shape (..., {'n, n' if square else 'm, n'}), got "
             f"{x.str_short()}"
         )
@@ -211,7 +212,7 @@ def lapack(
     num_batch: int,
     results: Sequence[Result],
     aliases: Sequence[tuple[int, int]] = (),
-    **attributes: Any,
+    **attributes: object,
 ) -> list:
     """A call of `routine` (without the letter of the dtype); results without batch dimensions.
 

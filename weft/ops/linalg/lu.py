@@ -12,6 +12,7 @@ from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota, reshape
 from weft.autodiff.zeros import stop_gradient_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -134,7 +135,7 @@ def lu(x: ArrayLike) -> tuple[Any, Any, Any]:
 
 def _pivots_abstract(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
     if pivots.dtype not in (dtypes.int32, dtypes.int64) or pivots.ndim < 1:
-        raise TypeError(
+        raise ShapeError(
             "lu_pivots_to_permutation: pivots must be an int32 array (..., k), got "
             f"{pivots.str_short()}"
         )
@@ -212,7 +213,7 @@ def _solve_abstract(
     a: ShapedArray, packed: ShapedArray, permutation: ShapedArray, b: ShapedArray, **_: object
 ) -> ShapedArray:
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2] or b.shape[-2:-1] != a.shape[-1:]:
-        raise TypeError(
+        raise ShapeError(
             f"solve: a {a.str_short()} and b {b.str_short()} must have one dtype, equal batch "
             "dimensions and equal numbers of rows"
         )
@@ -239,7 +240,7 @@ def _solve_transpose(
     ct: object, a: object, packed: object, permutation: object, b: Any, *, transposed: bool
 ) -> list:
     if not is_undefined(b):
-        raise TypeError(
+        raise ShapeError(
             "solve is linear in its right-hand side only, and what is transposed is its matrix; "
             "differentiate with weft.vjp"
         )
@@ -248,7 +249,7 @@ def _solve_transpose(
 
 
 def _solve_lower(
-    ctx: RuleContext, a: ir.Value, packed: Any, permutation: Any, b: Any, *, transposed: bool
+    ctx: RuleContext, a: ir.Value, packed: Any, permutation: object, b: Any, *, transposed: bool
 ) -> Any:
     def forward(packed: Any, permutation: Any, b: Any) -> Any:
         y = take_rows(b, permutation)

@@ -107,7 +107,7 @@ def scale_columns(x: Any, d: Any) -> Any:
     return mul(x, spread(row(d), x))
 
 
-def scale_rows(x: Any, d: Any) -> Any:
+def scale_rows(x: object, d: Any) -> Any:
     """The diagonal matrix of d times x."""
     return mul(x, spread(column(d), x))
 

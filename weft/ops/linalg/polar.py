@@ -113,7 +113,7 @@ def qdwh(
     return u, symmetrize(matmul(adjoint(u), x)), steps, bitwise_not(moving)
 
 
-def _halley(u: Any, a: Any, e: Any, root: Any) -> Any:
+def _halley(u: Any, a: object, e: Any, root: Any) -> Any:
     """One iteration with weights a, b and c, given as a, e = b / c and the root of c.
 
     e u + (a - e) u (1 + c u^H u)^-1, the inverse taken by a QR decomposition.

@@ -11,6 +11,7 @@ from weft.autodiff.op_families import batch_in_front
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise_api import add, sub
@@ -112,7 +113,7 @@ def _product_abstract(a: ShapedArray, taus: ShapedArray) -> ShapedArray:
             f"{a.str_short()}"
         )
     if a.dtype != taus.dtype or taus.shape[:-1] != tuple(batch) or taus.shape[-1] > n:
-        raise TypeError(
+        raise ShapeError(
             f"householder_product: taus {taus.str_short()} must have the dtype and batch "
             f"dimensions of a {a.str_short()}, and at most {n} entries"
         )
@@ -154,19 +155,22 @@ def _ormqr_abstract(
     a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool
 ) -> ShapedArray:
     check_matrix("ormqr", a)
-    rows = c.shape[-2 if left else -1] if c.ndim > 1 else None
-    if a.dtype != c.dtype or taus.dtype != a.dtype or rows != a.shape[-2]:
-        raise TypeError(
+    batch = a.shape[:-2]
+    fits = a.dtype == c.dtype == taus.dtype and taus.shape[:-1] == c.shape[:-2] == batch
+    fits = fits and c.ndim > 1 and c.shape[-2 if left else -1] == a.shape[-2]
+    if not fits or not taus.ndim or taus.shape[-1] > min(a.shape[-2:]):
+        raise ShapeError(
             f"ormqr: a {a.str_short()}, taus {taus.str_short()} and c {c.str_short()} must "
-            f"have one dtype, and c's dimension {-2 if left else -1} must be a's number of rows"
+            f"have one dtype and the same batch dimensions, taus at most {min(a.shape[-2:])} "
+            f"entries, and c's dimension {-2 if left else -1} must be a's number of rows"
         )
     return ShapedArray(c.shape, c.dtype)
 
 
 def _ormqr_lower(
-    ctx: RuleContext, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool
+    ctx: RuleContext, a: object, taus: object, c: Any, *, left: bool, transpose: bool
 ) -> Any:
-    def run(a: Any, taus: Any, c: Any) -> Any:
+    def run(a: Any, taus: Any, c: object) -> Any:
         if tpu.on_tpu(ctx):
             return tpu.multiply_by_q(a, taus, c, left, transpose)
         aval = typeof(c)
@@ -253,7 +257,7 @@ def _qr_jvp(
     q, r, *pivots = outs
     m, n = typeof(x).shape[-2:]
     if full_matrices and m > n:
-        raise TypeError(
+        raise ShapeError(
             "qr has no derivative for full_matrices=True and more rows than columns: the added "
             "columns of q are not determined; use full_matrices=False"
         )

@@ -12,7 +12,7 @@ from weft.autodiff.shape import moveaxis, reshape
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ArgumentError
+from weft.core.errors import ArgumentError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -52,7 +52,7 @@ def _apply(a: Any, x: Any, params: dict) -> Any:
     return matmul(a, x) if params["left_side"] else matmul(x, a)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
     """op(a) x = b: op(a) dx = db - op(da) x, with da of the triangle that is read."""
     (a, b), (ta, tb) = primals, tangents
     x = triangular_solve_p.bind(a, b, **params)
@@ -67,7 +67,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
 
 def _transpose(ct: object, a: Any, b: object, *, transpose_a: bool, **params: object) -> list:
     if is_undefined(a):
-        raise TypeError(
+        raise ShapeError(
             "triangular_solve is linear in b only, and what is transposed is a; differentiate with "
             "weft.vjp"
         )
@@ -90,7 +90,7 @@ def _batch(axis: AxisData, args: list, dims: list, *, left_side: bool, **params:
 
 def _lower(
     ctx: RuleContext,
-    a: Any,
+    a: object,
     b: object,
     *,
     left_side: bool,
@@ -194,12 +194,12 @@ def _tri_abstract(
     check_matrix("tridiagonal_solve", b)
     for name, x in (("dl", dl), ("d", d), ("du", du)):
         if x.shape != b.shape[:-1] or x.dtype != b.dtype:
-            raise TypeError(
+            raise ShapeError(
                 f"tridiagonal_solve: {name} must be of b's dtype and of shape {b.shape[:-1]} for "
                 f"b {b.str_short()}, got {x.str_short()}"
             )
     if perturb_singular and b.dtype not in (dtypes.float32, dtypes.float64):
-        raise TypeError(
+        raise ShapeError(
             f"tridiagonal_solve: perturb_singular takes float32 or float64, got {b.str_short()}"
         )
     return ShapedArray(b.shape, b.dtype)
@@ -217,7 +217,7 @@ def _shifted(x: Any, by: int, axis: int) -> Any:
     return concatenate([slice_in_dim(x, 1, n, axis=axis), zero], axis)
 
 
-def _tri_apply(dl: Any, d: Any, du: Any, x: Any) -> Any:
+def _tri_apply(dl: object, d: object, du: object, x: object) -> Any:
     """The product of the tridiagonal matrix with x; None stands for a zero diagonal."""
     rows = typeof(x).ndim - 2
     total = None
@@ -295,7 +295,7 @@ def _thomas(dl: Any, d: Any, du: Any, b: Any) -> Any:
     zero = (mul(front[0][0], 0), mul(rows[0], 0))
     _, (uppers, values) = scan(forward, zero, (*front, rows))
 
-    def backward(below: Any, xs: Any) -> Any:
+    def backward(below: object, xs: Any) -> Any:
         upper, value = xs
         x = sub(value, mul(spread(column(upper), value), below))
         return x, x

@@ -97,7 +97,7 @@ def input_type(x: ArrayLike) -> ShapedArray:
     return ShapedArray(aval.shape, aval.dtype)
 
 
-def _specs(what: str, name: str, specs: Any, tree: PyTreeDef, n: int) -> list:
+def _specs(what: str, name: str, specs: object, tree: PyTreeDef, n: int) -> list:
     """One spec for each leaf of the arguments or results."""
     if isinstance(specs, NoBlockSpec) or specs is None:
         return [None] * n
@@ -309,21 +309,21 @@ def _placed(operands: list, call: KernelCall) -> Sequence[Any]:
 @api_boundary
 def pallas_call(
     kernel: Callable[..., None],
-    out_shape: Any,
+    out_shape: object,
     *,
     grid_spec: GridSpec | None = None,
     grid: int | tuple[int, ...] = (),
-    in_specs: Any = no_block_spec,
-    out_specs: Any = no_block_spec,
-    scratch_shapes: Any = (),
+    in_specs: object = no_block_spec,
+    out_specs: object = no_block_spec,
+    scratch_shapes: object = (),
     input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (),
     debug: bool | None = None,
     interpret: Any = False,
     name: str | None = None,
-    compiler_params: Any = None,
-    cost_estimate: Any = None,
-    metadata: Any = None,
-    sharding_rule: Any = None,
+    compiler_params: object = None,
+    cost_estimate: object = None,
+    metadata: object = None,
+    sharding_rule: object = None,
     num_batch_dims: int = 0,
 ) -> Callable[..., Any]:
     """A function of arrays that runs a kernel once for each point of a grid.

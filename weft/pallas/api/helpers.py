@@ -62,9 +62,9 @@ def when(condition: ArrayLike) -> Callable[[Callable[[], Any]], None]:
 
 def loop(
     lower: Any,
-    upper: Any,
+    upper: object,
     *,
-    init_carry: Any = None,
+    init_carry: object = None,
     step: ArrayLike = 1,
     unroll: int | bool | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
@@ -86,7 +86,7 @@ def loop(
 
         if init_carry is None:
 
-            def plain(i: Array, carry: Any) -> Any:
+            def plain(i: Array, carry: object) -> Any:
                 body(at(i))
                 return carry
 
@@ -103,7 +103,7 @@ def loop(
     return run
 
 
-def cdiv(a: Any, b: Any) -> Any:
+def cdiv(a: object, b: Any) -> Any:
     """a / b rounded up: the number of blocks of b that cover a.
 
     >>> import weft
@@ -151,7 +151,7 @@ def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: Any = None) -> Any:
+def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object = None) -> Any:
     """An array of unspecified values (zeros), with the sharding out_sharding if given.
 
     >>> import weft
@@ -279,7 +279,7 @@ _TRANSCENDENTAL = frozenset(
 )
 
 
-def estimate_cost(fun: Callable, *args: Any, **kwargs: Any) -> CostEstimate:
+def estimate_cost(fun: Callable, *args: object, **kwargs: object) -> CostEstimate:
     """The cost of a function of arrays: an op an element, two for each product of a dot.
 
     The body of a loop counts as often as it runs, once where only the values say; of the branches

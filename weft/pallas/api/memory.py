@@ -48,7 +48,7 @@ class MemorySpace(enum.Enum):
     def holds_semaphores(self) -> bool:
         return self in _SEMAPHORES
 
-    def __call__(self, shape: Sequence[int], dtype: Any) -> ScratchShape:
+    def __call__(self, shape: Sequence[int], dtype: object) -> ScratchShape:
         sizes = checked_shape(f"pl.{self.name}", shape)
         return ScratchShape(sizes, canonicalize_dtype(dtype), self)
 
@@ -75,7 +75,7 @@ class ScratchShape:
     core: Any = None
     shared: bool = False
 
-    def __matmul__(self, other: Any) -> ScratchShape:
+    def __matmul__(self, other: object) -> ScratchShape:
         if other is MemorySpace.SHARED:
             return replace(self, shared=True, core=None)
         if hasattr(other, "check_is_compatible_with"):
@@ -108,7 +108,7 @@ class CoreMemorySpace:
     memory_space: Any
     mesh: Any
 
-    def __call__(self, shape: Sequence[int], dtype: Any) -> ScratchShape:
+    def __call__(self, shape: Sequence[int], dtype: object) -> ScratchShape:
         return self.memory_space(shape, dtype) @ self.mesh
 
 
@@ -131,7 +131,7 @@ class SemaphoreType(enum.Enum):
             tuple(int(n) for n in shape), np.dtype("int32"), MemorySpace(self.value)
         )
 
-    def __matmul__(self, other: Any) -> ScratchShape:
+    def __matmul__(self, other: object) -> ScratchShape:
         return self() @ other
 
     def get_array_aval(self) -> ShapedArray:
@@ -141,7 +141,7 @@ class SemaphoreType(enum.Enum):
         return self().get_ref_aval()
 
 
-def as_scratch(what: str, value: Any) -> ScratchShape:
+def as_scratch(what: str, value: object) -> ScratchShape:
     """A scratch type from what users give: a ScratchShape, a SemaphoreType, a shape and dtype."""
     if isinstance(value, ScratchShape):
         return value

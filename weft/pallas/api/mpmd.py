@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _programs(what: str, meshes_and_fns: Any) -> list[tuple[Mesh, Callable]]:
+def _programs(what: str, meshes_and_fns: object) -> list[tuple[Mesh, Callable]]:
     pairs = list(meshes_and_fns) if isinstance(meshes_and_fns, Sequence) else None
     if not pairs:
         raise ValueError(
@@ -133,18 +133,18 @@ def _trace(
 def mpmd_map(
     meshes_and_fns: Sequence[tuple[Mesh, Callable[..., None]]],
     /,
-    out_shapes: Any = (),
+    out_shapes: object = (),
     scratch_shapes: Any = (),
     *,
     input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (),
     compiler_params: Any = None,
     interpret: Any = False,
     debug: bool | None = None,
-    cost_estimate: Any = None,
+    cost_estimate: object = None,
     name: str | None = None,
-    metadata: Any = None,
-    out_types: Any = None,
-    scratch_types: Any = None,
+    metadata: object = None,
+    out_types: object = None,
+    scratch_types: object = None,
 ) -> Callable[..., Any]:
     """A function of arrays that runs several programs at once, each on every core of its mesh.
 
@@ -247,16 +247,16 @@ def mpmd_map(
 @api_boundary
 def kernel(
     body: Any = None,
-    out_type: Any = (),
+    out_type: object = (),
     *,
     mesh: Any,
-    scratch_types: Any = (),
-    compiler_params: Any = None,
-    interpret: Any = False,
-    cost_estimate: Any = None,
+    scratch_types: object = (),
+    compiler_params: object = None,
+    interpret: object = False,
+    cost_estimate: object = None,
     debug: bool | None = None,
     name: str | None = None,
-    metadata: Any = None,
+    metadata: object = None,
 ) -> Callable[..., Any]:
     """`mpmd_map` of one function on one mesh, or of equally many of both; also a decorator.
 
@@ -300,13 +300,13 @@ def kernel(
 def core_map(
     mesh: Mesh,
     *,
-    compiler_params: Any = None,
-    interpret: Any = False,
+    compiler_params: object = None,
+    interpret: object = False,
     debug: bool | None = None,
-    cost_estimate: Any = None,
+    cost_estimate: object = None,
     name: str | None = None,
-    metadata: Any = None,
-    scratch_shapes: Any = (),
+    metadata: object = None,
+    scratch_shapes: object = (),
 ) -> Callable[[Callable[..., None]], None]:
     """A decorator: runs the function at once on every core of the mesh.
 

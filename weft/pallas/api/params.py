@@ -40,7 +40,7 @@ class CompilerParams:
     wait_limit: float | None = None
 
 
-def param(params: Any, name: str, default: Any = None) -> Any:
+def param(params: object, name: str, default: object = None) -> Any:
     """A field of compiler_params, which may be a dict or an object."""
     value = params.get(name) if isinstance(params, Mapping) else getattr(params, name, None)
     return default if value is None else value
@@ -65,11 +65,11 @@ def wait_limit(params: dict | CompilerParams | None) -> float:
 def check_options(
     what: str,
     *,
-    name: Any,
-    debug: Any,
-    compiler_params: Any,
-    cost_estimate: Any,
-    metadata: Any,
+    name: object,
+    debug: object,
+    compiler_params: object,
+    cost_estimate: object,
+    metadata: object,
     rank: int = 0,
 ) -> None:
     """Raises for options of a kernel, whose grid has that rank, that cannot be meant."""

@@ -255,7 +255,9 @@ def scratch_types(what: str, tree: Sequence) -> tuple[list[ScratchShape], Any]:
     return [as_scratch(f"{what}[{i}]", x) for i, x in enumerate(leaves)], structure
 
 
-def run_scoped(f: Callable, *types: Any, collective_axes: Any = (), **kw_types: Any) -> Any:
+def run_scoped(
+    f: Callable, *types: object, collective_axes: object = (), **kw_types: object
+) -> Any:
     """Calls f with fresh scratch refs, which live until it returns.
 
     types, kw_types: pytrees of scratch types, as scratch_shapes; f gets refs in their place. The
@@ -302,7 +304,7 @@ def run_scoped(f: Callable, *types: Any, collective_axes: Any = (), **kw_types: 
     return trees[-1].unflatten(outs)
 
 
-def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Callable:
+def with_scoped(*types: object, collective_axes: object = (), **kw_types: object) -> Callable:
     """A decorator: the function is called with fresh scratch refs after its own arguments.
 
     >>> import weft

@@ -47,7 +47,7 @@ class Builds:
         self._build = build
         self._known: dict[tuple, tuple[KernelCall, list]] = {}
 
-    def __call__(self, flat: list, in_tree: Any, names: list[str]) -> tuple[KernelCall, list]:
+    def __call__(self, flat: list, in_tree: object, names: list[str]) -> tuple[KernelCall, list]:
         """The call for these arguments, and what the kernel closes over."""
         key = (in_tree, tuple(typeof(x) for x in flat), config.trace_key(), axes_key())
         known = self._known.get(key)

@@ -174,10 +174,10 @@ class GridSpec:
 
 def PrefetchScalarGridSpec(  # noqa: N802  (JAX's name)
     num_scalar_prefetch: int,
-    grid: Any = (),
-    in_specs: Any = no_block_spec,
-    out_specs: Any = no_block_spec,
-    scratch_shapes: Any = (),
+    grid: object = (),
+    in_specs: object = no_block_spec,
+    out_specs: object = no_block_spec,
+    scratch_shapes: object = (),
 ) -> GridSpec:
     """A `GridSpec` with num_scalar_prefetch as its first argument.
 
@@ -291,7 +291,7 @@ def _trace_index_map(
     scalars: Sequence[AbstractRef],
     hidden: int = 0,
 ) -> ClosedJaxpr:
-    def flat(*args: Any) -> list:
+    def flat(*args: object) -> list:
         if fun is None:
             return [dtypes.int32.type(0)] * array.ndim
         indices = args[: len(grid)]

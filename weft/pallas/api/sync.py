@@ -159,7 +159,7 @@ def semaphore_signal(
     sem_or_view: Any,
     inc: Any = 1,
     *,
-    device_id: Any = None,
+    device_id: object = None,
     device_id_type: DeviceIdType = DeviceIdType.MESH,
     core_index: Any = None,
 ) -> None:
@@ -198,7 +198,7 @@ def semaphore_signal(
     )
 
 
-def _coordinates(mesh: Any, number: Any) -> dict[str, Any]:
+def _coordinates(mesh: Any, number: object) -> dict[str, Any]:
     """Where on the mesh the core of a number, row-major, is."""
     coordinates = {}
     for axis, size in reversed(mesh.shape.items()):
@@ -318,7 +318,7 @@ class AsyncCopy:
         async_copy_wait_p.bind(*self._args, **self._params)
 
 
-def async_copy(src: Any, dst: Any, sem: Any, *, core_index: Any = None) -> AsyncCopy:
+def async_copy(src: Any, dst: Any, sem: Any, *, core_index: object = None) -> AsyncCopy:
     """A copy between refs of equal type that runs beside the program.
 
     src, dst: refs or parts of refs (`ref.at[...]`), of one shape and dtype. sem: a semaphore of
@@ -370,7 +370,7 @@ make_async_copy = async_copy
 # Atomics ---------------------------------------------------------------------------------------
 
 
-def _atomic(ref: Any, idx: Any, val: Any, mask: Any, op: str) -> Any:
+def _atomic(ref: Any, idx: object, val: Any, mask: object, op: str) -> Any:
     who = f"atomic_{op}"
     if not isinstance(ref, Ref):
         raise TypeError(f"{who}: expected a Ref, got {type(ref).__name__}: {ref!r:.80}")
@@ -391,7 +391,7 @@ def _atomic(ref: Any, idx: Any, val: Any, mask: Any, op: str) -> Any:
 
 
 def _atomic_function(op: str, what: str, shown: str) -> Callable:
-    def atomic(ref: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    def atomic(ref: object, idx: object, val: object, *, mask: object = None) -> Any:
         return _atomic(ref, idx, val, mask, op)
 
     atomic.__name__ = atomic.__qualname__ = f"atomic_{op}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def _view(t: Translator, x: Array, shape: tuple, strides: list, offset: Index = 
 
 
 @rule("broadcast_in_dim")
-def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: Any) -> Array:
+def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: object) -> Array:
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     if not x.shape:
         return pointwise(shape, x.dtype, lambda f, i: x.at(f, ()), [x], 0)
@@ -51,7 +51,7 @@ def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: Any) -> Array:
 
 
 @rule("iota")
-def _iota(t: Translator, eqn: Eqn, *rest: Any) -> Array:
+def _iota(t: Translator, eqn: Eqn, *rest: object) -> Array:
     p = eqn.params
     dtype, dim = p["dtype"], p["dimension"]
     t.check_dtypes(eqn, ())

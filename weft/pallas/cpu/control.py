@@ -24,7 +24,7 @@ def _program_id(t: Translator, eqn: Eqn) -> Array:
 
 
 @rule("delay")
-def _delay(t: Translator, eqn: Any, nanos: Array) -> None:
+def _delay(t: Translator, eqn: object, nanos: Array) -> None:
     return None
 
 

@@ -17,7 +17,7 @@ Known = Range | None
 """A range, or None where nothing but the dtype is known."""
 
 
-def whole(dtype: Any) -> Known:
+def whole(dtype: object) -> Known:
     """All values of a dtype of integers or truth values."""
     if dtype == np.bool_:
         return 0, 1
@@ -27,7 +27,7 @@ def whole(dtype: Any) -> Known:
     return int(limits.min), int(limits.max)
 
 
-def of_values(values: Any) -> Known:
+def of_values(values: object) -> Known:
     """The range of a constant."""
     array = np.asarray(values)
     if not array.size or array.dtype.kind not in "biu":
@@ -52,7 +52,7 @@ def of_result(eqn: Eqn, ranges: Sequence[Known]) -> Known:
     return within(aval.dtype, rule(*full))  # what may have wrapped around can be anything
 
 
-def within(dtype: Any, known: Known) -> Known:
+def within(dtype: object, known: Known) -> Known:
     """The range, if no value of it leaves the dtype; None else."""
     limits = whole(dtype)
     if known is None or limits is None or known[0] < limits[0] or known[1] > limits[1]:

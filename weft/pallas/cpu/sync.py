@@ -137,7 +137,9 @@ def _copy_start(t: Translator, eqn: Any, src: Buffer, dst: Buffer, sem: Buffer, 
 
 
 @rule("async_copy_wait")
-def _copy_wait(t: Translator, eqn: Eqn, src: Buffer, dst: Buffer, sem: Buffer, *rest: Any) -> None:
+def _copy_wait(
+    t: Translator, eqn: Eqn, src: Buffer, dst: Buffer, sem: Buffer, *rest: object
+) -> None:
     t.before_sync()
     parts, _ = _copy_parts(t, eqn, (src, dst, sem), rest)
     _take(t, eqn, sem, parts[2], "1")

@@ -177,7 +177,7 @@ class Translator:
 
     # Values ------------------------------------------------------------------------------------
 
-    def literal(self, value: Any, aval: ShapedArray | None = None) -> Array:
+    def literal(self, value: object, aval: ShapedArray | None = None) -> Array:
         import numpy as np
 
         array = np.asarray(value)

@@ -68,7 +68,7 @@ def poison(dtype: np.dtype) -> Any:
     return True if dtype.name == "bool" else dtypes.iinfo(dtype).max
 
 
-def constant(value: Any, dtype: np.dtype) -> str:
+def constant(value: object, dtype: np.dtype) -> str:
     """A number as an operand of the dtype's register type."""
     if dtype.name == "bool":
         return "true" if value else "false"

@@ -8,7 +8,6 @@ and used more than once is `kept`: the first loops that pass over it also store 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -299,7 +298,7 @@ class Array:
         return aligned(self, True)
 
 
-def constant(value: Any, dtype: np.dtype) -> Array:
+def constant(value: object, dtype: np.dtype) -> Array:
     text = types.constant(value, dtype)
     out = Array((), dtype, lambda f, indices: text)
     out.range = ranges.of_values(value)

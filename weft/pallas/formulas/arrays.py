@@ -78,7 +78,7 @@ def _spread(x: Array, shape: Sequence[int], dims: Sequence[int] = ()) -> Array:
     return broadcast_in_dim_p.bind(x, shape=tuple(shape), broadcast_dimensions=tuple(dims))
 
 
-def _choose(which: Array, yes: Any, no: Any) -> Array:
+def _choose(which: Array, yes: object, no: object) -> Array:
     return select_n_p.bind(which, no, yes)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _like_the_widest(*avals: ShapedArray, **params: Any) -> ShapedArray:
+def _like_the_widest(*avals: ShapedArray, **params: object) -> ShapedArray:
     return max(avals, key=lambda a: a.ndim).update(dtype=avals[0].dtype)
 
 

@@ -73,7 +73,7 @@ def transpose(e: Emitter, x: ir.Value, order: tuple) -> ir.Value:
 
 
 @rule("iota")
-def _iota(e: Emitter, eqn: Eqn, *_: Any) -> ir.Value:
+def _iota(e: Emitter, eqn: Eqn, *_: object) -> ir.Value:
     aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
     return convert(e, e.iota_along(aval.shape, axis), INT, aval.dtype)
 

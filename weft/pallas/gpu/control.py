@@ -50,7 +50,7 @@ def _run_scoped(e: Emitter, eqn: Eqn, *consts: View | Cell) -> list:
 
 
 @rule("delay")
-def _delay(e: Emitter, eqn: Eqn, *_: Any) -> list:
+def _delay(e: Emitter, eqn: Eqn, *_: object) -> list:
     return []
 
 
@@ -69,7 +69,7 @@ def _debug_print(e: Emitter, eqn: Eqn, *xs: ir.Value) -> list:
 
 
 @rule("debug_check")
-def _debug_check(e: Emitter, eqn: Eqn, ok: Any) -> list:
+def _debug_check(e: Emitter, eqn: Eqn, ok: object) -> list:
     if e.call.debug:
         _check(e, ok, eqn.params["message"])
     return []

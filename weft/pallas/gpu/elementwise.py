@@ -92,7 +92,7 @@ _FUNCTIONS = {
 }
 
 
-def libdevice(e: Emitter, name: str, xs: list, result: Any = None) -> ir.Value:
+def libdevice(e: Emitter, name: str, xs: list, result: object = None) -> ir.Value:
     """A function of the GPU's own library, for float32 and float64."""
     single = e.element(xs[0]) == element_type(F32)
     if e.platform == "rocm":
@@ -251,7 +251,9 @@ def is_narrow(dtype: np.dtype) -> bool:
     return dtypes.is_float(dtype) and dtype.itemsize == 1
 
 
-def _float_to_float(e: Emitter, x: ir.Value, old: np.dtype, new: np.dtype, type_: Any) -> ir.Value:
+def _float_to_float(
+    e: Emitter, x: ir.Value, old: np.dtype, new: np.dtype, type_: object
+) -> ir.Value:
     if is_narrow(old):
         return float8.to_float16(e, x, old)
     if is_narrow(new):

@@ -174,11 +174,13 @@ class Emitter:
             name, list(results), list(operands), attributes or {}, None, regions, self.loc
         )
 
-    def value(self, name: str, operands: Sequence[ir.Value], type_: Any, **attributes: Any) -> Any:
+    def value(
+        self, name: str, operands: Sequence[ir.Value], type_: object, **attributes: object
+    ) -> Any:
         """The one result of an operation."""
         return self.op(name, operands, [type_], attributes).results[0]
 
-    def same(self, name: str, *operands: ir.Value, **attributes: Any) -> ir.Value:
+    def same(self, name: str, *operands: ir.Value, **attributes: object) -> ir.Value:
         """An elementwise operation whose result has its first operand's type."""
         return self.value(name, operands, operands[0].type, **attributes)
 
@@ -196,7 +198,7 @@ class Emitter:
 
     # Types ---------------------------------------------------------------------------------
 
-    def type(self, shape: Sequence[int], element: Any) -> ir.Type:
+    def type(self, shape: Sequence[int], element: object) -> ir.Type:
         """A scalar type, or a tensor of these (padded) sizes."""
         if not isinstance(element, ir.Type):
             element = element_type(element)
@@ -439,7 +441,7 @@ class Emitter:
         self.eqn, self.loc = outer
         return [read(v) for v in jaxpr.outvars]
 
-    def _captured(self, value: Any, aval: ShapedArray) -> ir.Value:
+    def _captured(self, value: object, aval: ShapedArray) -> ir.Value:
         host = np.asarray(value)
         if host.size and (host == host.ravel()[0]).all():
             return self.constant(host.ravel()[0].item(), aval.shape, aval.dtype)

@@ -189,7 +189,7 @@ def _segments(*counts: int) -> ir.Attribute:
 _CACHE = {"cache": 1, "evict": 1}
 
 
-def load(e: Emitter, pointer: ir.Value, mask: Any, other: Any, dtype: Any, shape: Any) -> Any:
+def load(e: Emitter, pointer: ir.Value, mask: object, other: Any, dtype: Any, shape: Any) -> Any:
     """The elements at the pointers; `other`, or zero, where masked out."""
     kind = BYTE if dtype == BOOL else dtype
     operands = [pointer]
@@ -225,7 +225,7 @@ def _parts(eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
     return xs[0], xs[1 : 1 + num_values], index, types, rest
 
 
-def _spread(e: Emitter, x: Any, var: Any, shape: Sequence[int]) -> Any:
+def _spread(e: Emitter, x: object, var: Any, shape: Sequence[int]) -> Any:
     return e.splat(x, shape) if shape and not var.aval.shape else x
 
 
@@ -298,7 +298,7 @@ def atomic(
     how: str,
     pointer: ir.Value,
     value: ir.Value,
-    mask: Any,
+    mask: object,
     dtype: np.dtype,
     order: int = BOTH,
 ) -> ir.Value:
@@ -339,7 +339,7 @@ def _atomic_rmw(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> ir.Value:
 
 
 @rule("atomic_cas")
-def _atomic_cas(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+def _atomic_cas(e: Emitter, eqn: Eqn, *xs: object) -> ir.Value:
     view, _, pointer, _, _, (compare, value) = _access(e, eqn, xs, 2)
     if view.dtype == BOOL or view.dtype.itemsize < 2:
         raise e.fail(f"atomic_cas of {view.dtype.name}: it works on 16, 32 and 64 bits")

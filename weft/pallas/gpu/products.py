@@ -96,7 +96,7 @@ def _is_large(dot: Eqn) -> bool:
     return min(free) >= 16 and inner * a.dtype.itemsize > most
 
 
-def _factor(var: Any, axis: int, definitions: dict, uses: dict) -> Factor | None:
+def _factor(var: object, axis: int, definitions: dict, uses: dict) -> Factor | None:
     changes: list[Eqn] = []
     while not isinstance(var, Literal) and uses[var] == 1 and var in definitions:
         eqn = definitions[var]

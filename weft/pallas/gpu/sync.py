@@ -107,7 +107,7 @@ def _types(eqn: Eqn, start: int, count: int) -> list:
 
 
 @rule("semaphore_signal")
-def _semaphore_signal(e: Emitter, eqn: Eqn, sem: View, *rest: Any) -> list:
+def _semaphore_signal(e: Emitter, eqn: Eqn, sem: View, *rest: object) -> list:
     indexer, axes = eqn.params["indexer"], eqn.params["axes"]
     n = indexer.num_operands
     index, amount, core = rest[:n], rest[n], rest[n + 1 :]
@@ -126,13 +126,13 @@ def _semaphore_wait(e: Emitter, eqn: Eqn, sem: View, *rest: ir.Value) -> list:
 
 
 @rule("semaphore_read")
-def _semaphore_read(e: Emitter, eqn: Eqn, sem: View, *index: Any) -> ir.Value:
+def _semaphore_read(e: Emitter, eqn: Eqn, sem: View, *index: object) -> ir.Value:
     pointer = _counter(e, sem, eqn.params["indexer"], index, _types(eqn, 1, len(index)))
     return atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
 
 
 @rule("core_barrier")
-def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: Any) -> list:
+def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: object) -> list:
     """The counter only grows: whoever arrives waits for the next multiple of the count."""
     count = e.constant(eqn.params["count"])
     pointer = _counter(e, sem, eqn.params["indexer"], index, _types(eqn, 1, len(index)))
@@ -163,7 +163,7 @@ def _copy_parts(eqn: Eqn, xs: Sequence[Any]) -> tuple:
 
 
 @rule("async_copy_start")
-def _copy_start(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
     """Copies at once, by this program's threads, and signals."""
     src, dst, sem, core = _copy_parts(eqn, xs)
     axes = eqn.params["axes"]

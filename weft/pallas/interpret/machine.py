@@ -284,7 +284,7 @@ def _value(region: Region, data: np.ndarray, other: int) -> Any:
 
 
 @rule("get")
-def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: Any) -> Steps:
+def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: object) -> Steps:
     params = op.eqn.params
     indexer = params["indexer"]
     n = indexer.num_operands
@@ -299,7 +299,7 @@ def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: Any) -> Steps:
 
 
 @rule("set")
-def _set(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
+def _set(m: Machine, task: Task, op: _Op, ref: Buffer, value: object, *rest: object) -> Steps:
     params = op.eqn.params
     indexer = params["indexer"]
     n = indexer.num_operands
@@ -337,7 +337,7 @@ _ATOMIC = {
 
 @rule("atomic_rmw")
 def _atomic_rmw(
-    m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: np.ndarray
+    m: Machine, task: Task, op: _Op, ref: Buffer, value: object, *rest: np.ndarray
 ) -> Steps:
     params = op.eqn.params
     indexer = params["indexer"]
@@ -395,7 +395,7 @@ def _one_by_one(
 
 @rule("atomic_cas")
 def _atomic_cas(
-    m: Machine, task: Task, op: _Op, ref: Buffer, compare: Any, value: Any, *rest: Any
+    m: Machine, task: Task, op: _Op, ref: Buffer, compare: object, value: object, *rest: object
 ) -> Steps:
     if ref.shadow is not None:
         yield None
@@ -415,14 +415,14 @@ def _atomic_cas(
 
 
 @rule("cond")
-def _cond(m: Machine, task: Task, op: _Op, index: np.ndarray, *args: Any) -> Steps:
+def _cond(m: Machine, task: Task, op: _Op, index: np.ndarray, *args: object) -> Steps:
     branches = op.eqn.params["branches"]
     k = min(max(int(index), 0), len(branches) - 1)
     return (yield from m.run(branches[k], args, task))
 
 
 @rule("while")
-def _while(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+def _while(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
     p = op.eqn.params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:nc], args[nc : nc + nb], list(args[nc + nb :])

@@ -108,7 +108,7 @@ def _quotient(eqn: Eqn) -> Callable | None:
 
 
 @_maker("convert_element_type")
-def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: Any) -> Callable | None:
+def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: object) -> Callable | None:
     old = eqn.invars[0].aval.dtype
     if dtypes.is_inexact(old) and (dtypes.is_integer(new_dtype) or dtypes.is_complex(old)):
         return None  # numbers out of range saturate, imaginary parts are dropped
@@ -119,7 +119,7 @@ def _convert(eqn: Eqn, *, new_dtype: np.dtype, **_: Any) -> Callable | None:
 
 
 @_maker("broadcast_in_dim")
-def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: Any) -> Callable:
+def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: object) -> Callable:
     old = eqn.invars[0].aval.shape
     middle = [1] * len(shape)
     for d, n in zip(broadcast_dimensions, old, strict=True):
@@ -128,7 +128,7 @@ def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: Any)
 
 
 @_maker("iota")
-def _iota(eqn: Eqn, *, shape: tuple, dtype: np.dtype, dimension: int, **_: Any) -> Callable:
+def _iota(eqn: Eqn, *, shape: tuple, dtype: np.dtype, dimension: int, **_: object) -> Callable:
     lead = [1] * len(shape)
     lead[dimension] = shape[dimension]
     value = np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(lead), shape)
@@ -145,7 +145,7 @@ def _pad(eqn: Eqn, *, padding_config: tuple) -> Any:
         for n, (lo, _, step) in zip(eqn.invars[0].aval.shape, padding_config, strict=True)
     )
 
-    def run(x: np.ndarray, value: Any) -> Any:
+    def run(x: np.ndarray, value: object) -> Any:
         out = np.full(shape, value, x.dtype)
         out[inside] = x
         return out
@@ -161,7 +161,7 @@ def _window(shape: tuple, sizes: tuple, starts: tuple) -> tuple:
 
 @_maker("dynamic_update_slice")
 def _dynamic_update(eqn: Eqn) -> Callable:
-    def run(x: np.ndarray, update: np.ndarray, *starts: Any) -> Any:
+    def run(x: np.ndarray, update: np.ndarray, *starts: object) -> Any:
         out = np.array(x)
         out[_window(x.shape, update.shape, starts)] = update
         return out
@@ -208,7 +208,7 @@ _ACCUMULATED = {
 
 
 @_maker(*_REDUCTIONS)
-def _reduce(eqn: Eqn, *, axes: tuple, **_: Any) -> Callable | None:
+def _reduce(eqn: Eqn, *, axes: tuple, **_: object) -> Callable | None:
     ufunc, dtype = _REDUCTIONS[eqn.primitive.name], eqn.outvars[0].aval.dtype
     if ufunc in (np.max, np.min) and not all(eqn.invars[0].aval.shape[a] for a in axes):
         return None
@@ -228,7 +228,7 @@ def _accumulate(eqn: Eqn, *, axis: int, reverse: bool) -> Callable:
 
 
 @_maker("dot_general")
-def _dot_general(eqn: Eqn, *, dimension_numbers: tuple, **_: Any) -> Callable:
+def _dot_general(eqn: Eqn, *, dimension_numbers: tuple, **_: object) -> Callable:
     (lc, rc), (lb, rb) = dimension_numbers
     a, b = (v.aval for v in eqn.invars)
     out = eqn.outvars[0].aval

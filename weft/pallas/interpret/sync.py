@@ -129,7 +129,7 @@ def fresh(
 
 
 @rule("semaphore_signal")
-def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
+def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -> Steps:
     indexer = op.eqn.params["indexer"]
     n = indexer.num_operands
     target = at_core(m, op, sems, rest[n + 1 :])
@@ -171,7 +171,7 @@ def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Step
 
 
 @rule("semaphore_read")
-def _read(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
+def _read(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -> Steps:
     yield None
     s = sems.at(m, op.eqn.params["indexer"], rest, op)
     m.look(task, op.eqn.source)
@@ -179,7 +179,7 @@ def _read(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Step
 
 
 @rule("core_barrier")
-def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
+def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -> Steps:
     s, count = sems.at(m, op.eqn.params["indexer"], rest, op), op.eqn.params["count"]
     phase = s.phase
     s.arrived.append(task)
@@ -223,7 +223,7 @@ def _copy_operands(m: Machine, op: _Op, args: Sequence[Any]) -> tuple:
 
 
 @rule("async_copy_start")
-def _copy_start(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+def _copy_start(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
     p, source = op.eqn.params, op.eqn.source
     src, dst, sems, (src_at, dst_at, sem_at) = _copy_operands(m, op, args)
     what = f"kernel {m.kernel}: async_copy"
@@ -276,7 +276,7 @@ def _axis_index(m: Machine, task: Task, op: _Op) -> list:
 
 
 @rule("debug_print", simple=True)
-def _debug_print(m: Machine, task: Task, op: _Op, *args: Any) -> list:
+def _debug_print(m: Machine, task: Task, op: _Op, *args: object) -> list:
     print(op.eqn.params["fmt"].format(*args))
     return []
 
@@ -292,7 +292,7 @@ def _debug_check(m: Machine, task: Task, op: _Op, ok: Any) -> list:
 
 
 @rule("delay")
-def _delay(m: Machine, task: Task, op: _Op, nanos: Any) -> Steps:
+def _delay(m: Machine, task: Task, op: _Op, nanos: object) -> Steps:
     yield None
     return []
 

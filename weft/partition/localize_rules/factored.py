@@ -18,7 +18,7 @@ from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import FACTORED, WHOLE, Localizer, rule
 from weft.partition.ops import facts
-from weft.partition.plan import FLOPS_PER_ELEMENT, Planner
+from weft.partition.plan import FLOPS_PER_ELEMENT, Planner, common_moves
 
 
 @rule(FACTORED)
@@ -38,6 +38,9 @@ def factored(
     sums = facts(op).combines or facts(op).bilinear
     summed = [r.places(f) for f in sorted(r.reduction)] if sums else []
     drop = _whole_dims(r, sums)
+    if not summed and _is_aligned(lz, op, r, xs, outs, drop):  # most operations: nothing moves
+        got = lz.keep(op, [arrange(e, x.value) for x in xs], outs)
+        return [LocalValue(arrange(e, x.value), x.layout) for x in got]
 
     def fit(out: AxisLayout) -> AxisLayout:
         return out.without(*drop) if drop else out
@@ -109,6 +112,24 @@ def whole(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     outs = lz.layouts(op)
     values = [lz.at(x, x.layout.whole) for x in lz.operands(op)]
     return lz.keep_and_move(op, values, [o.whole for o in outs], outs)
+
+
+def _is_aligned(
+    lz: Localizer,
+    op: ir.Operation,
+    rule: sdy.ShardingRule,
+    xs: Sequence[LocalValue],
+    outs: Sequence[AxisLayout],
+    drop: Sequence[int],
+) -> bool:
+    """Whether operands and results have the same factors, split alike, here and behind it."""
+    dims = outs[0].dims
+    if any([dims[d] for d in drop]) or any([o.dims != dims for o in outs]):
+        return False
+    if any([x.before is not None or x.layout.dims != dims for x in xs]):
+        return False
+    same = all([m == rule.results[0] for m in (*rule.operands, *rule.results)])
+    return same and not common_moves(lz, op)
 
 
 @functools.lru_cache(maxsize=4096)

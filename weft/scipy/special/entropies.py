@@ -98,7 +98,7 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Any:
     return rel_entr(p, q) - p + q
 
 
-def boxcox(x: ArrayLike, lmbda: Any) -> Any:
+def boxcox(x: ArrayLike, lmbda: object) -> Any:
     """The Box-Cox transform (x**lmbda - 1) / lmbda, and log(x) where lmbda is 0.
 
     Source: scipy.special.boxcox.
@@ -107,7 +107,7 @@ def boxcox(x: ArrayLike, lmbda: Any) -> Any:
     return _power_transform(wnp.log(x), lmbda)
 
 
-def boxcox1p(x: ArrayLike, lmbda: Any) -> Any:
+def boxcox1p(x: ArrayLike, lmbda: object) -> Any:
     """The Box-Cox transform of 1 + x.
 
     Source: scipy.special.boxcox1p.

@@ -22,13 +22,13 @@ def _log_binomial(n: Array, k: Array) -> Any:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
-def _bernoulli_cdf(k: Any, p: Array) -> Any:
+def _bernoulli_cdf(k: object, p: Array) -> Any:
     k, p = wnp.broadcast_arrays(*floats(k, p))
     value = wnp.where(k < 0, 0, wnp.where(k < 1, 1 - p, 1))
     return wnp.where(_probability(p) & ~wnp.isnan(k), value, wnp.nan)
 
 
-def _bernoulli_ppf(q: Any, p: Array) -> Any:
+def _bernoulli_ppf(q: object, p: Array) -> Any:
     q, p = wnp.broadcast_arrays(*floats(q, p))
     value = wnp.where(q == 0, -1, wnp.where(q <= 1 - p, 0, 1))
     return wnp.where(_probability(p) & _probability(q), value, wnp.nan)
@@ -116,7 +116,7 @@ poisson = distribution(
 )
 
 
-def _poisson_entropy(mu: Any, loc: int) -> Any:
+def _poisson_entropy(mu: object, loc: int) -> Any:
     """mu - mu log mu + E[log k!] by its sum, and by its asymptotic series where mu is large."""
     mu, _ = wnp.broadcast_arrays(*floats(mu, loc))
     large = mu > 60

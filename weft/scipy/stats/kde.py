@@ -54,7 +54,7 @@ class gaussian_kde:
         self.covariance = covariance * factor**2
         self.inv_cov = wnp.linalg.inv(covariance) / factor**2
 
-    def _factor(self, method: Any) -> Any:
+    def _factor(self, method: object) -> Any:
         if method is None or method == "scott":
             return self.neff ** (-1.0 / (self.d + 4))
         if method == "silverman":
@@ -68,7 +68,7 @@ class gaussian_kde:
             )
         return method
 
-    def set_bandwidth(self, bw_method: Any = None) -> Any:
+    def set_bandwidth(self, bw_method: object = None) -> Any:
         """Refuses: an estimate does not change; make another one with `bw_method`."""
         del bw_method
         raise NotImplementedError(
@@ -81,7 +81,7 @@ class gaussian_kde:
         return (self.dataset, self.weights, self.covariance, self.inv_cov), None
 
     @classmethod
-    def tree_unflatten(cls, aux_data: Any, children: Any) -> gaussian_kde:
+    def tree_unflatten(cls, aux_data: object, children: Any) -> gaussian_kde:
         """The estimate of the arrays that `tree_flatten` gave."""
         del aux_data
         self = object.__new__(cls)
@@ -166,7 +166,7 @@ class gaussian_kde:
         log_kernels = large._log_kernels(small.dataset, small.covariance + large.covariance)
         return wnp.sum(wnp.exp(logsumexp(log_kernels, axis=1)) * small.weights)
 
-    def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
+    def integrate_box(self, low_bounds: object, high_bounds: object, maxpts: object = None) -> Any:
         """Refuses: only `integrate_box_1d` is there."""
         del low_bounds, high_bounds, maxpts
         raise NotImplementedError(

@@ -1,9 +1,11 @@
-"""jax._src.dtypes, for equinox and flax."""
+"""jax._src.dtypes, for equinox, flax and tinygp."""
 
 from typing import Any
 
+from weft.core.dtypes import to_inexact
 from weft.dtypes import TypePromotionError, canonicalize_dtype, extended, finfo, issubdtype
 
+to_inexact_dtype = to_inexact
 DType = Any
 ExtendedDType = extended
 
@@ -16,6 +18,14 @@ def supports_inf(dtype: Any) -> bool:
         return bool(np.isinf(np.asarray(np.inf, dtype).astype(np.float32)))
 
 
+def to_complex_dtype(dtype: Any) -> Any:
+    """The complex dtype in which values of the dtype are computed with."""
+    import numpy as np
+
+    inexact = to_inexact(np.dtype(dtype))
+    return np.dtype("complex128" if inexact in ("float64", "complex128") else "complex64")
+
+
 __all__ = [
     "DType",
     "ExtendedDType",
@@ -25,4 +35,6 @@ __all__ = [
     "finfo",
     "issubdtype",
     "supports_inf",
+    "to_complex_dtype",
+    "to_inexact_dtype",
 ]

@@ -1,4 +1,4 @@
-"""jax._src.literals, for equinox and jaxtyping: weft's literals are plain numbers."""
+"""jax._src.literals, for equinox, jaxtyping and quax: weft's literals are plain numbers."""
 
 
 class LiteralArray:
@@ -7,3 +7,15 @@ class LiteralArray:
 
 class TypedNdArray:
     """JAX's constants with a dtype; no value of weft's is one."""
+
+
+class TypedInt(int):
+    """JAX's integers with a dtype; no value of weft's is one."""
+
+
+class TypedFloat(float):
+    """JAX's floats with a dtype; no value of weft's is one."""
+
+
+class TypedComplex(complex):
+    """JAX's complex numbers with a dtype; no value of weft's is one."""

@@ -64,7 +64,7 @@ class Buffer:
 
 def buffer_callback(
     callback: Callable[..., None],
-    result_shape_dtypes: Any,
+    result_shape_dtypes: object,
     *,
     has_side_effect: bool = False,
     vmap_method: str | None = None,
@@ -80,7 +80,7 @@ def buffer_callback(
     aliases = dict(input_output_aliases or {})
     structs, out_tree = tree.flatten(result_shape_dtypes)
 
-    def on_host(*args: Any, **kwargs: Any) -> Any:
+    def on_host(*args: object, **kwargs: object) -> Any:
         leaves = tree.leaves((args, kwargs))
         outs = [np.zeros(s.shape, s.dtype) for s in structs]
         for source, target in aliases.items():
@@ -90,7 +90,7 @@ def buffer_callback(
         callback(ExecutionContext(), buffers, *given[0], **given[1])
         return tree.unflatten(out_tree, outs)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: Any) -> Any:
         if has_side_effect:
             return weft.io_callback(on_host, result_shape_dtypes, *args, **kwargs)
         # A callback fills buffers of one example.

@@ -45,8 +45,8 @@ def compute_on2(
     f: Callable | None = None,
     *,
     compute_type: str,
-    out_memory_spaces: Any,
-    compiler_options: Any = None,
+    out_memory_spaces: object,
+    compiler_options: object = None,
 ) -> Any:
     """A function that runs on the host or on the device; see `compute_on`."""
     if f is None:

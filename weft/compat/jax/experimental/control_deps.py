@@ -10,7 +10,7 @@ from weft import lax
 __all__ = ["control_dep", "schedule"]
 
 
-def control_dep(src: Any, dst: Any) -> Any:
+def control_dep(src: object, dst: object) -> Any:
     """Return dst, whose computation waits for src."""
     return lax.optimization_barrier((src, dst))[1]
 

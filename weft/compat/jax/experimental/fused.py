@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import weft
 
 __all__ = ["fused"]
 
 
-def fused(*, out_spaces: Any) -> Callable[[Callable], Callable]:
+def fused(*, out_spaces: object) -> Callable[[Callable], Callable]:
     """A decorator of functions that are compiled as one; results stay in the device's memory.
 
     Raises NotImplementedError for results in the host's memory.

@@ -10,6 +10,7 @@ from weft.compat.jax.core import AbstractValue, ShapedArray
 from weft.compat.primitive import Zero, instantiate_zeros
 from weft.compat.types import hitypes
 from weft.core.ref import AbstractRef
+from weft.core.trace import changeable
 
 __all__ = [
     "AbstractRef",
@@ -49,10 +50,10 @@ class HiPrimitive:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, *args: object, **params: object) -> Any:
         return self.impl(*args, **params)
 
-    def impl(self, *_: Any, **__: Any) -> Any:
+    def impl(self, *_: object, **__: object) -> Any:
         raise NotImplementedError(f"{self.name}: define impl, by which weft computes it")
 
 
@@ -99,3 +100,4 @@ control_flow_allowed_effects = _AllowedEffects()
 def register_hitype(kind: type, to_type: Callable) -> None:
     """Lets `jax.typeof` tell the type of values of this class."""
     hitypes[kind] = to_type
+    changeable.add(kind)

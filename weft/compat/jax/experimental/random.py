@@ -36,7 +36,9 @@ class StatefulPRNG:
         """Draw uniform floats in [0, 1)."""
         return random.uniform(self.key(), _shape(size), dtype)
 
-    def uniform(self, low: Any = 0, high: Any = 1, size: Any = None, *, dtype: Any = float) -> Any:
+    def uniform(
+        self, low: object = 0, high: object = 1, size: object = None, *, dtype: Any = float
+    ) -> Any:
         """Draw uniform floats in [low, high)."""
         return random.uniform(self.key(), _shape(size), dtype, low, high)
 
@@ -54,7 +56,7 @@ def _shape(size: Any) -> tuple:
     return () if size is None else (size,) if isinstance(size, int) else tuple(size)
 
 
-def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
+def stateful_rng(seed: object = None, *, impl: object = None) -> StatefulPRNG:
     """Return a source of random numbers; without a seed, of one of the system's."""
     if seed is None:
         import secrets

@@ -54,8 +54,8 @@ def deserialize_and_load(
     serialized: bytes,
     in_tree: Any,
     out_tree: Any,
-    backend: Any = None,
-    execution_devices: Any = None,
+    backend: object = None,
+    execution_devices: object = None,
 ) -> Compiled:
     """Return the compiled function that `serialize` wrote.
 

@@ -19,7 +19,7 @@ def _noted(text: str) -> Iterator[None]:
         yield
 
 
-def set_xla_metadata(x: Any = None, **kwargs: Any) -> Any:
+def set_xla_metadata(x: object = None, **kwargs: object) -> Any:
     """A context or decorator whose operations carry notes, or a value that carries them.
 
     The notes are part of the operations' names (`op_name` of the compiled program), where a

@@ -7,7 +7,7 @@ from typing import Any
 from weft.random import wrap_key_data as wrap_key_data
 
 
-def random_seed(seeds: Any, impl: Any = None) -> Any:
+def random_seed(seeds: Any, impl: object = None) -> Any:
     """Keys of seeds, of the kind that `impl` names."""
     from weft import vmap
     from weft.numpy import asarray, shape
@@ -37,7 +37,7 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
 threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = "threefry2x32", "rbg", "unsafe_rbg"
 
 
-def seed_with_impl(impl: Any, seed: Any) -> Any:
+def seed_with_impl(impl: object, seed: object) -> Any:
     """Keys of a seed, of the kind that `impl` names."""
     from weft.random import key
 

@@ -105,7 +105,7 @@ def defjvp(prim: Primitive, *rules: Callable | None) -> None:
 def defjvp2(prim: Primitive, *rules: Callable | None) -> None:
     """The same, the result given to the rules: rule(tangent, result, *primals, **params)."""
 
-    def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    def jvp(primals: Any, tangents: Any, **params: object) -> tuple:
         out = prim.bind(*primals, **params)
         total: Any = Zero.from_primal_value(out)
         for rule, t in zip(rules, tangents, strict=False):

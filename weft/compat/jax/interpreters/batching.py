@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.api.vmappable import is_vmappable as is_vmappable
 from weft.api.vmappable import register_vmappable as register_vmappable
 from weft.api.vmappable import unregister_vmappable as unregister_vmappable
 from weft.autodiff.vmap import AxisData as AxisData
@@ -31,6 +32,7 @@ __all__ = [
     "defreducer",
     "defvectorized",
     "fancy_primitive_batchers",
+    "is_vmappable",
     "moveaxis",
     "not_mapped",
     "primitive_batchers",

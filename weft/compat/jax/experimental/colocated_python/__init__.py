@@ -48,15 +48,15 @@ class _Colocated:
 
     def specialize(
         self,
-        in_specs: Any = None,
+        in_specs: object = None,
         out_specs_fn: Callable | None = None,
-        devices: Any = None,
-        **_: Any,
+        devices: object = None,
+        **_: object,
     ) -> _Colocated:
         """Return the function with what is known of its arguments and results."""
         return _Colocated(self._fun, out_specs_fn or self._out_specs_fn)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         _one_host("colocated_python")
         shardings = [x.sharding for x in tree.leaves((args, kwargs)) if isinstance(x, weft.Array)]
         out = self._fun(*args, **kwargs)
@@ -79,7 +79,7 @@ def colocated_python_class(cls: type) -> Any:
 
     def method(function: Callable) -> Callable:
         @functools.wraps(function)
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(self: Any, *args: object, **kwargs: object) -> Any:
             return _Colocated(functools.partial(function, self))(*args, **kwargs)
 
         return call

@@ -1,0 +1,3 @@
+"""jax.extend.ifrt_programs: programs for runtimes of other makers, as jaxlib has them."""
+
+from weft._xla.client import ifrt_programs as ifrt_programs
