@@ -42,7 +42,20 @@ LINALG = {
     "taus of a product": lambda la: la.householder_product(M[0], np.ones(5, np.float32)),
     **{
         function: lambda la, function=function: getattr(la, function)(V)
-        for function in ("qr svd eigh eig lu cholesky schur hessenberg tridiagonal qdwh".split())
+        for function in (
+            [
+                "qr",
+                "svd",
+                "eigh",
+                "eig",
+                "lu",
+                "cholesky",
+                "schur",
+                "hessenberg",
+                "tridiagonal",
+                "qdwh",
+            ]
+        )
     },
 }
 

@@ -476,6 +476,9 @@ def pmap(
 ) -> Callable[_P, _R]:
     """A function on every device, given a leading axis as long as there are devices."""
 
+def powers_of_two(size: int) -> int:
+    """Return the least power of two that is at least `size`, as `weft.jit(bucket=)` …"""
+
 def process_count(backend: str | None = ...) -> int:
     """The number of processes."""
 

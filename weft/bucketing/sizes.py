@@ -89,6 +89,11 @@ class ShapeNames:
 
     def __init__(self, fun: Callable, name: str, shapes: Any, names: Any) -> None:
         self.name, self.names, self.shapes = name, tuple(names), shapes
+        if not (shapes is None or isinstance(shapes, str | tuple | list | dict)):
+            raise ArgumentError(
+                f"jit of {name}: bucket_shapes must be a string like 'n, _', a tuple of them "
+                f"for the positional arguments or a dict by argument name, got {shapes!r:.60}"
+            )
         try:
             self.parameters = list(inspect.signature(fun).parameters)
         except (TypeError, ValueError):
