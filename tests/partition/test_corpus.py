@@ -53,7 +53,7 @@ def test_xlas_partitioner_agrees(name):
         ("multi_head_attention-1", 0.5),
         ("layers_in_a_scan-0", 1.0),
         ("uneven_softmax-0", 1.0),
-        ("depthwise_gradients-4", 0.2),
+        ("depthwise_gradients-4", 1.0),
         ("inverted_bottleneck-1", 1.0),
         ("selective_scan_gradient-2", 0.9),
     ],
