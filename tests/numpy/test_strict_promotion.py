@@ -35,6 +35,8 @@ MIXED = {
     ("insert", "three vectors"),
     ("matrix_rank", "two squares"),
     ("pinv", "two squares"),
+    ("polyadd", "square and axis"),
+    ("polysub", "square and axis"),
     ("polyval", "two squares"),
 }
 
