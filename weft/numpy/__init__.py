@@ -112,15 +112,16 @@ _PROGRAMS = """
     isinf isnan isneginf isposinf isreal kron lcm ldexp left_shift less less_equal log
     log10 log1p log2 logical_not matmul matrix_transpose matvec max mean median meshgrid
     min minmax mod modf moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean
-    nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar nextafter not_equal
-    outer packbits partition percentile poly polyadd polymul polysub polyval prod ptp quantile
+    nanmedian nanmin nanprod nanquantile nanstd nansum nanvar nextafter not_equal
+    outer packbits partition poly polyadd polymul polysub polyval prod ptp quantile
     rad2deg radians ravel real reciprocal remainder resize right_shift rint roll rollaxis rot90
-    round searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum
+    searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum
     swapaxes take take_along_axis tan tanh tensordot top_k trace transpose trapezoid tri tril triu
     true_divide trunc unpackbits unstack unwrap vander var vdot vecdot vecmat
 """
 """Functions that run as one program outside of transformations: their cost is that of the call,
-and they need no values but those of their options."""
+and they need no values but those of their options. Not those that divide by a number of their
+own, as round and percentile do: XLA would multiply by its reciprocal, which is off by a bit."""
 _JOINING = "column_stack concat concatenate dstack hstack lexsort stack vstack"
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
