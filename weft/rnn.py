@@ -176,8 +176,8 @@ def lstm_ref(
 
 def _layers(
     x: Any,
-    h_0: object,
-    c_0: object,
+    h_0: Any,
+    c_0: Any,
     parts: tuple,
     seq_lengths: Any,
     input_size: int,

@@ -1,5 +1,7 @@
 """`make types`: what pyright says, strictly, of the examples and of tests/types/revealed.py.
 
+First mypy checks weft's files again without stubs: it does not read a file that has one beside it.
+
     python -m tests.types.check PATH_OF_PYRIGHT
 
 The lines of revealed.py that end in `# error: …`, and no other lines, must be errors.
@@ -8,8 +10,10 @@ The lines of revealed.py that end in `# error: …`, and no other lines, must be
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -33,7 +37,18 @@ def complaints(pyright: str) -> set[tuple[str, int]]:
     }
 
 
+def behind_stubs() -> bool:
+    """Whether mypy accepts the package in a folder that has no stubs."""
+    with tempfile.TemporaryDirectory() as folder:
+        without = shutil.ignore_patterns("*.pyi", "__pycache__")
+        shutil.copytree(ROOT / "weft", Path(folder) / "weft", ignore=without)
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        return subprocess.run([sys.executable, "-m", "mypy"], cwd=folder).returncode == 0
+
+
 def main(pyright: str) -> int:
+    if not behind_stubs():
+        return 1
     lines = REVEALED.read_text("utf-8").splitlines()
     wanted = {(str(REVEALED), n) for n, line in enumerate(lines, 1) if "  # error: " in line}
     found = complaints(pyright)

@@ -477,7 +477,7 @@ class StagingTrace:
             cast_args.append(x)
         return self.process(prim, cast_args, params)
 
-    def _broadcast_of(self, x: ArrayLike) -> tuple[Eqn | None, Var | None]:
+    def _broadcast_of(self, x: Any) -> tuple[Eqn | None, Var | None]:
         """The equation that broadcast x from a smaller variable, and that; None, None without one.
 
         A cast stands before it: its transpose is a sum over devices, of the smaller value then.

@@ -40,7 +40,7 @@ _FORWARD = ("FFT", "RFFT")
 
 
 def _lengths(
-    name: str, s: tuple | None, axes: tuple | None, rank: int
+    name: str, s: Sequence[int] | None, axes: Sequence[int] | None, rank: int
 ) -> tuple[Any, tuple[int, ...]]:
     """Sizes (or None) and axes in the form of the multi-dimensional functions."""
     if s is not None:
@@ -68,7 +68,12 @@ def _resized(x: Array, axis: int, n: int) -> Any:
 
 
 def _transform(
-    name: str, kind: str, a: ArrayLike, s: tuple | None, axes: tuple | None, norm: str | None
+    name: str,
+    kind: str,
+    a: ArrayLike,
+    s: Sequence[int] | None,
+    axes: Sequence[int] | None,
+    norm: str | None,
 ) -> Any:
     aval = aval_of(f"fft.{name}", a)
     x = strong(inexact(to_array(a)))
@@ -163,8 +168,8 @@ irfft = _one("irfft", "IRFFT", "The real signal whose `rfft` is given; n is its 
 def _several(name: str, kind: str, doc: str, default: tuple | None) -> Callable:
     def function(
         a: ArrayLike,
-        s: object = None,
-        axes: object = default,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = default,
         norm: str | None = None,
     ) -> Any:
         if default is not None and axes is not None and len(axes) != 2:

@@ -10,7 +10,10 @@ def fft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = .
     """The Fourier transform along an axis."""
 
 def fft2(
-    a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
+    a: ArrayLike,
+    s: Sequence[int] | None = ...,
+    axes: Sequence[int] | None = ...,
+    norm: str | None = ...,
 ) -> Array:
     """The Fourier transform over two axes. s: sizes along the axes. Source: …"""
 
@@ -18,7 +21,10 @@ def fftfreq(n: int, d: Any = ..., *, dtype: DTypeLike | None = ..., device: Any 
     """The frequencies of `fft` for n samples d apart."""
 
 def fftn(
-    a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
+    a: ArrayLike,
+    s: Sequence[int] | None = ...,
+    axes: Sequence[int] | None = ...,
+    norm: str | None = ...,
 ) -> Array:
     """The Fourier transform over several axes. s: sizes along the axes. Source: …"""
 
@@ -32,12 +38,18 @@ def ifft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = 
     """The inverse Fourier transform along an axis."""
 
 def ifft2(
-    a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
+    a: ArrayLike,
+    s: Sequence[int] | None = ...,
+    axes: Sequence[int] | None = ...,
+    norm: str | None = ...,
 ) -> Array:
     """The inverse Fourier transform over two axes. s: sizes along the axes. Source: …"""
 
 def ifftn(
-    a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
+    a: ArrayLike,
+    s: Sequence[int] | None = ...,
+    axes: Sequence[int] | None = ...,
+    norm: str | None = ...,
 ) -> Array:
     """The inverse Fourier transform over several axes. s: sizes along the axes. Source: …"""
 
@@ -51,12 +63,18 @@ def irfft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None =
     """The real signal whose `rfft` is given; n is its size."""
 
 def irfft2(
-    a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
+    a: ArrayLike,
+    s: Sequence[int] | None = ...,
+    axes: Sequence[int] | None = ...,
+    norm: str | None = ...,
 ) -> Array:
     """The real signal whose `rfft2` is given. s: sizes along the axes. Source: …"""
 
 def irfftn(
-    a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
+    a: ArrayLike,
+    s: Sequence[int] | None = ...,
+    axes: Sequence[int] | None = ...,
+    norm: str | None = ...,
 ) -> Array:
     """The real signal whose `rfftn` is given. s: sizes along the axes. Source: …"""
 
@@ -64,7 +82,10 @@ def rfft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = 
     """The first n // 2 + 1 frequencies of a real signal along an axis."""
 
 def rfft2(
-    a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
+    a: ArrayLike,
+    s: Sequence[int] | None = ...,
+    axes: Sequence[int] | None = ...,
+    norm: str | None = ...,
 ) -> Array:
     """The transform of a real signal over two axes. s: sizes along the axes. Source: …"""
 
@@ -72,6 +93,9 @@ def rfftfreq(n: int, d: Any = ..., *, dtype: DTypeLike | None = ..., device: Any
     """The frequencies of `rfft` for n samples d apart."""
 
 def rfftn(
-    a: ArrayLike, s: Any = ..., axes: int | Sequence[int] | None = ..., norm: str | None = ...
+    a: ArrayLike,
+    s: Sequence[int] | None = ...,
+    axes: Sequence[int] | None = ...,
+    norm: str | None = ...,
 ) -> Array:
     """The transform of a real signal over several axes. s: sizes along the axes. Source: …"""

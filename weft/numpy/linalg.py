@@ -96,7 +96,7 @@ def lstsq(
     return (out[:, 0] if y.ndim == 1 else out), residuals, rank, s
 
 
-def tensorsolve(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | None = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
     """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve."""
     a, b = to_array(a), to_array(b)
     if axes is not None:

@@ -137,7 +137,7 @@ def tensordot(
 def tensorinv(a: ArrayLike, ind: int = ...) -> Array:
     """The inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv."""
 
-def tensorsolve(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | None = ...) -> Array:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = ...) -> Array:
     """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve."""
 
 def trace(x: ArrayLike, /, *, offset: int = ..., dtype: DTypeLike | None = ...) -> Array:

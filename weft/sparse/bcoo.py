@@ -424,7 +424,7 @@ def _fewer(mat: BCOO, n_batch: int, n_dense: int) -> BCOO:
     dtype = mat.indices.dtype
     full = lambda x, lead: wnp.broadcast_to(x, (*lead, *x.shape[batches:]))
 
-    def spread(data: object, indices: object) -> tuple:
+    def spread(data: Array, indices: Array) -> tuple:
         data, indices = full(data, rows), full(indices, rows)
         grid = (*rows, mat.nse, *cols)
         iota = lambda d: lax.broadcasted_iota(dtype, grid, d)

@@ -76,7 +76,7 @@ def bcsr_todense(mat: BCSR) -> Array:
     return mat.todense()
 
 
-def bcsr_extract(indices: Any, indptr: object, mat: object) -> Array:
+def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Array:
     """Return the values of a dense array at the places of a BCSR: its data.
 
     Raises ValueError where indices and indptr do not fit the array.

@@ -40,7 +40,7 @@ def _host_solve(
 
 
 def spsolve(
-    data: Any, indices: object, indptr: object, b: Any, tol: float = 1e-6, reorder: int = 1
+    data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reorder: int = 1
 ) -> Array:
     """Return x with A x = b, for a square matrix A in compressed row format and a vector b.
 

@@ -46,12 +46,12 @@ def plainly(eqn: Eqn) -> Eqn:
 
 
 def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
-    dtype = next(x.dtype for x in (a, b, c) if hasattr(x, "dtype"))
+    dtype: Any = next(x.dtype for x in (a, b, c) if hasattr(x, "dtype"))
     return fma_p.bind(*(x if hasattr(x, "dtype") else dtype.type(x) for x in (a, b, c)))
 
 
 def where(condition: Array, x: ArrayLike, y: ArrayLike) -> Array:
-    dtype = next(v.dtype for v in (x, y) if hasattr(v, "dtype"))
+    dtype: Any = next(v.dtype for v in (x, y) if hasattr(v, "dtype"))
     cases = [v if hasattr(v, "dtype") else dtype.type(v) for v in (y, x)]
     shape = max((v.shape for v in (condition, *cases)), key=len)
     return select_n_p.bind(condition, *(broadcast_to(v, shape) for v in cases))

@@ -12,6 +12,7 @@ from weft.scipy.stats.distribution import distribution, make_module, signed
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
+    from weft.typing import ArrayLike
 
 
 def _probability(p: Array) -> Any:
@@ -22,7 +23,7 @@ def _log_binomial(n: Array, k: Array) -> Any:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
-def _bernoulli_cdf(k: object, p: Array) -> Any:
+def _bernoulli_cdf(k: ArrayLike, p: ArrayLike) -> Any:
     k, p = wnp.broadcast_arrays(*floats(k, p))
     value = wnp.where(k < 0, 0, wnp.where(k < 1, 1 - p, 1))
     return wnp.where(_probability(p) & ~wnp.isnan(k), value, wnp.nan)
@@ -116,7 +117,7 @@ poisson = distribution(
 )
 
 
-def _poisson_entropy(mu: object, loc: int) -> Any:
+def _poisson_entropy(mu: ArrayLike, loc: ArrayLike) -> Any:
     """mu - mu log mu + E[log k!] by its sum, and by its asymptotic series where mu is large."""
     mu, _ = wnp.broadcast_arrays(*floats(mu, loc))
     large = mu > 60
