@@ -1,12 +1,15 @@
 """Registration: capsules, platforms, stages, types of state."""
 
 import ctypes
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import weft
-from weft.ffi import build, ffi_call, pycapsule, register_ffi_target
+from weft.ffi import build, ffi_call, native_errors, pycapsule, register_ffi_target
 
 F4 = weft.ShapeDtypeStruct((4,), "float32")
 X = np.arange(4, dtype=np.float32)
@@ -187,6 +190,20 @@ def test_an_untyped_handler_is_refused_before_it_is_called(symbol):
     with pytest.raises(ValueError, match="does not answer"):
         register_ffi_target(symbol, stages)
     register_ffi_target(symbol, pycapsule(library.function(symbol)), api_version=0)
+
+
+def test_a_process_that_asks_a_handler_for_ever_is_ended(monkeypatch):
+    monkeypatch.setattr(native_errors, "_SECONDS", 0)
+    asking = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+    assert native_errors._ended_well(asking.pid)
+    with pytest.raises(ProcessLookupError):
+        os.kill(asking.pid, 0)
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_the_end_of_a_process_that_asks_a_handler_says_what_it_found(status):
+    asking = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"])
+    assert native_errors._ended_well(asking.pid) == (status == 0)
 
 
 def test_a_program_is_lowered_without_its_target_and_says_so_when_it_is_compiled():

@@ -21,6 +21,7 @@ import math
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -269,18 +270,37 @@ def _fills_in_a_child(address: int, frame: Any, version: Any) -> bool:
     if child == 0:
         status = 1
         try:
+            process.alarm(_SECONDS)
             for number in (*_FATAL, signal.SIGALRM):  # quietly, without a core
                 process.signal(int(number), None)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            process.alarm(_SECONDS)
             ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)(
                 ctypes.cast(frame, ctypes.c_void_p)
             )
             status = 0 if list(version) != [-1, -1] else 1
         finally:
             os._exit(status)
+    return child < 0 or _ended_well(child)
+
+
+def _ended_well(child: int) -> bool:
+    """Whether a child process ends with status 0, or is unknown to, or has to be ended.
+
+    It can be stuck where its own alarm is not set yet: another thread of the parent that asked for
+    the interpreter's lock at the fork does not exist in the child, which waits for it.
+    """
+    deadline, pause = time.monotonic() + _SECONDS + 1, 1e-4
     try:
-        _, status = os.waitpid(child, 0) if child > 0 else (0, 0)
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                break
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return True
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
     except ChildProcessError:  # the program ignores its children's ends
         return True
     late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
