@@ -36,16 +36,13 @@ class Program:
     run: Any
     padded: Padded
 
-    def serves(self, exact: Numbered, varying: frozenset[int]) -> bool:
+    def serves(self, exact: Numbered) -> bool:
         """Whether it computes the function at the sizes of another trace."""
-        if not varying <= self.varying or first_difference(exact, self.numbered):
+        if first_difference(exact, self.numbered):
             return False
-        product = lambda slots: int(np.prod([exact.numbers[s] for s in slots], dtype=object))
-        made = self.padded.example
-        before = lambda slots: int(np.prod([made[s] for s in slots], dtype=object))
-        return all(
-            (product(a) == product(b)) == (before(a) == before(b)) for a, b in self.padded.equal
-        )
+        if not differing(exact, self.numbered) <= self.varying:
+            return False
+        return self.padded.agrees_with(exact.numbers)
 
 
 @dataclass(slots=True, eq=False)
@@ -66,37 +63,15 @@ class Bucketed:
     Called among tracers, by `weft.grad` or inside another jit, it is the plain function.
     """
 
-    def __init__(self, info: JitInfo, bucket: Any, shapes: Any) -> None:
+    def __init__(self, plain: Any, info: JitInfo, bucket: Any, shapes: Any) -> None:
         self.info = info
+        self._plain = plain
         self.rules = check_rules(bucket, info.name)
         self.names = ShapeNames(info.fun, info.name, shapes, self.rules)
         self._plans: dict[Any, Plan] = clearable({})
         self._programs: dict[Any, list[Program]] = clearable({})
         self._dims: dict[Any, list] = clearable({})
         functools.update_wrapper(self, info.fun)
-        self._plain = jit(info.fun, **self._options(), **self._placements())
-
-    def _options(self) -> dict[str, Any]:
-        i = self.info
-        return {
-            "static_argnums": i.static_argnums or None,
-            "static_argnames": i.static_argnames or None,
-            "donate_argnums": i.donate_argnums or None,
-            "donate_argnames": i.donate_argnames or None,
-            "keep_unused": i.keep_unused,
-            "inline": i.inline,
-            **self._compiler(),
-        }
-
-    def _compiler(self) -> dict[str, Any]:
-        return {"compiler_options": self.info.options, "partitioner": self.info.partitioner}
-
-    def _placements(self) -> dict[str, Any]:
-        given = {
-            "in_shardings": self.info.in_shardings,
-            "out_shardings": self.info.out_shardings,
-        }
-        return {k: v for k, v in given.items() if v is not None}
 
     def __repr__(self) -> str:
         return f"<bucketed function {self.info.name} of {', '.join(self.rules)}>"
@@ -225,7 +200,7 @@ class Bucketed:
         if programs is None:
             make_room(self._programs, KEPT)
             programs = self._programs[key] = []
-        program = self._find(programs, exact)
+        program = next((p for p in programs if p.serves(exact)), None)
         if program is None:
             entry = self._trace(fun, in_tree, wide)
             full = Numbered(entry.closed)
@@ -260,14 +235,6 @@ class Bucketed:
         if size < 3 or padded_size(rule, size - 1, name) != size:
             return size
         return size - 1
-
-    def _find(self, programs: list[Program], exact: Numbered) -> Program | None:
-        for program in programs:
-            if first_difference(exact, program.numbered) is None and program.serves(
-                exact, differing(exact, program.numbered)
-            ):
-                return program
-        return None
 
     def _check(self, exact: Numbered, padded: Numbered) -> None:
         """Raise an error where the function does other things at other sizes."""
@@ -314,7 +281,8 @@ class Bucketed:
             run,
             donate_argnums=donated or None,
             keep_unused=self.info.keep_unused,
-            **self._compiler(),
+            compiler_options=self.info.options,
+            partitioner=self.info.partitioner,
             **placed,
         )
         integers = np.zeros(sum(isinstance(full.numbers[s], int) for s in order), np.int32)
@@ -401,6 +369,6 @@ def _cut(x: Any, shape: Sequence[int]) -> Any:
     return _like(np.ascontiguousarray(np.asarray(x)[part]), x) if _on_host(x) else x[part]
 
 
-def bucketed(info: JitInfo, bucket: Any, shapes: Any) -> Bucketed:
-    """The function that `jit` returns for bucket=."""
-    return Bucketed(info, bucket, shapes)
+def bucketed(plain: Any, info: JitInfo, bucket: Any, shapes: Any) -> Bucketed:
+    """Return what `jit` gives for bucket=, of the jitted function without it."""
+    return Bucketed(plain, info, bucket, shapes)

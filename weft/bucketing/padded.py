@@ -100,6 +100,10 @@ def masked(x: Any, sizes: Sequence[Size], dims: Sequence[int], fill: Callable) -
     return x
 
 
+def _is_equal(numbers: Sequence[Any], a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return math.prod(numbers[s] for s in a) == math.prod(numbers[s] for s in b)
+
+
 class Padded:
     """Evaluates jaxprs of padded sizes; `varying` are the slots that depend on the true sizes."""
 
@@ -117,9 +121,12 @@ class Padded:
 
     def agree(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
         """Whether two products of slots are equal, which later sizes must confirm."""
-        product = lambda slots: math.prod(self.example[s] for s in slots)
         self.equal.append((a, b))
-        return product(a) == product(b)
+        return _is_equal(self.example, a, b)
+
+    def agrees_with(self, numbers: Sequence[Any]) -> bool:
+        """Whether the products that rules compared are equal, or not, for these numbers too."""
+        return all(_is_equal(numbers, a, b) == _is_equal(self.example, a, b) for a, b in self.equal)
 
     def varies(self, slots: Any) -> bool:
         """Whether any of nested slots depends on the sizes."""

@@ -12,10 +12,11 @@ from weft import lax
 from weft.autodiff.shape import broadcast_in_dim, reshape
 from weft.autodiff.zeros import full
 from weft.bucketing.padded import Case
-from weft.core import dtypes
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.combiner import IDENTITIES
 from weft.ops.reduce import highest, lowest
+from weft.partition.localize_rules.shape import factor_groups
 from weft.sharding.factors import RULES, parse_factors
 
 Results = list
@@ -95,37 +96,11 @@ def _random(c: Case) -> Any:
 # Reductions ---------------------------------------------------------------------------------------
 
 
-def _ones(dtype: np.dtype) -> Any:
-    """The neutral element of a bitwise and."""
-    return np.bool_(True) if dtypes.is_bool(dtype) else dtype.type(-1 & _bits(dtype))
-
-
-def _bits(dtype: np.dtype) -> int:
-    info = dtypes.iinfo(dtype)
-    return -1 if info.min < 0 else int(info.max)
-
-
-def _zero(dtype: Any) -> Any:
-    return np.zeros((), dtype)[()]
-
-
-def _one(dtype: Any) -> Any:
-    return np.ones((), dtype)[()]
-
-
-def _minus_infinity(dtype: Any) -> Any:
-    return lowest(dtype)
-
-
 NEUTRAL: dict[str, Callable] = {
-    "sum": _zero,
-    "prod": _one,
-    "max": lowest,
-    "min": highest,
-    "and": _ones,
-    "or": _zero,
-    "xor": _zero,
-    "logsumexp": _minus_infinity,
+    **IDENTITIES,
+    "sum": IDENTITIES["add"],
+    "prod": IDENTITIES["mul"],
+    "logsumexp": lowest,
 }
 
 
@@ -183,7 +158,7 @@ def _dot(c: Case) -> Any:
     c.allow()
     (left, right), _ = c.params["dimension_numbers"]
     # Both sides: what is beyond may be infinite, and 0 * inf is NaN.
-    return c.bind(c.masked(0, left, _zero), c.masked(1, right, _zero))
+    return c.bind(c.masked(0, left, NEUTRAL["sum"]), c.masked(1, right, NEUTRAL["sum"]))
 
 
 def _conv(c: Case) -> Any:
@@ -198,8 +173,8 @@ def _conv(c: Case) -> Any:
     )
     if grouped or (c.params["batch_group_count"] > 1 and c.dims[0][batch] is not None):
         raise c.refused("groups are made of the padded dimension")
-    lhs = c.masked(0, (feature, *space), _zero)
-    return c.bind(lhs, c.masked(1, (kernel[1],), _zero))
+    lhs = c.masked(0, (feature, *space), NEUTRAL["sum"])
+    return c.bind(lhs, c.masked(1, (kernel[1],), NEUTRAL["sum"]))
 
 
 # Order --------------------------------------------------------------------------------------------
@@ -306,17 +281,17 @@ def _reshape(c: Case) -> Any:
     padded = c.padded
     from_slots = c.operand_slots[0]
     to_slots = c.slots.shapes[0]
-    groups = _groups(x.shape, shape)
-    if groups is not None:
-        for old, new in groups:
-            inner = (*(c.dims[0][i] for i in old[1:]), *(c.out_dims[0][i] for i in new[1:]))
-            if any(s is not None for s in inner):
-                break
-            left = tuple(from_slots[i] for i in old)
-            if not padded.agree(left, tuple(to_slots[i] for i in new)):
-                break
-        else:
-            return c.plain()
+    for left, right in factor_groups(x.shape, shape):
+        old = [d for d in left if x.shape[d] != 1]
+        new = [d for d in right if shape[d] != 1]
+        inner = (*(c.dims[0][i] for i in old[1:]), *(c.out_dims[0][i] for i in new[1:]))
+        if any(s is not None for s in inner):
+            break
+        before = tuple(from_slots[i] for i in old)
+        if not padded.agree(before, tuple(to_slots[i] for i in new)):
+            break
+    else:
+        return c.plain()
     # Each element of the result is fetched from where it is at the padded sizes.
     flat: Any = 0
     stride: Any = 1
@@ -335,39 +310,6 @@ def _reshape(c: Case) -> Any:
     from weft.numpy import take
 
     return take(reshape(x, (x.size,)), source, mode="clip")
-
-
-def _groups(old: Sequence[int], new: Sequence[int]) -> list | None:
-    """Dimensions of two shapes with equal products, without those of size 1 in front."""
-    groups = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        a = b = 1
-        left: list[int] = []
-        right: list[int] = []
-        while not left or a != b:
-            if i < len(old) and (a <= b or j == len(new)):
-                a, i = a * old[i], i + 1
-                left.append(i - 1)
-            elif j < len(new):
-                b, j = b * new[j], j + 1
-                right.append(j - 1)
-            else:
-                break
-        if a != b:
-            return None
-        # Sizes of 1 may stand anywhere.
-        while j < len(new) and new[j] == 1:
-            right.append(j)
-            j += 1
-        while i < len(old) and old[i] == 1:
-            left.append(i)
-            i += 1
-        ones = [k for k in left if old[k] == 1], [k for k in right if new[k] == 1]
-        groups.append(
-            ([*[k for k in left if k not in ones[0]]], [*[k for k in right if k not in ones[1]]])
-        )
-    return groups
 
 
 # Positions known at run time ----------------------------------------------------------------------
@@ -500,10 +442,6 @@ def _inner(c: Case, name: str, args: Sequence[Any], *path: int) -> list:
 
 def _call(c: Case) -> Any:
     return _inner(c, "jaxpr", c.ins)
-
-
-def _custom_call(name: str) -> Rule:
-    return lambda c: _inner(c, name, c.ins)
 
 
 def _scan(c: Case) -> Any:

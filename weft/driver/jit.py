@@ -544,6 +544,8 @@ def jit(
         raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
     if bucket_shapes is not None and bucket is None:
         raise ValueError("jit: bucket_shapes names dimensions of bucket, which is not given")
+    if bucket is not None and (device is not None or backend is not None):
+        raise ValueError("jit: bucket cannot be combined with device or backend")
     info = JitInfo(
         fun=fun,
         in_shardings=None if in_shardings is UNSPECIFIED else in_shardings,
@@ -557,11 +559,6 @@ def jit(
         options=compiler_options,
         partitioner=partitioner,
     )
-
-    if bucket is not None:
-        if device is not None or backend is not None:
-            raise ValueError("jit: bucket cannot be combined with device or backend")
-        return bucketed(info, bucket, bucket_shapes)
 
     # `device` and `backend` move arguments to the device, other shardings have to be there already.
     one_device = in_shardings if device is not None or backend is not None else None
@@ -590,15 +587,15 @@ def jit(
     compiled._jit_info = info
     # Without static or donated arguments, or other processes, C++ answers known calls by itself.
     in_group = distributed_state["client"] is not None
-    if not (numbers or names or donate_numbers or donate_names or in_group):
-        return compiled
-    explain = info.explain_unhashable if numbers or names else None
-    guard = LoggedJit if in_group else GuardedJit
-    function = guard(compiled, info.name, donate_numbers, donate_names, explain)
-    info.logged = function if in_group else None
-    functools.update_wrapper(function, fun)
-    function._jit_info = info
-    return function
+    function: Any = compiled
+    if numbers or names or donate_numbers or donate_names or in_group:
+        explain = info.explain_unhashable if numbers or names else None
+        guard = LoggedJit if in_group else GuardedJit
+        function = guard(compiled, info.name, donate_numbers, donate_names, explain)
+        info.logged = function if in_group else None
+        functools.update_wrapper(function, fun)
+        function._jit_info = info
+    return function if bucket is None else bucketed(function, info, bucket, bucket_shapes)
 
 
 def _trace(function: Any, *args: object, **kwargs: object) -> Any:
