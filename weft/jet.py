@@ -21,8 +21,9 @@ from weft.core.errors import ArgumentError
 from weft.core.jaxpr import ClosedJaxpr, Eqn, interpret
 from weft.core.namespace import seal
 from weft.core.primitive import Primitive
+from weft.core.source import function_name
 from weft.core.trace import trace_to_jaxpr, typeof
-from weft.driver.staging import check_callable, function_name
+from weft.driver.staging import check_callable
 
 __all__ = ["jet"]
 

@@ -40,12 +40,16 @@ class GPT(nnx.Module):
         return self.head(x)
 
 
-def main(steps=30):
-    """The losses before each step."""
+def made():
+    """A model, its optimizer, and the characters of the text as numbers."""
     alphabet = sorted(set(TEXT))
     ids = np.array([alphabet.index(c) for c in TEXT])
     model = GPT(len(alphabet), 32, 2, nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adamw(3e-3), wrt=nnx.Param)
+    return model, nnx.Optimizer(model, optax.adamw(3e-3), wrt=nnx.Param), ids
+
+
+def train(model, optimizer, ids, steps, put=jnp.asarray):
+    """The losses before each step; `put` places a batch."""
 
     @nnx.jit
     def step(model, optimizer, batch):
@@ -62,7 +66,13 @@ def main(steps=30):
     for _ in range(steps):
         starts = rng.integers(0, len(ids) - LENGTH - 1, 8)
         batch = np.stack([ids[s : s + LENGTH + 1] for s in starts])
-        losses.append(float(step(model, optimizer, jnp.asarray(batch))))
+        losses.append(float(step(model, optimizer, put(batch))))
+    return losses
+
+
+def main(steps=30):
+    """The losses before each step."""
+    losses = train(*made(), steps)
     print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f}")
     return losses
 

@@ -15,10 +15,11 @@ from weft.core.boundary import api_boundary
 from weft.core.errors import UnexpectedTracerError
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_axes
 from weft.core.primitive import Primitive
+from weft.core.source import function_name
 from weft.core.trace import Tracer, closed_call_jaxpr, trace_to_jaxpr, typeof
 from weft.core.tree import flatten
 from weft.driver.partitioned_calls import TARGET, PartitionedCall
-from weft.driver.staging import ShapeDtypeStruct, function_name
+from weft.driver.staging import ShapeDtypeStruct
 from weft.sharding.mapping import Rule, SdyShardingRule, as_rule, parse_rule
 from weft.sharding.mesh import AxisType
 from weft.sharding.named import NamedSharding

@@ -128,7 +128,7 @@ def linearize(fun: Callable, *primals: object, has_aux: bool = False) -> Any:
     """
     check_callable(fun, "linearize")
     outs, lin, flat, in_avals = _linearize(fun, primals, has_aux, "linearize")
-    f_jvp = Pushforward(LinearProgram(_name(fun), lin, in_avals, flat), lin.consts)
+    f_jvp = Pushforward(LinearProgram(function_name(fun), lin, in_avals, flat), lin.consts)
     result = flat.out_tree.unflatten(as_arrays(outs))
     return (result, f_jvp, flat.aux) if has_aux else (result, f_jvp)
 
@@ -180,7 +180,7 @@ def vjp(
     """
     check_callable(fun, "vjp")
     _no_reduce_axes("vjp", reduce_axes)
-    name = _name(fun)
+    name = function_name(fun)
     refs: Sequence[int] = ()
     if any(is_ref(x) for x in flatten(primals, is_ref)[0]):
         fun, primals, refs, finish = on_values(fun, primals, has_aux)
@@ -194,10 +194,6 @@ def vjp(
         f_vjp = leave_out(f_vjp, saveable(saveable_args, flat.in_tree))
     result = flat.out_tree.unflatten(as_arrays(outs))
     return (result, f_vjp, aux) if has_aux else (result, f_vjp)
-
-
-def _name(fun: Callable) -> str:
-    return function_name(fun)
 
 
 def _no_reduce_axes(who: str, axes: Sequence) -> None:

@@ -21,11 +21,12 @@ from weft.core.cell import Cell
 from weft.core.config import disable_jit
 from weft.core.errors import names_text
 from weft.core.ref import AbstractRef
+from weft.core.source import function_name
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, names_in
 from weft.driver.jit import jit
-from weft.driver.staging import check_callable, function_name
+from weft.driver.staging import check_callable
 from weft.refs.api import Ref
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, context_mesh
 from weft.sharding.named import NamedSharding, type_sharding

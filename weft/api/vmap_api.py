@@ -10,9 +10,10 @@ from weft.api.vmappable import VMAPPABLES, Opened
 from weft.autodiff.vmap import AxisData, EqualDim, batch_flat, move_dim
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError
+from weft.core.source import function_name
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
-from weft.driver.staging import check_callable, function_name
+from weft.driver.staging import check_callable
 from weft.ops.as_array import as_array
 from weft.ops.slicing import index_in_dim
 

@@ -1,4 +1,4 @@
-"""What two traces of one function have in common, and the numbers that differ between them.
+"""Two traces of one function compared: their common form, and the numbers that differ.
 
 A function is traced at its arguments' sizes and at the padded ones. The two jaxprs must agree in
 all but numbers: dimensions, numbers among the params, literals and constants. Each number has a

@@ -22,6 +22,7 @@ from weft.core.errors import kind_of
 from weft.core.events import DURATIONS, SPANS, TRACED, UNMEASURED, measured
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.provided import bucketed
+from weft.core.source import function_name
 from weft.core.state import axes_key, state
 from weft.core.trace import (
     EVAL,
@@ -54,7 +55,7 @@ from weft.driver.execute import (
 )
 from weft.driver.jit_op import jit_p, typed_as
 from weft.driver.logged_jit import GuardedJit, LoggedJit
-from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
+from weft.driver.staging import aval_of_spec, check_callable, split_static
 from weft.driver.static_arguments import named_arguments
 from weft.runtime.array import ArrayImpl
 from weft.runtime.backend import devices, distributed_state

@@ -14,7 +14,7 @@ from weft.core.dtypes import canonicalize_dtype
 from weft.core.errors import ArgumentError, kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
-from weft.core.source import function_name as function_name
+from weft.core.source import function_name
 from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
 from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
 from weft.core.trace import typeof as value_type

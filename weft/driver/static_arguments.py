@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.driver.staging import function_name
+from weft.core.source import function_name
 
 
 def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:

@@ -109,14 +109,14 @@ _NAMES.update({name: home for home, names in _PRIMITIVES.items() for name in nam
 __all__ = sorted(name for name in _NAMES if not name.endswith("_p")) + ["linalg"]  # noqa: PLE0605
 
 
-_SEVERAL_OPS = "bessel_i0e bessel_i1e dynamic_index_in_dim stack tile unstack zeta"
+_PROGRAMS = "bessel_i0e bessel_i1e dynamic_index_in_dim stack tile unstack zeta"
 
 
 @_lru_cache(maxsize=1)
 def _programs() -> _Any:
     from weft.numpy.eager import eager_programs
 
-    return eager_programs(_SEVERAL_OPS, joining="stack")
+    return eager_programs(_PROGRAMS, joining="stack")
 
 
 def __getattr__(name: str) -> _Any:
@@ -135,7 +135,7 @@ def __getattr__(name: str) -> _Any:
         "weft.lax",
         None if listed else name,
         example=_EXAMPLES.get(name),
-        programs=_programs() if name in _SEVERAL_OPS else None,
+        programs=_programs() if name in _PROGRAMS.split() else None,
     )
     return value
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from weft._xla.mlir import ir
 from weft.native.calls import call, has_compiler, target
-from weft.native.sorting import KINDS, counts_up
+from weft.native.sorting import KINDS, bindings_of, counts_up
 from weft.partition.emit import Emitter
 
 SMALL = 512
@@ -33,12 +33,8 @@ def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | 
         return None
     if shape[dims[0]] >= 2**32 or not counts_up(index, dims[0]):
         return None
-    kind, bits, infinity = KINDS[name]
-    bindings: dict[str, str | int] = {
-        "U": f"u{bits}", "S": f"i{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
-        "LEAST": least,
-        "I": f"u{KINDS[index_name][1]}",
-    }  # fmt: skip
+    signed, index_type = f"i{KINDS[name][1]}", f"u{KINDS[index_name][1]}"
+    bindings = bindings_of(name, S=signed, I=index_type, LEAST=least)
     kernel = target("argreduce", "argreduce", bindings)
     return call(e, kernel, [x], [r.type for r in op.results], _split(shape, dims[0]))
 

@@ -26,6 +26,14 @@ KINDS = {  # name of an element type → how its values are ordered, width, bits
     "f32": (2, 32, 0x7F800000),
     "f64": (2, 64, 0x7FF0000000000000),
 }
+
+
+def bindings_of(name: str, **more: str | int) -> dict[str, str | int]:
+    """The bindings of `kernels/keys.py` for elements of a type, and more of a kernel's own."""
+    kind, bits, infinity = KINDS[name]
+    return {"U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity, **more}
+
+
 _WIDTHS = {name: width for name, (_, width, _) in KINDS.items()} | {"complex<f32>": 64}
 
 
@@ -93,7 +101,7 @@ def _select(e: Emitter, op: ir.Operation, dim: int) -> bool:
     """Replaces what is sliced from the result, where these are single elements of each row."""
     (x,), (result,) = op.operands, op.results
     shape, name = list(x.type.shape), str(x.type.element_type)
-    kind, bits, infinity = KINDS[name]
+    bits = KINDS[name][1]
     users = [use.owner for use in result.uses]
     if not users or dim != len(shape) - 1 or bits < 16:
         return False
@@ -106,10 +114,7 @@ def _select(e: Emitter, op: ir.Operation, dim: int) -> bool:
         return False
     n, rows = shape[-1], math.prod(shape[:-1])
     radix = 11 if n >= LONG and bits >= 32 else 8
-    bindings: dict[str, str | int] = {
-        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
-        "RADIX": radix, "BUCKETS": 2**radix, "RANKS": len(ranks),
-    }  # fmt: skip
+    bindings = bindings_of(name, RADIX=radix, BUCKETS=2**radix, RANKS=len(ranks))
     parts = min(rows, 4 * threads())
     element = x.type.element_type
     types = [e.type([*shape[:-1], len(ranks)], element), e.type([parts * (n + 1)], element)]
@@ -139,8 +144,7 @@ def top_k(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     count = values.type.shape[-1]
     if name not in KINDS or not 0 < count <= MOST or math.prod(shape) < SMALL or not has_compiler():
         return None
-    kind, bits, _infinity = KINDS[name]
-    kernel = target("topk", "topk", {"U": f"u{bits}", "BITS": bits, "KIND": kind})
+    kernel = target("topk", "topk", bindings_of(name))
     parameters = [math.prod(shape[:-1]), shape[-1], count]
     return call(e, kernel, [x], [values.type, indices.type], parameters)
 
@@ -155,11 +159,9 @@ def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
     """Sorts where the elements are, whichever dimension it is."""
     shape = x.type.shape
     outer, n, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
-    kind, bits, infinity = KINDS[str(x.type.element_type)]
-    lanes = host().vector_bytes * 8 // bits
-    bindings: dict[str, str | int] = {
-        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity, "LANES": lanes,
-    }  # fmt: skip
+    name = str(x.type.element_type)
+    lanes = host().vector_bytes * 8 // KINDS[name][1]
+    bindings = bindings_of(name, LANES=lanes)
     groups = outer * -(-inner // lanes) if inner > 1 else -(-outer // lanes)
     parts = min(groups, 4 * threads())
     scratch = e.type([parts * n * lanes], x.type.element_type)
@@ -182,11 +184,8 @@ def _carries(op: ir.Operation, names: list[str], num_keys: int, rows: int, n: in
 def _pairs(
     e: Emitter, x: ir.Value, along: ir.Value, out: ir.Type, rows: int, n: int, mode: int
 ) -> ir.Value:
-    """What goes along with 32-bit keys, in their order; `mode` as in `kernels/pairs.py`."""
-    kind, bits, infinity = KINDS[str(x.type.element_type)]
-    bindings: dict[str, str | int] = {
-        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
-    }  # fmt: skip
+    """Sort the values that go along with 32-bit keys; `mode` as in `kernels/pairs.py`."""
+    bindings = bindings_of(str(x.type.element_type))
     words, counts = e.type([n], e.i64), e.type([threads() * 1024], e.i32)
     kernel = target("pairs", "pairs", bindings)
     return call(e, kernel, [x, along], [out, words, words, counts], [rows, n, mode])[0]
@@ -194,13 +193,10 @@ def _pairs(
 
 def _kernel(e: Emitter, entry: str, name: str, rows: int, n: int) -> tuple[str, ir.Type]:
     """The target that sorts such rows, and its memory for each thread's counts of digits."""
-    kind, bits, infinity = KINDS[name]
+    bits = KINDS[name][1]
     radix = 11 if n >= LONG and bits >= 32 else 8
     digits = -(-bits // radix)
-    bindings = {
-        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity,
-        "RADIX": radix, "DIGITS": digits, "BUCKETS": 2**radix,
-    }  # fmt: skip
+    bindings = bindings_of(name, RADIX=radix, DIGITS=digits, BUCKETS=2**radix)
     whole_row = n >= LONG and rows < threads()
     counts = e.type([threads() * digits * 2**radix], e.i32)
     return target("sort", f"{entry}_long" if whole_row else entry, bindings), counts

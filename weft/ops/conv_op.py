@@ -246,34 +246,20 @@ def _lower(
     out = ctx.avals_out[0]
     if 0 in (lhs.size, rhs.size, out.size):  # XLA takes no window of size 0
         return ctx.splat(0, out.shape, out.dtype)
+    params = {
+        "window_strides": window_strides,
+        "padding": padding,
+        "lhs_dilation": lhs_dilation,
+        "rhs_dilation": rhs_dilation,
+        "dimension_numbers": dimension_numbers,
+        "batch_group_count": batch_group_count,
+        "precision": precision,
+    }
     # The libraries of accelerators convolve floats only.
     if ctx.module.platforms[0] != "cpu" and not dtypes.is_float(out.dtype) and out.size:
-        return _lower_in_parts(
-            ctx,
-            x,
-            y,
-            window_strides=window_strides,
-            padding=padding,
-            lhs_dilation=lhs_dilation,
-            rhs_dilation=rhs_dilation,
-            dimension_numbers=dimension_numbers,
-            feature_group_count=feature_group_count,
-            batch_group_count=batch_group_count,
-            precision=precision,
-        )
+        return _lower_in_parts(ctx, x, y, feature_group_count=feature_group_count, **params)
     if ctx.module.for_xla and batch_group_count > 1:
-        return _lower_by_feature_groups(
-            ctx,
-            x,
-            y,
-            window_strides=window_strides,
-            padding=padding,
-            lhs_dilation=lhs_dilation,
-            rhs_dilation=rhs_dilation,
-            dimension_numbers=dimension_numbers,
-            batch_group_count=batch_group_count,
-            precision=precision,
-        )
+        return _lower_by_feature_groups(ctx, x, y, **params)
     if lhs.dtype != rhs.dtype:
         x, y = (
             v

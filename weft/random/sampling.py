@@ -120,11 +120,7 @@ def sample_shape(name: str, shape: int | Sequence[int], *params: ArrayLike) -> S
 
 
 def as_shape(name: str, shape: object) -> Shape:
-    if hasattr(shape, "__index__"):
-        shape = (shape,)
-    if not isinstance(shape, Sequence) and hasattr(shape, "__iter__"):
-        shape = tuple(shape)  # a library's class of shapes
-    if not isinstance(shape, Sequence):
+    if not (hasattr(shape, "__index__") or hasattr(shape, "__iter__")):
         raise TypeError(f"{name}: shape must be an integer or a tuple of them, got {shape!r}")
     return canonical_shape(shape, f"{name}: shape")
 

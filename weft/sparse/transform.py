@@ -15,8 +15,9 @@ from weft.ad_checkpoint import checkpoint_name
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Eqn, interpret
 from weft.core.primitive import PRIMITIVES
+from weft.core.source import function_name
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
-from weft.driver.staging import check_callable, function_name
+from weft.driver.staging import check_callable
 from weft.sparse import products, shapes
 from weft.sparse.arrays import BCOO, BCSR, JAXSparse
 from weft.sparse.bcoo import bcoo_transpose, bcoo_update_layout

@@ -73,7 +73,7 @@ class Trace(metaclass=_KindOfTrace):
 
 
 class TraceTag:
-    """What a transformation knows its own tracers by."""
+    """A mark by which a transformation knows its own tracers."""
 
 
 eval_context = ensure_compile_time_eval

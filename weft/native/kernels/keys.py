@@ -63,3 +63,14 @@ def restore(x: ptr[U], out: ptr[U], n: i64, step: i64):
         if (bits & (top - 1)) > U(INFINITY):
             out[nans * step] = bits
             nans += 1
+
+
+def insertion(keys: ptr[U], n: i64):
+    """Sorts a few keys."""
+    for i in range(1, n):
+        key = keys[i]
+        j = i
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
+            j -= 1
+        keys[j] = key

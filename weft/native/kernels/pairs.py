@@ -11,6 +11,7 @@ spread out, two digits leave single elements (McIlroy, Bostic, McIlroy, "Enginee
 from __future__ import annotations
 
 from weft.native.kernels.keys import key_of
+from weft.native.kernels.sort import start_parts
 from weft.native.language import i64, outlined, parallel, ptr, stack, u32, u64
 
 FEW = 24
@@ -131,12 +132,7 @@ def pairs(
         keys = x + row * n
         lows = along + row * n
         parallel(count_part, THREADS, keys, lows, p[2], n, counts)
-        total: u32 = 0
-        for digit in range(BUCKETS):
-            for k in range(THREADS):
-                count = counts[k * BUCKETS + digit]
-                counts[k * BUCKETS + digit] = total
-                total += count
+        start_parts(counts)
         parallel(scatter_part, THREADS, keys, lows, p[2], n, counts, words)
         ends = counts + (THREADS - 1) * BUCKETS
         parallel(buckets_part, BUCKETS // CHUNK, ends, words, spare, out + row * n)

@@ -10,7 +10,7 @@ tells among which keys the rank is (radix selection; Knuth, "The Art of Computer
 
 from __future__ import annotations
 
-from weft.native.kernels.keys import bits_of, key_of
+from weft.native.kernels.keys import bits_of, insertion, key_of
 from weft.native.language import i64, outlined, parallel, ptr, stack, u32
 
 FEW = 48
@@ -67,13 +67,7 @@ def of_rank(keys: ptr[U], n: i64, rank: i64) -> U:
                 count += 1 if ((key >> by) & (BUCKETS - 1)) == U(digit) else 0
             n = count
     if n <= FEW:
-        for i in range(1, n):
-            key = keys[i]
-            j = i
-            while j > 0 and keys[j - 1] > key:
-                keys[j] = keys[j - 1]
-                j -= 1
-            keys[j] = key
+        insertion(keys, n)
         return keys[rank]
     return keys[0]
 

@@ -11,23 +11,13 @@ as equals, NaNs last. Least significant digits first (Knuth, "The Art of Compute
 
 from __future__ import annotations
 
-from weft.native.kernels.keys import bits_of, key_of, loses_bits, restore
+from weft.native.kernels.keys import bits_of, insertion, key_of, loses_bits, restore
 from weft.native.language import boolean, i64, outlined, parallel, ptr, stack, u32, u64
 
 FEW = 32
 
 
 # One row ---------------------------------------------------------------------------------------
-
-
-def insertion(keys: ptr[U], n: i64):
-    for i in range(1, n):
-        key = keys[i]
-        j = i
-        while j > 0 and keys[j - 1] > key:
-            keys[j] = keys[j - 1]
-            j -= 1
-        keys[j] = key
 
 
 def insertion_order(keys: ptr[U], order: ptr[u32], n: i64):

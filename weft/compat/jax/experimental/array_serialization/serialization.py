@@ -100,7 +100,7 @@ def _read(sharding: Any, spec: dict[str, Any], shape: Any, dtype: Any) -> Any:
 
 
 class AsyncManager:
-    """What runs in a thread until the program waits for it, or asks for its exception."""
+    """Work in a thread, until the program waits for it or asks for its exception."""
 
     def __init__(self, timeout_secs: int = 300) -> None:
         self._timeout = timeout_secs
