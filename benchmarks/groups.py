@@ -6,6 +6,7 @@ GROUPS = (
     "startup",
     "tracing",
     "dispatch",
+    "arrays",
     "devices",
     "eager",
     "training",

@@ -60,9 +60,6 @@ if not stands_for_jax():
     core = types.ModuleType("jax.core")
     core.Tracer = type("Tracer", (), {})
     sys.modules.setdefault("jax.core", core)
-    # quirks.JAX_SHARDINGS_LOOKUP fails sooner where the module is there.
-    impls = types.ModuleType("jax._src.sharding_impls")
-    sys.modules.setdefault(impls.__name__, impls)
 
 try:
     import jaxlib

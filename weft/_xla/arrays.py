@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from jaxlib import _jax
 
+from weft._xla.shardings_lookup import from_dlpack, parts_of
+
 Array = _jax.Array
 """The abstract array type; ``isinstance`` also accepts tracers once `set_tracer_class` ran."""
 
@@ -59,8 +61,3 @@ def to_numpy(array: ArrayImpl) -> np.ndarray:
 def to_dlpack(array: ArrayImpl, stream: int | None = None):
     """A DLPack capsule that shares the buffer of a single-device array."""
     return _jax.buffer_to_dlpack_managed_tensor(array, stream=stream)
-
-
-def from_dlpack(capsule, device: _jax.Device, stream: int | None = None, copy: bool | None = None):
-    """An array (with jaxlib's own sharding) over the memory of a DLPack capsule."""
-    return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream, copy)

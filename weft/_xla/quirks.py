@@ -66,7 +66,7 @@ PARTS_ELSEWHERE = Quirk(
     "compiled dispatch runs on the parts of an array wherever they are, which ends the process",
     unprobed="needs dispatch data that weft never hands over",
 )
-PARTS_WITHOUT_AVAL = Quirk("jaxlib", "the parts of an array have jaxlib's own sharding and no aval")
+PARTS_WITHOUT_AVAL = Quirk("jaxlib", "the parts of an array have no aval")
 DLPACK_COPY = Quirk("jaxlib", "from_dlpack(copy=True) copies only memory that is not aligned")
 HELD_PARTS = Quirk(
     "PJRT",

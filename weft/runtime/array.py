@@ -217,7 +217,7 @@ _splitting = threading.RLock()
 def _raw_parts(array: Any) -> list:
     """jaxlib's parts, which it makes at the first call and, called by two threads, makes twice."""
     with _splitting:
-        return array._arrays
+        return _xla.parts_of(array)
 
 
 def _read(array: object) -> np.ndarray:
@@ -281,28 +281,24 @@ def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tupl
 def parts(array: Any) -> list:
     """This process's parts as single-device arrays, in device order.
 
-    They get weft's avals and shardings here: quirks.PARTS_WITHOUT_AVAL.
+    They get their avals here: quirks.PARTS_WITHOUT_AVAL.
     """
     check_alive(array)
     sharding = array._sharding
     if type(sharding) is SingleDeviceSharding:
         return [array]
-    aval, places = _parts_of(sharding, array.aval)
-    return [
-        share(_xla.new_array(aval, place, [part], committed=True), array)
-        for place, part in zip(places, _raw_parts(array), strict=True)
-    ]
+    aval = _part_aval(sharding, array.aval)
+    singles = _raw_parts(array)
+    for part in singles:
+        part.aval = aval
+        share(part, array)
+    return singles
 
 
 @clearable
 @functools.lru_cache(maxsize=4096)
-def _parts_of(sharding: Any, aval: ShapedArray) -> tuple[ShapedArray, list[SingleDeviceSharding]]:
-    """The type of this process's parts, and where they are, in device order."""
-    local = sharding.addressable_devices
-    rows = _replica_ids(sharding, aval.shape)
-    kind = sharding.memory_kind
-    places = [SingleDeviceSharding(r[0], memory_kind=kind) for r in rows if r[0] in local]
-    return ShapedArray(sharding.shard_shape(aval.shape), aval.dtype, aval.weak_type), places
+def _part_aval(sharding: Any, aval: ShapedArray) -> ShapedArray:
+    return ShapedArray(sharding.shard_shape(aval.shape), aval.dtype, aval.weak_type)
 
 
 def addressable_shards(array: Any) -> list[Shard]:

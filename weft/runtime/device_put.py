@@ -230,11 +230,11 @@ def _reordered(x: Any, devices: tuple) -> Any:
     """The array with its parts in the order of these devices, which are its own."""
     order = in_device_order(x._sharding, devices, len(x.aval.shape))
     parts = _xla.reorder_shards(x, order, _xla.ArrayCopySemantics.REUSE_INPUT)
-    return share(_xla.new_array(x.aval, order, parts._arrays, committed=True), x)
+    return share(_xla.new_array(x.aval, order, _xla.parts_of(parts), committed=True), x)
 
 
 def _rewrap(x: Any, aval: object, sharding: object) -> Any:
-    return share(_xla.new_array(aval, sharding, x._arrays, committed=True), x)
+    return share(_xla.new_array(aval, sharding, _xla.parts_of(x), committed=True), x)
 
 
 def _moved_aval(aval: Any, sharding: object) -> Any:

@@ -29,6 +29,11 @@ _PLATFORMS = {1: "cpu", 2: "cuda", 3: "cuda", 10: "rocm"}
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 _CAPSULE = b"dltensor"
+# By index, ctypes makes functions of one's own, whose types nobody else sets.
+_is_valid = ctypes.pythonapi["PyCapsule_IsValid"]
+_pointer_of = ctypes.pythonapi["PyCapsule_GetPointer"]
+_is_valid.argtypes = _pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_pointer_of.restype = ctypes.c_void_p
 
 
 class _Tensor(ctypes.Structure):
@@ -48,15 +53,12 @@ class _Tensor(ctypes.Structure):
 
 def _type_of(capsule: object) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and dtype of a capsule, which jaxlib's own array does not tell without jax."""
-    valid, get = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
-    valid.argtypes = get.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    get.restype = ctypes.c_void_p
-    if not valid(capsule, _CAPSULE):
+    if not _is_valid(capsule, _CAPSULE):
         raise TypeError(
             f"from_dlpack: __dlpack__ of external_array returned {capsule!r:.100}; it must return "
             "a new capsule named 'dltensor' at each call"
         )
-    tensor = ctypes.cast(get(capsule, _CAPSULE), ctypes.POINTER(_Tensor)).contents
+    tensor = _Tensor.from_address(_pointer_of(capsule, _CAPSULE))
     kind = _KINDS.get(tensor.code)
     if kind is None or tensor.lanes != 1:
         raise TypeError(

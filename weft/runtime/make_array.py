@@ -151,22 +151,24 @@ def make_array_from_callback(
         key = index_key(index)
         if key not in made:
             given = data_callback(index)
-            if _key_type(given) is not None:
-                return _keys_from_callback(shape, sharding, data_callback, given, key)
-            check_not_masked(given)
+            if type(given) is not np.ndarray:
+                if _key_type(given) is not None:
+                    return _keys_from_callback(shape, sharding, data_callback, given, key)
+                check_not_masked(given)
             part = np.asarray(given)
             if part.shape != expected:
                 raise ValueError(
                     f"data_callback returned shape {part.shape} for index {index}, but the parts "
                     f"of a {shape} array with {sharding!r} have shape {expected}"
                 )
-            own = _dtype_of("data_callback returned an array", part)
-            dtype = own if dtype is None else dtype
-            if own != dtype:
-                raise ValueError(
-                    f"data_callback returned {own.name} for index {index}, but the array is "
-                    f"{dtype.name}; all parts have one dtype: convert them in data_callback"
-                )
+            if dtype is None or part.dtype != dtype:
+                own = _dtype_of("data_callback returned an array", part)
+                dtype = own if dtype is None else dtype
+                if own != dtype:
+                    raise ValueError(
+                        f"data_callback returned {own.name} for index {index}, but the array is "
+                        f"{dtype.name}; all parts have one dtype: convert them in data_callback"
+                    )
             made[key] = part
         parts.append(made[key])
     if dtype is None:

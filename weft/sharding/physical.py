@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft._xla import sharding as _xla
+from weft._xla.shardings_lookup import answer_with
 from weft.core import provided
 from weft.core.caches import clearable, interned
 from weft.core.errors import ArgumentError, NoMeshError
@@ -86,6 +87,8 @@ class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
     def _to_xla_hlo_sharding(self, ndim: int) -> _xla.HloSharding:
         return _xla.REPLICATED
 
+
+answer_with(SingleDeviceSharding)
 
 on_device = clearable(functools.cache(SingleDeviceSharding))
 """The sharding of a whole array on a device, in its own memory."""
