@@ -92,7 +92,9 @@ def main() -> None:
 
         return timed_check
 
-    def first_call(body: Callable[[Any, float], Any], constant: float, compare: bool) -> list[float]:
+    def first_call(
+        body: Callable[[Any, float], Any], constant: float, compare: bool
+    ) -> list[float]:
         divergence.publish_program = timed if compare else lambda name, *_: lambda: name
         f = over_all(lambda v: body(v, constant))
         spent.update(publish=0.0, check=0.0)
@@ -122,7 +124,9 @@ def main() -> None:
             print(f"  {name}: {statistics.median(on):.2f} compared, {statistics.median(off):.2f} "
                   f"not, median difference {more:.2f}")  # fmt: skip
         for at, name in ((2, "before compiling"), (3, "after it")):
-            print(f"  in the comparison {name}: {1e3 * statistics.median(a[at] for a, _ in rows):.2f}")
+            print(
+                f"  in the comparison {name}: {1e3 * statistics.median(a[at] for a, _ in rows):.2f}"
+            )
     weft.distributed.shutdown()
 
 

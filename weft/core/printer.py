@@ -57,10 +57,8 @@ class _Printer:
         self.types: dict[int, str] = {}
 
     def type_of(self, v: Atom) -> str:
-        aval = v.aval
-        text = self.types.get(id(aval))
-        if text is None:
-            text = self.types[id(aval)] = aval.str_short()
+        if (text := self.types.get(id(v.aval))) is None:
+            text = self.types[id(v.aval)] = v.aval.str_short()
         return text
 
     def jaxpr(self, jaxpr: Jaxpr) -> list[str]:
