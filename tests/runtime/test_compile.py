@@ -1,7 +1,5 @@
 """Compilation: checks before XLA, statistics, the persistent cache."""
 
-import re
-
 import numpy as np
 import pytest
 

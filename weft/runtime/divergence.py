@@ -1,8 +1,8 @@
 """Programs over several processes: every process must compile the same ones, in the same order.
 
 Processes that trace different programs would communicate past each other: XLA computes garbage, or
-waits for ever. So each process publishes a digest of a program, and compares those of all before the
-program runs. A thread does both while XLA compiles, so that a new program pays for handing it
+waits for ever. So each process publishes a digest of a program, and compares those of all before
+the program runs. A thread does both while XLA compiles, so that a new program pays for handing it
 over, and a call nothing.
 """
 
@@ -41,7 +41,8 @@ def publish_program(
     program. It raises DistributedError on all processes where one compiles another program.
 
     print_lines: prints the program with what it is compiled for, a line for each equation; with
-    True, each ends in its source line behind `  # `. devices: those it runs on, of several processes.
+    True, each ends in its source line behind `  # `. devices: those it runs on, of several
+    processes.
     """
     client = backend.distributed_state["client"]
     processes = tuple(sorted({d.process_index for d in devices}))
