@@ -1,4 +1,4 @@
-"""Arrays on their way in and out: donated arguments, shards, other libraries' memory, large puts."""
+"""Arrays on their way in and out: donated arguments, shards, other libraries' memory, puts."""
 
 import numpy as np
 

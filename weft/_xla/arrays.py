@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxlib import _jax
 
-from weft._xla.shardings_lookup import from_dlpack, parts_of
+from weft._xla import shardings_lookup
 
 Array = _jax.Array
 """The abstract array type; ``isinstance`` also accepts tracers once `set_tracer_class` ran."""
@@ -20,6 +20,9 @@ ArrayImpl = _jax.ArrayImpl
 ArrayCopySemantics = _jax.ArrayCopySemantics
 HostBufferSemantics = _jax.HostBufferSemantics
 ResultHandler = _jax.ResultHandler
+
+from_dlpack = shardings_lookup.from_dlpack
+parts_of = shardings_lookup.parts_of
 
 batched_device_put = _jax.batched_device_put
 """``(aval, sharding, shards, devices, committed)`` -> array; shards are host arrays or arrays."""
