@@ -94,8 +94,8 @@ def explain(function: str, e: Exception, original: Callable) -> None:
         where += f"called with {', '.join(given)}: " if given else ""
     if not raised and not isinstance(e, OverflowError | JAXTypeError | JAXIndexError):
         if isinstance(e, _UNFIT) or any(words in text for words in _INSIDE):
-            one = blamed is not None
-            text = f"{_NEEDED}, got {kind_of(arguments[blamed])}" if one else "these do not fit"
+            one = None if blamed is None else kind_of(arguments[blamed])
+            text = "these do not fit" if one is None else f"{_NEEDED}, got {one}"
         raise ArgumentError(where + text) from None
     e.args = (where + text, *e.args[1:])
 
