@@ -161,7 +161,13 @@ create_token_p = Primitive(
 
 
 def create_token(_: object = None) -> Any:
-    """A new token, from which an order of effects can be threaded."""
+    """A new token, from which an order of effects can be threaded.
+
+    >>> from weft import lax, numpy as wnp
+    >>> token = lax.create_token()
+    >>> token.shape
+    ()
+    """
     return create_token_p.bind()
 
 

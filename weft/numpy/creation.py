@@ -292,38 +292,75 @@ def astype(
 def from_dlpack(
     x: ArrayLike, /, *, device: object = None, copy: builtins.bool | None = None
 ) -> Any:
-    """The array of another library, sharing its memory where possible (DLPack protocol)."""
+    """The array of another library, sharing its memory where possible (DLPack protocol).
+
+    >>> import weft.numpy as wnp
+    >>> import numpy
+    >>> wnp.from_dlpack(numpy.arange(3, dtype="float32"))
+    Array([0., 1., 2.], dtype=float32)
+    """
     from weft.runtime.dlpack import from_dlpack as take
 
     return take(x, device=device, copy=copy)
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
-    """An array from the bytes of a buffer, which are of the dtype asked for; the result's is the
+    r"""An array from the bytes of a buffer, which are of the dtype asked for; the result's is the
     one weft computes in. Source: numpy.frombuffer.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.frombuffer(b"\x01\x02\x03", dtype="uint8", offset=1)
+    Array([2, 3], dtype=uint8)
     """
     return array(np.frombuffer(buffer, dtype=np.dtype(dtype), count=count, offset=offset))
 
 
 def fromstring(string: str, dtype: DTypeLike | None = float, count: int = -1, *, sep: str) -> Any:
-    """An array from numbers in a text. Source: numpy.fromstring."""
+    """An array from numbers in a text. Source: numpy.fromstring.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fromstring("1, 2, 3", dtype="int32", sep=",")
+    Array([1, 2, 3], dtype=int32)
+    """
     return array(
         np.fromstring(string, dtype=dtypes.canonicalize_dtype(dtype), count=count, sep=sep)
     )
 
 
 def fromiter(iterable: Any, dtype: DTypeLike | None, count: int = -1) -> Any:
-    """A vector from an iterable of numbers. Source: numpy.fromiter."""
+    """A vector from an iterable of numbers. Source: numpy.fromiter.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fromiter((i * i for i in range(4)), dtype="int32")
+    Array([0, 1, 4, 9], dtype=int32)
+    """
     return array(np.fromiter(iterable, dtypes.canonicalize_dtype(dtype), count))
 
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
-    """A vector from a binary or text file. Source: numpy.fromfile."""
+    """A vector from a binary or text file. Source: numpy.fromfile.
+
+    >>> import weft.numpy as wnp
+    >>> import tempfile, numpy
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     numpy.arange(3, dtype="int32").tofile(file.name)
+    ...     wnp.fromfile(file.name, dtype="int32")
+    Array([0, 1, 2], dtype=int32)
+    """
     return array(np.fromfile(file, np.dtype(dtype), count, sep, offset))
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Load the array that numpy.save wrote; a .npz file as a mapping. Source: numpy.load."""
+    """Load the array that numpy.save wrote; a .npz file as a mapping. Source: numpy.load.
+
+    >>> import weft.numpy as wnp
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> wnp.save(file, wnp.arange(3))
+    >>> _ = file.seek(0)
+    >>> wnp.load(file)
+    Array([0, 1, 2], dtype=int32)
+    """
     out = np.load(os.fspath(file) if isinstance(file, os.PathLike) else file, *args, **kwargs)
     if isinstance(out, np.ndarray):
         # np.save writes ml_dtypes' bfloat16 as raw two-byte elements.
@@ -427,7 +464,12 @@ def empty(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """Zeros of a shape: arrays without defined content do not exist."""
+    """Zeros of a shape: arrays without defined content do not exist.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.empty((2, 3)).shape
+    (2, 3)
+    """
     return _filled(shape, 0, dtype, "empty", device, out_sharding)
 
 
@@ -546,7 +588,12 @@ def ones_like(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """Ones of an array's shape and dtype, placed as it is."""
+    """Ones of an array's shape and dtype, placed as it is.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ones_like(wnp.zeros((1, 2)), dtype="int8")
+    Array([[1, 1]], dtype=int8)
+    """
     return _like(a, 1, dtype, shape, "ones_like", device, out_sharding)
 
 
@@ -557,7 +604,12 @@ def empty_like(
     *,
     device: Any = None,
 ) -> Any:
-    """Zeros of an array's shape and dtype, placed as it is."""
+    """Zeros of an array's shape and dtype, placed as it is.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.empty_like(wnp.ones((2, 3), "int8")).dtype
+    dtype('int8')
+    """
     return _like(prototype, 0, dtype, shape, "empty_like", device)
 
 

@@ -33,6 +33,10 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign and the logarithm of the magnitude of the determinant.
 
     method: 'lu' or 'qr'. Source: numpy.linalg.slogdet.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.slogdet(-1e-20 * wnp.eye(3)).sign
+    Array(-1., dtype=float32)
     """
     if method not in (None, "lu", "qr"):
         raise ValueError(

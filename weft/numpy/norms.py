@@ -104,7 +104,12 @@ def _matrix_norm(x: ArrayLike, ord: object, axes: tuple, keepdims: builtins.bool
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: builtins.bool = False, ord: object = "fro") -> Any:
-    """The norm of matrices in the last two dimensions (array API standard)."""
+    """The norm of matrices in the last two dimensions (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.matrix_norm(wnp.array([[1.0, -2.0], [3.0, 4.0]]), ord=1)
+    Array(6., dtype=float32)
+    """
     return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
 
 
@@ -116,7 +121,12 @@ def vector_norm(
     keepdims: builtins.bool = False,
     ord: object = 2,
 ) -> Any:
-    """The norm of vectors along axes, of all elements by default (array API standard)."""
+    """The norm of vectors along axes, of all elements by default (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.vector_norm(wnp.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
+    Array([ 5., 10.], dtype=float32)
+    """
     check_array("linalg.vector_norm", x)
     x = strong(inexact(x))
     axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, typeof(x).ndim)
@@ -124,7 +134,12 @@ def vector_norm(
 
 
 def cond(x: ArrayLike, p: ArrayLike | None = None) -> Any:
-    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
+    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.cond(wnp.diag(wnp.array([4.0, 0.5])))
+    Array(8., dtype=float32)
+    """
     a = as_matrices("cond", x)
     if 0 in typeof(a).shape[-2:]:
         raise ValueError(

@@ -103,7 +103,12 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Any:
-    """As `quantile`, of the elements that are not NaN."""
+    """As `quantile`, of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanquantile(wnp.array([0.0, wnp.nan, 10.0]), 0.5)
+    Array(5., dtype=float32)
+    """
     return _quantile(
         "nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True
     )
@@ -350,7 +355,13 @@ def percentile(
     weights: ArrayLike | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """As `quantile`, with q within [0, 100]."""
+    """As `quantile`, with q within [0, 100].
+
+    >>> import weft.numpy as wnp
+    >>> wnp.percentile(wnp.array([[0.0, 10.0], [4.0, 5.0]]), wnp.array([0, 50]), axis=1)
+    Array([[0. , 4. ],
+           [5. , 4.5]], dtype=float32)
+    """
     check_array("percentile", a, q)
     result = _quantile(
         "percentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, False

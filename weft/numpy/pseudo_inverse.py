@@ -34,6 +34,11 @@ def pinv(
     Its derivative is that of Golub and Pereyra, "The differentiation of pseudo-inverses and
     nonlinear least squares problems whose variables separate", for a rank that stays.
     Source: numpy.linalg.pinv.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.pinv(wnp.array([[2.0, 0.0], [0.0, 0.0]]))
+    Array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
     """
     a = as_matrices("pinv", a)
     m, n = typeof(a).shape[-2:]

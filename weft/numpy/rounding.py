@@ -56,7 +56,12 @@ trunc = _rounding(
 
 
 def rint(x: ArrayLike, /) -> Any:
-    """The nearest integer as a float, halves to even. Source: numpy.rint."""
+    """The nearest integer as a float, halves to even. Source: numpy.rint.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.rint(wnp.array([0.5, 1.5, -2.6]))
+    Array([ 0.,  2., -3.], dtype=float32)
+    """
     if aval_of("rint", x).dtype not in INEXACT:
         return convert(x, dtypes.canonicalize_dtype(float))
     if is_complex(x):

@@ -197,7 +197,12 @@ def _any_unary(name: str, prim: Primitive, doc: str) -> Callable:
 
 
 def sign(x: ArrayLike, /) -> Any:
-    """-1, 0 or 1 by the sign, +0 of zeros; x/|x| for complex x. Source: numpy.sign."""
+    """-1, 0 or 1 by the sign, +0 of zeros; x/|x| for complex x. Source: numpy.sign.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.sign(wnp.array([-2.0, 0.0, wnp.nan, 3.0]))
+    Array([-1.,  0., nan,  1.], dtype=float32)
+    """
     if aval_of("sign", x).dtype in INEXACT:
         return as_one_program(_sign, x)
     return _sign_of_integers(x)
@@ -215,7 +220,12 @@ negative = ufunc(_any_unary("negative", ew.neg_p, "-x."), 1, 1)
 
 
 def absolute(x: ArrayLike, /) -> Any:
-    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
+    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.absolute(wnp.array([-2.0, 3 + 4j]))
+    Array([2., 5.], dtype=float32)
+    """
     dtype = aval_of("absolute", x).dtype
     return to_array(x) if dtype == _bool or dtype in dtypes.UNSIGNED else ew.abs_p.bind(x)
 
@@ -224,37 +234,67 @@ abs = absolute
 
 
 def fabs(x: ArrayLike, /) -> Any:
-    """The absolute value as a float. Source: numpy.fabs."""
+    """The absolute value as a float. Source: numpy.fabs.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fabs(wnp.array([-2, 3]))
+    Array([2., 3.], dtype=float32)
+    """
     x = inexact(x)
     refuse_complex("fabs", x)
     return ew.abs_p.bind(x)
 
 
 def positive(x: ArrayLike, /) -> Any:
-    """+x, a copy. Source: numpy.positive."""
+    """+x, a copy. Source: numpy.positive.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.positive(wnp.array([-1, 2]))
+    Array([-1,  2], dtype=int32)
+    """
     check_array("positive", x)
     return to_array(x)
 
 
 def square(x: ArrayLike, /) -> Any:
-    """x * x. Source: numpy.square."""
+    """x * x. Source: numpy.square.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.square(wnp.array([-3, 2j]))
+    Array([ 9.-0.j, -4.+0.j], dtype=complex64)
+    """
     if aval_of("square", x).dtype == _bool:
         x = convert(x, dtypes.canonicalize_dtype(np.int32))
     return ew.integer_pow_p.bind(x, y=2)
 
 
 def reciprocal(x: ArrayLike, /) -> Any:
-    """1 / x, as a float. Source: numpy.reciprocal."""
+    """1 / x, as a float. Source: numpy.reciprocal.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.reciprocal(wnp.array([2, -4, 0]))
+    Array([ 0.5 , -0.25,   inf], dtype=float32)
+    """
     return ew.integer_pow_p.bind(inexact(x), y=-1)
 
 
 def real(val: Any, /) -> Any:
-    """The real part. Source: numpy.real."""
+    """The real part. Source: numpy.real.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.real(wnp.array([1 + 2j, 3]))
+    Array([1., 3.], dtype=float32)
+    """
     return ew.real_p.bind(val) if aval_of("real", val).dtype in dtypes.COMPLEX else to_array(val)
 
 
 def imag(val: object, /) -> Any:
-    """The imaginary part, zero for real numbers. Source: numpy.imag."""
+    """The imaginary part, zero for real numbers. Source: numpy.imag.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.imag(wnp.array([1 + 2j, 3]))
+    Array([2., 0.], dtype=float32)
+    """
     aval = aval_of("imag", val)
     if aval.dtype in dtypes.COMPLEX:
         return ew.imag_p.bind(val)
@@ -263,7 +303,12 @@ def imag(val: object, /) -> Any:
 
 
 def conjugate(x: ArrayLike, /) -> Any:
-    """The complex conjugate. Source: numpy.conjugate."""
+    """The complex conjugate. Source: numpy.conjugate.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.conjugate(wnp.array([1 + 2j, 3]))
+    Array([1.-2.j, 3.-0.j], dtype=complex64)
+    """
     return ew.conj_p.bind(x) if aval_of("conj", x).dtype in dtypes.COMPLEX else to_array(x)
 
 
@@ -271,7 +316,12 @@ conj = conjugate
 
 
 def angle(z: Any, deg: builtins.bool = False) -> Any:
-    """The argument of a complex number, in radians or degrees. Source: numpy.angle."""
+    """The argument of a complex number, in radians or degrees. Source: numpy.angle.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.angle(wnp.array([1, 1j, -1]), deg=True)
+    Array([  0.,  90., 180.], dtype=float32)
+    """
     if aval_of("angle", z).dtype not in INEXACT:
         z = convert(z, dtypes.canonicalize_dtype(float), typeof(z).weak_type)
     if is_complex(z):
@@ -283,12 +333,22 @@ def angle(z: Any, deg: builtins.bool = False) -> Any:
 
 
 def degrees(x: ArrayLike, /) -> Any:
-    """Radians as degrees. Source: numpy.degrees."""
+    """Radians as degrees. Source: numpy.degrees.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.degrees(wnp.array([0.0, wnp.pi]))
+    Array([  0., 180.], dtype=float32)
+    """
     return multiply(inexact(x), 180 / math.pi)
 
 
 def radians(x: ArrayLike, /) -> Any:
-    """Degrees as radians. Source: numpy.radians."""
+    """Degrees as radians. Source: numpy.radians.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.radians(wnp.array([0.0, 180.0])) / wnp.pi
+    Array([0., 1.], dtype=float32)
+    """
     return multiply(inexact(x), math.pi / 180)
 
 
@@ -296,7 +356,12 @@ rad2deg, deg2rad = degrees, radians
 
 
 def bitwise_count(x: ArrayLike, /) -> Any:
-    """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count."""
+    """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.bitwise_count(wnp.array([7, -8], "int8"))
+    Array([3, 1], dtype=uint8)
+    """
     if aval_of("bitwise_count", x).dtype == _bool:
         return convert(x, dtypes.uint8)
     return cast(ew.population_count_p.bind(absolute(x)), dtypes.uint8)
@@ -468,7 +533,12 @@ def _shift_operands(name: str, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Any:
-    """x shifted left by y bits. Source: numpy.left_shift."""
+    """x shifted left by y bits. Source: numpy.left_shift.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.left_shift(1, wnp.arange(4))
+    Array([1, 2, 4, 8], dtype=int32)
+    """
     return ew.shift_left_p.bind(*_shift_operands("left_shift", x, y))
 
 
@@ -476,7 +546,12 @@ bitwise_left_shift = left_shift
 
 
 def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """x1 shifted right by x2 bits; the sign of signed integers stays. Source: numpy.right_shift."""
+    """x1 shifted right by x2 bits; the sign of signed integers stays. Source: numpy.right_shift.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.right_shift(wnp.array([-8, 8]), 1)
+    Array([-4,  4], dtype=int32)
+    """
     x1, x2 = _shift_operands("right_shift", x1, x2)
     unsigned = typeof(x1).dtype in dtypes.UNSIGNED
     prim = ew.shift_right_logical_p if unsigned else ew.shift_right_arithmetic_p
@@ -512,7 +587,12 @@ logical_xor = _logical("logical_xor", ew.xor_p, "Whether exactly one is nonzero.
 
 
 def logical_not(x: ArrayLike, /) -> Any:
-    """Whether x is zero. Source: numpy.logical_not."""
+    """Whether x is zero. Source: numpy.logical_not.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.logical_not(wnp.array([0.0, 0.5]))
+    Array([ True, False], dtype=bool)
+    """
     aval = aval_of("logical_not", x)
     if aval.dtype == _bool:
         return ew.not_p.bind(x)
@@ -545,7 +625,12 @@ logaddexp2 = _log_sum(
 
 
 def isnan(x: ArrayLike, /) -> Any:
-    """Whether x is NaN. Source: numpy.isnan."""
+    """Whether x is NaN. Source: numpy.isnan.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.isnan(wnp.array([1.0, wnp.nan, -wnp.inf]))
+    Array([False,  True, False], dtype=bool)
+    """
     aval = aval_of("isnan", x)
     if aval.dtype not in INEXACT:
         return fill(aval.shape, False, _bool)
@@ -553,7 +638,12 @@ def isnan(x: ArrayLike, /) -> Any:
 
 
 def isfinite(x: ArrayLike, /) -> Any:
-    """Whether x is neither infinite nor NaN. Source: numpy.isfinite."""
+    """Whether x is neither infinite nor NaN. Source: numpy.isfinite.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.isfinite(wnp.array([1.0, wnp.nan, -wnp.inf]))
+    Array([ True, False, False], dtype=bool)
+    """
     aval = aval_of("isfinite", x)
     if aval.dtype in dtypes.COMPLEX:
         return ew.and_p.bind(isfinite(real(x)), isfinite(imag(x)))
@@ -563,7 +653,12 @@ def isfinite(x: ArrayLike, /) -> Any:
 
 
 def isinf(x: ArrayLike, /) -> Any:
-    """Whether x is infinite. Source: numpy.isinf."""
+    """Whether x is infinite. Source: numpy.isinf.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.isinf(wnp.array([1.0, wnp.nan, -wnp.inf]))
+    Array([False, False,  True], dtype=bool)
+    """
     aval = aval_of("isinf", x)
     if aval.dtype in dtypes.COMPLEX:
         return ew.or_p.bind(isinf(real(x)), isinf(imag(x)))
@@ -582,29 +677,54 @@ def _is_signed_inf(name: str, x: Any, out: object, value: float) -> Any:
 
 
 def isposinf(x: ArrayLike, /, out: object = None) -> Any:
-    """Whether x is positive infinity. Source: numpy.isposinf."""
+    """Whether x is positive infinity. Source: numpy.isposinf.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.isposinf(wnp.array([wnp.inf, -wnp.inf]))
+    Array([ True, False], dtype=bool)
+    """
     return _is_signed_inf("isposinf", x, out, np.inf)
 
 
 def isneginf(x: ArrayLike, /, out: object = None) -> Any:
-    """Whether x is negative infinity. Source: numpy.isneginf."""
+    """Whether x is negative infinity. Source: numpy.isneginf.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.isneginf(wnp.array([wnp.inf, -wnp.inf]))
+    Array([False,  True], dtype=bool)
+    """
     return _is_signed_inf("isneginf", x, out, -np.inf)
 
 
 def iscomplex(x: ArrayLike) -> Any:
-    """Whether the imaginary part is nonzero. Source: numpy.iscomplex."""
+    """Whether the imaginary part is nonzero. Source: numpy.iscomplex.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.iscomplex(wnp.array([1 + 2j, 3]))
+    Array([ True, False], dtype=bool)
+    """
     part = imag(x)
     return not_equal(part, const_like(part, 0))
 
 
 def isreal(x: ArrayLike) -> Any:
-    """Whether the imaginary part is zero. Source: numpy.isreal."""
+    """Whether the imaginary part is zero. Source: numpy.isreal.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.isreal(wnp.array([1 + 2j, 3]))
+    Array([False,  True], dtype=bool)
+    """
     part = imag(x)
     return equal(part, const_like(part, 0))
 
 
 def signbit(x: ArrayLike, /) -> Any:
-    """Whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
+    """Whether the sign bit is set: true for -0.0. Source: numpy.signbit.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.signbit(wnp.array([-0.0, 0.0, -1.0]))
+    Array([ True, False,  True], dtype=bool)
+    """
     aval = aval_of("signbit", x)
     if aval.dtype in dtypes.FLOATS:
         bits = np.dtype(f"int{ew.bit_width(aval.dtype)}")

@@ -504,6 +504,10 @@ def conj(x: ArrayLike) -> Any:
     """The complex conjugate; float32 and float64 numbers become complex.
 
     Raises TypeError for other dtypes. weft.numpy.conj gives real numbers as they are.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conj(wnp.array([1 + 2j, 3]))
+    Array([1.-2.j, 3.-0.j], dtype=complex64)
     """
     aval = typeof(x)
     if dtypes.is_complex(aval.dtype):

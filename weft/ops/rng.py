@@ -166,6 +166,10 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Any:
     a, b: scalars of one float or integer dtype. `weft.random.uniform` is the reproducible one.
 
     Source: StableHLO specification, `rng`.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.rng_uniform(0.0, 1.0, (2, 3)).shape
+    (2, 3)
     """
     a, b = promote(a, b)
     for name, x in (("a", a), ("b", b)):

@@ -519,7 +519,13 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """Updates subtracted from the elements at the indices: `scatter_add` of their negatives."""
+    """Updates subtracted from the elements at the indices: `scatter_add` of their negatives.
+
+    >>> from weft import lax, numpy as wnp
+    >>> how = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_sub(wnp.array([5, 5, 5]), wnp.array([[1], [1]]), wnp.array([1, 2]), how)
+    Array([5, 2, 5], dtype=int32)
+    """
     return scatter_add(
         operand,
         scatter_indices,

@@ -202,7 +202,12 @@ lu_pivots_to_permutation_p = Primitive(
 
 
 def lu_pivots_to_permutation(pivots: object, permutation_size: int) -> Any:
-    """The permutation of rows that the swaps (..., k) of `lu` amount to."""
+    """The permutation of rows that the swaps (..., k) of `lu` amount to.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.linalg.lu_pivots_to_permutation(wnp.array([2, 1, 2]), 3)
+    Array([2, 1, 0], dtype=int32)
+    """
     return lu_pivots_to_permutation_p.bind(pivots, permutation_size=int(permutation_size))
 
 
