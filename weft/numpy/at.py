@@ -426,7 +426,7 @@ def _by_factors(name: str) -> Callable:
         x: Array, index: object, values: object, given: Options, _: str, out_sharding: object
     ) -> Any:
         import weft.numpy
-        from weft.numpy.creation import ones_like
+        from weft.numpy.filled import ones_like
 
         ones = _updated(ones_like(x), index, values, given, "multiply", out_sharding)
         return getattr(weft.numpy, name)(x, ones)

@@ -17,8 +17,8 @@ from weft.core.trace import Tracer, typeof
 from weft.numpy import formulas
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
-from weft.numpy.creation import zeros
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import zeros
 from weft.numpy.joining import concatenate
 from weft.numpy.linear import dot
 from weft.numpy.matrices import diag

@@ -11,7 +11,8 @@ import numpy as np
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, fill, refuse_out
 from weft.numpy.reductions import all, masked, max, mean, min, prod, sum, var
-from weft.numpy.ufuncs import isnan, logical_and, logical_not
+from weft.numpy.ufuncs import logical_and, logical_not
+from weft.numpy.value_tests import isnan
 from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
 from weft.ops.promote import broadcast_to as _broadcast_to

@@ -19,6 +19,7 @@ from weft.numpy.reductions import min as min_
 from weft.numpy.reductions import sum
 from weft.numpy.selection import where
 from weft.numpy.shaping import expand_dims, moveaxis
+from weft.numpy.value_tests import isnan
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -154,5 +155,5 @@ def cond(x: ArrayLike, p: ArrayLike | None = None) -> Any:
             else u.true_divide(s[..., -1], s[..., 0])
         )
     out = u.multiply(norm(a, ord=p, axis=(-2, -1)), norm(inv(a), ord=p, axis=(-2, -1)))
-    known = u.logical_not(u.isnan(sum(a, axis=(-2, -1))))
-    return where(u.logical_and(u.isnan(out), known), cast(np.inf, typeof(out).dtype), out)
+    known = u.logical_not(isnan(sum(a, axis=(-2, -1))))
+    return where(u.logical_and(isnan(out), known), cast(np.inf, typeof(out).dtype), out)

@@ -28,11 +28,12 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
-from weft.numpy.creation import zeros
+from weft.numpy.filled import zeros
 from weft.numpy.joining import stack
 from weft.numpy.scans import cumsum
 from weft.numpy.selection import take_along_axis, where
 from weft.numpy.ufuncs import true_divide
+from weft.numpy.value_tests import isinf, isnan
 from weft.ops import joining
 from weft.ops import sort as sorts
 from weft.ops.promote import broadcast_to, promote_inexact
@@ -181,7 +182,7 @@ def _plain(x: Any, q: Array, exact: np.ndarray | None, method: str, skip_nan: bu
 
     last = typeof(x).ndim - 1
     n = typeof(x).shape[-1]
-    nan = u.isnan(x)
+    nan = isnan(x)
     ordered = sorts.sort(x, last, False)  # NaN last
     lead = typeof(x).shape[:-1]
     qs = ops.reshape(q, typeof(q).shape + (1,) * len(lead))
@@ -214,7 +215,7 @@ def _plain(x: Any, q: Array, exact: np.ndarray | None, method: str, skip_nan: bu
     else:
         below, above = at(low), at(high)
         # Between equal infinities there is nothing to interpolate.
-        same = u.logical_and(u.equal(below, above), u.isinf(below))
+        same = u.logical_and(u.equal(below, above), isinf(below))
         step = where(same, cast(0.0, typeof(x).dtype), u.subtract(above, below))
         out = u.add(below, u.multiply(step, weight))
     invalid = u.logical_not(u.logical_and(u.greater_equal(qs, 0), u.less_equal(qs, 1)))
@@ -245,7 +246,7 @@ def _known(ordered: Array, nan: Array, q: np.ndarray, method: str) -> Any:
         above = at(clean[1])
         share = weight.astype(dtype).reshape(q.shape + (1,) * last)
         # Between equal infinities there is nothing to interpolate.
-        same = u.logical_and(u.equal(out, above), u.isinf(out))
+        same = u.logical_and(u.equal(out, above), isinf(out))
         step = where(same, dtype.type(0), u.subtract(above, out))
         out = u.add(out, u.multiply(step, share if q.ndim else dtype.type(weight)))
     outside = ~((q >= 0) & (q <= 1)).reshape(q.shape + (1,) * last)
@@ -319,7 +320,7 @@ def _weighted(
         w = broadcast_to(w, typeof(x).shape)
     else:
         w = ops.reshape(ops.transpose(w, (*kept, *axes)), typeof(x).shape)
-    nan = u.isnan(x)
+    nan = isnan(x)
     if skip_nan:
         w = where(nan, 0, w)
     last = typeof(x).ndim - 1

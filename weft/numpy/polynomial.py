@@ -16,9 +16,10 @@ from weft.lax import scan
 from weft.numpy import ufuncs as u
 from weft.numpy.calculus import convolve
 from weft.numpy.common import cast, check_array, concrete, fill, static_int, to_array
-from weft.numpy.creation import arange, ones, zeros
+from weft.numpy.creation import arange
 from weft.numpy.decompositions import eigvals, inv
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import ones, zeros
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.linalg import lstsq
 from weft.numpy.linear import dot, outer

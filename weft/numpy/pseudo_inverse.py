@@ -11,8 +11,8 @@ from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import cast, to_array
-from weft.numpy.creation import zeros
 from weft.numpy.decompositions import adjoint, as_matrices, svd
+from weft.numpy.filled import zeros
 from weft.numpy.linear import matmul
 from weft.numpy.selection import where
 from weft.ops import elementwise_api as ew

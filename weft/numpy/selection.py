@@ -16,8 +16,8 @@ from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
-from weft.numpy.creation import zeros
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import zeros
 from weft.numpy.indexing import Options, get, getitem
 from weft.numpy.shaping import broadcast_arrays, moveaxis, ravel
 from weft.numpy.ufuncs import add, less

@@ -27,9 +27,11 @@ from weft.numpy.common import (
     refuse_complex,
     to_array,
 )
-from weft.numpy.creation import arange, zeros
+from weft.numpy.creation import arange
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import zeros
 from weft.numpy.selection import take, take_along_axis
+from weft.numpy.value_tests import isnan
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
 from weft.ops import sort as sorts
@@ -297,8 +299,8 @@ def _precedes(side: str) -> Any:
         if not dtypes.is_inexact(typeof(x).dtype):
             return u.less(x, v) if side == "left" else u.less_equal(x, v)
         if side == "left":
-            return u.logical_or(u.less(x, v), u.logical_and(u.isnan(v), u.logical_not(u.isnan(x))))
-        return u.logical_or(u.less_equal(x, v), u.isnan(v))
+            return u.logical_or(u.less(x, v), u.logical_and(isnan(v), u.logical_not(isnan(x))))
+        return u.logical_or(u.less_equal(x, v), isnan(v))
 
     return below
 

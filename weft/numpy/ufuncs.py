@@ -20,90 +20,32 @@ from weft.numpy.common import (
     cast,
     check_array,
     convert,
-    fill,
     inexact,
     refuse_complex,
-    refuse_out,
     strong,
     to_array,
     zeros_of,
 )
 from weft.numpy.eager import as_one_program
+from weft.numpy.operands import (
+    both,
+    both_inexact,
+    const_like,
+    filled_like,
+    is_complex,
+    named,
+    same_rank,
+)
 from weft.numpy.ufunc_object import ufunc
 from weft.ops import elementwise_api as ew
 from weft.ops.composite import complex_log_sum, log2_p, log10_p, logaddexp2_p, logaddexp_p
-from weft.ops.promote import adapt, broadcast_args, promote_inexact, promote_numpy
-from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.promote import broadcast_args, promote_inexact
 from weft.runtime.array import ArrayImpl
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 _bool = dtypes.bool_
-
-
-# Operands -------------------------------------------------------------------------------------
-
-
-def both(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """Both operands in their common dtype, broadcast."""
-    try:
-        return promote_numpy(name, x, y)
-    except TypeError:
-        check_array(name, x, y)
-        raise
-
-
-def both_inexact(name: str, x: Any, y: Any) -> tuple[Any, Any]:
-    """Both operands in their common float or complex dtype, broadcast."""
-    try:
-        a, b = x.aval, y.aval
-        if a.dtype is b.dtype and a.dtype in INEXACT and a.weak_type is b.weak_type:
-            return (
-                (x, y) if a.shape == b.shape or not a.shape or not b.shape else broadcast_args(x, y)
-            )
-    except AttributeError:
-        check_array(name, x, y)
-    return broadcast_args(*promote_inexact(x, y))
-
-
-def same_rank(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """Operands of formulas with selects, which take no scalars among arrays."""
-    shape = typeof(x).shape or typeof(y).shape
-    return _broadcast_to(x, shape), _broadcast_to(y, shape)
-
-
-def formula_operands(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """As `same_rank`, of formulas that have weakly typed results for scalars only."""
-    x, y = same_rank(x, y)
-    return (strong(x), strong(y)) if typeof(x).shape else (x, y)
-
-
-def dtype_of(x: ArrayLike) -> Any:
-    return typeof(x).dtype
-
-
-def is_complex(x: ArrayLike) -> builtins.bool:
-    return typeof(x).dtype in dtypes.COMPLEX
-
-
-def const_like(x: ArrayLike, value: object) -> Any:
-    """A scalar of x's dtype, weak if x is."""
-    aval = typeof(x)
-    return adapt(value, aval) if aval.weak_type else aval.dtype.type(value)
-
-
-def filled_like(x: ArrayLike, value: object) -> Any:
-    """An array of x's shape and dtype filled with a number."""
-    aval = typeof(x)
-    filled = fill(aval.shape, value, aval.dtype)
-    return convert(filled, aval.dtype, True) if aval.weak_type else filled
-
-
-def named(function: Callable, name: str, doc: str) -> Callable:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
 
 
 # Unary, one op --------------------------------------------------------------------------------
@@ -478,7 +420,7 @@ def _extremum(name: str, prim: Primitive, wins: Callable, reduce: str, doc: str)
         x, y = both(name, x, y)
         if typeof(x).dtype in dtypes.COMPLEX:
             x, y = same_rank(x, y)
-            chosen = ew.select(logical_or(wins(x, y), isnan(x)), x, y)
+            chosen = ew.select(logical_or(wins(x, y), not_equal(x, x)), x, y)
             return ew.select(ew.eq_p.bind(x, y), _between(x, y), chosen)
         return bind(x, y)
 
@@ -496,7 +438,7 @@ minimum = _extremum(
 def _extremum_beside_nan(name: str, wins: Callable, doc: str) -> Callable:
     def function(x1: ArrayLike, x2: ArrayLike) -> Any:
         x1, x2 = same_rank(*both(name, x1, x2))
-        return ew.select(logical_or(wins(x1, x2), isnan(x2)), x1, x2)
+        return ew.select(logical_or(wins(x1, x2), not_equal(x2, x2)), x1, x2)
 
     return named(function, name, doc)
 
@@ -619,118 +561,3 @@ logaddexp2 = _log_sum(
     *("logaddexp2", logaddexp2_p, exp2, log2, 2 * math.pi / math.log(2)),
     "log2(2**x1 + 2**x2), without overflow.",
 )
-
-
-# Tests ----------------------------------------------------------------------------------------
-
-
-def isnan(x: ArrayLike, /) -> Any:
-    """Whether x is NaN. Source: numpy.isnan.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.isnan(wnp.array([1.0, wnp.nan, -wnp.inf]))
-    Array([False,  True, False], dtype=bool)
-    """
-    aval = aval_of("isnan", x)
-    if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
-    return ew.ne_p.bind(x, x)
-
-
-def isfinite(x: ArrayLike, /) -> Any:
-    """Whether x is neither infinite nor NaN. Source: numpy.isfinite.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.isfinite(wnp.array([1.0, wnp.nan, -wnp.inf]))
-    Array([ True, False, False], dtype=bool)
-    """
-    aval = aval_of("isfinite", x)
-    if aval.dtype in dtypes.COMPLEX:
-        return ew.and_p.bind(isfinite(real(x)), isfinite(imag(x)))
-    if aval.dtype not in INEXACT:
-        return fill(aval.shape, True, _bool)
-    return ew.is_finite_p.bind(x)
-
-
-def isinf(x: ArrayLike, /) -> Any:
-    """Whether x is infinite. Source: numpy.isinf.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.isinf(wnp.array([1.0, wnp.nan, -wnp.inf]))
-    Array([False, False,  True], dtype=bool)
-    """
-    aval = aval_of("isinf", x)
-    if aval.dtype in dtypes.COMPLEX:
-        return ew.or_p.bind(isinf(real(x)), isinf(imag(x)))
-    if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
-    return ew.eq_p.bind(ew.abs_p.bind(x), aval.dtype.type(np.inf))
-
-
-def _is_signed_inf(name: str, x: Any, out: object, value: float) -> Any:
-    refuse_out(name, out)
-    aval = aval_of(name, x)
-    refuse_complex(name, x)
-    if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
-    return ew.eq_p.bind(x, aval.dtype.type(value))
-
-
-def isposinf(x: ArrayLike, /, out: object = None) -> Any:
-    """Whether x is positive infinity. Source: numpy.isposinf.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.isposinf(wnp.array([wnp.inf, -wnp.inf]))
-    Array([ True, False], dtype=bool)
-    """
-    return _is_signed_inf("isposinf", x, out, np.inf)
-
-
-def isneginf(x: ArrayLike, /, out: object = None) -> Any:
-    """Whether x is negative infinity. Source: numpy.isneginf.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.isneginf(wnp.array([wnp.inf, -wnp.inf]))
-    Array([False,  True], dtype=bool)
-    """
-    return _is_signed_inf("isneginf", x, out, -np.inf)
-
-
-def iscomplex(x: ArrayLike) -> Any:
-    """Whether the imaginary part is nonzero. Source: numpy.iscomplex.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.iscomplex(wnp.array([1 + 2j, 3]))
-    Array([ True, False], dtype=bool)
-    """
-    part = imag(x)
-    return not_equal(part, const_like(part, 0))
-
-
-def isreal(x: ArrayLike) -> Any:
-    """Whether the imaginary part is zero. Source: numpy.isreal.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.isreal(wnp.array([1 + 2j, 3]))
-    Array([False,  True], dtype=bool)
-    """
-    part = imag(x)
-    return equal(part, const_like(part, 0))
-
-
-def signbit(x: ArrayLike, /) -> Any:
-    """Whether the sign bit is set: true for -0.0. Source: numpy.signbit.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.signbit(wnp.array([-0.0, 0.0, -1.0]))
-    Array([ True, False,  True], dtype=bool)
-    """
-    aval = aval_of("signbit", x)
-    if aval.dtype in dtypes.FLOATS:
-        bits = np.dtype(f"int{ew.bit_width(aval.dtype)}")
-        x = ew.bitcast_convert_type_p.bind(x, new_dtype=bits)
-    elif aval.dtype == _bool or aval.dtype in dtypes.UNSIGNED:
-        return fill(aval.shape, False, _bool)
-    else:
-        refuse_complex("signbit", x)
-    return ew.lt_p.bind(x, const_like(x, 0))
