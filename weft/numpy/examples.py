@@ -188,6 +188,22 @@ nanmin
 >>> wnp.nanmin(wnp.array([[2.0, wnp.nan], [3.0, 4.0]]), axis=1)
 Array([2., 3.], dtype=float32)
 
+nanprod
+>>> wnp.nanprod(wnp.array([2.0, wnp.nan, 3.0]))
+Array(6., dtype=float32)
+
+nanstd
+>>> wnp.nanstd(wnp.array([1.0, wnp.nan, 3.0]))
+Array(1., dtype=float32)
+
+nansum
+>>> wnp.nansum(wnp.array([[2.0, wnp.nan], [wnp.nan, wnp.nan]]), axis=1)
+Array([2., 0.], dtype=float32)
+
+nanvar
+>>> wnp.nanvar(wnp.array([1.0, wnp.nan, 3.0]), ddof=1)
+Array(2., dtype=float32)
+
 negative
 >>> wnp.negative(wnp.array([1, 0, -128], "int8"))
 Array([  -1,    0, -128], dtype=int8)
