@@ -208,8 +208,7 @@ class JitInfo:
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
         type_of = aval_of_spec if specs else typeof
         if changeable:
-            for x in leaves:
-                check_unchangeable(x)
+            check_unchangeable(leaves)
         try:
             avals = tuple([type_of(x) for x in leaves])
         except TypeError:
