@@ -169,7 +169,7 @@ def _place(x: object, out_sharding: object) -> Any:
     return reshard(x, out_sharding)
 
 
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: object = None) -> Any:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: object = None) -> Any:
     """Repeats the operand along new leading dimensions of the given sizes.
 
     >>> import weft

@@ -61,7 +61,7 @@ def add_any(x: object, y: object) -> Any:
     return add_any_p.bind(x, y)
 
 
-def instantiate_zero(aval: Any) -> Any:
+def instantiate_zero(aval: ShapedArray) -> Any:
     """A zero of the type, as a value."""
     if isinstance(aval, AbstractToken):
         return create_token()

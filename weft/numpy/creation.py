@@ -49,12 +49,12 @@ ON_HOST = 1 << 16
 
 def asarray(
     a: object,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
     copy: builtins.bool | None = None,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """An array from an array, a number, or nested sequences of them; copies only if it must.
 

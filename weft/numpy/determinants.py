@@ -68,7 +68,7 @@ def _slogdet_by_qr() -> Callable:
     return run
 
 
-def _slogdet_of(a: object, sign: object, d: Any) -> tuple[Any, Any]:
+def _slogdet_of(a: object, sign: object, d: ArrayLike) -> tuple[Any, Any]:
     """From the sign of the factors and the diagonal of the triangular one."""
     magnitude = u.absolute(d)
     singular = u.equal(magnitude, 0)

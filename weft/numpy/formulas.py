@@ -499,7 +499,7 @@ def frexp(x: ArrayLike, /) -> Any:
     return as_one_program(_frexp, x)
 
 
-def _frexp(x: Any) -> Any:
+def _frexp(x: ArrayLike) -> Any:
     x = inexact(x)
     dtype = typeof(x).dtype
     refuse_complex("frexp", x)

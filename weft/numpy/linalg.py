@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 def lstsq(
     a: ArrayLike,
     b: ArrayLike,
-    rcond: Any = None,
+    rcond: object = None,
     *,
     numpy_resid: builtins.bool = False,
 ) -> tuple[Any, Any, Any, Any]:
@@ -174,10 +174,10 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
 
 def matrix_rank(
     M: object,
-    rtol: Any = None,
+    rtol: object = None,
     *,
     hermitian: builtins.bool = False,
-    tol: Any = None,
+    tol: object = None,
 ) -> Any:
     """The number of singular values above rtol times the largest (or above tol).
 

@@ -113,7 +113,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     return convert(_lower_mask(n, m, k), dtype)
 
 
-def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
+def _triangle(name: str, m: ArrayLike, k: Any, lower: builtins.bool) -> Any:
     aval = aval_of(name, m)
     if aval.ndim < 2:
         raise ValueError(

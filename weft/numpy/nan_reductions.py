@@ -29,7 +29,7 @@ def without_nan(a: ArrayLike, value: ArrayLike) -> Any:
     return ew.select(ew.ne_p.bind(a, a), fill(aval.shape, value, aval.dtype), a)
 
 
-def _not_nan(a: Any, where: object) -> Any:
+def _not_nan(a: ArrayLike, where: object) -> Any:
     present = logical_not(isnan(a))
     return present if where is None else logical_and(present, where)
 

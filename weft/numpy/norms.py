@@ -62,7 +62,7 @@ def norm(
     )
 
 
-def _largest(x: Array, axis: Any, keepdims: builtins.bool = False) -> Any:
+def _largest(x: Array, axis: int | Sequence[int] | None, keepdims: builtins.bool = False) -> Any:
     """The greatest of numbers that are not negative; of none it is 0."""
     empty = typeof(x).size == 0
     return max_(x, axis=axis, keepdims=keepdims, initial=0 if empty else None)

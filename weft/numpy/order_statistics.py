@@ -117,8 +117,8 @@ def nanquantile(
 
 def _quantile(
     name: str,
-    a: Any,
-    q: Any,
+    a: ArrayLike,
+    q: ArrayLike,
     axis: Any,
     out: object,
     overwrite: builtins.bool,
@@ -176,7 +176,9 @@ def _quantile(
     return result
 
 
-def _plain(x: Any, q: Array, exact: np.ndarray | None, method: str, skip_nan: builtins.bool) -> Any:
+def _plain(
+    x: ArrayLike, q: Array, exact: np.ndarray | None, method: str, skip_nan: builtins.bool
+) -> Any:
     """Quantiles along the last dimension; those of q come first. exact: q, known on the host."""
     from weft.numpy.reductions import any, sum
 
@@ -255,7 +257,7 @@ def _known(ordered: Array, nan: Array, q: np.ndarray, method: str) -> Any:
     return where(nan, dtype.type(np.nan), out)
 
 
-def _spread(x: Any, shape: tuple) -> Any:
+def _spread(x: ArrayLike, shape: tuple) -> Any:
     return broadcast_to(to_array(x), shape)
 
 
@@ -304,7 +306,14 @@ def _bracket(q: ArrayLike, n: ArrayLike, method: str, u: Any, where: Any) -> tup
 
 
 def _weighted(
-    name: str, x: Any, q: Any, weights: object, aval: Any, axes: tuple, kept: list, skip_nan: object
+    name: str,
+    x: ArrayLike,
+    q: Array,
+    weights: object,
+    aval: Any,
+    axes: tuple,
+    kept: list,
+    skip_nan: object,
 ) -> Any:
     """The least element whose share of the weight up to it reaches q."""
     from weft.numpy.reductions import any, sum

@@ -108,7 +108,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     return subtract(*_aligned("polysub", a1, a2))
 
 
-def _without_leading_zeros(p: Any, name: str) -> Any:
+def _without_leading_zeros(p: Array, name: str) -> Any:
     known = concrete(p, f"{name}: coefficients (with trim_leading_zeros)")
     nonzero = np.flatnonzero(known)
     return p[int(nonzero[0]) if nonzero.size else known.size - 1 :]
@@ -136,7 +136,9 @@ def _zero(dtype: np.dtype) -> Any:
     return zeros(1, dtype)
 
 
-def polydiv(u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False) -> tuple[Any, Any]:
+def polydiv(
+    u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False
+) -> tuple[Any, Any]:
     """Quotient and remainder of polynomials. Source: numpy.polydiv.
 
     >>> import weft.numpy as wnp
@@ -157,7 +159,7 @@ def polydiv(u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False) 
     return stack(quotient), a
 
 
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Any:
     """The m-th derivative of a polynomial.
 
     >>> import weft.numpy as wnp
@@ -182,7 +184,7 @@ def _polyder(p: Array, *, m: int) -> Any:
     return u.multiply(p[: n - m], factors.astype(typeof(p).dtype))
 
 
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """The m-th antiderivative of a polynomial, with constants of integration k.
 
     >>> import weft.numpy as wnp

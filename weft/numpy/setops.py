@@ -252,7 +252,7 @@ def union1d(
     return unique(both, size=size, fill_value=fill_value)
 
 
-def _member(a: Any, b: object) -> Any:
+def _member(a: ArrayLike, b: object) -> Any:
     """Whether each element of the vector a is in the vector b, by sorting b."""
     n = typeof(b).shape[0]
     if n == 0:

@@ -120,7 +120,7 @@ def argsort(
     return out
 
 
-def _positions(shape: tuple, axis: int, dtype: Any = None) -> Any:
+def _positions(shape: tuple, axis: int, dtype: DTypeLike | None = None) -> Any:
     dtype = dtypes.canonicalize_dtype(int) if dtype is None else canonical(dtype, "argsort")
     return ops.iota_p.bind(dtype=dtype, shape=shape, dimension=axis)
 
@@ -295,7 +295,7 @@ def _searchsorted(a: ArrayLike, v: ArrayLike, *, side: str, method: str) -> Any:
 def _precedes(side: str) -> Any:
     """Whether an element of a stands before v: a < v, or a <= v; NaN is the greatest."""
 
-    def below(x: Any, v: Any) -> Any:
+    def below(x: ArrayLike, v: ArrayLike) -> Any:
         if not dtypes.is_inexact(typeof(x).dtype):
             return u.less(x, v) if side == "left" else u.less_equal(x, v)
         if side == "left":

@@ -80,7 +80,7 @@ def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
     """As above, for functions that are not defined on complex numbers."""
     inner = _float_unary(name, prim, doc)
 
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Any:
         aval_of(name, x)
         refuse_complex(name, x)
         return inner(x)
@@ -111,7 +111,7 @@ asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh
 
 
 def _log_base(name: str, prim: Primitive, base: int) -> Callable:
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Any:
         x = strong(inexact(x))
         if is_complex(x):
             # Part by part: an infinite real part times a complex number would give NaN.
@@ -220,7 +220,7 @@ def reciprocal(x: ArrayLike, /) -> Any:
     return ew.integer_pow_p.bind(inexact(x), y=-1)
 
 
-def real(val: Any, /) -> Any:
+def real(val: ArrayLike, /) -> Any:
     """The real part. Source: numpy.real.
 
     >>> import weft.numpy as wnp
@@ -257,7 +257,7 @@ def conjugate(x: ArrayLike, /) -> Any:
 conj = conjugate
 
 
-def angle(z: Any, deg: builtins.bool = False) -> Any:
+def angle(z: ArrayLike, deg: builtins.bool = False) -> Any:
     """The argument of a complex number, in radians or degrees. Source: numpy.angle.
 
     >>> import weft.numpy as wnp
@@ -465,7 +465,7 @@ bitwise_xor = _binary(
 )
 
 
-def _shift_operands(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+def _shift_operands(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     """Both operands as integers of one dtype; booleans become the default one."""
     x, y = both(name, x, y)
     if typeof(x).dtype == _bool:
@@ -512,7 +512,7 @@ def _logical(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
     def traced(x: ArrayLike, y: ArrayLike) -> Any:
         return prim.bind(*broadcast_args(as_bool(name, x), as_bool(name, y)))
 
-    def function(x: Any, y: Any, /) -> Any:
+    def function(x: ArrayLike, y: ArrayLike, /) -> Any:
         return as_one_program(traced, x, y)
 
     traced.__name__ = name

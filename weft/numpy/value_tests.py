@@ -65,7 +65,7 @@ def isinf(x: ArrayLike, /) -> Any:
     return ew.eq_p.bind(ew.abs_p.bind(x), aval.dtype.type(np.inf))
 
 
-def _is_signed_inf(name: str, x: Any, out: object, value: float) -> Any:
+def _is_signed_inf(name: str, x: ArrayLike, out: object, value: float) -> Any:
     refuse_out(name, out)
     aval = aval_of(name, x)
     refuse_complex(name, x)

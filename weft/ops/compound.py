@@ -416,7 +416,7 @@ dce_sink_p = Primitive(
 )
 
 
-def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
+def dce_sink(val: ArrayLike, *, prevent_mlir_dce: bool = False) -> None:
     """Keeps what computes the value in the jaxpr, though nothing uses it.
 
     XLA still drops it; with prevent_mlir_dce the value passes an optimization barrier first.

@@ -164,7 +164,7 @@ def _batch(
     dims: Sequence[Any],
     *,
     dimension_numbers: Numbers,
-    out_sharding: Any,
+    out_sharding: NamedSharding | None,
     **params: object,
 ) -> tuple[Any, int]:
     (x, y), (xd, yd) = args, dims

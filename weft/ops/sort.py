@@ -91,7 +91,7 @@ def _sort_lower(
     wide = [ctx.tensor(a.shape, dtype) for a, dtype in zip(ctx.avals_in, held, strict=True)]
     narrow = [a.dtype != dtype for a, dtype in zip(ctx.avals_in, held, strict=True)]
 
-    def convert(values: Any, types: Any) -> list:
+    def convert(values: Sequence[Any], types: Any) -> list:
         return [
             ctx.op("stablehlo.convert", [v], [t])[0] if n else v
             for v, t, n in zip(values, types, narrow, strict=True)

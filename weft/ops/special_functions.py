@@ -209,7 +209,7 @@ def _fraction(a: Array, x: Array, active: Array, derivative: bool) -> tuple:
     return end[7], end[15]
 
 
-def _gamma(a: Any, x: Any, upper: bool, derivative: bool = False) -> Any:
+def _gamma(a: ArrayLike, x: ArrayLike, upper: bool, derivative: bool = False) -> Any:
     """P(a, x) or Q(a, x), or the derivative of P in a."""
     one, zero, nan, inf = (_full(a, v) for v in (1, 0, np.nan, np.inf))
     fits = and_p.bind(gt(a, zero), gt(x, zero))
@@ -278,7 +278,7 @@ random_gamma_grad_p = _formula(
 )
 
 
-def _spread(a: Any, x: Any) -> tuple[Any, Any]:
+def _spread(a: Array, x: Array) -> tuple[Any, Any]:
     """Both operands in the shape of the one that has one."""
     shape = typeof(a) if typeof(a).ndim else typeof(x)
 

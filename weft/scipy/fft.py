@@ -99,7 +99,7 @@ def _inverse_of(kind: int, norm: str | None) -> tuple[int, str | None]:
 
 
 def dct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Any:
     """The discrete cosine transform of real x along an axis.
 
@@ -138,7 +138,7 @@ def _swap(type: int, norm: str | None, n: object, axis: object) -> tuple:
 
 
 def dctn(
-    x: Any,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,

@@ -36,11 +36,11 @@ _FOLDS = {
 
 
 def map_coordinates(
-    input: Any,
+    input: object,
     coordinates: Sequence[Any],
     order: int,
     mode: str = "constant",
-    cval: Any = 0.0,
+    cval: object = 0.0,
 ) -> Any:
     """The values of an array at fractional positions.
 

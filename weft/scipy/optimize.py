@@ -109,7 +109,7 @@ def _line_search(
 
 def minimize(
     fun: Callable,
-    x0: Any,
+    x0: object,
     args: tuple = (),
     *,
     method: str,

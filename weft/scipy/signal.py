@@ -25,7 +25,7 @@ __all__ = [
 
 
 def fftconvolve(
-    in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None
+    in1: object, in2: object, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Any:
     """The convolution of two arrays of one rank along axes, by Fourier transforms.
 
@@ -125,7 +125,7 @@ def convolve(
 
 
 def correlate(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: object = None
+    in1: object, in2: object, mode: str = "full", method: str = "auto", precision: object = None
 ) -> Any:
     """The cross-correlation of two arrays of one rank: convolution with in2 reversed, conjugate.
 
@@ -227,7 +227,11 @@ def correlate2d(
 
 
 def detrend(
-    data: Any, axis: int = -1, type: str = "linear", bp: object = 0, overwrite_data: object = None
+    data: ArrayLike,
+    axis: int = -1,
+    type: str = "linear",
+    bp: object = 0,
+    overwrite_data: object = None,
 ) -> Any:
     """The data less their mean ('constant') or their least-squares line ('linear') along an axis.
 
@@ -404,7 +408,7 @@ def _spectra(
 
 
 def stft(
-    x: Any,
+    x: ArrayLike,
     fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int = 256,
@@ -541,8 +545,8 @@ def welch(
 
 
 def istft(
-    Zxx: Any,
-    fs: Any = 1.0,
+    Zxx: object,
+    fs: object = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,

@@ -59,7 +59,7 @@ def _real_of(x: ShapedArray) -> Any:
     return real_dtype(x.dtype)
 
 
-def difference_quotients(w: Any) -> Any:
+def difference_quotients(w: ArrayLike) -> Any:
     """1 / (w[j] - w[i]) at (i, j), zero on the diagonal."""
     aval = typeof(w)
     n = aval.shape[-1]

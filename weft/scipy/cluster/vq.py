@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["vq"]
 
 
-def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
+def vq(obs: object, code_book: object, check_finite: bool = True) -> tuple[Any, Any]:
     """The nearest row of the code book to each observation, and its distance.
 
     obs: (m, n) or (m,). code_book: (k, n) or (k,). Source: scipy.cluster.vq.vq.

@@ -61,7 +61,7 @@ def block_diag(*arrs: Any) -> Any:
     return wnp.concatenate(rows)
 
 
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
     """The matrices (..., m, n) with first columns c (..., m) and first rows r (..., n).
 
     r: c's conjugate by default; its first element is not read. Source: scipy.linalg.toeplitz.
@@ -82,7 +82,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return values[..., np.arange(m)[:, None] - np.arange(n)[None] + max(n - 1, 0)]
 
 
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
     """The matrices (..., m, n) with first columns c (..., m) and last rows r (..., n).
 
     r: zeros by default; its first element is not read. Source: scipy.linalg.hankel.
@@ -103,7 +103,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     return values[..., np.arange(m)[:, None] + np.arange(n)[None]]
 
 
-def circulant(c: Any) -> Any:
+def circulant(c: ArrayLike) -> Any:
     """The matrices (..., n, n) whose columns are the rotations of c (..., n).
 
     Source: scipy.linalg.circulant.
@@ -138,7 +138,7 @@ def companion(a: Any) -> Any:
     return wnp.concatenate([row[..., None, :], below], -2)
 
 
-def fiedler(a: Any) -> Any:
+def fiedler(a: ArrayLike) -> Any:
     """The symmetric matrices (..., n, n) of |a[i] - a[j]|.
 
     Source: scipy.linalg.fiedler.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["bicgstab", "cg", "gmres"]
 
 
-def _operator(name: str, argument: str, a: Any) -> Callable:
+def _operator(name: str, argument: str, a: Array) -> Callable:
     if callable(a):
         return a
     if getattr(a, "ndim", None) != 2 or a.shape[0] != a.shape[1]:
@@ -259,7 +259,7 @@ def bicgstab(
 
 
 def gmres(
-    A: Any,
+    A: ArrayLike,
     b: ArrayLike,
     x0: Any = None,
     *,

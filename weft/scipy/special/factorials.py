@@ -31,7 +31,7 @@ def floats(*xs: Array) -> tuple:
 
 
 def _unary(name: str, op: Callable, doc: str) -> Callable:
-    def traced(x: Any) -> Any:
+    def traced(x: ArrayLike) -> Any:
         return op(as_float(x))
 
     traced.__name__ = traced.__qualname__ = name
