@@ -286,7 +286,7 @@ def _shape_of(x: Any) -> Shape:
     return (x.aval if is_undefined(x) else typeof(x)).shape
 
 
-def _add_transpose(ct: Any, operand: object, indices: Any, updates: Any, **params: object) -> list:
+def _add_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: object) -> list:
     ct_updates = None
     if is_undefined(updates):
         ct_updates = gather_updates(ct, indices, updates.aval.shape, params)
