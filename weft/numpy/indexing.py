@@ -308,7 +308,7 @@ def get(x: ArrayLike, index: object, options: Options, out_sharding: object = No
     except WindowInIndex:
         return traced_windows.take(x, index, lambda v, i: get(v, i, options, out_sharding))
     if plan.oob:
-        check_static(x.aval.shape, index, options)
+        check_static(typeof(x).shape, index, options)
     if options.fill_value is not None and np.ndim(options.fill_value):
         raise ArgumentError(f"fill_value must be a scalar, got {options.fill_value!r}")
     if out_sharding is not None:
