@@ -104,3 +104,14 @@ def test_functions_take_the_standards_arguments(extension: str | None) -> None:
                 assert parameter.KEYWORD_ONLY not in kinds, f"{name}: {argument} is by name only"
             elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
                 assert ours[argument].kind is parameter.kind, f"{name}: {argument}"
+
+
+def test_arrays_of_other_libraries_have_the_dtype_that_they_name() -> None:
+    class Foreign:
+        dtype = np.dtype("float64")
+
+    assert wnp.result_type(Foreign(), 1, "int8") == np.float32
+    with weft.enable_x64(True):
+        assert wnp.result_type(Foreign(), 1, "int8") == np.float64
+    with pytest.raises(TypeError, match="not an array or a number"):
+        wnp.result_type(object())

@@ -146,7 +146,12 @@ def pair_of(x: ArrayLike) -> tuple[Any, Any]:
         return dtypes.canonicalize_dtype(x), python_scalar
     if isinstance(x, str | np.dtype) or dtypes.is_extended(x):
         return dtypes.canonicalize_dtype(x), False
-    aval = x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
+    try:
+        aval = x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
+    except TypeError:
+        if not hasattr(x, "dtype"):
+            raise
+        return dtypes.canonicalize_dtype(x.dtype), False  # an array-like of another library
     return aval.dtype, aval.weak_type
 
 
