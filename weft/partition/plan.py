@@ -141,11 +141,13 @@ def result_cost(
     return sum(relayout_cost(lz.e, imagined(lz, r, now), target, via) for r in used)
 
 
-def _wanting(lz: Localizer, value: ir.Value, layout: AxisLayout) -> int:
-    """How many users of a value want it, or what they make of it, in the layout."""
+def _others_wanting(lz: Localizer, op: ir.Operation, value: ir.Value, layout: AxisLayout) -> int:
+    """How many other users of a value want it, or what they make of it, in the layout."""
     count = 0
     for use in value.uses:
         user = use.owner.operation
+        if user == op:
+            continue
         row = facts(user)
         if row.relayout:
             end = wanted(lz, user) or lz.target(user)
@@ -338,7 +340,7 @@ class Planner:
                 steps = [step for v in via if (step := self.need(i, v)) is not None]
             value = self.op.operands[i]
             pays = share(lz, self.op, value)
-            pays.part /= max(1, _wanting(lz, value, way.out))
+            pays.part /= 1 + _others_wanting(lz, self.op, value, layout)
             sources = [x] if self.summed or x.before is None else [x, x.before]
             if not steps and self.summed:
                 steps = reordered(x.layout, layout)

@@ -19,11 +19,13 @@ import numpy as np
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.ops import facts, neutral
-from weft.partition.walk import inner_first, maker, only_user
+from weft.partition.walk import attributes_of, functions, inner_first, maker, only_user
 
 
 def simplify(module: ir.Module) -> None:
     """Applies the rewrites, in place."""
+    for function in functions(module).values():
+        _compute_once(function.regions[0].blocks[0], {}, {})
     for op in inner_first(module.body):
         if facts(op).moves and op.name != "stablehlo.broadcast_in_dim" and _uniform(op):
             continue
@@ -37,6 +39,44 @@ def simplify(module: ir.Module) -> None:
             piece: ir.Operation | None = op
             while piece is not None:
                 piece = _slice(piece)
+
+
+def _compute_once(
+    block: ir.Block, known: dict[tuple, ir.Operation], same: dict[ir.Value, ir.Value]
+) -> None:
+    """Merges products and reductions that are computed twice, so that they communicate once.
+
+    Other equal operations stay: they cost little, and may be wanted in different layouts.
+
+    Args:
+      known: equal operations before this block, by what they compute.
+      same: for a value, an equal one computed before.
+    """
+    known = dict(known)
+    for view in list(block.operations):
+        op = view.operation
+        row = facts(op)
+        if row.control:
+            for region in op.regions:
+                _compute_once(region.blocks[0], known, same)
+        if not row.pure or len(op.regions) or "sdy.sharding" in op.attributes or _is_complex(op):
+            continue
+        operands = tuple(same.get(v, v) for v in op.operands)
+        key = (op.name, operands, tuple(op.results.types), tuple(attributes_of(op).items()))
+        before = known.setdefault(key, op)
+        if before == op:
+            continue
+        for result, other in zip(op.results, before.results, strict=True):
+            same[result] = same.get(other, other)
+        if row.bilinear and not row.pointwise:
+            for result, other in zip(op.results, before.results, strict=True):
+                result.replace_all_uses_with(other)
+            op.erase()
+
+
+def _is_complex(op: ir.Operation) -> bool:
+    """Whether an operation has no operands and complex results: quirks.COMPLEX_ELEMENTS."""
+    return not len(op.operands) and isinstance(op.results[0].type.element_type, ir.ComplexType)
 
 
 def _uniform(op: ir.Operation) -> bool:
