@@ -146,7 +146,7 @@ def _others_wanting(lz: Localizer, op: ir.Operation, value: ir.Value, layout: Ax
     count = 0
     for use in value.uses:
         user = use.owner.operation
-        if user == op:
+        if user == op or (facts(user).relayout and _serves_only(user, op)):
             continue
         row = facts(user)
         if row.relayout:
@@ -157,6 +157,12 @@ def _others_wanting(lz: Localizer, op: ir.Operation, value: ir.Value, layout: Ax
             continue
         count += end is not None and end.dims == layout.dims
     return count
+
+
+def _serves_only(move: ir.Operation, op: ir.Operation) -> bool:
+    """Whether a move is made for one operation alone."""
+    user = only_user(move.results[0])
+    return user is not None and user == op
 
 
 def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
@@ -340,7 +346,12 @@ class Planner:
                 steps = [step for v in via if (step := self.need(i, v)) is not None]
             value = self.op.operands[i]
             pays = share(lz, self.op, value)
-            pays.part /= 1 + _others_wanting(lz, self.op, value, layout)
+            # A copy gathered for others serves here too; an exchange may yet be left out by all.
+            gathered = x.layout is not None and layout.used < x.layout.used
+            others = _others_wanting(lz, self.op, value, layout)
+            if gathered or facts(self.op).windowed:
+                others += list(self.op.operands).count(value)
+            pays.part /= max(1, others)
             sources = [x] if self.summed or x.before is None else [x, x.before]
             if not steps and self.summed:
                 steps = reordered(x.layout, layout)

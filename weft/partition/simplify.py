@@ -4,9 +4,10 @@ A slice of a pad is one pad that may cut, so a stencil fetches its neighbours' e
 of building an array of another size and shifting that. A slice of a slice, or of one operand of a
 concatenation, reads its source. The gradient of a maximum over padded windows pads by itself, as
 an array that is padded, scattered to and cut again has a size that its shards do not fit. What
-arranges equal constants is a constant. A reduction of merged or split dimensions reduces those they
-were, so that no shards move for a result that is smaller. A lookup or an update of single rows says
-so by its dimension numbers, not by a window of size 1: Shardy then leaves the rows split.
+arranges equal constants is a constant. A product that is computed twice is computed, and adds up
+its parts, once. A reduction of merged or split dimensions reduces those they were, so that no
+shards move for a result that is smaller. A lookup or an update of single rows says so by its
+dimension numbers, not by a window of size 1: Shardy then leaves the rows split.
 """
 
 from __future__ import annotations
