@@ -20,13 +20,12 @@ import numpy as np
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.ops import facts, neutral
-from weft.partition.walk import attributes_of, functions, inner_first, maker, only_user
+from weft.partition.walk import attributes_of, inner_first, maker, only_user
 
 
 def simplify(module: ir.Module) -> None:
     """Applies the rewrites, in place."""
-    for function in functions(module).values():
-        _compute_once(function.regions[0].blocks[0], {}, {})
+    _compute_once(module)
     for op in inner_first(module.body):
         if facts(op).moves and op.name != "stablehlo.broadcast_in_dim" and _uniform(op):
             continue
@@ -42,42 +41,57 @@ def simplify(module: ir.Module) -> None:
                 piece = _slice(piece)
 
 
-def _compute_once(
-    block: ir.Block, known: dict[tuple, ir.Operation], same: dict[ir.Value, ir.Value]
-) -> None:
-    """Merges products and reductions that are computed twice, so that they communicate once.
+def _compute_once(module: ir.Module) -> None:
+    """Merges products that a block computes twice, so that they communicate once.
 
     Other equal operations stay: they cost little, and may be wanted in different layouts.
-
-    Args:
-      known: equal operations before this block, by what they compute.
-      same: for a value, an equal one computed before.
     """
-    known = dict(known)
-    for view in list(block.operations):
-        op = view.operation
+    products: dict[tuple, list[ir.Operation]] = {}
+    equal: dict[tuple[ir.Value, ir.Value], bool] = {}
+    for op in inner_first(module.body):
         row = facts(op)
-        if row.control:
-            for region in op.regions:
-                _compute_once(region.blocks[0], known, same)
-        if not row.pure or len(op.regions) or "sdy.sharding" in op.attributes or _is_complex(op):
+        if not row.bilinear or row.pointwise or "sdy.sharding" in op.attributes:
             continue
-        operands = tuple(same.get(v, v) for v in op.operands)
-        key = (op.name, operands, tuple(op.results.types), tuple(attributes_of(op).items()))
-        before = known.setdefault(key, op)
-        if before == op:
-            continue
-        for result, other in zip(op.results, before.results, strict=True):
-            same[result] = same.get(other, other)
-        if row.bilinear and not row.pointwise:
-            for result, other in zip(op.results, before.results, strict=True):
-                result.replace_all_uses_with(other)
-            op.erase()
+        key = (op.block, *op.results.types, *attributes_of(op).items())
+        alike = products.setdefault(key, [])
+        for before in alike:
+            pairs = zip(op.operands, before.operands, strict=True)
+            if all(_equal(a, b, equal) for a, b in pairs):
+                op.results[0].replace_all_uses_with(before.results[0])
+                op.erase()
+                break
+        else:
+            alike.append(op)
 
 
-def _is_complex(op: ir.Operation) -> bool:
-    """Whether an operation has no operands and complex results: quirks.COMPLEX_ELEMENTS."""
-    return not len(op.operands) and isinstance(op.results[0].type.element_type, ir.ComplexType)
+def _equal(a: ir.Value, b: ir.Value, known: dict, steps: int = 64) -> bool:
+    """Whether two values are computed alike, as far as some steps show."""
+    if a == b:
+        return True
+    if (a, b) not in known:
+        one, two = maker(a), maker(b)
+        known[a, b] = (
+            one is not None
+            and two is not None
+            and steps > 0
+            and _alike(one, two)
+            and all(
+                _equal(x, y, known, steps - 1)
+                for x, y in zip(one.operands, two.operands, strict=True)
+            )
+        )
+    return known[a, b]
+
+
+def _alike(a: ir.Operation, b: ir.Operation) -> bool:
+    """Whether two operations are the same but for their operands."""
+    if a.name != b.name or not facts(a).pure or len(a.regions) or len(a.results) != 1:
+        return False
+    if a.results[0].type != b.results[0].type or len(a.operands) != len(b.operands):
+        return False
+    if not len(a.operands) and isinstance(a.results[0].type.element_type, ir.ComplexType):
+        return False  # quirks.COMPLEX_ELEMENTS
+    return attributes_of(a) == attributes_of(b)
 
 
 def _uniform(op: ir.Operation) -> bool:
