@@ -149,9 +149,10 @@ def pair_of(x: ArrayLike) -> tuple[Any, Any]:
     try:
         aval = x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
     except TypeError:
-        if not hasattr(x, "dtype"):
+        dtype = getattr(x, "dtype", None)  # of an array-like of another library
+        if dtype is None:
             raise
-        return dtypes.canonicalize_dtype(x.dtype), False  # an array-like of another library
+        return dtypes.canonicalize_dtype(dtype), False
     return aval.dtype, aval.weak_type
 
 
