@@ -161,6 +161,9 @@ def bounded(
 
 
 _INTEGERS = frozenset((int, tuple, type(None)))
+_MISTAKES = (TypeError, ValueError, LookupError, AttributeError, OverflowError, NotImplementedError)
+"""What a program raises of bad arguments, options without a hash and operands whose values it needs.
+The function then runs op by op and says it in its own terms; other exceptions are of the run."""
 
 
 def _eager_call(
@@ -192,7 +195,8 @@ def _eager_call(
     def compile_program() -> Callable:
         return programs.compile(fun, numbers, keywords)
 
-    return condition, programs.state, programs.eager, classes, _INTEGERS, compile_program, *defaults
+    values = programs.state, programs.eager, classes, _INTEGERS, _MISTAKES, compile_program
+    return condition, *values, *defaults
 
 
 def _defaults(fun: FunctionType) -> dict[str, Any]:
@@ -243,10 +247,10 @@ def _maker(
         f"   if {eager} and _state_.trace is _eval_{''.join(f' and not {n}' for n in extra)}:",
         "    if _program_ is None: _program_ = _compile_()",
         f"    try: return _program_({call})",
-        "    except Exception: pass",  # the function says better what is wrong, or needs values
+        "    except _mistakes_: pass",
     ]
     count = eager.count(" is _default") if eager else 0
-    needed = ", _state_, _eval_, _array_, _integers_, _compile_"
+    needed = ", _state_, _eval_, _array_, _integers_, _mistakes_, _compile_"
     needed += "".join(f", _default{i}_" for i in range(count))
     lines = [
         f"def make(_fun_, _explain_, _show_, _refuse_{needed if eager else ''}):",
