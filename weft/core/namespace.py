@@ -162,7 +162,7 @@ def bounded(
 
 _INTEGERS = frozenset((int, tuple, type(None)))
 _MISTAKES = (TypeError, ValueError, LookupError, AttributeError, OverflowError, NotImplementedError)
-"""What a program raises of bad arguments, options without a hash and operands whose values it needs.
+"""What a program raises of bad arguments, unhashable options and operands whose values it needs.
 The function then runs op by op and says it in its own terms; other exceptions are of the run."""
 
 
