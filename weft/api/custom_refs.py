@@ -72,10 +72,11 @@ class CallOnValues:
         ]
         refs = self.refs[len(self.refs) - len(primals) :]
         n = len(out_avals) - sum(aval is not None for aval in self.refs)
-        found = self.call.backward((*inner, out_avals[:n]), given, cts[:n], primals)
+        cotangents = self.call.backward((*inner, out_avals[:n]), given, cts[:n], primals)
         through = iter(cts[len(cts) - sum(r is not None for r in refs) :])
         return [
-            ct if r is None else _sum(ct, next(through)) for ct, r in zip(found, refs, strict=True)
+            ct if r is None else _sum(ct, next(through))
+            for ct, r in zip(cotangents, refs, strict=True)
         ]
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:

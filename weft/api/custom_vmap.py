@@ -303,8 +303,8 @@ def _linear_transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: A
     body = _body(call, params["jaxpr"])
     derived = Pulled(call, body, params["num_consts"], nonzero, wanted)
     operands = [*args[:n], *(ct for ct in given if ct is not None)]
-    found = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
-    own = [ct if is_undefined(a) else None for ct, a in zip(found, args[n:], strict=True)]
+    cotangents = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
+    own = [ct if is_undefined(a) else None for ct, a in zip(cotangents, args[n:], strict=True)]
     return [None] * n + own
 
 

@@ -96,15 +96,15 @@ def pmap(
         size = common_axis_size(leaves, list(dims), axis_size, fun, in_tree, "pmap")
         key = (in_tree, dims, size, fixed)
         try:
-            known = programs.get(key)
+            cached = programs.get(key)
         except TypeError as e:
             raise ValueError(
                 "pmap: static_broadcasted_argnums must name hashable arguments, got "
                 f"{[type(x).__name__ for x in fixed]}"
             ) from e
-        if known is None:
-            known = programs[key] = make(in_tree, dims, size, fixed, rest)
-        program, shardings = known
+        if cached is None:
+            cached = programs[key] = make(in_tree, dims, size, fixed, rest)
+        program, shardings = cached
         placed = [
             x if isinstance(x, Tracer) or getattr(x, "sharding", None) == s else device_put(x, s)
             for x, s in zip(leaves, shardings, strict=True)

@@ -208,11 +208,11 @@ def choose_kept(
     def verdict(eqn: Eqn) -> Any:
         if policy is None:
             return False
-        known = verdicts.get(id(eqn))
-        if known is None:
+        cached = verdicts.get(id(eqn))
+        if cached is None:
             avals = [v.aval for v in eqn.invars]
-            known = verdicts[id(eqn)] = policy(eqn.primitive, *avals, **eqn.params)
-        return known
+            cached = verdicts[id(eqn)] = policy(eqn.primitive, *avals, **eqn.params)
+        return cached
 
     named: dict[Any, Any] = {}
     # A value with a name may be saved under it, whatever made it.
@@ -438,7 +438,7 @@ def checkpoint(
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 
-    known: dict[Hashable, Callable] = {}
+    with_options: dict[Hashable, Callable] = {}
 
     # Traces are kept by function, so that equal static values must give the same one.
     def with_static(count: int, values: tuple, fixed: tuple) -> Callable:
@@ -447,14 +447,14 @@ def checkpoint(
             return fun
         key = (count, values, fixed, *(type(v) for _, v in (*values, *fixed)))
         try:
-            found = known.get(key)
+            cached = with_options.get(key)
         except TypeError:  # a value without a hash
             return _with_values(fun, count, values, fixed)
-        if found is None:
-            if len(known) >= _STATIC_VALUES:
-                known.clear()
-            found = known[key] = _with_values(fun, count, values, fixed)
-        return found
+        if cached is None:
+            if len(with_options) >= _STATIC_VALUES:
+                with_options.clear()
+            cached = with_options[key] = _with_values(fun, count, values, fixed)
+        return cached
 
     @functools.wraps(fun)
     @api_boundary
@@ -535,7 +535,7 @@ def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tupl
     leaves, tree = flatten((args, kwargs))
     flat_fun, _ = flatten_fun(fun, tree)
     names = arg_names(fun, tree)
-    found: list[tuple[Any, str]] = []
+    residuals: list[tuple[Any, str]] = []
 
     def run(*xs: Any) -> list:
         outs, lin = linearize_flat(flat_fun, xs)
@@ -556,11 +556,11 @@ def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tupl
             else:
                 what = "a constant"
             if isinstance(aval, ShapedArray):
-                found.append((aval, what))
+                residuals.append((aval, what))
         return outs
 
     trace_to_jaxpr(run, [aval_of_spec(x) for x in leaves])
-    return found
+    return residuals
 
 
 def print_saved_residuals(f: Callable, *args: object, **kwargs: object) -> None:

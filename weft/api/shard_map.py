@@ -222,12 +222,12 @@ def _jitted(options: _Options, args: tuple) -> Any:
     dynamic = [x for i, x in enumerate(leaves) if all(i != k for k, _ in static)]
     key: tuple = (options.key, tree, static)
     try:
-        known = _compiled.setdefault(options.fun, {})
-        jitted = known.get(key)
+        programs = _compiled.setdefault(options.fun, {})
+        jitted = programs.get(key)
     except TypeError:  # a function without weak references, or a static argument without a hash
-        known, jitted, key = {}, None, ()
+        programs, jitted, key = {}, None, ()
     if jitted is None:
-        jitted = known[key] = _program(options, tree, static)
+        jitted = programs[key] = _program(options, tree, static)
     if not disable_jit:
         return jitted(*dynamic)
     with disable_jit(False):

@@ -315,7 +315,7 @@ def _transpose(
 ) -> list:
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
-    known = [not lin for lin in linear]
+    is_constant = [not lin for lin in linear]
     linear_specs = pick(in_specs, linear)
     with manual_scope(mesh, manual, check_vma):
         backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
@@ -326,15 +326,15 @@ def _transpose(
             backward = _with_types(backward, pick(ct_avals, ct_nonzero))
         else:
             differ = _differing(jaxpr, manual, (*in_specs, *out_specs))
-            backward = _untyped(backward, sum(known), ct_specs, kept_specs, mesh, differ)
+            backward = _untyped(backward, sum(is_constant), ct_specs, kept_specs, mesh, differ)
     outs = shard_map_p.bind(
-        *pick(args, known),
+        *pick(args, is_constant),
         *(ct for ct in cts if ct is not None),
         jaxpr=backward,
         mesh=mesh,
         manual=manual,
         check_vma=check_vma,
-        in_specs=tuple(pick(in_specs, known)) + tuple(map(_dual, ct_specs)),
+        in_specs=tuple(pick(in_specs, is_constant)) + tuple(map(_dual, ct_specs)),
         out_specs=tuple(map(_dual, kept_specs)),
     )
     return unpick(unpick(outs, ct_nonzero), linear)

@@ -84,8 +84,8 @@ def backward_pass(
                     ct_env[v] = ct if old is None else add_any(old, ct)
     finally:
         state.source = before
-    found = linear - unwanted
-    return [ct_env.get(v) if v in found else None for v in jaxpr.invars]
+    needed = linear - unwanted
+    return [ct_env.get(v) if v in needed else None for v in jaxpr.invars]
 
 
 def _is_broadcast(eqn: Eqn) -> bool:

@@ -78,11 +78,11 @@ def public(
         return value
     if value in _made or value.__code__ is _BOUNDARY:
         return value
-    known = _public.get((module, value))
-    if known is None:
-        known = _public[module, value] = bounded(value, module, name, refuse, example, programs)
-        _made.add(known)
-    return known
+    cached = _public.get((module, value))
+    if cached is None:
+        cached = _public[module, value] = bounded(value, module, name, refuse, example, programs)
+        _made.add(cached)
+    return cached
 
 
 def _bound_class(cls: type) -> None:

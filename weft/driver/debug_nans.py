@@ -76,8 +76,8 @@ def _search(wanted: Wanted, closed: ClosedJaxpr, args: Sequence[Any]) -> str | N
         if kind is not None:
             wanted = Wanted(kind == "NaN", kind == "inf")
             inside = ENTERED.get(eqn.primitive.name)
-            found = None if inside is None else inside(wanted, eqn, ins)
-            return found or named(kind, eqn) + _devices(wanted, outs)
+            inner_hit = None if inside is None else inside(wanted, eqn, ins)
+            return inner_hit or named(kind, eqn) + _devices(wanted, outs)
         env.update(zip(eqn.outvars, outs, strict=True))
     return None
 

@@ -194,8 +194,8 @@ class JitInfo:
         for i in self.static_argnums:
             if -len(args) <= i < len(args) and (text := self.unhashable(i % len(args), args[i])):
                 return text
-        found = (self.unhashable(n, kwargs[n]) for n in self.static_argnames if n in kwargs)
-        return next(filter(None, found), "a static argument must be hashable")
+        texts = (self.unhashable(n, kwargs[n]) for n in self.static_argnames if n in kwargs)
+        return next(filter(None, texts), "a static argument must be hashable")
 
     def traced(self, args: tuple, kwargs: dict, specs: bool = False) -> tuple[Entry, list]:
         """The entry for the arguments' signature, and the flat arguments."""

@@ -116,14 +116,14 @@ def _transpose(
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
     backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
-    known = [not lin for lin in linear]
+    is_constant = [not lin for lin in linear]
     ct_shardings = pick(in_shardings, linear)
-    n = sum(known) + sum(nonzero)
+    n = sum(is_constant) + sum(nonzero)
     outs = jit_p.bind(
-        *pick(args, known),
+        *pick(args, is_constant),
         *(ct for ct in cts if ct is not None),
         jaxpr=backward,
-        in_shardings=(*pick(in_shardings, known), *pick(out_shardings, nonzero)),
+        in_shardings=(*pick(in_shardings, is_constant), *pick(out_shardings, nonzero)),
         out_shardings=tuple(pick(ct_shardings, ct_nonzero)),
         donated=(False,) * n,
         **params,

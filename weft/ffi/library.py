@@ -205,9 +205,9 @@ def _read(given: Sequence[Any]) -> list[Source]:
 def _compiler(cuda: bool) -> str:
     names = ("nvcc",) if cuda else (os.environ.get("CXX", ""), "c++", "g++", "clang++")
     for name in names:
-        found = shutil.which(name) if name else None
-        if found:
-            return found
+        path = shutil.which(name) if name else None
+        if path:
+            return path
     need = "nvcc (the CUDA toolkit)" if cuda else "C++17 compiler (c++, g++ or clang++)"
     raise BuildError(f"build: found no {need} on PATH; install one, or pass compiler=")
 

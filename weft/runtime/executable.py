@@ -158,10 +158,10 @@ class Executable:
                 results = self.xla.execute_sharded(placed)
         except (XlaRuntimeError, RuntimeError, ValueError) as error:
             self._explain(placed, error)
-            known = host_calls.explained(error, self.compiled)
-            host_calls.note_sites(known, self.compiled.keep_alive or ())
-            if known is not error:
-                raise known from None
+            explained = host_calls.explained(error, self.compiled)
+            host_calls.note_sites(explained, self.compiled.keep_alive or ())
+            if explained is not error:
+                raise explained from None
             raise
         if self.donates:
             release(given, owners)
@@ -212,8 +212,8 @@ class Executable:
         if self.kept_args is not None:
             position = [i for i, k in enumerate(self.kept_args) if k][kept]
         if self.arg_names is not None and position < len(self.arg_names):
-            known = self.arg_names[position]
-            return f"argument {known if known.isdigit() else repr(known)} of {self.compiled.name}"
+            label = self.arg_names[position]
+            return f"argument {label if label.isdigit() else repr(label)} of {self.compiled.name}"
         return f"argument {position} of {self.compiled.name}"
 
     def in_place(self, args: Sequence[Any]) -> bool:

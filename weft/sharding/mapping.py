@@ -279,10 +279,12 @@ class SdyShardingRule:
         for d, (factors, size) in enumerate(zip(dims, shape, strict=True)):
             if len(factors) == 1:
                 (factor,) = factors
-                known = sizes.setdefault(factor, size)
-                if known != size and factor[0] == BATCHING:
-                    raise ValueError(f"{what}: leading dimension {d} has size {known} elsewhere")
-                sizes[factor] = min(known, size)
+                factor_size = sizes.setdefault(factor, size)
+                if factor_size != size and factor[0] == BATCHING:
+                    raise ValueError(
+                        f"{what}: leading dimension {d} has size {factor_size} elsewhere"
+                    )
+                sizes[factor] = min(factor_size, size)
                 continue
             for factor in factors:
                 sizes.setdefault(factor, self.factor_sizes.get(factor, size))

@@ -183,13 +183,13 @@ def _linearize(primals: list, tangents: list, *, branches: Branches) -> tuple:
 def _transpose(cts: Any, index: object, *operands: Any, branches: Branches) -> list:
     linear = [is_undefined(x) for x in operands]
     nonzero = [ct is not None for ct in cts]
-    found = _any([transpose_jaxpr(b, linear, nonzero)[1] for b in branches])
-    instantiate = [bool(made) for made in unpick(found, linear)]
+    has_cotangent = _any([transpose_jaxpr(b, linear, nonzero)[1] for b in branches])
+    instantiate = [bool(made) for made in unpick(has_cotangent, linear)]
     back = tuple(transpose_jaxpr(b, linear, nonzero, instantiate)[0] for b in branches)
     check_derivative(index, branches, back)
-    known = [x for x in operands if not is_undefined(x)]
-    outs = cond_p.bind(index, *known, *(c for c in cts if c is not None), branches=back)
-    return [None, *unpick(unpick(outs, found), linear)]
+    constants = [x for x in operands if not is_undefined(x)]
+    outs = cond_p.bind(index, *constants, *(c for c in cts if c is not None), branches=back)
+    return [None, *unpick(unpick(outs, has_cotangent), linear)]
 
 
 # Batching --------------------------------------------------------------------------------------

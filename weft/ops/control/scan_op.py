@@ -356,8 +356,12 @@ def _backward_body(
     )
     j = back.jaxpr
     # The transposed body takes what is known first, then cotangents of carry and of ys.
-    known = [not m for m in linear]
-    a, b, c = sum(known[:num_consts]), sum(known[num_consts:end]), sum(known[end:])
+    is_constant = [not m for m in linear]
+    a, b, c = (
+        sum(is_constant[:num_consts]),
+        sum(is_constant[num_consts:end]),
+        sum(is_constant[end:]),
+    )
     k = sum(lin_carry)
     start = a + b + c
     n_consts = sum(lin_consts)
@@ -471,13 +475,15 @@ def _known_carries(
 ) -> list:
     """Return the values in each iteration of nonlinear carries, such as counters."""
     end = num_consts + num_carry
-    known = [not m for m in linear]
+    is_constant = [not m for m in linear]
     j = jaxpr.jaxpr
-    carried = [v for v, k in zip(j.invars[num_consts:end], known[num_consts:end], strict=True) if k]
-    outs = pick(j.outvars[:num_carry], known[num_consts:end])
+    carried = [
+        v for v, k in zip(j.invars[num_consts:end], is_constant[num_consts:end], strict=True) if k
+    ]
+    outs = pick(j.outvars[:num_carry], is_constant[num_consts:end])
     body = ClosedJaxpr(
         j.replace(
-            invars=pick(j.invars, known),
+            invars=pick(j.invars, is_constant),
             outvars=[*outs, *carried],
             eqns=needed_eqns(j.eqns, outs),
             effects=NO_EFFECTS,
@@ -485,12 +491,12 @@ def _known_carries(
         jaxpr.consts,
     )
     result = scan_p.bind(
-        *pick(args, known),
+        *pick(args, is_constant),
         jaxpr=dce_closed(body)[0],
         length=length,
         reverse=reverse,
         unroll=unroll,
-        num_consts=sum(known[:num_consts]),
+        num_consts=sum(is_constant[:num_consts]),
         num_carry=len(carried),
     )
     return result[len(carried) :]
