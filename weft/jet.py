@@ -322,8 +322,8 @@ def _opened(values: Sequence[Any]) -> list:
 
 def _cond(order: int, ins: list, params: dict) -> list:
     branches = params["branches"]
-    given, types = ins[1:], branches[0].out_avals
-    packed = [x.terms if _is(x) else x for x in given]
+    operands, types = ins[1:], branches[0].out_avals
+    packed = [x.terms if _is(x) else x for x in operands]
     runs = [lambda *xs, b=b: _packed(_run(b, _opened(xs), order), types, order) for b in branches]
     return _opened(lax.switch(ins[0], runs, *packed))
 

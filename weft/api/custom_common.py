@@ -254,8 +254,8 @@ class Signature:
             return list(dynamic)
         n = len(dynamic) + len(static)
         numbers = {i + n if i < 0 else i for i in self.nondiff}
-        given, fixed = iter(dynamic), iter(static)
-        return [next(fixed) if i in numbers else next(given) for i in range(n)]
+        dynamic_values, fixed = iter(dynamic), iter(static)
+        return [next(fixed) if i in numbers else next(dynamic_values) for i in range(n)]
 
 
 class FlatCall:

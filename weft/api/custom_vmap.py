@@ -197,8 +197,8 @@ class Pulled(DerivedCall):
             primals = args[: self.num_args]
 
             def of_moving(*moving: object) -> list:
-                given = unpick(moving, self.nonzero)
-                xs = [p if m is None else m for p, m in zip(primals, given, strict=True)]
+                tangents = unpick(moving, self.nonzero)
+                xs = [p if m is None else m for p, m in zip(primals, tangents, strict=True)]
                 return [o for o, w in zip(fun(*xs), self.wanted, strict=True) if w]
 
             moving = [p for p, nz in zip(primals, self.nonzero, strict=True) if nz]

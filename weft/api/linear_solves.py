@@ -84,14 +84,14 @@ def _transpose(
         )
     parts, b = _constants(args, counts)
     n = len(b)
-    given = filled_cotangents(params["solve"].out_avals[:n], cts[:n])
+    cotangents = filled_cotangents(params["solve"].out_avals[:n], cts[:n])
     m, v, s, t = parts
     outs = linear_solve_p.bind(
         *v,
         *m,
         *t,
         *s,
-        *given,
+        *cotangents,
         matvec=params["vecmat"],
         vecmat=params["matvec"],
         solve=params["transpose_solve"],

@@ -168,8 +168,10 @@ def pmap(
         # Donation is by argument for the user, by leaf for jit.
         positions = [i for i in range(len(rest) + len(static)) if i not in static]
         counts = [len(flatten(x)[0]) for x in rest]
-        given = [p in donated for p, n in zip(positions, counts, strict=True) for _ in range(n)]
-        donate = tuple(i for i, d in enumerate(given) if d)
+        donated_leaves = [
+            p in donated for p, n in zip(positions, counts, strict=True) for _ in range(n)
+        ]
+        donate = tuple(i for i, d in enumerate(donated_leaves) if d)
         shardings = [NamedSharding(mesh, s) for s in specs]
         return jit(program, donate_argnums=donate), shardings
 

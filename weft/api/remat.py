@@ -96,8 +96,8 @@ move_p = Primitive(
 
 def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: object) -> tuple:
     pushed, nonzero = jvp_jaxpr(jaxpr, [t is not None for t in tangents])
-    given = [t for t in tangents if t is not None]
-    outs = remat_p.bind(*primals, *given, jaxpr=pushed, **params)
+    nonzero_tangents = [t for t in tangents if t is not None]
+    outs = remat_p.bind(*primals, *nonzero_tangents, jaxpr=pushed, **params)
     n = len(nonzero)
     return outs[:n], unpick(outs[n:], nonzero)
 
@@ -202,7 +202,7 @@ def choose_kept(
     kept that is not needed.
     """
     makers = {v: e for e in jaxpr.eqns for v in e.outvars}
-    given = {*jaxpr.invars, *jaxpr.constvars}
+    inputs = {*jaxpr.invars, *jaxpr.constvars}
     verdicts: dict[int, Any] = {}
 
     def verdict(eqn: Eqn) -> Any:
@@ -227,7 +227,7 @@ def choose_kept(
     # From what the backward pass reads, back to what is kept or given.
     while pending:
         v = pending.pop()
-        if v in given or v in kept:
+        if v in inputs or v in kept:
             continue
         if v in named:
             kept[v] = named[v]
@@ -497,11 +497,11 @@ _STATIC_VALUES = 64
 
 def _with_values(fun: Callable, count: int, values: tuple, fixed: tuple) -> Callable:
     """The function with the values of some positions, out of `count`, and keywords in place."""
-    given, keywords = dict(values), dict(fixed)
+    positional, keywords = dict(values), dict(fixed)
 
     def inner(*dynamic: object, **kwargs: object) -> Any:
         rest = iter(dynamic)
-        full = [given[i] if i in given else next(rest) for i in range(count)]
+        full = [positional[i] if i in positional else next(rest) for i in range(count)]
         return fun(*full, **keywords, **kwargs)
 
     return functools.wraps(fun)(inner) if hasattr(fun, "__name__") else inner

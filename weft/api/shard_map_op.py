@@ -192,11 +192,11 @@ def _linearize(
     residual_specs = tuple(
         next(rest_specs) if p is None else in_specs[p] for p in split.residual_inputs
     )
-    given = [t for t in tangents if t is not None]
+    nonzero_tangents = [t for t in tangents if t is not None]
     result = iter(
         shard_map_p.bind(
             *residuals,
-            *given,
+            *nonzero_tangents,
             jaxpr=tangent,
             in_specs=residual_specs + tuple(pick(in_specs, nonzero)),
             out_specs=tuple(pick(out_specs, split.nonzero_out)),
@@ -365,13 +365,13 @@ def _untyped(
         return tuple(n for n in differ if n not in spec.used_axes() and mesh.shape[n] > 1)
 
     def fun(*args: object) -> list:
-        given = list(args)
+        values = list(args)
         for k, spec in enumerate(ct_specs, known):
             count = math.prod(mesh.shape[n] for n in whole_over(spec))
-            aval = typeof(given[k])
+            aval = typeof(values[k])
             if count > 1 and aval.dtype != dtypes.float0:
-                given[k] = div(given[k], aval.dtype.type(count))
-        outs = eval_closed(backward, *given)
+                values[k] = div(values[k], aval.dtype.type(count))
+        outs = eval_closed(backward, *values)
         for k, spec in enumerate(specs):
             axes = whole_over(spec)
             if axes:

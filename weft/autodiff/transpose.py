@@ -181,8 +181,8 @@ def _transpose_special(
         for v in eqn.invars
     ]
     pairs = zip(inner.jaxpr.invars, eqn.invars, strict=True)
-    given = {i: refs[v] for i, v in pairs if v.__class__ is Var and v in refs}
-    return backward_pass(inner.jaxpr, inner.consts, args, cts, given)
+    accumulators = {i: refs[v] for i, v in pairs if v.__class__ is Var and v in refs}
+    return backward_pass(inner.jaxpr, inner.consts, args, cts, accumulators)
 
 
 def _not_linear(eqn: Eqn) -> str:

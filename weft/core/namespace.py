@@ -241,7 +241,7 @@ def _maker(
             arguments.append(f"**{varkeywords}")
     pairs = zip((varargs, varkeywords), refuses, strict=True)
     extra = [name for name, is_extra in pairs if is_extra and name]
-    given = f"{varargs if refuses[0] else '()'}, {varkeywords}"
+    surplus = f"{varargs if refuses[0] else '()'}, {varkeywords}"
     call = ", ".join(arguments)
     program = [
         f"   if {eager} and _state_.trace is _eval_{''.join(f' and not {n}' for n in extra)}:",
@@ -259,7 +259,7 @@ def _maker(
         *(["  nonlocal _program_"] if eager else []),
         "  try:",
         *(program if eager else []),
-        *([f"   if {' or '.join(extra)}: _refuse_({given})"] if extra else []),
+        *([f"   if {' or '.join(extra)}: _refuse_({surplus})"] if extra else []),
         f"   return _fun_({call})",
         "  except Exception as _error_:",
         "   try: _explain_(_error_)",

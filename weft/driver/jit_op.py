@@ -91,14 +91,14 @@ def _linearize(
     )
     n = len(jaxpr.out_avals)
     residuals = split.residuals(primals, outs[n:])
-    given = [t for t in tangents if t is not None]
+    nonzero_tangents = [t for t in tangents if t is not None]
     result = jit_p.bind(
         *residuals,
-        *given,
+        *nonzero_tangents,
         jaxpr=split.tangent,
         in_shardings=(*(None,) * len(residuals), *pick(in_shardings, nonzero)),
         out_shardings=tuple(pick(out_shardings, split.nonzero_out)),
-        donated=(False,) * (len(residuals) + len(given)),
+        donated=(False,) * (len(residuals) + len(nonzero_tangents)),
         **params,
     )
     return outs[:n], unpick(result, split.nonzero_out)

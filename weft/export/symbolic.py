@@ -525,12 +525,12 @@ def symbolic_shape(
     shape = []
     for i, part in enumerate(parts):
         if isinstance(part, ast.Name) and part.id == "_":
-            given = None if like is None else like[i]
-            if given is None:
+            like_size = None if like is None else like[i]
+            if like_size is None:
                 raise ValueError(
                     f"symbolic_shape: shape_spec {text!r} has '_' where like has no dimension"
                 )
-            shape.append(given)
+            shape.append(like_size)
             continue
         poly = _read(part, text)
         for name in sorted(variables(poly)):

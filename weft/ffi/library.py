@@ -108,17 +108,17 @@ def build(
     >>> weft.ffi.ffi_call("Twice", x)(x)
     Array([2., 2., 2.], dtype=float32)
     """
-    given = [sources] if isinstance(sources, str | os.PathLike) else sources
+    paths = [sources] if isinstance(sources, str | os.PathLike) else sources
     for argument, values in (
-        ("sources", given),
+        ("sources", paths),
         ("flags", flags),
         ("include_dirs", include_dirs),
         ("libraries", libraries),
     ):
         _check_strings(argument, values)
-    if not given:
+    if not paths:
         raise ValueError("build: sources is empty; name at least one C, C++ or CUDA file")
-    inputs = _read(given)
+    inputs = _read(paths)
     cuda = any(source.path.suffix == ".cu" for source in inputs)
     if cuda and platform == "cpu":
         platform = "cuda"

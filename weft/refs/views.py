@@ -150,8 +150,8 @@ def _axes(indexer: Indexer) -> list[Any]:
 def _below_transposed(
     permutation: Shape, indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list, Form | None]:
-    given = dict(zip(permutation, indexer.attach(operands), strict=True))
-    dims = [given[d] for d in range(len(permutation))]
+    positions = dict(zip(permutation, indexer.attach(operands), strict=True))
+    dims = [positions[d] for d in range(len(permutation))]
     lower = Indexer(tuple(d for d, _ in dims), indexer.block, 0)
     seen = [a if isinstance(a, tuple) else permutation[a] for a in _axes(indexer)]
     there = _axes(lower)
@@ -167,11 +167,11 @@ def _below_reshaped(
     shape: Shape, old: Shape, indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list, Form | None]:
     windows = _by_windows(shape, old, indexer, operands)
-    lower, given = _by_picks(shape, old, indexer, operands) if windows is None else windows
+    lower, positions = _by_picks(shape, old, indexer, operands) if windows is None else windows
     form = None
     if lower.shape != indexer.shape:
         form = (lambda x: reshape(x, indexer.shape), lambda x: reshape(x, lower.shape))
-    return lower, given, form
+    return lower, positions, form
 
 
 def _groups(shape: Shape, old: Shape) -> list[tuple[list[int], list[int]]]:

@@ -275,5 +275,5 @@ def _seconds(name: str, given: float | None, default: float) -> float:
 
 def _from_environment(method: str | None) -> dict[str, Any]:
     names = ("coordinator_address", "num_processes", "process_id")
-    given = {n: os.environ.get(f"WEFT_{n.upper()}") for n in names}
-    return {**clusters.detect(method), **{n: v for n, v in given.items() if v is not None}}
+    settings = {n: os.environ.get(f"WEFT_{n.upper()}") for n in names}
+    return {**clusters.detect(method), **{n: v for n, v in settings.items() if v is not None}}

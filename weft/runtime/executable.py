@@ -144,9 +144,9 @@ class Executable:
             for i, (a, s) in enumerate(zip(args, self.in_shardings, strict=True))
         ]
         if self.donates:
-            given = list(itertools.compress(placed, self.donated))
-            check_given_once(self.compiled.name, given, placed)
-            owners = second_owners(given)
+            donated = list(itertools.compress(placed, self.donated))
+            check_given_once(self.compiled.name, donated, placed)
+            owners = second_owners(donated)
         if self.log is not None:
             calls.check()
             if not noted:
@@ -164,7 +164,7 @@ class Executable:
                 raise explained from None
             raise
         if self.donates:
-            release(given, owners)
+            release(donated, owners)
         outs = results.consume_with_handlers(self.handlers)
         if self.without_bits:
             for i in self.without_bits:

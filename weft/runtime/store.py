@@ -135,8 +135,8 @@ class Store:
 
 def user_folder(variable: str, name: str) -> Path:
     """The folder that an environment variable names, else `name` in the user's cache of weft."""
-    given = os.environ.get(variable)
-    return Path(given) if given else _user_cache() / name
+    folder = os.environ.get(variable)
+    return Path(folder) if folder else _user_cache() / name
 
 
 def _user_cache() -> Path:

@@ -378,9 +378,9 @@ def as_rule(value: Rule | None, options: dict[str, Any]) -> SdyShardingRule | Ca
     """A rule, or the function that makes it, from what a user gives."""
     if value is None or isinstance(value, SdyShardingRule) or callable(value):
         if any(options.values()):
-            given: Iterable[str] = (name for name, v in options.items() if v)
+            chosen: Iterable[str] = (name for name, v in options.items() if v)
             raise ValueError(
-                f"sharding_rule: {', '.join(given)} belong to a rule given as text; give them to "
+                f"sharding_rule: {', '.join(chosen)} belong to a rule given as text; give them to "
                 "SdyShardingRule(…) itself"
             )
         return value

@@ -116,8 +116,8 @@ def _jvp(
         *range(num_carry, n_out),
         *range(first_ys, len(pushed.out_avals)),
     ]
-    given = filled_tangents(pick(primals, nonzero), pick(tangents, nonzero))
-    t_of = dict(zip(range(n, n + len(given)), given, strict=True))
+    filled = filled_tangents(pick(primals, nonzero), pick(tangents, nonzero))
+    t_of = dict(zip(range(n, n + len(filled)), filled, strict=True))
     outs = scan_p.bind(
         *(primals[i] if i < n else t_of[i] for i in inputs),
         jaxpr=reorder(pushed, inputs, outputs),
@@ -254,18 +254,18 @@ def _split_primal(
             Jaxpr(p.constvars, p.invars[:num_consts], hoisted, eqns, NO_EFFECTS, p.debug),
             consts,
         )
-        given = set(hoisted)
-        constvars = [v for v in p.constvars if v not in given]
+        available = set(hoisted)
+        constvars = [v for v in p.constvars if v not in available]
         body = body.replace(
             invars=[*p.invars[:num_consts], *hoisted, *p.invars[num_consts:]],
             eqns=[
-                _without(e, given)
+                _without(e, available)
                 for e in p.eqns
-                if not e.outvars or not given.issuperset(e.outvars)
+                if not e.outvars or not available.issuperset(e.outvars)
             ],
             constvars=constvars,
         )
-        consts = [c for v, c in zip(p.constvars, consts, strict=True) if v not in given]
+        consts = [c for v, c in zip(p.constvars, consts, strict=True) if v not in available]
     split.primal, read_inputs = dce_closed(ClosedJaxpr(body, consts))
     # Hoisted values that only the tangent body reads are no operands of the primal one.
     split.hoisted_read = read_inputs[num_consts : num_consts + len(hoisted)]
