@@ -99,21 +99,6 @@ def pointwise(
     return out
 
 
-@rule("bitcast_convert_type")
-def _bitcast(t: Translator, eqn: Eqn, x: Array) -> Array:
-    t.check_dtypes(eqn, (x,))
-    new = eqn.params["new_dtype"]
-    if "bool" in (x.dtype.name, new.name):
-        raise t.unsupported(eqn, "bits of bools")
-    a, b = types.register(x.dtype), types.register(new)
-
-    def element(f: Function, i: tuple) -> str:
-        value = x.at(f, i)
-        return value if a == b else f.op(f"bitcast {a} {value} to {b}")
-
-    return pointwise(x.shape, new, element, [x])
-
-
 @rule("elements")
 def _elements(t: Translator, eqn: Eqn, x: Array, *places: Array) -> Array:
     for operand in (x, *places):
@@ -125,19 +110,6 @@ def _elements(t: Translator, eqn: Eqn, x: Array, *places: Array) -> Array:
 
     inputs = [(x, None), *((p, same_indices) for p in places)]
     return Array(places[0].shape, x.dtype, element, inputs, 4)
-
-
-@rule("select_n")
-def _select(t: Translator, eqn: Eqn, which: Array, *cases: Array) -> Array:
-    t.check_dtypes(eqn, (which, *cases))
-    type_ = types.register(cases[0].dtype)
-    of_which = same_indices if which.shape or not cases[0].shape else no_indices
-
-    def element(f: Function, i: tuple) -> str:
-        w, (no, yes) = which.at(f, of_which(i)), (c.at(f, i) for c in cases)
-        return f.op(f"select i1 {w}, {type_} {yes}, {type_} {no}")
-
-    return pointwise(cases[0].shape, cases[0].dtype, element, [which, *cases])
 
 
 # Shapes ----------------------------------------------------------------------------------------
@@ -361,23 +333,6 @@ def _reduction(kind: str) -> None:
 
 for _kind in ("sum", "prod", "max", "min", "and", "or", "xor"):
     _reduction(_kind)
-
-
-def nest_sequential(f: Function, shape: Sequence[int], body: Callable) -> None:
-    """Loops without claims of independence, for bodies that loop themselves."""
-    indices: list[Index] = []
-
-    def level(k: int) -> None:
-        if k == len(shape):
-            body(tuple(indices))
-            return
-        with f.loop(0, shape[k]) as loop:
-            indices.append(loop.index)
-            level(k + 1)
-            indices.pop()
-
-    with f.scope():
-        level(0)
 
 
 def _cumulative(name: str, kind: str) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.cpu import scalar, types
-from weft.pallas.cpu.arrays import nest_sequential
+from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
@@ -71,7 +70,7 @@ def _sorted(t: Translator, operands: Sequence[Array], dim: int, num_keys: int) -
             for buffer, target in zip(done, targets, strict=True):
                 target.store(f, at(loop.index), buffer.load(f, (loop.index,)))
 
-    nest_sequential(f, shape[:dim] + shape[dim + 1 :], row)
+    loops.nest(f, shape[:dim] + shape[dim + 1 :], row, parallel=False)
     return targets
 
 

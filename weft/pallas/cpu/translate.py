@@ -160,7 +160,7 @@ class Translator:
     def elementwise(self, eqn: Eqn, operands: list[Array]) -> Array:
         aval = eqn.outvars[0].aval
         self.check_dtypes(eqn, operands)
-        dtype = operands[0].dtype
+        dtype = operands[-1 if eqn.primitive.name == "select_n" else 0].dtype
         name, params, result = eqn.primitive.name, eqn.params, aval.dtype
         plain = [not o.shape for o in operands]
 

@@ -14,6 +14,7 @@ from weft.pallas.interpret.machine import Machine, Steps, _Op, rule
 from weft.pallas.interpret.memory import Buffer, locate
 from weft.pallas.interpret.races import Clock, join
 from weft.pallas.interpret.scheduler import Task, Wait
+from weft.pallas.ir import copy_operands
 
 if TYPE_CHECKING:
     from weft.core.source import Source
@@ -145,7 +146,7 @@ def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) ->
 
 
 def _wait_for(
-    s: Semaphore, value: int, task: Task, source: Source, what: str, decrement: bool = True
+    s: Semaphore, value: int, task: Task, source: Source, what: str, decrement: bool
 ) -> Waits:
     while s.value < value:
         yield Wait(
@@ -166,7 +167,8 @@ def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Step
     s = sems.at(m, params["indexer"], rest[:-1], op)
     yield None
     value, decrement = int(rest[-1]), params["decrement"]
-    yield from _wait_for(s, value, task, op.eqn.source, "semaphore ", decrement)
+    what = "a copy to finish: semaphore " if params["of_copy"] else "semaphore "
+    yield from _wait_for(s, value, task, op.eqn.source, what, decrement)
     return []
 
 
@@ -206,30 +208,14 @@ def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -
 # Copies ----------------------------------------------------------------------------------------
 
 
-def _copy_operands(m: Machine, op: _Op, args: Sequence[Any]) -> tuple:
-    """(source, destination, semaphores, their index operands, the target core)."""
-    p = op.eqn.params
-    src, dst, sems = args[:3]
-    rest = list(args[3:])
-    parts = []
-    for key in ("src_indexer", "dst_indexer", "sem_indexer"):
-        n = p[key].num_operands
-        parts.append(rest[:n])
-        rest = rest[n:]
-    if rest:
-        dst = at_core(m, op, dst, rest) if dst.others else dst
-        sems = at_core(m, op, sems, rest) if sems.others else sems
-    return src, dst, sems, parts
-
-
 @rule("async_copy_start")
 def _copy_start(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
-    p, source = op.eqn.params, op.eqn.source
-    src, dst, sems, (src_at, dst_at, sem_at) = _copy_operands(m, op, args)
-    what = f"kernel {m.kernel}: async_copy"
-    from_region = locate(src, p["src_indexer"], src_at, source, what)
-    to_region = locate(dst, p["dst_indexer"], dst_at, source, what)
-    s = sems.at(m, p["sem_indexer"], sem_at, op)
+    source, what = op.eqn.source, f"kernel {m.kernel}: async_copy"
+    ((src, *src_at), (dst, *dst_at), (sems, *sem_at)), core = copy_operands(op.eqn, args)
+    dst, sems = (at_core(m, op, ref, core if ref.others else ()) for ref in (dst, sems))
+    from_region = locate(src, *src_at, source, what)
+    to_region = locate(dst, *dst_at, source, what)
+    s = sems.at(m, *sem_at, op)
     copy = m.new_task(f"the copy that {task.name} started at {source}")
     join(copy.clock, task.clock)
     task.tick()
@@ -245,16 +231,6 @@ def _copy_start(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
 
     m.scheduler.start(copy, steps())
     yield None
-    return []
-
-
-@rule("async_copy_wait")
-def _copy_wait(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
-    p = op.eqn.params
-    *_, (_, _, sem_at) = _copy_operands(m, op, args)
-    s = args[2].at(m, p["sem_indexer"], sem_at, op)  # a core waits for its own
-    yield None
-    yield from _wait_for(s, 1, task, op.eqn.source, "a copy to finish: semaphore ")
     return []
 
 
