@@ -162,17 +162,17 @@ class KernelCall:
         return f"{self.name}[{where}]"
 
 
-class Access(NamedTuple):
+class RefOperands(NamedTuple):
     """The operands of an op on a part of a ref; mask and other are None where it has none."""
 
     ref: Any
     values: Sequence[Any]
-    index: Sequence[Any]
+    positions: Sequence[Any]
     mask: Any
     other: Any
 
 
-def access(eqn: Eqn, operands: Sequence[Any], num_values: int = 0) -> Access:
+def ref_operands(eqn: Eqn, operands: Sequence[Any], num_values: int = 0) -> RefOperands:
     """The operands of `get`, `set` and atomics, or what stands for them, by their roles.
 
     num_values: how many values follow the ref.
@@ -180,7 +180,7 @@ def access(eqn: Eqn, operands: Sequence[Any], num_values: int = 0) -> Access:
     start = 1 + num_values
     end = start + eqn.params["indexer"].num_operands
     mask, other, *_ = (*operands[end:], None, None)
-    return Access(operands[0], operands[1:start], operands[start:end], mask, other)
+    return RefOperands(operands[0], operands[1:start], operands[start:end], mask, other)
 
 
 def copy_operands(eqn: Eqn, operands: Sequence[Any]) -> tuple[list[tuple], Sequence[Any]]:

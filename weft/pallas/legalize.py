@@ -22,7 +22,7 @@ from weft.ops.promote import broadcast_to
 from weft.pallas import narrow_integers, pairs
 from weft.pallas.formulas import ANY, arrays, complex, scalars, windows
 from weft.pallas.formulas.language import plainly
-from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
+from weft.pallas.ir import OUTSIDE, KernelCall, Program, UnsupportedKernelError, unsupported
 from weft.pallas.narrow_integers import in_bytes
 from weft.pallas.order import used_vars
 from weft.pallas.pairs import Pair, Value
@@ -51,7 +51,7 @@ class Target:
     that the backend computes it in; it is computed in float32 for narrower ones. formula: op →
     function(equation, *operands) of other ops, tried before those that all backends share.
     has_keys: random keys are values, rather than their words. has_complex: so are complex numbers,
-    rather than pairs.
+    rather than pairs. instead: dtype → the name of one to convert to, where the backend lacks it.
     """
 
     name: str
@@ -61,12 +61,14 @@ class Target:
     formula: Callable[[Eqn], Callable | None] = lambda eqn: None
     has_keys: bool = False
     has_complex: bool = False
+    instead: Callable[[np.dtype], str] = lambda dtype: ""
 
 
 def legalize_call(call: KernelCall, target: Target) -> KernelCall:
     """The call with its programs and index maps in the target's ops."""
     key = "legal", target
     if key not in call.cache:
+        _check_arrays(call, target)
         programs = tuple(
             Program(_closed(p.jaxpr, target, call), p.mesh, p.name) for p in call.programs
         )
@@ -84,6 +86,18 @@ def legalize_call(call: KernelCall, target: Target) -> KernelCall:
             programs=programs, blocks=blocks, outputs=outputs, scratch=scratch
         )
     return call.cache[key]
+
+
+def _check_arrays(call: KernelCall, target: Target) -> None:
+    scratch = (in_bytes(ref).inner for ref in call.scratch)
+    for aval in (*call.operand_avals, *call.outputs, *scratch):
+        aval = aval if target.has_complex else pairs.with_pairs(aval)
+        if other := target.instead(aval.dtype):
+            raise UnsupportedKernelError(
+                f"kernel {call.name}: arrays of dtype {aval.dtype} are not supported by the "
+                f"{target.name} backend. Convert them to {other} outside of the kernel, or run it "
+                "interpreted: pallas_call(..., interpret=True)"
+            )
 
 
 def legalize(jaxpr: Any, target: Target, call: KernelCall | None = None) -> Any:
@@ -179,6 +193,8 @@ class _Rewriting:
             return invars[:1]
         if name == "optimization_barrier":
             return invars
+        if self.is_left_out(name):
+            return []
         if name == "platform_index" and self.target.platforms:
             return [Literal(self.platform(eqn), eqn.outvars[0].aval)]
         if name == "cond" and invars[0].__class__ is Literal:
@@ -213,6 +229,10 @@ class _Rewriting:
             if self.splits:  # a pair counts as two operands
                 params |= pairs.counts_of_atoms(eqn)
             atoms, outvars = pairs.flat(invars), pairs.flat(outs)
+            for v in outvars:
+                if isinstance(v.aval, ShapedArray) and (other := self.target.instead(v.aval.dtype)):
+                    why = f"values of dtype {dtypes.short_name(v.aval.dtype)}; compute in {other}"
+                    raise self.unsupported(eqn, composed, why)
             self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, params=params))
             return outs
         formula = self.formula(eqn)
@@ -262,6 +282,12 @@ class _Rewriting:
             why = "complex numbers have no order" if ordered else "of complex numbers"
             raise self.unsupported(eqn, composed, "" if name in OUTSIDE else why)
         return self.inline(formula, invars, composed or eqn)
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether it is an op of interpreted kernels, or of those that are debugged."""
+        debugs = self.call is not None and self.call.debug
+        hints = ("delay",) if debugs else ("delay", "debug_check")
+        return name in hints and bool(self.target.platforms)
 
     def param(self, value: object) -> Any:
         """A parameter of an op that is kept, jaxprs in it legalized."""

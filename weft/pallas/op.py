@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from weft.core.ref import AbstractRef
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ffi.rule import ShardingRule, batch_rule
 from weft.ops.control.scan import scan
-from weft.pallas.constants import inline_constants
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     ins, out_blocks = call.input_blocks, call.output_blocks
     return call.replace(
         ref_names=(),
-        programs=(Program(_hoist_consts(jaxpr), None, program.name),),
+        programs=(Program(jaxpr, None, program.name),),
         num_inputs=n_i + k_i,
         outputs=(*call.outputs, *(tangent_aval(call.outputs[o]) for o in output_at)),
         scratch=(*call.scratch, *(v.aval for v in tangents[k_i + k_o :])),
@@ -123,19 +123,6 @@ def _differentiated_rule(call: KernelCall, inputs: dict, outputs: dict) -> Shard
     return rule.regrouped(
         (*ins, *(ins[n + i] for i in inputs)), (*outs, *(outs[o] for o in outputs))
     )
-
-
-def _hoist_consts(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
-    """A kernel has no constants: scalars become literals of a fresh trace."""
-    if not jaxpr.consts:
-        return jaxpr
-    consts = [np.asarray(c)[()] if not np.ndim(c) else c for c in jaxpr.consts]
-    traced, left = trace_to_jaxpr(
-        lambda *refs: eval_closed(ClosedJaxpr(jaxpr.jaxpr, consts), *refs), jaxpr.in_avals, "kernel"
-    )
-    if left:
-        return inline_constants(ClosedJaxpr(traced, left))
-    return ClosedJaxpr(traced)
 
 
 def _is_semaphore(ref: AbstractRef) -> bool:
@@ -214,13 +201,9 @@ def _batched(call: KernelCall, size: int, batched: Sequence[bool]) -> KernelCall
         blocks=tuple(
             _batched_block(b, size, flag) for b, flag in zip(call.blocks, flags, strict=True)
         ),
-        sharding_rule=_batched_rule(call, batched),
+        sharding_rule=call.sharding_rule and call.sharding_rule.batched(batched),
         num_batch_dims=call.num_batch_dims + 1 if call.num_batch_dims and all(batched) else 0,
     )
-
-
-def _batched_rule(call: KernelCall, batched: Sequence[bool]) -> ShardingRule | None:
-    return None if call.sharding_rule is None else call.sharding_rule.batched(batched)
 
 
 def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
@@ -235,28 +218,17 @@ def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
     traced, consts = trace_to_jaxpr(flat, [int32, *old.in_avals], old.jaxpr.debug)
     index_map = ClosedJaxpr(traced, consts)
     if not batched:
-        return BlockMapping(
-            b.array,
-            b.block_shape,
-            b.squeezed,
-            b.by_element,
-            index_map,
-            b.memory_space,
-            b.whole,
-            b.origin,
-            b.padding,
-        )
+        return replace(b, index_map=index_map)
     a = b.array
-    return BlockMapping(
-        ShapedArray((size, *a.shape), a.dtype, False, None, a.mat),
-        (1, *b.block_shape),
-        (True, *b.squeezed),
-        (False, *b.by_element),
-        index_map,
-        b.memory_space,
-        False,
-        b.origin,
-        ((0, 0), *b.padding) if b.padding else (),
+    return replace(
+        b,
+        array=ShapedArray((size, *a.shape), a.dtype, False, None, a.mat),
+        block_shape=(1, *b.block_shape),
+        squeezed=(True, *b.squeezed),
+        by_element=(False, *b.by_element),
+        index_map=index_map,
+        whole=False,
+        padding=((0, 0), *b.padding) if b.padding else (),
     )
 
 

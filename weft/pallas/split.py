@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -79,9 +80,7 @@ def localized(call: KernelCall, shapes: Sequence[Shape]) -> KernelCall:
 
 
 def _with_shape(b: BlockMapping, shape: Shape) -> BlockMapping:
-    array = ShapedArray(shape, b.array.dtype, False, None, b.array.mat)
-    rest = (b.index_map, b.memory_space, b.whole, b.origin, b.padding)
-    return BlockMapping(array, b.block_shape, b.squeezed, b.by_element, *rest)
+    return replace(b, array=ShapedArray(shape, b.array.dtype, False, None, b.array.mat))
 
 
 # In programs over many devices -------------------------------------------------------------------

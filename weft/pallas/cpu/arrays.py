@@ -54,7 +54,6 @@ def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: object) -> Array:
 def _iota(t: Translator, eqn: Eqn, *rest: object) -> Array:
     p = eqn.params
     dtype, dim = p["dtype"], p["dimension"]
-    t.check_dtypes(eqn, ())
 
     def element(f: Function, indices: tuple) -> str:
         value = str(indices[dim])
@@ -69,7 +68,6 @@ def _iota(t: Translator, eqn: Eqn, *rest: object) -> Array:
 
 @rule("convert_element_type")
 def _convert(t: Translator, eqn: Eqn, x: Array) -> Array:
-    t.check_dtypes(eqn, (x,))
     new = eqn.params["new_dtype"]
     if new == x.dtype:
         return x
@@ -327,7 +325,6 @@ def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int
 def _reduction(kind: str) -> None:
     @rule(f"reduce_{kind}")
     def code(t: Translator, eqn: Eqn, x: Array) -> Array:
-        t.check_dtypes(eqn, (x,))
         return loops.reduce(t.f, t.memory, x, eqn.params["axes"], kind)
 
 
@@ -338,7 +335,6 @@ for _kind in ("sum", "prod", "max", "min", "and", "or", "xor"):
 def _cumulative(name: str, kind: str) -> None:
     @rule(name)
     def code(t: Translator, eqn: Eqn, x: Array) -> Array:
-        t.check_dtypes(eqn, (x,))
         return _accumulate(t, x, eqn.params["axis"], eqn.params["reverse"], kind)
 
 

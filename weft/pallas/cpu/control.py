@@ -23,16 +23,10 @@ def _program_id(t: Translator, eqn: Eqn) -> Array:
     return t.program_id(t.call.num_batch + eqn.params["axis"])
 
 
-@rule("delay")
-def _delay(t: Translator, eqn: object, nanos: Array) -> None:
-    return None
-
-
 @rule("debug_check")
 def _debug_check(t: Translator, eqn: Eqn, ok: Array) -> None:
-    if t.call.debug:
-        wrong = t.f.op(f"xor i1 {ok.at(t.f, ())}, true")
-        t.fail(wrong, f"kernel {t.call.name}: {eqn.params['message']} ({eqn.source})")
+    wrong = t.f.op(f"xor i1 {ok.at(t.f, ())}, true")
+    t.fail(wrong, f"kernel {t.call.name}: {eqn.params['message']} ({eqn.source})")
 
 
 @rule("debug_print")

@@ -15,7 +15,7 @@ from weft.pallas.cpu.loops import nest
 from weft.pallas.cpu.ranges import Known
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices, size_of
-from weft.pallas.ir import access
+from weft.pallas.ir import ref_operands
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -270,8 +270,8 @@ def read(
 
 @rule("get")
 def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
-    of = access(eqn, (ref, *rest))
-    return read(t, ref, eqn.params["indexer"], of.index, of.mask, of.other)
+    of = ref_operands(eqn, (ref, *rest))
+    return read(t, ref, eqn.params["indexer"], of.positions, of.mask, of.other)
 
 
 def write(
@@ -305,8 +305,8 @@ def write(
 
 @rule("set")
 def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> None:
-    of = access(eqn, (ref, value, *rest), 1)
-    write(t, ref, eqn.params["indexer"], of.index, value, of.mask)
+    of = ref_operands(eqn, (ref, value, *rest), 1)
+    write(t, ref, eqn.params["indexer"], of.positions, value, of.mask)
 
 
 @rule("addupdate")
@@ -341,7 +341,7 @@ def _atomic_op(op: str, dtype: np.dtype) -> str:
 @rule("atomic_rmw")
 def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> Array:
     f, indexer = t.f, eqn.params["indexer"]
-    _, _, index, mask, _ = access(eqn, (ref, value, *rest), 1)
+    _, _, index, mask, _ = ref_operands(eqn, (ref, value, *rest), 1)
     op = _atomic_op(eqn.params["op"], ref.dtype)
     if not op or types.is_float8(ref.dtype):
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")

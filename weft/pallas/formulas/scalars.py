@@ -101,6 +101,31 @@ def _bits(x: Array, sign: str = "int") -> Array:
     return lax.bitcast_convert_type(x, f"{sign}{8 * x.dtype.itemsize}")
 
 
+def _unsigned(x: Array) -> Array:
+    return _bits(x, "uint") if dtypes.is_signed(x.dtype) else x
+
+
+def _population_count(x: Array) -> Array:
+    """Sums of neighbouring fields of 1, 2 and 4 bits, then of all bytes by a product."""
+    n = _unsigned(x)
+    number, width = n.dtype.type, 8 * n.dtype.itemsize
+    field = lambda byte: number(int.from_bytes([byte] * n.dtype.itemsize, "big"))
+    n = n - ((n >> number(1)) & field(0x55))
+    n = (n & field(0x33)) + ((n >> number(2)) & field(0x33))
+    n = (n + (n >> number(4))) & field(0x0F)
+    return ((n * field(0x01)) >> number(width - 8)).astype(x.dtype)
+
+
+def _leading_zeros(x: Array) -> Array:
+    """The bits that stay zero when the highest one is copied to all below it."""
+    n = _unsigned(x)
+    width, step = 8 * n.dtype.itemsize, 1
+    while step < width:
+        n = n | (n >> n.dtype.type(step))
+        step *= 2
+    return x.dtype.type(width) - _population_count(n).astype(x.dtype)
+
+
 def _nextafter(x: Array, y: Array) -> Array:
     """The number with the next bits, further from 0 or nearer to it."""
     jnp, lax = _modules()
@@ -155,6 +180,8 @@ FORMULAS: dict[str, Callable] = {
     "digamma": _in_double(_digamma),
     "polygamma": _in_double(_polygamma),
     "zeta": _in_double(_zeta),
+    "population_count": _population_count,
+    "clz": _leading_zeros,
     "nextafter": _nextafter,
     "reduce_precision": _reduce_precision,
 }

@@ -179,35 +179,6 @@ def _shift(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     return e.select(far, e.constant(0, sizes, dtype), shifted)
 
 
-@rule("population_count")
-def _count_bits(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    return count_bits(e, x, _dtype(eqn))
-
-
-def count_bits(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """Sums of neighbouring fields of 1, 2 and 4 bits, then of all bytes by a product."""
-    sizes, bits = e.sizes(x), dtype.itemsize * 8
-    unsigned = np.dtype(f"uint{bits}")
-    field = lambda byte: e.constant(int.from_bytes([byte] * (bits // 8), "big"), sizes, unsigned)
-    right = lambda x, by: e.same("arith.shrui", x, e.constant(by, sizes, dtype))
-    both = lambda x, byte: e.binary("and", x, field(byte), dtype)
-    x = e.binary("sub", x, both(right(x, 1), 0x55), dtype)
-    x = e.binary("add", both(x, 0x33), both(right(x, 2), 0x33), dtype)
-    x = both(e.binary("add", x, right(x, 4), dtype), 0x0F)
-    return right(e.binary("mul", x, field(0x01), dtype), bits - 8)
-
-
-@rule("clz")
-def _leading_zeros(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    """The bits that stay zero when the highest one is copied to all below it."""
-    sizes, dtype = e.sizes(x), _dtype(eqn)
-    bits, step = dtype.itemsize * 8, 1
-    while step < bits:
-        x = e.binary("or", x, e.same("arith.shrui", x, e.constant(step, sizes, dtype)), dtype)
-        step *= 2
-    return e.same("arith.subi", e.constant(bits, sizes, dtype), count_bits(e, x, dtype))
-
-
 @rule("select_n")
 def _select(e: Emitter, eqn: Eqn, which: ir.Value, *cases: ir.Value) -> ir.Value:
     which, no, yes = operands(e, eqn, (which, *cases))

@@ -16,7 +16,7 @@ from weft.core.ref import Indexer, Pick, Window, whole
 from weft.pallas.gpu.elementwise import convert
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, element_type, i32_attr, rule
 from weft.pallas.gpu.registers import Cell
-from weft.pallas.ir import access
+from weft.pallas.ir import ref_operands
 
 LONG = np.dtype(np.int64)
 BYTE = np.dtype(np.int8)
@@ -221,10 +221,12 @@ def _spread(e: Emitter, x: object, var: Any, shape: Sequence[int]) -> Any:
 
 
 def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
-    of, atoms = access(eqn, xs, num_values), access(eqn, eqn.invars, num_values)
+    of, atoms = ref_operands(eqn, xs, num_values), ref_operands(eqn, eqn.invars, num_values)
     indexer = eqn.params["indexer"]
     shape = indexer.shape
-    pointer, mask = addresses(e, of.ref, indexer, of.index, [v.aval.dtype for v in atoms.index])
+    pointer, mask = addresses(
+        e, of.ref, indexer, of.positions, [v.aval.dtype for v in atoms.positions]
+    )
     other = None
     if of.mask is not None:
         mask = e.both(mask, _spread(e, of.mask, atoms.mask, shape))

@@ -17,11 +17,11 @@ from weft.pallas.interpret.errors import (
     KernelError,
     UninitializedReadError,
 )
-from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
+from weft.pallas.interpret.memory import Buffer, Region, locate
 from weft.pallas.interpret.numpy_ops import function_of, in_numpy
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
-from weft.pallas.ir import OUTSIDE, Access, access
+from weft.pallas.ir import OUTSIDE, RefOperands, ref_operands
 from weft.pallas.legalize import Target, lowering_formula
 from weft.pallas.order import used_vars
 from weft.pallas.spin_loops import polls
@@ -265,12 +265,10 @@ def rule(name: str, simple: bool = False) -> Callable[[Callable], Callable]:
     return add
 
 
-def _region(m: Machine, of: Access, op: _Op) -> Region:
+def _region(m: Machine, of: RefOperands, op: _Op) -> Region:
     what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
     indexer, source = op.eqn.params["indexer"], op.eqn.source
-    if of.mask is None:
-        return locate(of.ref, indexer, of.index, source, what)
-    return locate_masked(of.ref, indexer, of.index, of.mask, source, what)
+    return locate(of.ref, indexer, of.positions, source, what, of.mask)
 
 
 def _value(region: Region, data: np.ndarray, other: int) -> Any:
@@ -284,7 +282,7 @@ def _value(region: Region, data: np.ndarray, other: int) -> Any:
 
 @rule("get")
 def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: object) -> Steps:
-    of = access(op.eqn, (ref, *rest))
+    of = ref_operands(op.eqn, (ref, *rest))
     region = _region(m, of, op)
     m.read(task, ref, region, op.eqn.source)
     value = _value(region, ref.data, 0 if of.other is None else of.other)
@@ -295,7 +293,7 @@ def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: object) -> Steps:
 
 @rule("set")
 def _set(m: Machine, task: Task, op: _Op, ref: Buffer, value: object, *rest: object) -> Steps:
-    region = _region(m, access(op.eqn, (ref, value, *rest), 1), op)
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
     m.write(task, ref, region, op.eqn.source)
     region.put(ref.data, value)
     if ref.shadow is not None:
@@ -308,7 +306,7 @@ def _addupdate(
     m: Machine, task: Task, op: _Op, ref: Buffer, value: np.ndarray, *rest: np.ndarray
 ) -> Steps:
     """At index arrays, where positions may repeat."""
-    region = _region(m, access(op.eqn, (ref, value, *rest), 1), op)
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
     m.read(task, ref, region, op.eqn.source)
     m.write(task, ref, region, op.eqn.source)
     region.combine(ref.data, value, np.add)
@@ -333,7 +331,7 @@ def _atomic_rmw(
 ) -> Steps:
     if ref.shadow is not None:
         yield None
-    region = _region(m, access(op.eqn, (ref, value, *rest), 1), op)
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
     _begin_atomic(m, task, ref, region, op)
     how = op.eqn.params["op"]
     if op.used:
@@ -381,7 +379,7 @@ def _atomic_cas(
 ) -> Steps:
     if ref.shadow is not None:
         yield None
-    region = _region(m, access(op.eqn, (ref, compare, value, *rest), 2), op)
+    region = _region(m, ref_operands(op.eqn, (ref, compare, value, *rest), 2), op)
     looks = m.looks
     _begin_atomic(m, task, ref, region, op)
     old = np.array(region.get(ref.data))

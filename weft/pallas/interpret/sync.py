@@ -211,11 +211,12 @@ def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -
 @rule("async_copy_start")
 def _copy_start(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
     source, what = op.eqn.source, f"kernel {m.kernel}: async_copy"
-    ((src, *src_at), (dst, *dst_at), (sems, *sem_at)), core = copy_operands(op.eqn, args)
+    parts, core = copy_operands(op.eqn, args)
+    (src, src_indexer, src_at), (dst, dst_indexer, dst_at), (sems, sem_indexer, sem_at) = parts
     dst, sems = (at_core(m, op, ref, core if ref.others else ()) for ref in (dst, sems))
-    from_region = locate(src, *src_at, source, what)
-    to_region = locate(dst, *dst_at, source, what)
-    s = sems.at(m, *sem_at, op)
+    from_region = locate(src, src_indexer, src_at, source, what)
+    to_region = locate(dst, dst_indexer, dst_at, source, what)
+    s = sems.at(m, sem_indexer, sem_at, op)
     copy = m.new_task(f"the copy that {task.name} started at {source}")
     join(copy.clock, task.clock)
     task.tick()
