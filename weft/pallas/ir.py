@@ -145,6 +145,12 @@ class KernelCall:
         """Return the kernel's name for its ref number i."""
         return self.ref_names[i] if i < len(self.ref_names) else f"ref {i}"
 
+    def memo(self, key: object, make: Callable[[], Any]) -> Any:
+        """What make() gives, computed once for the call."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
+
     def describe(self) -> list[str]:
         """Lines that show the call and its programs, for the printer of jaxprs."""
         lines = [repr(self)]

@@ -66,26 +66,23 @@ class Target:
 
 def legalize_call(call: KernelCall, target: Target) -> KernelCall:
     """The call with its programs and index maps in the target's ops."""
-    key = "legal", target
-    if key not in call.cache:
-        _check_arrays(call, target)
-        programs = tuple(
-            Program(_closed(p.jaxpr, target, call), p.mesh, p.name) for p in call.programs
-        )
-        blocks = tuple(
-            replace(b, index_map=_closed(b.index_map, target, call)) for b in call.blocks
-        )
-        blocks = tuple(replace(b, array=in_bytes(b.array)) for b in blocks)
-        outputs = tuple(map(in_bytes, call.outputs))
-        scratch = tuple(map(in_bytes, call.scratch))
-        if not target.has_complex:
-            blocks = tuple(map(pairs.block_of_pairs, blocks))
-            outputs = tuple(map(pairs.with_pairs, outputs))
-            scratch = tuple(pairs.parts_of(ref)[0] for ref in scratch)
-        call.cache[key] = call.replace(
-            programs=programs, blocks=blocks, outputs=outputs, scratch=scratch
-        )
-    return call.cache[key]
+    return call.memo(("legal", target), lambda: _legal_call(call, target))
+
+
+def _legal_call(call: KernelCall, target: Target) -> KernelCall:
+    _check_arrays(call, target)
+    programs = tuple(Program(_closed(p.jaxpr, target, call), p.mesh, p.name) for p in call.programs)
+    blocks = tuple(
+        replace(b, index_map=_closed(b.index_map, target, call), array=in_bytes(b.array))
+        for b in call.blocks
+    )
+    outputs = tuple(map(in_bytes, call.outputs))
+    scratch = tuple(map(in_bytes, call.scratch))
+    if not target.has_complex:
+        blocks = tuple(map(pairs.block_of_pairs, blocks))
+        outputs = tuple(map(pairs.with_pairs, outputs))
+        scratch = tuple(pairs.parts_of(ref)[0] for ref in scratch)
+    return call.replace(programs=programs, blocks=blocks, outputs=outputs, scratch=scratch)
 
 
 def _check_arrays(call: KernelCall, target: Target) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,13 +62,7 @@ def _differentiated(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     nonzero: which inputs have tangents. Operands: scalars, inputs, their tangents; results:
     outputs, tangents of those that hold floats.
     """
-    return _memo(call, ("jvp", tuple(nonzero)), lambda: _differentiate(call, nonzero))
-
-
-def _memo(call: KernelCall, key: tuple, make: Callable) -> Any:
-    if key not in call.cache:
-        call.cache[key] = make()
-    return call.cache[key]
+    return call.memo(("jvp", tuple(nonzero)), lambda: _differentiate(call, nonzero))
 
 
 def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
@@ -187,7 +181,7 @@ def _batch(axis: AxisData, args: list, dims: list, *, call: KernelCall) -> tuple
             args[i], dims[i] = move_dim(args[i], None, 0, axis), 0
             batched = tuple(d is not None for d in dims)
     moved = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
-    new = _memo(call, ("batch", axis.size, batched), lambda: _batched(call, axis.size, batched))
+    new = call.memo(("batch", axis.size, batched), lambda: _batched(call, axis.size, batched))
     outs = pallas_call_p.bind(*moved, call=new)
     return outs, [0] * len(outs)
 
@@ -256,7 +250,7 @@ def _discharge(args: tuple, *, call: KernelCall) -> list:
     """
     values, is_open = split_open(args)
     written = [i for i, o in enumerate(is_open) if o]
-    pure = _memo(call, ("discharge", tuple(written)), lambda: _without_refs(call, written))
+    pure = call.memo(("discharge", tuple(written)), lambda: _without_refs(call, written))
     outs = pallas_call_p.bind(*values, call=pure)
     n = len(call.outputs)
     put_back(args, written, outs[n:])

@@ -16,7 +16,7 @@ from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, leaf_names
 from weft.ffi.call import place
-from weft.ffi.checks import check_batch_dims as check
+from weft.ffi.checks import check_batch_dims
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.ops.as_array import as_array
 from weft.ops.dtype_casts import convert
@@ -251,13 +251,6 @@ def check_aliases(
     return tuple(pairs)
 
 
-def check_batch_dims(
-    what: str, n: int, operands: Sequence[ShapedArray], results: Sequence[ShapedArray]
-) -> int:
-    check(what, n, operands, results)
-    return n
-
-
 def _placed(operands: list, call: KernelCall) -> Sequence[Any]:
     """The operands, those with explicit shardings whole in dimensions that must not be split."""
     avals = [typeof(x) for x in operands]
@@ -434,8 +427,8 @@ class _Builder:
         ]
         operand_types = [typeof(x) for x in (*flat, *consts)]
         check_inputs_unwritten(what, jaxpr, hidden, operand_types, [*names, *labels])
-        if self.options["num_batch_dims"]:
-            check_batch_dims(what, self.options["num_batch_dims"], types, results)
+        if batch := self.options["num_batch_dims"]:
+            check_batch_dims(what, batch, types, results)
         name = getattr(self.kernel, "__name__", "kernel")
         built = KernelCall(
             name=self.title,

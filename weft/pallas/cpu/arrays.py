@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.core import dtypes
+from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
@@ -322,24 +323,15 @@ def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int
 # Reductions and scans --------------------------------------------------------------------------
 
 
-def _reduction(kind: str) -> None:
-    @rule(f"reduce_{kind}")
-    def code(t: Translator, eqn: Eqn, x: Array) -> Array:
-        return loops.reduce(t.f, t.memory, x, eqn.params["axes"], kind)
+@rule(*REDUCTIONS)
+def _reduce(t: Translator, eqn: Eqn, x: Array) -> Array:
+    op = REDUCTIONS[eqn.primitive.name]
+    return loops.reduce(t.f, t.memory, x, eqn.params["axes"], op)
 
 
-for _kind in ("sum", "prod", "max", "min", "and", "or", "xor"):
-    _reduction(_kind)
-
-
-def _cumulative(name: str, kind: str) -> None:
-    @rule(name)
-    def code(t: Translator, eqn: Eqn, x: Array) -> Array:
-        return _accumulate(t, x, eqn.params["axis"], eqn.params["reverse"], kind)
-
-
-def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) -> Array:
-    f = t.f
+@rule(*CUMULATIVE)
+def _accumulate(t: Translator, eqn: Eqn, x: Array) -> Array:
+    f, op, axis = t.f, CUMULATIVE[eqn.primitive.name], eqn.params["axis"]
     target = t.temporary(x.shape, x.dtype)
     t.store(target, x)
     n = x.shape[axis]
@@ -348,7 +340,8 @@ def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) ->
         return Array(x.shape, x.dtype, buffer=target)
 
     def place(indices: tuple, k: Index) -> tuple:
-        return (*indices[:axis], f.sub(n - 1, k) if reverse else k, *indices[axis:])
+        k = f.sub(n - 1, k) if eqn.params["reverse"] else k
+        return (*indices[:axis], k, *indices[axis:])
 
     with f.loop(1, n) as loop:
         before = f.sub(loop.index, 1)
@@ -356,17 +349,7 @@ def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) ->
         def body(indices: tuple) -> None:
             where = place(indices, loop.index)
             pair = [target.load(f, place(indices, before)), target.load(f, where)]
-            op = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
             target.store(f, where, scalar.emit(f, op, x.dtype, pair, {}, x.dtype))
 
         loops.nest(f, rest, body)
     return Array(x.shape, x.dtype, buffer=target)
-
-
-for _name, _kind in (
-    ("cumsum", "sum"),
-    ("cumprod", "prod"),
-    ("cummax", "max"),
-    ("cummin", "min"),
-):
-    _cumulative(_name, _kind)

@@ -73,9 +73,6 @@ def _cond(t: Translator, eqn: Eqn, index: Array, *operands: Any) -> list:
     targets = [t.temporary(a.shape, a.dtype) if a.shape else None for a in avals]
     which = index.at(f, ())
     type_ = types.register(index.dtype)
-    if which in ("true", "false") or which.lstrip("-").isdigit():
-        number = int(which == "true") if which in ("true", "false") else int(which)
-        return t.run(branches[min(max(number, 0), len(branches) - 1)], operands)
     after = f.name_of("join")
     labels = [f.name_of("branch") for _ in branches]
     cases = " ".join(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from weft.pallas.combiners import neutral
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
@@ -256,23 +258,42 @@ def _copy_plainly(f: Function, target: Buffer, source: Buffer) -> None:
 
 # Reductions ------------------------------------------------------------------------------------
 
-_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
-
-def combine(f: Function, kind: str, dtype: np.dtype, a: str, b: str) -> str:
+def combine(f: Function, op: str, dtype: np.dtype, a: str, b: str) -> str:
     """One step of a reduction; sums and products of floats may be reordered."""
-    if types.is_float(dtype) and kind in ("sum", "prod"):
-        op = "fadd" if kind == "sum" else "fmul"
-        return f.op(f"{op} reassoc contract {types.register(dtype)} {a}, {b}")
-    return scalar.emit(f, _COMBINE.get(kind, kind), dtype, [a, b], {}, dtype)
+    if types.is_float(dtype) and op in ("add", "mul"):
+        return f.op(f"f{op} reassoc contract {types.register(dtype)} {a}, {b}")
+    return scalar.emit(f, op, dtype, [a, b], {}, dtype)
 
 
-def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kind: str) -> Array:
-    """The reduction over some dimensions: "sum", "prod", "max", "min", "and", "or", "xor"."""
-    shape, dtype = operand.shape, operand.dtype
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """A reduction by an op over the axes of an operand of this shape; kept: its other dimensions.
+
+    element: the operand's at some indices. arrays: what that reads.
+    """
+
+    op: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    axes: Sequence[int]
+    kept: Sequence[int]
+    element: Callable[[tuple], str]
+    arrays: Sequence[Array]
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        return tuple(self.shape[d] for d in self.kept)
+
+    @property
+    def start(self) -> str:
+        return types.constant(neutral(self.op, self.dtype), self.dtype)
+
+
+def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], op: str) -> Array:
+    """The reduction over some dimensions by "add", "mul", "max", "min", "and", "or" or "xor"."""
+    shape = operand.shape
     kept = [d for d in range(len(shape)) if d not in axes]
-    result = tuple(shape[d] for d in kept)
-    first = scalar.identity_of(kind, dtype)
     fused = prepare(f, memory, [operand], shape)
     arrays = [operand, *(a for a, _ in fused)]
     # Trailing dimensions that are all summed are passed as one where memory allows.
@@ -282,49 +303,38 @@ def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kin
         trailing = a.adjacent_dims(trailing)
     shape = joined(shape, trailing)
 
-    def element(indices: tuple[Index, ...]) -> str:
+    def element(indices: tuple) -> str:
         keep(f, fused, indices)
         return operand.at(f, indices)
 
+    r = _Reduction(op, operand.dtype, shape, axes, kept, element, arrays)
     looped = [d for d in range(len(shape)) if shape[d] != 1]
     along = 0 in shape or not looped or looped[-1] in axes
-    write = _reduce_inner if along else _reduce_outer
-    total = write(f, memory, shape, kept, axes, result, kind, dtype, first, element, arrays)
+    total = (_reduce_inner if along else _reduce_outer)(f, memory, r)
     settle(fused)
     return total
 
 
-def _reduce_inner(
-    f: Function,
-    memory: Memory,
-    shape: Sequence[int],
-    kept: list[int],
-    axes: Sequence[int],
-    result: tuple[int, ...],
-    kind: str,
-    dtype: np.dtype,
-    first: str,
-    element: Callable[[tuple[Index, ...]], str],
-    arrays: list[Array],
-) -> Array:
+def _reduce_inner(f: Function, memory: Memory, r: _Reduction) -> Array:
     """The innermost dimension is summed: a register accumulates."""
+    shape, result, dtype = r.shape, r.result, r.dtype
     target = temporary(f, memory, result, dtype) if size_of(result) != 1 else None
     type_ = types.register(dtype)
-    extremum, firsts = None, [first]
-    if kind in ("max", "min") and types.is_float(dtype):
-        extremum = Extremum(types.Real(f, type_), kind)
+    extremum, firsts = None, [r.start]
+    if r.op in ("max", "min") and types.is_float(dtype):
+        extremum = Extremum(types.Real(f, type_), r.op)
         type_, firsts = extremum.m.int, extremum.starts()
-    summed = sorted(d for d in axes if shape[d] != 1)
+    summed = sorted(d for d in r.axes if shape[d] != 1)
     indices: list[Index | None] = [0 if n == 1 else None for n in shape]
     answer = ""
 
     def sum_level(k: int, starts: list[str]) -> list[str]:
         if k == len(summed):
-            value = element(tuple(indices))  # type: ignore[arg-type]
+            value = r.element(tuple(indices))
             if extremum is not None:
                 return extremum.step(starts, value)
-            return [combine(f, kind, dtype, starts[0], value)]
-        for a in arrays:
+            return [combine(f, r.op, dtype, starts[0], value)]
+        for a in r.arrays:
             a.hoist(f, tuple(indices))
         d = summed[k]
         carry = [(type_, start) for start in starts]
@@ -342,40 +352,28 @@ def _reduce_inner(
         if target is None:
             answer = total
         else:
-            target.store(f, [outer[d] or 0 for d in kept], total)
+            target.store(f, [outer[d] or 0 for d in r.kept], total)
 
-    sizes = [n if d in kept else max(n, 1) for d, n in enumerate(shape)]
+    sizes = [n if d in r.kept else max(n, 1) for d, n in enumerate(shape)]
     if target is None:
         with f.scope():
             row(tuple(indices))
         return Array(result, dtype, lambda f, i: answer)
-    nest(f, sizes, row, dims=kept, parallel=False)
+    nest(f, sizes, row, dims=r.kept, parallel=False)
     return Array(result, dtype, buffer=target)
 
 
-def _reduce_outer(
-    f: Function,
-    memory: Memory,
-    shape: Sequence[int],
-    kept: list[int],
-    axes: Sequence[int],
-    result: tuple[int, ...],
-    kind: str,
-    dtype: np.dtype,
-    first: str,
-    element: Callable[[tuple[Index, ...]], str],
-    arrays: list[Array],
-) -> Array:
+def _reduce_outer(f: Function, memory: Memory, r: _Reduction) -> Array:
     """The innermost dimension stays: rows are added to rows in memory."""
-    target = temporary(f, memory, result, dtype)
-    nest(f, result, lambda indices: target.store(f, indices, first))
-    last = next(d for d in reversed(kept) if shape[d] != 1)
-    order = [*(d for d in kept if d < last), *sorted(axes), last]
+    target, start = temporary(f, memory, r.result, r.dtype), r.start
+    nest(f, r.result, lambda indices: target.store(f, indices, start))
+    last = next(d for d in reversed(r.kept) if r.shape[d] != 1)
+    order = [*(d for d in r.kept if d < last), *sorted(r.axes), last]
 
     def body(indices: tuple) -> None:
-        where = [indices[d] or 0 for d in kept]
-        value = element(indices)
-        target.store(f, where, combine(f, kind, dtype, target.load(f, where), value))
+        where = [indices[d] or 0 for d in r.kept]
+        value = r.element(indices)
+        target.store(f, where, combine(f, r.op, r.dtype, target.load(f, where), value))
 
-    nest(f, shape, body, arrays, order)
-    return Array(result, dtype, buffer=target)
+    nest(f, r.shape, body, r.arrays, order)
+    return Array(r.result, r.dtype, buffer=target)

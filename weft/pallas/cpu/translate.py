@@ -311,12 +311,15 @@ class Translator:
     def unsupported(self, eqn: Eqn, why: str = "") -> Exception:
         return unsupported("CPU", self.call, eqn, why)
 
-    def fail(self, condition: str, text: str) -> None:
-        """Where the condition (i1) holds, the call will end with this error."""
+    def message(self, text: str) -> int:
+        """The number of an error's message, from 1."""
         if text not in self.messages:
             self.messages.append(text)
-        number = self.messages.index(text) + 1
-        f = self.f
+        return self.messages.index(text) + 1
+
+    def fail(self, condition: str, text: str) -> None:
+        """Where the condition (i1) holds, the call will end with this error."""
+        number, f = self.message(text), self.f
         if self.core is not None:
             with f.when(condition):
                 self.core.end(f, number)
@@ -327,9 +330,7 @@ class Translator:
     def greatest(self, text: str, type_: str, high: int) -> str:
         """Where loops keep the greatest of some positions (unsigned); the call will end with this
         error if it is more than `high`."""
-        if text not in self.messages:
-            self.messages.append(text)
-        number = self.messages.index(text) + 1
+        number = self.message(text)
         key = number, type_, high
         if key not in self.f.greatest:
             name = self.f.alloca(type_)

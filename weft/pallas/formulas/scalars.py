@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.config import options
+from weft.pallas.formulas.language import in_double
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -31,17 +31,6 @@ def _modules() -> tuple[Array, Array]:
 
 
 # Sums, in double precision -----------------------------------------------------------------------
-
-
-def _in_double(function: Callable) -> Callable:
-    """The function computed in float64, whatever its operands and whether x64 is enabled."""
-
-    def of(*operands: Array) -> Array:
-        with options["enable_x64"](True):
-            wide = [x.astype("float64") for x in operands]
-            return function(*wide).astype(operands[0].dtype)
-
-    return of
 
 
 def _bernoulli(count: int) -> list[float]:
@@ -177,9 +166,9 @@ FORMULAS: dict[str, Callable] = {
     "eq_to": _total_order("eq"),
     "lt_to": _total_order("lt"),
     "le_to": _total_order("le"),
-    "digamma": _in_double(_digamma),
-    "polygamma": _in_double(_polygamma),
-    "zeta": _in_double(_zeta),
+    "digamma": in_double(_digamma),
+    "polygamma": in_double(_polygamma),
+    "zeta": in_double(_zeta),
     "population_count": _population_count,
     "clz": _leading_zeros,
     "nextafter": _nextafter,

@@ -58,38 +58,20 @@ def _compare(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
 
 # Functions of one number -------------------------------------------------------------------------
 
-# Primitive -> (operation of MLIR's math dialect that Triton compiles or None, the name in NVIDIA's
-# libdevice and, but for its ends, in AMD's ocml).
-_FUNCTIONS = {
-    "exp": ("math.exp", "exp"),
-    "exp2": ("math.exp2", "exp2"),
-    "log": ("math.log", "log"),
-    "log2": ("math.log2", "log2"),
-    "sin": ("math.sin", "sin"),
-    "cos": ("math.cos", "cos"),
-    "sqrt": ("math.sqrt", "sqrt"),
-    "rsqrt": ("math.rsqrt", "rsqrt"),
-    "floor": ("math.floor", "floor"),
-    "ceil": ("math.ceil", "ceil"),
-    "erf": ("math.erf", "erf"),
-    "tan": (None, "tan"),
-    "asin": (None, "asin"),
-    "acos": (None, "acos"),
-    "atan": (None, "atan"),
-    "sinh": (None, "sinh"),
-    "cosh": (None, "cosh"),
-    "tanh": (None, "tanh"),
-    "asinh": (None, "asinh"),
-    "acosh": (None, "acosh"),
-    "atanh": (None, "atanh"),
-    "log1p": (None, "log1p"),
-    "expm1": (None, "expm1"),
-    "log10": (None, "log10"),
-    "cbrt": (None, "cbrt"),
-    "erfc": (None, "erfc"),
-    "erf_inv": (None, "erfinv"),
-    "lgamma": (None, "lgamma"),
+_MATH = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "floor", "ceil", "erf")
+"""Those that Triton compiles as operations of MLIR's math dialect."""
+
+_LIBRARY = {
+    **{
+        name: name
+        for name in (
+            *("tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+            *("log1p", "expm1", "log10", "cbrt", "erfc", "lgamma"),
+        )
+    },
+    "erf_inv": "erfinv",
 }
+"""Those of NVIDIA's libdevice: their names there and, but for its ends, in AMD's ocml."""
 
 
 def libdevice(e: Emitter, name: str, xs: list, result: object = None) -> ir.Value:
@@ -112,10 +94,10 @@ def libdevice(e: Emitter, name: str, xs: list, result: object = None) -> ir.Valu
     )
 
 
-@rule(*_FUNCTIONS, least=4)
+@rule(*_MATH, *_LIBRARY, least=4)
 def _function(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    operation, name = _FUNCTIONS[eqn.primitive.name]
-    return e.same(operation, x) if operation is not None else libdevice(e, name, [x])
+    name = eqn.primitive.name
+    return e.same(f"math.{name}", x) if name in _MATH else libdevice(e, _LIBRARY[name], [x])
 
 
 @rule("pow", "atan2", least=4)

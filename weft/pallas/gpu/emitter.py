@@ -22,6 +22,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.api.params import param
+from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.formulas.sorting import FORMULAS
 from weft.pallas.ir import KernelCall, unsupported
 from weft.pallas.legalize import Target
@@ -38,8 +39,7 @@ RULES: dict[str, Callable] = {}
 
 
 LEAST: dict[str, int] = {
-    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "sort"), 2),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), 2),
+    **dict.fromkeys((*REDUCTIONS, *CUMULATIVE, "sort"), 2),
 }
 """Primitive name -> the bytes of the narrowest floats that Triton has it for; 1 if not named."""
 

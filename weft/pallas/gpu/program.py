@@ -397,9 +397,9 @@ def build(call: KernelCall, platform: str = "cuda", capability: Any = None) -> L
     platform: "cuda" or "rocm". capability: CUDA's compute capability, such as (9, 0), if known.
     """
     converts_float8 = capability is not None and capability >= (8, 9)
-    key = platform, converts_float8
-    launch = call.cache.get(key)
-    if launch is None:
+
+    def make() -> Launch:
         legal = legalize_call(call, target_of(platform))
-        launch = call.cache[key] = Builder(legal, platform, converts_float8).build()
-    return launch
+        return Builder(legal, platform, converts_float8).build()
+
+    return call.memo((platform, converts_float8), make)

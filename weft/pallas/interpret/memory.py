@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from weft.pallas.interpret.races import Shadow
 
 if TYPE_CHECKING:
     from weft.core.source import Source
+    from weft.pallas.interpret.sync import Semaphores
 
 Coords = tuple[int, ...]
 
@@ -106,15 +107,8 @@ class Region:
         return value if self.mask is None else np.broadcast_to(value, self.shape)[self.mask]
 
 
-class Indexed(Protocol):
-    """The target of an index: a buffer, an array of semaphores."""
-
-    @property
-    def data(self) -> np.ndarray: ...
-
-
 def locate(
-    buffer: Indexed,
+    buffer: Buffer | Semaphores,
     indexer: Indexer,
     operands: Sequence[Any],
     where: Source,
@@ -144,7 +138,7 @@ def locate(
 
 
 def _locate_elements(
-    buffer: Indexed,
+    buffer: Buffer | Semaphores,
     indexer: Indexer,
     operands: Sequence[Any],
     where: Source,
@@ -182,7 +176,9 @@ def _locate_elements(
     return Region(full, tuple(coordinates), mask)
 
 
-def _outside(buffer: Indexed, dim: int, n: int, index: str, where: Source, what: str) -> None:
+def _outside(
+    buffer: Buffer | Semaphores, dim: int, n: int, index: str, where: Source, what: str
+) -> None:
     raise OutOfBoundsError(
         f"{what} at {where}: {index} is outside of dimension {dim} of {buffer}, which has size {n}"
     )

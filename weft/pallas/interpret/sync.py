@@ -84,20 +84,16 @@ class Semaphore:
 class Semaphores:
     """An array of semaphores."""
 
-    __slots__ = ("array", "name", "others", "owner")
+    __slots__ = ("data", "name", "others", "owner")
 
     def __init__(self, name: str, shape: tuple[int, ...], owner: str = "") -> None:
         self.name = name
         self.owner = owner
-        self.array = np.empty(shape, object)
+        self.data = np.empty(shape, object)
         self.others: dict = {}
         for index in np.ndindex(*shape):
             label = name + (f"[{', '.join(map(str, index))}]" if index else "")
-            self.array[index] = Semaphore(f"{label} of {owner}" if owner else label)
-
-    @property
-    def data(self) -> np.ndarray:
-        return self.array
+            self.data[index] = Semaphore(f"{label} of {owner}" if owner else label)
 
     def __str__(self) -> str:
         return f"{self.name} of {self.owner}" if self.owner else self.name
@@ -105,10 +101,10 @@ class Semaphores:
     def at(self, m: Machine, indexer: Indexer, operands: Sequence[Any], op: _Op) -> Semaphore:
         what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
         view = locate(self, indexer, operands, op.eqn.source, what).view
-        return self.array[view]
+        return self.data[view]
 
     def check_balanced(self, m: Machine, when: str) -> None:
-        for s in self.array.reshape(-1):
+        for s in self.data.reshape(-1):
             if s.value:
                 taken = f"last waited for at {s.waited}" if s.waited else "never waited for"
                 m.fail(
