@@ -23,7 +23,6 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.api.params import param
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
-from weft.pallas.formulas.sorting import FORMULAS
 from weft.pallas.ir import KernelCall, unsupported
 from weft.pallas.legalize import Target
 from weft.pallas.narrow_integers import is_narrow
@@ -454,7 +453,6 @@ def target_of(platform: str) -> Target:
         frozenset({platform, "gpu"}),
         is_native=_is_native,
         narrowest=lambda name: LEAST.get(name, 1),
-        formula=lambda eqn: FORMULAS.get(eqn.primitive.name),
         instead=_instead,
     )
 

@@ -57,8 +57,7 @@ NUMPY = Target(
     frozenset(),
     _is_native,
     narrowest=lambda name: 4 if name in ("reduce_sum", "reduce_prod", "cumsum", "cumprod") else 1,
-    has_keys=True,
-    has_complex=True,
+    has_all_dtypes=True,
 )
 
 

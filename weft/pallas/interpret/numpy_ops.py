@@ -78,15 +78,10 @@ _DIRECT: dict[str, Callable] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "not": np.invert,
-    "exp": np.exp,
-    "log": np.log,
-    "tanh": np.tanh,
-    "sin": np.sin,
-    "cos": np.cos,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
+    **{
+        name: getattr(np, name)
+        for name in ("exp", "log", "tanh", "sin", "cos", "sqrt", "abs", "floor", "ceil")
+    },
     "elements": lambda x, *places: x[places],
     "select_n": lambda which, no, yes: np.where(which, yes, no),
 }
