@@ -270,12 +270,12 @@ class _Rewriting:
                 both += self.computed(part, operands, composed, used)
             return [Pair(*both)]
         make = complex.ARRAYS.get(name)
-        closed = formula(eqn) if make is None else _formula_of(eqn, make)
-        if closed is None:
+        of_arrays = formula(eqn) if make is None else _formula_of(eqn, make)
+        if of_arrays is None:
             ordered = name in _ORDERED
             why = "complex numbers have no order" if ordered else "of complex numbers"
             raise self.unsupported(eqn, composed, "" if name in OUTSIDE else why)
-        return self.inline(closed, invars, composed or eqn)
+        return self.inline(of_arrays, invars, composed or eqn)
 
     def is_left_out(self, name: str) -> bool:
         """Whether it is an op of interpreted kernels, or of those that are debugged."""

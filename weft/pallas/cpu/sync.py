@@ -80,7 +80,7 @@ def _semaphore(t: Translator, eqn: Eqn, sem: Buffer, operands: Sequence[Array]) 
 
 
 @rule("semaphore_signal")
-def _signal(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
+def _signal(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (inc, *core) = _semaphore(t, eqn, sem, operands)
     owner = eqn.invars[0].aval.core
@@ -121,7 +121,13 @@ def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
 
 
 @rule("async_copy_start")
+<<<<<<< HEAD
 def _copy_start(t: Translator, eqn: Any, *operands: Any) -> None:
+=======
+def _copy_start(
+    t: Translator, eqn: Eqn, src: Buffer, dst: Buffer, sem: Buffer, *rest: object
+) -> None:
+>>>>>>> main
     """The copy is done at once: the cores of a CPU have no engine that copies beside them."""
     t.before_sync()
     parts, core = copy_operands(eqn, operands)
@@ -167,7 +173,7 @@ def _progress(t: Translator) -> None:
 
 def _wait_until(
     t: Translator,
-    eqn: Any,
+    eqn: Eqn,
     sem: Buffer,
     place: Buffer,
     amount: str,
