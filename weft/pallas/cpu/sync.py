@@ -121,13 +121,7 @@ def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
 
 
 @rule("async_copy_start")
-<<<<<<< HEAD
-def _copy_start(t: Translator, eqn: Any, *operands: Any) -> None:
-=======
-def _copy_start(
-    t: Translator, eqn: Eqn, src: Buffer, dst: Buffer, sem: Buffer, *rest: object
-) -> None:
->>>>>>> main
+def _copy_start(t: Translator, eqn: Eqn, *operands: Any) -> None:
     """The copy is done at once: the cores of a CPU have no engine that copies beside them."""
     t.before_sync()
     parts, core = copy_operands(eqn, operands)
