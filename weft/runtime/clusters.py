@@ -73,7 +73,8 @@ def _pmix() -> dict[str, Any]:
     """Open MPI 5 and prterun of PRRTE; `prterun-login1-7342@1` is a job's name.
 
     Process 0 is on this host where all processes are, and otherwise taken to be where mpirun runs,
-    which the job's name tells; process 0 knows if that is wrong. prterun tells no number of processes.
+    which the job's name tells; process 0 knows if that is wrong. prterun does not tell how many
+    processes there are.
     """
     job, number = os.environ.get("PMIX_NAMESPACE"), os.environ.get("PMIX_RANK")
     if job is None or number is None:
