@@ -82,7 +82,9 @@ class _Comparison:
         self.digest = ""
         self.agreed = False
         self.error: BaseException | None = None
-        self._ended = threading.Event()
+        # Held until the end. Who waits for it is in this file, as the watchdog has to see.
+        self._running = threading.Lock()
+        self._running.acquire()
 
     def run(self) -> None:
         """Publish the digest and wait for the others', on a helper's thread."""
@@ -94,12 +96,13 @@ class _Comparison:
             self.agreed = self.meeting.agree()
         except BaseException as error:
             self.error = error
-        self._ended.set()
+        self._running.release()
 
     def wait(self) -> str:
         """Return the digest once all processes have published theirs, or one that differs."""
-        while not self._ended.wait(0.5):
+        while not self._running.acquire(timeout=0.5):
             calls.check()
+        self._running.release()
         if not self.agreed:
             calls.check()  # the group's failure, where that is why
         if self.error is not None:
