@@ -32,6 +32,31 @@ _INSIDE = (
 )
 """Texts of Python and jaxlib about values inside of weft that the user does not know."""
 _NEEDED = "a value of another kind or size is needed"
+_A_DTYPE = "a dtype is needed, such as 'float32' or numpy.int8"
+_PLAIN = (
+    (" is not iterable", "a sequence is needed"),
+    (" has no len()", "a sequence is needed"),
+    ("len() of unsized", "a sequence is needed"),
+    ("iteration over a 0-d array", "a sequence or an integer is needed"),
+    (" not subscriptable", "a sequence is needed"),
+    (" as an integer", "an integer is needed"),
+    ("only integer scalar arrays", "an integer is needed"),
+    ("invalid literal for int()", "an integer is needed"),
+    ("int() argument must be", "an integer is needed"),
+    ("float() argument must be", "a real number is needed"),
+    ("must be real number", "a real number is needed"),
+    ("could not convert string", "a number is needed"),
+    ("bad operand type for", "a number is needed"),
+    ("truth value of a", "one value is needed, not an array of several"),
+    (" object is not callable", "a function is needed"),
+    ("inhomogeneous shape", "numbers are needed, nested to equal lengths"),
+    ("setting an array element", "numbers are needed, nested to equal lengths"),
+    ("ufunc '", "numbers are needed"),
+    ("as a data type", _A_DTYPE),
+    (" not understood", _A_DTYPE),
+    ("could not be broadcast", "these shapes do not broadcast"),
+)
+"""Texts of Python and NumPy about a value, and what they ask for."""
 _RAISES = frozenset((opmap["RAISE_VARARGS"], opmap["RERAISE"]))
 _CONVERSIONS = frozenset(
     f"__{name}__"
@@ -70,13 +95,13 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     if caller is not None and is_internal_file(caller.f_code.co_filename):
         return  # an outer function of weft is the one that the user called
     found = _frames_of_weft(tb)
-    if found is None:
+    if found is None or not (found[0] or hasattr(e, "_weft_raised")):
         return
     frames, raised = found
     e._weft_explained = True  # type: ignore[attr-defined]
     raised = raised or getattr(e, "_weft_raised", False)
     short = function.rpartition(".")[2]
-    text = str(e.args[0]) if e.args else ""
+    text = str(e.args[0]) if len(e.args) == 1 else str(e)
     if raised and (short.startswith("_") or short in text or "weft." in text):
         return  # which says it by itself, or is raised by what has no name of its own
     arguments = _arguments(tb.tb_frame, original)
@@ -93,11 +118,23 @@ def explain(function: str, e: Exception, original: Callable) -> None:
         ]
         where += f"called with {', '.join(given)}: " if given else ""
     if not raised and not isinstance(e, OverflowError | JAXTypeError | JAXIndexError):
-        if isinstance(e, _UNFIT) or any(words in text for words in _INSIDE):
-            one = blamed is not None
-            text = f"{_NEEDED}, got {kind_of(arguments[blamed])}" if one else "these do not fit"
+        text = _in_plain_words(e, text, blamed, arguments)
         raise ArgumentError(where + text) from None
     e.args = (where + text, *e.args[1:])
+
+
+def _in_plain_words(e: Exception, text: str, blamed: str | None, arguments: dict) -> str:
+    """What an exception of Python's or NumPy's says, without the values of weft's inside."""
+    needed = next((needed for words, needed in _PLAIN if words in text), None)
+    if needed is None:
+        if not (isinstance(e, _UNFIT) or any(words in text for words in _INSIDE)):
+            return text
+        needed = _NEEDED
+    if blamed is None:
+        return "these do not fit" if needed is _NEEDED else needed
+    if blamed.endswith("dtype"):
+        needed = _A_DTYPE
+    return f"{needed}, got {kind_of(arguments[blamed])}"
 
 
 def _is_plain(e: Exception) -> bool:
@@ -107,7 +144,9 @@ def _is_plain(e: Exception) -> bool:
         return e.args == (_NO_CAST,)
     if kind is AssertionError and e.args:  # a check that says what it found, as weft.testing's do
         return False
-    own = kind in _KNOWN or kind.__module__ in ("weft.errors", "numpy._core._exceptions")
+    if kind.__module__ == "numpy._core._exceptions":
+        return True
+    own = kind in _KNOWN or kind.__module__ == "weft.errors"
     return own and len(e.args) <= 1 or kind is AttributeError
 
 
@@ -124,7 +163,7 @@ def _frames_of_weft(tb: TracebackType) -> tuple[list[TracebackType], bool] | Non
         if is_internal_file(file):
             frames.append(below)
             library = False
-        elif not _is_library(file):
+        elif not is_library(file):
             return None
         else:
             library = True
@@ -135,11 +174,8 @@ def _frames_of_weft(tb: TracebackType) -> tuple[list[TracebackType], bool] | Non
             del frames[i:]  # what a value answers to a conversion is not about the function
             raised = False
             break
-    if not frames:
-        return None
-    last = frames[-1]
-    raised = raised and is_raise(last)
-    return frames, raised
+    # Without frames, an inner boundary took them out, and noted what it was.
+    return frames, raised and bool(frames) and is_raise(frames[-1])
 
 
 def is_raise(tb: TracebackType) -> bool:
@@ -148,7 +184,8 @@ def is_raise(tb: TracebackType) -> bool:
     return code.co_code[tb.tb_lasti] in _RAISES and code.co_name not in _CONVERSIONS
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
+    """Whether a file is of NumPy, jaxlib and their like, or of Python's own library."""
     if file.startswith("<"):
         return file.startswith("<__array_function__")
     return any(part in file for part in _DEPENDENCIES) or (
@@ -159,8 +196,9 @@ def _is_library(file: str) -> bool:
 def _arguments(frame: FrameType, original: Callable) -> dict[str, Any]:
     """The arguments of the public function, from the frame of its boundary."""
     code, values = frame.f_code, frame.f_locals
-    if code.co_name == "wrapped":  # of an `api_boundary`
-        given = dict(zip(_parameters(original), values["args"], strict=False))
+    if code.co_name == "wrapped":  # of an `api_boundary`, or a method that is a function
+        args = (values["self"], *values["args"]) if "self" in values else values["args"]
+        given = dict(zip(_parameters(original), args, strict=False))
         return {**given, **values["kwargs"]}
     count = code.co_argcount + code.co_kwonlyargcount
     arguments = {name: values[name] for name in code.co_varnames[:count] if name in values}
