@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, fill, refuse_out
 from weft.numpy.reductions import all, masked, max, mean, min, prod, sum, var
@@ -134,6 +135,8 @@ def nanvar(
     Array(2., dtype=float32)
     """
     refuse_out("nanvar", out)
+    if where is not None and aval_of("nanvar", where).dtype != np.bool_:
+        raise ArgumentError(f"weft.numpy.nanvar: where must be of bools, got {typeof(where).dtype}")
     if aval_of("nanvar", a).dtype in INEXACT:
         where = _not_nan(a, where)
         n = sum(_broadcast_to(where, typeof(a).shape), axis, keepdims=keepdims)

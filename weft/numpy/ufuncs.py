@@ -232,7 +232,7 @@ def fabs(x: ArrayLike, /) -> Any:
 
 def positive(x: ArrayLike, /) -> Any:
     """+x, a copy. Source: numpy.positive."""
-    check_array("positive", x)
+    aval_of("positive", x)
     return to_array(x)
 
 

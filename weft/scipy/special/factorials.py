@@ -12,6 +12,9 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
+from weft.core import dtypes
+from weft.core.errors import ArgumentError
+from weft.core.trace import typeof
 from weft.numpy.common import inexact, static_int, to_array
 from weft.ops.promote import broadcast_args, promote_inexact
 
@@ -174,9 +177,15 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
 def polygamma(n: object, x: ArrayLike) -> Any:
     """The n-th derivative of digamma at x.
 
-    Source: scipy.special.polygamma.
+    n: whole numbers, of an integer dtype or Python's. Source: scipy.special.polygamma.
     """
-    return lax.polygamma(*floats(n, x))
+    order = typeof(to_array(n)).dtype
+    if not dtypes.is_integer(order) and not dtypes.is_bool(order):
+        raise ArgumentError(f"polygamma: n must be of an integer dtype, got {order}")
+    n, x = floats(n, x)
+    odd = wnp.where(n % 2 == 1, 1.0, -1.0)
+    below = odd.astype(x.dtype) * wnp.exp(gammaln(n + 1)) * _zeta_below(n + 1, x)
+    return wnp.where((x <= 0) & (n > 0), below, lax.polygamma(n, x))
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
@@ -184,7 +193,25 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
 
     Source: scipy.special.zeta.
     """
-    return lax.zeta(*floats(x, 1 if q is None else q))
+    if q is None:
+        return lax.zeta(*floats(x, 1))
+    x, q = floats(x, q)
+    return wnp.where(q <= 0, _zeta_below(x, q), lax.zeta(x, q))
+
+
+def _zeta_below(x: Any, q: Any) -> Any:
+    """The Hurwitz zeta function of q up to 0, for whole x only; of others nan, at poles inf.
+
+    Its terms from q to 0 are those of two such functions of positive arguments, as XLA's own sum
+    ends after ten: sum((q + k)**-x) = zeta(x, f) ± (zeta(x, 1 - f) - zeta(x, 1 - q)) for q = f - n.
+    """
+    q = wnp.where(q <= 0, q, -0.5)  # of others nothing is used, nor their derivatives
+    pole = q == wnp.floor(q)
+    part = wnp.where(pole, 0.5, q - wnp.floor(q))
+    left = lax.zeta(x, 1 - part) - lax.zeta(x, 1 - q)
+    value = lax.zeta(x, part) + wnp.where(x % 2 == 1, -left, left)
+    value = wnp.where(x == wnp.floor(x), value, wnp.nan)
+    return wnp.where(pole, wnp.inf, value)
 
 
 def bernoulli(n: int) -> Any:
