@@ -1,8 +1,8 @@
 """No message of Python's, NumPy's or jaxlib's about values inside of weft reaches a user.
 
-Every public function that `tests/oracle/exceptions.json` calls is called with each argument replaced
-by bad ones (of another kind, rank, dtype or size, out of range, none at all) and with too many. Of
-these the suite makes every 31st; WEFT_HYPOTHESIS_PROFILE=deep makes all.
+Every public function that `tests/oracle/exceptions.json` calls is called with each argument
+replaced by bad ones (of another kind, rank, dtype or size, out of range, none at all) and with too
+many. Of these the suite makes every 31st; WEFT_HYPOTHESIS_PROFILE=deep makes all.
 """
 
 import ast

@@ -120,7 +120,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     return convert(_lower_mask(n, m, k), dtype)
 
 
-def _diagonal_of(name: str, k: Any) -> Any:
+def _diagonal_of(name: str, k: ArrayLike) -> Any:
     """A diagonal's number, which may be traced."""
     aval = aval_of(name, k)
     if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)) or aval.ndim:
@@ -311,7 +311,9 @@ def _host_indices(arrays: Sequence[np.ndarray]) -> tuple:
     return tuple(constant(a.astype(dtypes.canonicalize_dtype(int))) for a in arrays)
 
 
-def _of_triangle(name: str, n: Any, k: Any, m: Any) -> tuple[int, int, int | None]:
+def _of_triangle(
+    name: str, n: ArrayLike, k: ArrayLike, m: ArrayLike | None
+) -> tuple[int, int, int | None]:
     rows, diagonal = static_int(n, f"{name}: n"), static_int(k, f"{name}: k")
     return rows, diagonal, None if m is None else static_int(m, f"{name}: m")
 

@@ -471,7 +471,12 @@ def _members() -> dict[str, Any]:
         "real": property(_real, doc="The real part."),
         "imag": property(_imag, doc="The imaginary part."),
     }
-    own = {"flatten": _flatten, "ravel": _flatten, "view": _view, "to_device": _to_device}
+    own: dict[str, Any] = {
+        "flatten": _flatten,
+        "ravel": _flatten,
+        "view": _view,
+        "to_device": _to_device,
+    }
     own |= dict(reshape=_reshape, transpose=_transpose, astype=_astype, compress=_compress)
     members |= {name: bounded(method, __name__, name) for name, method in own.items()}
     return members

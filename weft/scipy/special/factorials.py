@@ -174,18 +174,18 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
     return gammaln(shifted).sum(-1) + d * (d - 1) / 4 * log(pi)
 
 
-def polygamma(n: object, x: ArrayLike) -> Any:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
     """The n-th derivative of digamma at x.
 
     n: whole numbers, of an integer dtype or Python's. Source: scipy.special.polygamma.
     """
-    order = typeof(to_array(n)).dtype
-    if not dtypes.is_integer(order) and not dtypes.is_bool(order):
-        raise ArgumentError(f"polygamma: n must be of an integer dtype, got {order}")
-    n, x = floats(n, x)
-    odd = wnp.where(n % 2 == 1, 1.0, -1.0)
-    below = odd.astype(x.dtype) * wnp.exp(gammaln(n + 1)) * _zeta_below(n + 1, x)
-    return wnp.where((x <= 0) & (n > 0), below, lax.polygamma(n, x))
+    dtype = typeof(to_array(n)).dtype
+    if not dtypes.is_integer(dtype) and not dtypes.is_bool(dtype):
+        raise ArgumentError(f"polygamma: n must be of an integer dtype, got {dtype}")
+    order, at = floats(n, x)
+    odd = wnp.where(order % 2 == 1, 1.0, -1.0).astype(at.dtype)
+    below = odd * wnp.exp(gammaln(order + 1)) * _zeta_below(order + 1, at)
+    return wnp.where((at <= 0) & (order > 0), below, lax.polygamma(order, at))
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
@@ -195,11 +195,11 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
     """
     if q is None:
         return lax.zeta(*floats(x, 1))
-    x, q = floats(x, q)
-    return wnp.where(q <= 0, _zeta_below(x, q), lax.zeta(x, q))
+    power, start = floats(x, q)
+    return wnp.where(start <= 0, _zeta_below(power, start), lax.zeta(power, start))
 
 
-def _zeta_below(x: Any, q: Any) -> Any:
+def _zeta_below(x: Array, q: Array) -> Any:
     """The Hurwitz zeta function of q up to 0, for whole x only; of others nan, at poles inf.
 
     Its terms from q to 0 are those of two such functions of positive arguments, as XLA's own sum
