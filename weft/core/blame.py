@@ -70,6 +70,7 @@ _CONVERSIONS = frozenset(
         "iter",
         "hash",
         "array",
+        "getattr",
     )
 )
 _STDLIB = os.path.join(sysconfig.get_path("stdlib"), "")
