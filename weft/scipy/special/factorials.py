@@ -185,7 +185,9 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
     order, at = floats(n, x)
     odd = wnp.where(order % 2 == 1, 1.0, -1.0).astype(at.dtype)
     below = odd * wnp.exp(gammaln(order + 1)) * _zeta_below(order + 1, at)
-    return wnp.where((at <= 0) & (order > 0), below, lax.polygamma(order, at))
+    is_below = (at <= 0) & (order > 0)
+    above = lax.polygamma(order, wnp.where(is_below, 1.0, at))  # below, not even derivatives are
+    return wnp.where(is_below, below, above)
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
@@ -196,7 +198,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
     if q is None:
         return lax.zeta(*floats(x, 1))
     power, start = floats(x, q)
-    return wnp.where(start <= 0, _zeta_below(power, start), lax.zeta(power, start))
+    above = lax.zeta(power, wnp.where(start <= 0, 1.0, start))  # below, not even derivatives are
+    return wnp.where(start <= 0, _zeta_below(power, start), above)
 
 
 def _zeta_below(x: Array, q: Array) -> Any:
