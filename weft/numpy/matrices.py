@@ -25,19 +25,14 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
-from weft.numpy.creation import (
-    ON_HOST,
-    arange,
-    asarray,
-    ones,
-    zeros,
-)
+from weft.numpy.creation import ON_HOST, arange, asarray
+from weft.numpy.filled import ones, zeros
 from weft.numpy.formulas import power
 from weft.numpy.joining import stack
 from weft.numpy.nonzero_positions import nonzero
+from weft.numpy.operands import filled_like
 from weft.numpy.selection import diagonal
 from weft.numpy.shaping import ravel
-from weft.numpy.ufuncs import filled_like
 from weft.ops.elementwise_api import add_p, eq_p, ge_p, select
 from weft.ops.joining import pad
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -128,7 +123,7 @@ def _diagonal_of(name: str, k: ArrayLike) -> Any:
     return k
 
 
-def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
+def _triangle(name: str, m: ArrayLike, k: ArrayLike, lower: builtins.bool) -> Any:
     aval, k = aval_of(name, m), _diagonal_of(name, k)
     if aval.ndim < 2:
         raise ValueError(
