@@ -123,7 +123,7 @@ def _diagonal_of(name: str, k: ArrayLike) -> Any:
     return k
 
 
-def _triangle(name: str, m: ArrayLike, k: ArrayLike, lower: builtins.bool) -> Any:
+def _triangle(name: str, m: ArrayLike, k: Any, lower: builtins.bool) -> Any:
     aval, k = aval_of(name, m), _diagonal_of(name, k)
     if aval.ndim < 2:
         raise ValueError(
