@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
-from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.kernel_frame import Frame
 from weft.core.ref import AbstractRef
@@ -23,7 +22,7 @@ from weft.pallas.api.call import (
 )
 from weft.pallas.api.memory import SHARED_SPACES, MemorySpace, ScratchShape
 from weft.pallas.api.mesh import Mesh
-from weft.pallas.api.params import check_options, checks, wait_limit
+from weft.pallas.api.params import check_options, settings
 from weft.pallas.api.primitives import scratch_types as flat_scratch
 from weft.pallas.api.signature import Arrangement, Builds
 from weft.pallas.api.specs import whole_mapping
@@ -224,10 +223,7 @@ def mpmd_map(
             blocks=(*ins, *outs),
             aliases=check_aliases(what, input_output_aliases, types, results),
             interpret=interpret,
-            **checks(debug),
-            poison=config.pallas_poison_buffers,
-            wait_limit=wait_limit(compiler_params),
-            compiler_params=compiler_params,
+            **settings(debug, compiler_params),
             cost_estimate=cost_estimate,
             metadata=metadata,
             ref_names=ref_names,
