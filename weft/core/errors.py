@@ -74,6 +74,11 @@ class AxisKindError(BadIndexError, NotImplementedError):
     """An axis is no integer, such as a name: by the function, each of these errors in JAX."""
 
 
+class AxisNameError(ArgumentError, NameError):
+    """What is given as a named axis is none, or none in scope: a NameError of JAX, or by the name
+    one of the others."""
+
+
 class NoMeshError(ValueError, RuntimeError):
     """A PartitionSpec is given where no mesh is in context: a RuntimeError or ValueError of JAX."""
 

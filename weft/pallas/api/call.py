@@ -170,6 +170,12 @@ def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
         if prim.named_axes is None or prim.higher_order or prim.name == "pcast":
             continue
         names = [n for n in prim.named_axes(eqn.params) if n not in frame.axis_sizes]
+        if prim.name == "axis_index" and any(names[0] in m.shape for m in frame.meshes if names):
+            raise TypeError(
+                f"{what}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
+                f"which is an axis of another mesh than its own, {frame.mesh}: it runs on no core "
+                f"of that one. weft.lax.axis_size({names[0]!r}) is known here"
+            )
         if prim.name == "axis_index" and names:
             raise TypeError(
                 f"{what}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "

@@ -149,8 +149,9 @@ def mpmd_map(
 
     meshes_and_fns: pairs of a `Mesh` and a function. Every function gets refs of all arguments,
     all outputs and all scratch (by name if scratch_shapes is a dict), and returns None; inside it
-    weft.lax.axis_index and axis_size know the axes of its mesh. Arguments and outputs are whole
-    arrays that all cores see; nothing orders the cores but semaphores, barriers and copies.
+    weft.lax.axis_index knows the axes of its mesh, axis_size those of all meshes. Arguments and
+    outputs are whole arrays that all cores see; nothing orders the cores but semaphores, barriers
+    and copies.
     out_shapes: as out_shape of `pallas_call`. scratch_shapes: scratch types; `type @ mesh` is one
     for each core of the mesh, `type @ pl.SHARED` one for all cores. With one mesh, LOCAL memory
     and semaphores are each core's own; with several meshes they must say whose they are.
