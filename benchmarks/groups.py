@@ -12,6 +12,7 @@ GROUPS = (
     "training",
     "steps",
     "collectives",
+    "processes",
     "partition",
     "kernels",
     "ffi",

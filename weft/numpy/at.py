@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
 from weft.core import dtypes
-from weft.core.boundary import show_user_frames
+from weft.core.boundary import explain_and_show
 from weft.core.errors import ArgumentError, ShapeError
 from weft.core.source import warn
 from weft.core.state import state
@@ -399,8 +399,8 @@ class AtIndex:
         """
         if not callable(func):
             raise TypeError(f"x.at[index].apply: func must be a function, got {func!r:.80}")
-        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return _run(self.array, self.index, func, given, "apply")
+        options = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return _run(self.array, self.index, func, options, "apply")
 
 
 def _options(mode: object, is_sorted: bool, unique: bool, wrap: bool) -> Options:
@@ -455,12 +455,12 @@ def _method(name: str, update: Callable, doc: str) -> Callable:
         out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        options = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         try:
             check_not_masked(values)
-            return update(self.array, self.index, values, given, name, out_sharding)
+            return update(self.array, self.index, values, options, name, out_sharding)
         except Exception as error:
-            show_user_frames(error)
+            explain_and_show(f"x.at[index].{name}", error, method)
             raise
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"AtIndex.{name}", doc

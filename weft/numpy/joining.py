@@ -245,6 +245,8 @@ def tile(A: ArrayLike, reps: object) -> Any:
         else (reps,)
     )
     reps = tuple(operator.index(r) for r in reps)
+    if any(r < 0 for r in reps):
+        raise ArgumentError(f"weft.numpy.tile: reps must not be negative, got {reps}")
     rank = max(aval.ndim, len(reps))
     shape = (1,) * (rank - aval.ndim) + aval.shape
     reps = (1,) * (rank - len(reps)) + reps
@@ -337,12 +339,12 @@ def _split(name: str, ary: ArrayLike, indices_or_sections: ArrayLike | list, axi
     aval = aval_of(name, ary)
     axis = canonical_axis(axis, aval.ndim)
     n = aval.shape[axis]
-    given = indices_or_sections
-    if isinstance(given, Sequence) or (hasattr(given, "ndim") and given.ndim):
-        points = [static_int(i, f"{name}: indices") for i in concrete(given, f"{name}: indices")]
+    sections = indices_or_sections
+    if isinstance(sections, Sequence) or (hasattr(sections, "ndim") and sections.ndim):
+        points = [static_int(i, f"{name}: indices") for i in concrete(sections, f"{name}: indices")]
         bounds = [0, *(max(min(p + n if p < 0 else p, n), 0) for p in points), n]
     else:
-        parts = static_int(given, f"{name}: sections")
+        parts = static_int(sections, f"{name}: sections")
         if parts <= 0:
             raise ValueError(
                 f"weft.numpy.{name}: the number of sections must be positive, got {parts}"
