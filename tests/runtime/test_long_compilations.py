@@ -6,12 +6,11 @@ import threading
 
 import weft
 from weft.runtime import compile as compiling
-from weft.runtime import long_compilations
 
 
 def test_a_long_compilation_says_that_it_goes_on(monkeypatch, caplog):
-    monkeypatch.setattr(long_compilations, "LONG", 0.05)
-    monkeypatch.setattr(long_compilations, "_watcher", None)  # one may sleep for longer
+    monkeypatch.setattr(compiling, "LONG", 0.05)
+    monkeypatch.setattr(compiling, "_watcher", None)  # one may sleep for longer
     kept, real = threading.Event(), compiling._xla_compile.compile_and_load
 
     def slow(*args):
@@ -33,7 +32,7 @@ def test_a_long_compilation_says_that_it_goes_on(monkeypatch, caplog):
 
 
 def test_compilations_that_follow_each_other_share_a_thread(monkeypatch):
-    monkeypatch.setattr(long_compilations, "_watcher", None)
+    monkeypatch.setattr(compiling, "_watcher", None)
     started = []
     real = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda t: (started.append(t.name), real(t))[1])
@@ -43,10 +42,10 @@ def test_compilations_that_follow_each_other_share_a_thread(monkeypatch):
 
 
 def test_the_thread_ends_when_nothing_is_compiled(monkeypatch):
-    monkeypatch.setattr(long_compilations, "LONG", 0.01)
-    monkeypatch.setattr(long_compilations, "_watcher", None)
-    number = long_compilations.begin("f")
-    watcher = long_compilations._watcher
-    long_compilations.end(number)
+    monkeypatch.setattr(compiling, "LONG", 0.01)
+    monkeypatch.setattr(compiling, "_watcher", None)
+    number = compiling._begin("f")
+    watcher = compiling._watcher
+    compiling._end(number)
     watcher.join(timeout=100)
     assert not watcher.is_alive()

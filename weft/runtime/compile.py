@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from weft.core.events import (
     measured,
     tell,
 )
-from weft.runtime import backend, long_compilations
+from weft.runtime import backend
 from weft.runtime.cpu_run_limit import called_together
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def compile_module(
             return LoadedExecutable(
                 loaded, flat, name, time.perf_counter() - start, True, keep_alive
             )
-    running = long_compilations.begin(name)
+    running = _begin(name)
     try:
         with measured(COMPILED, name) if DURATIONS or SPANS else UNMEASURED:
             loaded = _xla_compile.compile_and_load(
@@ -194,7 +195,7 @@ def compile_module(
     except _xla_compile.XlaRuntimeError as error:
         raise CompileError(f"XLA cannot compile {name}: {error}{_remedy(error, module)}") from error
     finally:
-        long_compilations.end(running)
+        _end(running)
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
@@ -239,6 +240,60 @@ def _log(name: str, start: float, what: str) -> None:
 
         ms = (time.perf_counter() - start) * 1e3
         logging.getLogger("weft").warning("%s %s in %.1f ms", name, what, ms)
+
+
+LONG = 30.0
+"""Seconds after which, and from then on every so many, a compilation is told of."""
+
+# One thread looks at all compilations, and ends once there are none: starting one for each takes
+# 0.1 ms.
+_lock = threading.Lock()
+_running: dict[int, tuple[str, float]] = {}
+_watcher: threading.Thread | None = None
+_numbers = itertools.count()
+
+
+def _begin(name: str) -> int:
+    """Note that a compilation begins; return its number, for `_end`."""
+    global _watcher
+    number = next(_numbers)
+    with _lock:
+        _running[number] = name, time.monotonic()
+        if _watcher is None:
+            _watcher = threading.Thread(target=_watch, name="weft compilations", daemon=True)
+            _watcher.start()
+    return number
+
+
+def _end(number: int) -> None:
+    """Note that the compilation of this number has ended."""
+    _running.pop(number, None)
+
+
+def _watch() -> None:
+    global _watcher
+    told: dict[int, float] = {}
+    while True:
+        with _lock:
+            running = dict(_running)
+            if not running:
+                _watcher = None
+                return
+        now = time.monotonic()
+        told = {number: told.get(number, start) for number, (_, start) in running.items()}
+        for number, last in told.items():
+            if now >= last + LONG:
+                told[number] = now
+                _tell(*running[number])
+        # What begins meanwhile is due later than all of these.
+        time.sleep(min(told.values()) + LONG - now)
+
+
+def _tell(name: str, start: float) -> None:
+    import logging
+
+    seconds = time.monotonic() - start
+    logging.getLogger("weft").warning("XLA is compiling %s, %.0f s so far", name, seconds)
 
 
 def _client_of(devices: tuple) -> Any:
