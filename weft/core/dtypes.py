@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from weft.core.config import config
-from weft.core.errors import ArgumentError
+from weft.core.errors import ArgumentError, has_page
 
 if TYPE_CHECKING:
     from weft.typing import DTypeLike
@@ -223,6 +223,7 @@ def _close(node: DTypeLike) -> frozenset:
 _ABOVE = {node: _close(node) for node in _EDGES}
 
 
+@has_page()
 class TypePromotionError(ValueError):
     """Two dtypes have no common type to which both convert implicitly."""
 
