@@ -46,11 +46,27 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
 }
 
 
+# What messages call a kind, and how an operand becomes one.
+_SAID = {
+    INEXACT: "float or complex",
+    BITS: "integer or boolean",
+    REAL: "integer or float",
+}
+_TO_FLOAT = "x.astype('float32')"
+_CONVERTS = {
+    INTEGER: "x.astype('int32')",
+    BITS: "x.astype('int32'), or compare it first: (x > 0) & (x < 1), with the parentheses",
+    COMPLEX: "x.astype('complex64')",
+    BOOL: "x != 0",
+}
+
+
 def check_kind(name: str, dtype: np.dtype, kind: str) -> None:
     if not _ACCEPTS[kind](dtype):
         raise ArgumentError(
-            f"{name} takes {kind} operands, got dtype {dtypes.short_name(dtype)}; convert it "
-            "first, for example with x.astype('float32')"
+            f"{name} takes {_SAID.get(kind, kind)} operands, got dtype "
+            f"{dtypes.short_name(dtype)}; convert it first, for example with "
+            f"{_CONVERTS.get(kind, _TO_FLOAT)}"
         )
 
 

@@ -18,6 +18,7 @@ from opcode import opmap
 from types import FrameType, TracebackType
 from typing import Any
 
+from weft.core.boundary import reword
 from weft.core.errors import ArgumentError, JAXIndexError, JAXTypeError, kind_of
 from weft.core.source import GENERATED, is_internal_file
 
@@ -72,6 +73,7 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     found = _frames_of_weft(tb)
     if found is None:
         return
+    reword(e)
     frames, raised = found
     e._weft_explained = True  # type: ignore[attr-defined]
     raised = raised or getattr(e, "_weft_raised", False)

@@ -169,6 +169,11 @@ def canonicalize_dtype(dtype: Any) -> Any:
                 f"a dtype is needed, got an array of {dtype.dtype}; pass array.dtype"
             ) from None
     if not is_extended(dtype):
+        if isinstance(dtype, int | np.integer):
+            raise ArgumentError(
+                f"a dtype such as 'float32' is needed, got the number {dtype}; the sizes of a "
+                "shape are one tuple, such as (2, 3)"
+            )
         dtype = np.dtype(dtype)
         if dtype not in _ALL and dtype != float0:
             raise ArgumentError(

@@ -13,9 +13,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from weft.core.errors import has_page
-
 import numpy as np
+
+from weft.core.errors import has_page
 
 Atoms = tuple[int, ...]
 Numbers = Sequence[int] | np.ndarray  # one for each coordinate
