@@ -7,6 +7,7 @@ tests/test_common_mistakes.py runs every row; `python -m tests.mistakes` writes 
 
 import ast
 import dataclasses
+import enum
 import inspect
 import math
 import re
@@ -71,6 +72,10 @@ def _yields(x):
 @dataclasses.dataclass
 class Config:
     n: int = 3
+
+
+class Color(enum.Enum):
+    RED = 1
 
 
 class Model:
@@ -232,6 +237,9 @@ MISTAKES: dict[str, list[tuple]] = {
         ("sets", lambda: weft.jit(lambda s: 1)({1, 2}), TypeError, ("argument s", "set", "static")),
         ("#5228", lambda: weft.jit(lambda x: x)(np.array(["hi"])), TypeError, ("argument x", "<U2")),
         ("types as values", lambda: weft.jit(lambda x: x)(weft.ShapeDtypeStruct((4,), "float32")), TypeError, ("argument x", r"\.lower", "eval_shape")),
+        ("#14740", lambda: weft.jit(lambda a, b: a)(1.0, {"p": [1.0, Config()]}), TypeError, (r"b\['p'\]\[1\]", "Config", "static")),
+        ("#29047", lambda: weft.jit(lambda x: (x, Color.RED))(1.0), TypeError, ("leaf 1 of what it returns", "Color")),
+        ("#21824", lambda: weft.jit(hash)(1), TypeError, ("not hashable", "switch")),
     ],
     "Arrays do not change": [
         ("sharp bits: in-place updates", _assign, TypeError, (r"\.at\[",)),
@@ -281,6 +289,7 @@ MISTAKES: dict[str, list[tuple]] = {
         ("callback", lambda: weft.grad(lambda x: weft.pure_callback(np.sin, x, x))(1.0), ValueError, ("pure_callback", "custom_jvp")),
         ("linearize", lambda: weft.linearize(wnp.sin, V)[1](V[:3]), ValueError, (r"tangents\[0\]", r"f32\[4\]", r"f32\[3\]")),
         ("holomorphic", lambda: weft.grad(lambda x: x, holomorphic=True)(1.0), TypeError, ("holomorphic", "complex")),
+        ("#18859", lambda: weft.grad(with_vjp(lambda d, x: (x, (d, x)), lambda r, g: (0.0, g), lambda d, x: x), 1)({"a": V}, 1.0), ValueError, (r"args\[0\]\['a'\]", r"f32\[4\]")),
     ],
     "vmap": [
         ("#705", lambda: weft.vmap(lambda a, b: a.sum() + b.sum(), (0, 1))(X, X), ValueError, ("4", "2")),
@@ -298,6 +307,7 @@ MISTAKES: dict[str, list[tuple]] = {
         ("#1347", lambda: weft.jit(lambda x: lax.psum(x, "i"))(V), NameError, ("'i'", "axis_name")),
         ("#5732", lambda: weft.vmap(lambda x: "a")(V), TypeError, ("must return arrays", "str")),
         ("vmap", lambda: weft.vmap(wnp.dot(V, V)), TypeError, ("expected a function", "result of calling")),
+        ("#3877", lambda: weft.vmap(lambda n, k, a, b: a, in_axes=(None, None, 0, 0))(0, KEY, V, V[:2]), ValueError, ("a has size 4", "b has size 2")),
     ],
     "Loops and branches": [
         ("scan", lambda: lax.scan(lambda c, x: (c + 1.5, x), np.int32(0), V), TypeError, ("carry", "int32", "float32|f32")),
@@ -329,6 +339,11 @@ MISTAKES: dict[str, list[tuple]] = {
         ("map", lambda: lax.map(lambda x: x, 1.0), ValueError, ("xs", "leading axis")),
         ("associative_scan", lambda: lax.associative_scan(lambda a, b: a.sum(), V), ValueError, ("fn must work element by element", r"\(\)")),
         ("#5696", _scans_nan, FloatingPointError, ("NaN", "iteration 1 of scan")),
+        ("#1534", lambda: lax.scan(lambda c, x: (0, x), None, V), TypeError, ("the carry has .*None", "the body gives")),
+        ("#833", lambda: lax.fori_loop(0, 3, lambda i, c: c.astype("int32"), np.float32(1)), TypeError, ("body returns another", "astype")),
+        ("#1686", lambda: lax.fori_loop(0, 3, lambda i, c: (c[0] - c[1][i], c[1]), (0, X)), TypeError, (r"carry\[0\]", "shape", "initial value")),
+        ("#1681", lambda: lax.while_loop(lambda c: c > 5, lambda c: c.astype("float16"), np.float32(1)), TypeError, ("body returns another", "astype")),
+        ("#25332", lambda: lax.scan(lambda c, x: (c, x), Config(), V), TypeError, ("carry", "Config")),
     ],
     "Shapes, dtypes and names": [
         ("numpy", lambda: wnp.ones((2, 3)) @ wnp.ones((2, 3)), (TypeError, ValueError), ("3", "2")),
@@ -404,6 +419,8 @@ MISTAKES: dict[str, list[tuple]] = {
         ("numpy: numbers", lambda: wnp.array([300], dtype="uint8"), OverflowError, ("uint8", "255")),
         ("x64", _asks_for_64_bits, UserWarning, ("float64", "enable_x64")),
         ("lax: convolution", lambda: lax.conv(wnp.ones((1, 3, 8, 8)), wnp.ones((4, 2, 3, 3)), (1, 1), "SAME"), ValueError, ("3 features", "2")),
+        ("#3724", lambda: lax.scatter_add(V, wnp.arange(3), V[:3], lax.ScatterDimensionNumbers((), (0,), (0,))), (TypeError, ValueError), ("indices", "component")),
+        ("#1403", lambda: wnp.zeros(2).at[0].set(np.zeros(2)), (TypeError, ValueError), (r"\(2,\)", "broadcast")),
     ],
     "Random numbers": [
         ("random", lambda: weft.random.normal(3, (3,)), TypeError, ("key",)),
@@ -455,6 +472,8 @@ MISTAKES: dict[str, list[tuple]] = {
         ("explicit", lambda: weft.device_put(np.ones((4, 4)), along("x")) + weft.device_put(np.ones((4, 4)), along("y")), TypeError, ("'x'", "'y'", "reshard")),
         ("explicit", lambda: weft.device_put(np.ones((4, 4)), along(None, "x")) @ weft.device_put(np.ones((4, 4)), along("x")), TypeError, ("summed over", "out_sharding")),
         ("callbacks", lambda: weft.make_array_from_callback((4,), SPLIT, lambda i: np.ones(3)), ValueError, (r"\(3,\)", r"\(1,\)")),
+        ("#27808", lambda: weft.jit(lambda x: {"r": x}, out_shardings=SPLIT)(np.arange(5)), ValueError, (r"result \['r'\]", "5", "Pad")),
+        ("#7703", lambda: weft.pmap(lambda c, x: x, static_broadcasted_argnums=0)(Config(), np.ones((8, 1))), ValueError, ("static_broadcasted_argnums", "hashable", "Config")),
     ],
     "Trees": [
         ("tree", lambda: weft.tree.map(lambda a, b: a, {"a": 1}, {"b": 2}), ValueError, ("a", "b")),
