@@ -70,7 +70,7 @@ env: $(READY) size
 
 # What the environment of `make test` takes, and its largest packages, in MB.
 size: $(READY)
-	@echo "$(VENV): $$(du -sm $(VENV) --exclude=cuda --exclude=tpu --exclude=torch --exclude=mkdocs --exclude=pyright | cut -f1) MB, of which" \
+	@echo "$(VENV): $$(du -sm $(VENV)/ --exclude=cuda --exclude=tpu --exclude=torch --exclude=mkdocs --exclude=pyright | cut -f1) MB, of which" \
 	    $$(du -sm $(VENV)/lib/python*/site-packages/* | sort -rn | head -8 | sed 's|\t.*/|\t|' | awk '{printf "%s %s, ", $$2, $$1}') "…"
 
 cuda: $(CUDA)
