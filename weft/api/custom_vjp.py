@@ -29,7 +29,7 @@ from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.masks import unpick
 from weft.core.primitive import Primitive
-from weft.core.trace import closed_call_jaxpr, typeof
+from weft.core.trace import StagingTrace, closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.core.undefined import is_undefined
 from weft.ops.reduce import reduce_sum
@@ -371,7 +371,7 @@ custom_vjp_linear_p = Primitive(
 )
 
 
-def _stage(trace: Any, args: Any, params: dict) -> list | None:
+def _stage(trace: StagingTrace, args: Sequence[Any], params: dict) -> list | None:
     call = params["call"]
     if params["jaxpr"] is not None:
         return None

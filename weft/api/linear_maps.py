@@ -357,7 +357,8 @@ def _push_children(f: Pushforward) -> tuple[tuple, LinearProgram]:
 def _pull_children(f: Pullback) -> tuple[tuple, tuple]:
     kept, origins = f._kept(), f._program.origins
     last = len(f._program.in_avals)  # what was computed comes behind all arguments
-    order = sorted(range(len(kept)), key=lambda k: last if origins[k] is None else origins[k])
+    places = [last if i is None else i for i in origins]
+    order = sorted(range(len(kept)), key=places.__getitem__)
     given = tuple(k for k in order if not is_mark(kept[k]))
     return tuple([kept[k] for k in given]), (f._program, given)
 

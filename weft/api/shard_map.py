@@ -234,19 +234,25 @@ def _jitted(options: _Options, args: tuple) -> Any:
         return jitted(*dynamic)
 
 
+def _forgotten(*_: object) -> Any:
+    raise AssertionError("a program refers to its function weakly")
+
+
 def _program(options: _Options, tree: PyTreeDef | None, static: tuple) -> Callable:
     """The jitted shard_map of a function, which it refers to weakly: `_compiled` keeps it."""
     fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
-    bare = replace(options, fun=None)
+    bare = replace(options, fun=_forgotten)
 
     def run(*given: Array | dict) -> Any:
-        own = replace(bare, fun=fun())
+        function = fun()
+        assert function is not None, "only the function's own program is called"
+        complete = replace(bare, fun=function)
         if tree is None:
-            return _call(own, given)
+            return _call(complete, given)
         leaves = list(given)
         for i, x in static:
             leaves.insert(i, x)
-        return _call(own, tree.unflatten(leaves))
+        return _call(complete, tree.unflatten(leaves))
 
     run.__name__ = options.name
     if tree is None:  # errors name arguments
@@ -273,7 +279,7 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
                 f"{who}: there is no mesh; give mesh=..., or set one with weft.set_mesh(mesh)"
             )
     already = frozenset(context.manual_axes) if context is not None else frozenset()
-    if already and mesh is not context:
+    if context is not None and already and mesh is not context:
         if mesh.shape != context.shape:
             raise ValueError(
                 f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got "
@@ -417,7 +423,8 @@ def _check_placed(
 
 def _target(spec: PartitionSpec, mesh: Any) -> str:
     """How a spec is written as the target of reshard: with its mesh where none is in context."""
-    inside = context_mesh() is not None and context_mesh().shape == mesh.shape
+    context = context_mesh()
+    inside = context is not None and context.shape == mesh.shape
     return repr(spec) if inside else f"weft.sharding.NamedSharding(mesh, {spec!r})"
 
 

@@ -124,7 +124,7 @@ class JVPTrace:
 
     def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         primals = []
-        tangents = []
+        tangents: list[Any] = []
         nonzero = False
         for a in args:
             if a.__class__ is JVPTracer and a._trace is self:

@@ -118,7 +118,7 @@ def _batch(
         )
     # Row place * n + j of x is now member (i, j) of the component; every member lists its group's.
     at = s.place[s.device] * s.n + s.local
-    size = over.group_size
+    size = equal_groups("all_gather", over)
     lists = np.array([at[list(g)] for g in over.all_groups])  # [group, rank]
     own = s.number[:, :1]  # the group of a device's examples, if they share one
     if s.n and (s.number == own).all():

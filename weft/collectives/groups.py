@@ -477,7 +477,9 @@ class Split:
         return index_take(x, [index], [0])
 
 
-def split(team: AxisGroup, name: str) -> Split:
+def split(team: AxisGroup, name: str | None) -> Split:
+    """The group as seen along one of its axes, which is a mapped one."""
+    assert name is not None, "only named axes are part of a group"
     return team.memo(("split", name), lambda: Split(team, name))
 
 

@@ -1,26 +1,27 @@
 """Exceptions that a bad argument causes inside of weft, said with the function and the argument.
 
 A public function checks what it can say best. What it does not check ends in an exception of Python
-or NumPy somewhere below: `'str' object cannot be interpreted as an integer`. Such an exception gets
-the function's name and the argument in front: the innermost of weft's frames whose failing
-expression holds one of the arguments tells which. Nothing here runs until something is raised.
+or NumPy somewhere below: `'str' object cannot be interpreted as an integer`. The boundary then
+compares the arguments with the function's annotations, and the exception gets the function's name
+and the argument that does not fit in front. Nothing here runs until something is raised.
 """
 
 from __future__ import annotations
 
-import ast
-import linecache
+import operator
 import os
+import re
 import sysconfig
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Mapping
 from opcode import opmap
 from types import FrameType, TracebackType
 from typing import Any
 
+import numpy as np
+
 from weft.core.boundary import reword
 from weft.core.errors import ArgumentError, JAXIndexError, JAXTypeError, kind_of
-from weft.core.source import GENERATED, is_internal_file
+from weft.core.source import is_internal_file
 
 # Raised by Python for a value of another kind than the code below expects.
 _UNFIT = (AttributeError, KeyError, AssertionError, NameError, StopIteration, ZeroDivisionError)
@@ -70,11 +71,10 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     caller = tb.tb_frame.f_back
     if caller is not None and is_internal_file(caller.f_code.co_filename):
         return  # an outer function of weft is the one that the user called
-    found = _frames_of_weft(tb)
-    if found is None:
+    raised = _is_deliberate(tb)
+    if raised is None:
         return
     reword(e)
-    frames, raised = found
     e._weft_explained = True  # type: ignore[attr-defined]
     raised = raised or getattr(e, "_weft_raised", False)
     short = function.rpartition(".")[2]
@@ -82,7 +82,7 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     if raised and (short.startswith("_") or short in text or "weft." in text):
         return  # which says it by itself, or is raised by what has no name of its own
     arguments = _arguments(tb.tb_frame, original)
-    blamed = _blamed(frames, arguments)
+    blamed = unfit_argument(getattr(original, "__annotations__", {}), arguments)
     where = f"{function}: "
     if blamed is not None and not (raised and _mentions(text, blamed)):
         where += f"argument {blamed}={_shown(arguments[blamed])}: "
@@ -96,8 +96,8 @@ def explain(function: str, e: Exception, original: Callable) -> None:
         where += f"called with {', '.join(given)}: " if given else ""
     if not raised and not isinstance(e, OverflowError | JAXTypeError | JAXIndexError):
         if isinstance(e, _UNFIT) or any(words in text for words in _INSIDE):
-            one = blamed is not None
-            text = f"{_NEEDED}, got {kind_of(arguments[blamed])}" if one else "these do not fit"
+            one = None if blamed is None else kind_of(arguments[blamed])
+            text = "these do not fit" if one is None else f"{_NEEDED}, got {one}"
         raise ArgumentError(where + text) from None
     e.args = (where + text, *e.args[1:])
 
@@ -113,35 +113,25 @@ def _is_plain(e: Exception) -> bool:
     return own and len(e.args) <= 1 or kind is AttributeError
 
 
-def _frames_of_weft(tb: TracebackType) -> tuple[list[TracebackType], bool] | None:
-    """The frames below the public function, and whether weft raised on purpose.
+def _is_deliberate(tb: TracebackType) -> bool | None:
+    """Whether weft raised on purpose, and not Python or a library below it.
 
-    None if frames of the user are among them.
+    None if frames of the user are among those below the public function.
     """
-    frames: list[TracebackType] = []
+    last: TracebackType | None = None
     library = False
     below = tb.tb_next
     while below is not None:
-        file = below.tb_frame.f_code.co_filename
-        if is_internal_file(file):
-            frames.append(below)
-            library = False
-        elif not _is_library(file):
+        frame = below.tb_frame.f_code
+        library = not is_internal_file(frame.co_filename)
+        if library and not _is_library(frame.co_filename):
             return None
-        else:
-            library = True
+        if not library:
+            if last is not None and frame.co_name in _CONVERSIONS:
+                return False  # what a value answers to a conversion is not about the function
+            last = below
         below = below.tb_next
-    raised = not library
-    for i, frame in enumerate(frames):
-        if i and frame.tb_frame.f_code.co_name in _CONVERSIONS:
-            del frames[i:]  # what a value answers to a conversion is not about the function
-            raised = False
-            break
-    if not frames:
-        return None
-    last = frames[-1]
-    raised = raised and is_raise(last)
-    return frames, raised
+    return None if last is None else not library and is_raise(last)
 
 
 def is_raise(tb: TracebackType) -> bool:
@@ -185,51 +175,57 @@ def _defaults(function: Callable) -> dict[str, Any]:
     return {**dict(pairs), **(getattr(function, "__kwdefaults__", None) or {})}
 
 
-def _blamed(frames: list[TracebackType], arguments: dict[str, Any]) -> str | None:
-    """The argument that the innermost failing expression with an argument in it holds."""
-    for tb in reversed(frames):
-        if tb.tb_frame.f_code.co_filename == GENERATED:
-            continue
-        values = tb.tb_frame.f_locals
-        found = []
-        for name in _names(tb):
-            if name not in values:  # an attribute that holds the argument
-                found += [name] if name in arguments else []
-                continue
-            same = [a for a, v in arguments.items() if v is values[name]]
-            if name in same:
-                found.append(name)
-            elif len(same) == 1:
-                found.append(same[0])
-        found = list(dict.fromkeys(found))
-        if len(found) == 1:
-            return found[0]
-        if found:
-            return None
-    return None
+def unfit_argument(annotations: Mapping[str, str], arguments: Mapping[str, object]) -> str | None:
+    """The one argument that its annotation does not admit; None where there are none or several.
+
+    >>> unfit_argument({"shape": "Shape", "axis": "int | None"}, {"shape": (2,), "axis": "0"})
+    'axis'
+    """
+    unfit = [n for n, x in arguments.items() if n in annotations and not _fits(annotations[n], x)]
+    return unfit[0] if len(unfit) == 1 else None
 
 
-def _names(tb: TracebackType) -> list[str]:
-    """The variables and attributes of the expression that failed in a frame."""
-    code = tb.tb_frame.f_code
-    line, last, start, end = next(islice(code.co_positions(), tb.tb_lasti // 2, None))
-    if line is None or last is None:
-        return []
-    lines = [linecache.getline(code.co_filename, n).encode() for n in range(line, last + 1)]
-    if not all(lines):
-        return []
-    lines[-1] = lines[-1][:end]
-    lines[0] = lines[0][start:]
+def _fits(annotation: str, value: object) -> bool:
+    """Whether an annotation admits a value; those that name other classes admit everything."""
+    kinds = re.sub(r"\[.*?\]+", "", str(annotation)).split(" | ")
+    if not _KINDS.keys() >= set(kinds):
+        return True
+    return any(_admits(_KINDS[kind], value) for kind in kinds)
+
+
+def _admits(test: Callable[[Any], object], value: object) -> bool:
     try:
-        tree = ast.parse(f"({b''.join(lines).decode()})")
-    except SyntaxError:
-        return []
-    names = [
-        n.id if isinstance(n, ast.Name) else n.attr
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Name | ast.Attribute)
-    ]
-    return list(dict.fromkeys(names))
+        return bool(test(value))
+    except Exception:  # what a conversion raises, of a class that its value chooses
+        return False
+
+
+def _is_array_like(x: object) -> bool:
+    is_number = isinstance(x, bool | int | float | complex)
+    return is_number or hasattr(x, "dtype") and hasattr(x, "shape")
+
+
+def _is_sequence(x: object) -> bool:
+    return hasattr(x, "__len__") and hasattr(x, "__getitem__") and not isinstance(x, str)
+
+
+_KINDS: dict[str, Callable[[Any], object]] = {
+    "None": lambda x: x is None,
+    "int": lambda x: operator.index(x) is not None,
+    "bool": lambda x: not isinstance(x, str) and bool(x) in (True, False),
+    "float": lambda x: not isinstance(x, str) and float(x) is not None,
+    "str": lambda x: isinstance(x, str),
+    "Callable": callable,
+    "Array": _is_array_like,
+    "ArrayLike": _is_array_like,
+    "Sequence": _is_sequence,
+    "tuple": lambda x: isinstance(x, tuple),
+    "list": lambda x: isinstance(x, list),
+    "dict": lambda x: isinstance(x, dict),
+    "Shape": lambda x: _is_sequence(x) or operator.index(x) is not None,
+    "DTypeLike": lambda x: np.dtype(x) is not None,
+}
+"""What an annotation names, and which values it admits."""
 
 
 def _mentions(text: str, name: str) -> bool:

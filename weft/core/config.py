@@ -30,7 +30,7 @@ def _boolean(value: bool | str) -> bool:
 
 
 def _one_of(*choices: str | None) -> Callable[[Any], str | None]:
-    def check(value: str) -> str | None:
+    def check(value: str | None) -> str | None:
         if value == "" and None in choices:
             value = None
         if value not in choices:
@@ -143,7 +143,7 @@ class Option:
     def value(self) -> Any:
         return self.state.value
 
-    def checked(self, value: bool | int | str, what: str) -> Any:
+    def checked(self, value: bool | int | str | None, what: str) -> Any:
         try:
             return self.check(value)
         except (ValueError, TypeError) as error:

@@ -237,7 +237,8 @@ def _maker(
         parameters.append(f"**{varkeywords}")
         if not refuses[1]:
             arguments.append(f"**{varkeywords}")
-    extra = [n for n, is_extra in zip((varargs, varkeywords), refuses, strict=True) if is_extra]
+    pairs = zip((varargs, varkeywords), refuses, strict=True)
+    extra = [name for name, is_extra in pairs if is_extra and name]
     given = f"{varargs if refuses[0] else '()'}, {varkeywords}"
     call = ", ".join(arguments)
     program = [

@@ -323,7 +323,7 @@ class JitInfo:
             for s in flat
         ]
         for s in result:
-            if PartitionSpec.UNCONSTRAINED in getattr(s, "spec", ()):
+            if s is not None and PartitionSpec.UNCONSTRAINED in getattr(s, "spec", ()):
                 raise ValueError(
                     f"{what} of {self.name}: {s.spec!r} leaves a dimension UNCONSTRAINED; use None "
                     "or axis names, or no sharding to leave all dimensions to the partitioner"

@@ -176,6 +176,7 @@ def sharding_of(value: ir.Value) -> ir.Attribute | None:
 
 def _replace(lowered: ModuleContext, op: ir.Operation, operands: list, results: list) -> None:
     known = _call_of(lowered, op)
+    assert lowered.mesh is not None, "partitioned calls run over a mesh"
     axes = frozenset(lowered.mesh.axis_names) - known.manual_axes
     jaxpr = known.call.per_device(lowered.mesh, axes, operands, results)
     before = lowered.manual_axes, lowered.untracked_axes, lowered.diverging

@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.boundary import api_boundary
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.collectives.async_ import InFlight
     from weft.core.primitive import Primitive
     from weft.core.trace import StagingTrace
+    from weft.sharding.layout import Format
     from weft.typing import ArrayLike
 
 
@@ -150,7 +151,7 @@ def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _is_format(sharding: NamedSharding | None) -> bool:
+def _is_format(sharding: object) -> TypeGuard[Format]:
     if not LAYOUTS.in_use:
         return False
     from weft.sharding.layout import Format

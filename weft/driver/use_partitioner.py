@@ -142,6 +142,7 @@ def _fix(program: Program, which: str, layouts: Sequence[AxisLayout], given: Seq
     ]
     if not any(uneven):
         return False
+    assert program.module is not None  # it was lowered
     main = next(
         op.operation
         for op in program.module.body.operations

@@ -407,7 +407,8 @@ def _exported(
             )
         check_custom_calls(who, program.module, disabled)
         modules[platform] = _portable(program)
-    mesh = program.mesh.abstract_mesh if program.partitions > 1 else None
+    mesh = None if program.mesh is None else program.mesh.abstract_mesh
+    mesh = mesh if program.partitions > 1 else None
     # Arguments that the program does not read have no sharding there, but are still passed.
     kept = np.flatnonzero(program.kept).tolist()
     in_shardings: list = [None] * n
@@ -482,6 +483,7 @@ def _portable(program: Program) -> bytes:
             del op.attributes[MARK]
         return mlir.ir.WalkResult.ADVANCE
 
+    assert program.module is not None  # it was lowered
     if program.has_marks:
         program.module.operation.walk(unmark)
     version = portable.target_version()

@@ -15,7 +15,7 @@ from weft.runtime.cpu_joint_failure import Calls
 if TYPE_CHECKING:
     from weft.core.source import Source
 
-_FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__base__  # of all ctypes functions
+_FUNCTION = type(ctypes.pythonapi.Py_IncRef).__mro__[1]  # of all ctypes functions
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 _batch_partitionable: set[str] = set()
 _partitioned: set[str] = set()  # those that XLA's partitioner has been told about

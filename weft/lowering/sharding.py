@@ -104,7 +104,7 @@ def sharding_text(
     explicit = mesh.explicit_axes
     mixed = by_type and explicit and mesh.auto_axes
     unused = set(explicit) - sharding.spec.used_axes() - sharding.spec.unreduced
-    if mixed and mesh.shape != module.mesh.shape:
+    if mixed and module.mesh is not None and mesh.shape != module.mesh.shape:
         axes = axes_in(mesh, module.mesh) or {}
         unused = {a for name in unused for a in axes.get(name, ())}
     sharding = module.localize_sharding(sharding)

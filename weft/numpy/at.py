@@ -379,8 +379,7 @@ class AtIndex:
         >>> weft.numpy.arange(3).at[5].get(mode="fill", fill_value=-1)
         Array(-1, dtype=int32)
         """
-        if hasattr(fill_value, "item"):
-            fill_value = fill_value.item()
+        fill_value = getattr(fill_value, "item", lambda: fill_value)()
         promises = indices_are_sorted, unique_indices, wrap_negative_indices
         return get(self.array, self.index, Options(mode, fill_value, *promises), out_sharding)
 

@@ -438,20 +438,20 @@ def clip(
     >>> weft.numpy.clip(weft.numpy.arange(5), 1, 3)
     Array([1, 1, 2, 3, 3], dtype=int32)
     """
-    arr = a if arr is None else arr
+    x: Any = a if arr is None else arr
     min, max = a_min if min is None else min, a_max if max is None else max
-    aval = aval_of("clip", arr)
+    aval = aval_of("clip", x)
     if aval.dtype in dtypes.COMPLEX:
         raise ValueError("weft.numpy.clip: complex numbers have no order")
     if min is not None:
         if aval_of("clip", min).dtype in dtypes.COMPLEX:
             raise ValueError("weft.numpy.clip: complex numbers have no order")
-        arr = maximum(min, arr)
+        x = maximum(min, x)
     if max is not None:
         if aval_of("clip", max).dtype in dtypes.COMPLEX:
             raise ValueError("weft.numpy.clip: complex numbers have no order")
-        arr = minimum(max, arr)
-    return to_array(arr)
+        x = minimum(max, x)
+    return to_array(x)
 
 
 def nan_to_num(

@@ -295,7 +295,9 @@ def histogramdd(
         slots.append(slot)
     shape = tuple(typeof(e).shape[0] - 1 for e in edges)
     # Points outside of any dimension go to a place that the update below drops.
-    slots = [where(outside, n, s) for s, n in zip(slots, shape, strict=True)]
+    slots = [
+        s if outside is None else where(outside, n, s) for s, n in zip(slots, shape, strict=True)
+    ]
     if weights is None:
         one = dtypes.canonicalize_dtype(int).type(1)
         counts = (

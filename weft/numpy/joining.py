@@ -315,6 +315,7 @@ def repeat(
         return place(take(a, to_array(index), axis), None, out_sharding)
     if total_repeat_length is None:
         concrete(repeats, "repeat: repeats without total_repeat_length")
+    assert total_repeat_length is not None, "traced repeats were refused"
     ends = cumsum(_broadcast_to(repeats, (n,)))
     index = searchsorted(ends, arange(total_repeat_length), side="right")
     return place(take(a, index, axis, mode="clip"), None, out_sharding)

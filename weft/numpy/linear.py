@@ -344,6 +344,8 @@ def tensordot(
         left = canonical_axes(left, x.ndim, "axes of a")
         right = canonical_axes(right, y.ndim, "axes of b")
     else:
+        if axes is None:
+            raise ArgumentError("weft.numpy.tensordot: axes must be a number or a pair, got None")
         n = operator.index(axes)
         if not 0 <= n <= min(x.ndim, y.ndim):
             raise ArgumentError(

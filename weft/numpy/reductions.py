@@ -44,7 +44,7 @@ def _keep(x: object, shape: tuple, axes: tuple) -> Any:
     return reshape(x, tuple(1 if i in axes else d for i, d in enumerate(shape)))
 
 
-def masked(name: str, a: ArrayLike, where: ArrayLike | None, value: ArrayLike) -> Any:
+def masked(name: str, a: ArrayLike, where: ArrayLike, value: ArrayLike) -> Any:
     """a with the elements outside `where` replaced by a scalar."""
     mask = aval_of(name, where)
     if mask.dtype != _bool:

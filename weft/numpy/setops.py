@@ -92,6 +92,7 @@ def unique(
     else:
         if size is None:
             concrete(x, "unique: ar (without size)")
+        assert size is not None, "a traced array without size was refused"
         values, first, inverse, counts = _traced(rows, operator.index(size), fill_value, equal_nan)
     if size is not None and values.shape[0] != size:
         raise ValueError(f"weft.numpy.unique: size must not be negative, got {size}")

@@ -52,7 +52,7 @@ class ufunc(functools.partial):
             func = bounded(func, "weft.numpy", name, refuse)
         self = super().__new__(cls, func)
         self.nin, self.nout, self.identity = nin, nout, identity
-        self.__name__ = self.__qualname__ = name or getattr(func, "__name__", "ufunc")
+        self.__name__ = self.__qualname__ = name or str(getattr(func, "__name__", "ufunc"))
         self.__module__, self.__doc__ = "weft.numpy", func.__doc__
         self._reduce, self._accumulate = reduce, accumulate
         return self

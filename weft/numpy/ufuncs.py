@@ -336,7 +336,7 @@ def _ufunc(
 def _binary(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
     bind = prim.bind
 
-    def function(x1: ArrayLike, x2: Any, /) -> Any:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         return bind(*both(name, x1, x2))
 
     return _ufunc(named(function, name, doc), **methods)

@@ -206,7 +206,9 @@ def byte_size(type: ir.Type) -> int:
 def byte_size_of(type: ir.Type) -> float:
     """Bytes of one element."""
     element = str(type)
-    bits = 1 if element == "i1" else int(re.search(r"\d+", element)[0])
+    digits = re.search(r"\d+", element)
+    assert digits is not None, f"{element} has no number of bits"
+    bits = int(digits[0])
     bits = 8 if bits == 1 else bits
     if element.startswith("complex"):
         bits *= 2

@@ -140,7 +140,7 @@ class Localizer:
         self.dead: list[ir.Operation] = []
         self.explain = False
         self.diverges = False
-        self.returns: list[Sequence[AxisLayout | None]] = []
+        self.returns: list[Sequence[AxisLayout]] = []
         self.manual: list[frozenset[int]] = [frozenset()]
         self.tuples: dict[ir.Value, list[LocalValue]] = {}
         self._layouts: dict[tuple[ir.Attribute | None, tuple[int, ...]], AxisLayout] = {}
@@ -378,10 +378,10 @@ class Localizer:
             return None
         wanted = self.unreduced(sdy.per_value(op.attributes["sdy.sharding"])[0])
         partial = [i for i, v in enumerate(op.operands) if self.values[v].partial]
-        found = {self.values[op.operands[i]].partial for i in partial}
-        if not wanted or len(found) != 1:
+        sums = {x for v in op.operands if (x := self.values[v].partial)}
+        if not wanted or len(sums) != 1:
             return None
-        atoms, kind = next(iter(found))
+        atoms, kind = next(iter(sums))
         passes = len(partial) == 1 if facts(op).bilinear else tuple(partial) == linear
         fits = passes and kind == "add" and set(atoms) == set(wanted)
         return (atoms, kind) if fits else None

@@ -97,7 +97,7 @@ class Share:
         self, e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
     ) -> float:
         sent = relayout_cost(e, x, target, via)
-        if self.alone and x.before is not None and x.layout is not None:
+        if self.alone and x.before is not None:
             sent += relayout_cost(e, x.before, x.layout)
         return sent * self.part
 
@@ -148,7 +148,7 @@ def _wanting(lz: Localizer, value: ir.Value, layout: AxisLayout) -> int:
         user = use.owner.operation
         row = facts(user)
         if row.relayout:
-            end = wanted(lz, user) or lz.target(user)
+            end: AxisLayout | None = wanted(lz, user) or lz.target(user)
         elif row.windowed:
             end = wanted(lz, user)
         else:
@@ -165,7 +165,6 @@ def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
 
 def comes_split(x: LocalValue, dims: Sequence[int]) -> bool:
     """Whether dimensions are split by no reshard, and evenly."""
-    assert x.layout is not None
     if any(x.layout.padded(d) for d in dims):
         return False
     before = x.before.layout if x.before is not None else None
@@ -248,10 +247,11 @@ class Planner:
 
     def best(self) -> Way:
         """The way for the result as propagated, or one that sends less without much more work."""
-        best = first = self._way(self.given, self.out, split=True)
+        first = self._way(self.given, self.out, split=True)
         assert first is not None, "the operation runs in the layout that propagation gave it"
         if self._stays(first):
             return first
+        best = first
         others = list(self._others())
         if not others:
             return first
@@ -289,7 +289,7 @@ class Planner:
         if self.lead is not None and not self.scattered:
             for i, x in zip(self.numbers, self.given, strict=True):
                 for source in (x, x.before) if self.summed else (x.before,):
-                    if source is not None and source.layout is not None:
+                    if source is not None:
                         outs.append(self.fit(self.lead(i, source.layout)))
         if self.summed:
             outs.insert(0, self.out)
@@ -309,8 +309,8 @@ class Planner:
 
     def _way(self, sources: Sequence[LocalValue], out: AxisLayout, split: bool) -> Way | None:
         """How operands move for a result in a layout, sums split as operands are, or whole."""
-        layouts = [self.need(i, out) for i in self.numbers]
-        if any(layout is None for layout in layouts):
+        layouts = [y for i in self.numbers if (y := self.need(i, out)) is not None]
+        if len(layouts) < len(self.numbers):
             return None
         across: Atoms = ()
         for run in self.summed if split else ():

@@ -169,14 +169,8 @@ def all_picks(
     given = iter(zip(operands, batched, strict=True))
     picks = []
     for i, d in enumerate(indexer.dims):
-        position, has_batch = (
-            next(given)
-            if d.operands
-            else (
-                np.int32(d.position),
-                False,
-            )
-        )
+        constant = None if d.operands else d.position
+        position, has_batch = next(given) if constant is None else (np.int32(constant), False)
         aval = typeof(position)
         lead = (batch,) if has_batch else (1,)
         sizes = [1] * len(indexer.shape)

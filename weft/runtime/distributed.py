@@ -113,8 +113,8 @@ def initialize(
             f"weft.distributed.initialize: process_id {number} is not one of {count} processes; "
             f"give numbers from 0 to {count - 1}"
         )
-    found = re.fullmatch(r".+:(\d{1,5})", str(address))
-    if found is None or not 1 <= int(found[1]) <= 65535:
+    port = re.fullmatch(r".+:(\d{1,5})", str(address))
+    if address is None or port is None or not 1 <= int(port[1]) <= 65535:
         raise ValueError(
             f"weft.distributed.initialize: coordinator_address must be 'host:port', got {address!r}"
         )

@@ -135,7 +135,9 @@ def _whole(avals: list, outs: list, whole: Sequence[int]) -> str:
 def _sort(
     avals: list, outs: list, *, dimension: int | None = None, axis: Any = None, **_: object
 ) -> str:
-    return _whole(avals, outs, (dimension if axis is None else axis,))
+    along = dimension if axis is None else axis
+    assert along is not None, "sorts name a dimension"
+    return _whole(avals, outs, (along,))
 
 
 def _fft(avals: list, outs: list, *, fft_lengths: tuple, **_: object) -> str:
@@ -459,6 +461,7 @@ def result_shardings(name: str, rule: Any, avals: Any, outs: Any, params: dict) 
     text = rule(avals, outs, **params)
     if not isinstance(text, str):
         return list(text)  # shardings that the op's parameters give
+    assert mesh is not None  # of the typed operands
     factors, sizes = parse_factors(text)
     join = _Join(name, avals, mesh, factors, sizes)
     for i in typed:

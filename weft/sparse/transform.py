@@ -296,7 +296,8 @@ def _reshape(ins: list, params: dict) -> Any:
 
 def _conv(ins: list, params: dict) -> Any:
     names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers")
-    return shapes.bcoo_conv_general_dilated(*ins, **{n: params.get(n) for n in names})
+    options: dict[str, Any] = {n: params.get(n) for n in names}
+    return shapes.bcoo_conv_general_dilated(*ins, **options)
 
 
 RULES: dict[str, Callable] = {

@@ -237,7 +237,7 @@ def new_jaxpr_eqn(
     params: dict[str, Any],
     effects: Any = no_effects,
     source_info: Any = None,
-    ctx: RuleContext = None,
+    ctx: RuleContext | None = None,
 ) -> JaxprEqn:
     from weft.core.source import UNKNOWN
 

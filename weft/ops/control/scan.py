@@ -68,9 +68,11 @@ def leading_size(xs: Sequence[Any], tree: PyTreeDef, length: int | None, who: st
             f"{who}: the leading axes of xs must all have the number of iterations as their size: "
             f"{listing}{extra}"
         )
-    if not sizes and length is None:
+    if sizes:
+        return sizes[0]
+    if length is None:
         raise ValueError(f"{who}: xs has no arrays, so length must say how often to iterate")
-    return sizes[0] if sizes else length
+    return length
 
 
 def check_unroll(unroll: int, length: int, who: str) -> int:

@@ -167,7 +167,8 @@ class Gathered:
                 self.positions.append((dim, position))
                 continue
             start = t.index(position)
-            reach, size = ref.shape[d] - 1, ref.shape[d]
+            reach = ref.shape[d] - 1
+            size: int | None = ref.shape[d]
             if dim.__class__ is Window:
                 reach, size = reach - (dim.size - 1) * dim.stride, None
                 if not dim.size:

@@ -120,8 +120,9 @@ class _Tiling:
             return
         indexer = eqn.params["indexer"]
         first = indexer.dims[0] if indexer.dims else None
-        whole = isinstance(first, Window) and (first.start, first.stride) == (0, 1)
-        if indexer.has_picks or not whole or first.size != ref.aval.shape[0]:
+        if not isinstance(first, Window) or (first.start, first.stride) != (0, 1):
+            raise _Whole
+        if indexer.has_picks or first.size != ref.aval.shape[0]:
             raise _Whole
         self.agree(first.size)
 

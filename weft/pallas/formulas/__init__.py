@@ -97,6 +97,7 @@ def _formula(name: str, kind: np.dtype, result: np.dtype | None) -> Callable | N
     if name == "convert_element_type":
         if kind.name in dtypes.float8_names:
             return lambda x, **_: floats.widen(x)
+        assert result is not None  # a conversion has one
         return lambda x, **_: floats.narrow(x, result)
     return ANY.get(name) or FLOATS.get(name)
 

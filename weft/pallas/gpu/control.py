@@ -87,6 +87,7 @@ def clock_check(e: Emitter) -> Callable[[], None]:
     if not limit or e.platform != "cuda":
         return lambda: None
     start, site = _clock(e), e.eqn
+    assert site is not None, "loops stand for an equation"
     message = (
         f"kernel {e.call.name}: a wait lasted longer than {limit:g} s, the limit of waiting "
         f"(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit): "

@@ -154,7 +154,7 @@ class Emitter:
         self.program_ids: list[ir.Value] = []
         self.scoped: Callable[[Any], Any] | None = None  # storage of a run_scoped ref
         self.streamed: Callable = lambda jaxpr, refs: ({}, set())  # see products.py
-        self.stream: Callable | None = None
+        self.stream: Any = None  # set where a product is streamed
         self.written: set = set()  # storage that was written, and read, since the last barrier
         self.read: set = set()
         self.stores = 0  # how many operations that write memory were emitted
@@ -194,6 +194,7 @@ class Emitter:
 
     def fail(self, why: str = "") -> Any:
         """The error for the current equation."""
+        assert self.eqn is not None, "what fails is an equation"
         return unsupported("GPU", self.call, self.eqn, why)
 
     # Types ---------------------------------------------------------------------------------

@@ -109,6 +109,7 @@ class _Op:
         self.outs = outs
         self.used = used
         self.many = eqn.primitive.multiple_results
+        self.rule: Any
         self.rule, self.simple = RULES.get(eqn.primitive.name, (None, False))
         self.function = None
         if self.rule is None:
@@ -194,8 +195,9 @@ class Machine:
 
     def check_written(self, task: Task, buffer: Buffer, region: Region, source: Source) -> None:
         """Raises for a read of what nobody wrote."""
-        checked = buffer.written is not None and self.params.uninitialized_memory == "raise"
-        if checked and not np.all(region.get(buffer.written)):
+        if buffer.written is None or self.params.uninitialized_memory != "raise":
+            return
+        if not np.all(region.get(buffer.written)):
             self.fail(
                 UninitializedReadError,
                 f"{task.name} reads {buffer} at {source}, of which "
@@ -246,6 +248,7 @@ class Machine:
 
 
 def _missing(region: Region, buffer: Buffer) -> str:
+    assert buffer.written is not None  # something was found missing
     written = np.asarray(region.get(buffer.written))
     if not written.any():
         return "all of the elements read"

@@ -96,7 +96,7 @@ class _Run:
     def start_cores(self) -> list:
         """Starts a task for every core of every mesh; returns all scratch."""
         scratch: list[Any] = []
-        per_call: list[dict] = []  # for each scratch: mesh coordinates -> instance
+        per_call: list[dict[Any, Any]] = []  # for each scratch: mesh coordinates -> instance
         for i, aval in enumerate(self.call.scratch):
             name = self.scratch_name(i)
             if aval.core is None:
@@ -104,7 +104,7 @@ class _Run:
                 per_call.append({None: one})
                 scratch.append(one)
                 continue
-            group = {}
+            group: dict[Any, Any] = {}
             for coords in _coordinates(aval.core):
                 group[coords] = fresh(
                     self.m, name, aval, _core_name(aval.core, coords), self.watching

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _choice(name: str, argument: str, value: int | str, allowed: tuple) -> None:
+def _choice(name: str, argument: str, value: int | str | None, allowed: tuple) -> None:
     if value not in allowed:
         listed = ", ".join(map(repr, allowed))
         raise UnsupportedArgumentError(f"{name}: {argument} must be one of {listed}; got {value!r}")

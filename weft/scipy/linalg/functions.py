@@ -257,19 +257,17 @@ def eigh_tridiagonal(
     else:
         matrix = wnp.diag(d) + wnp.diag(e, -1) + wnp.diag(wnp.conj(e), 1)
         vectors, values = lax_linalg.eigh(matrix)
+    if select_range is None:
+        return values if vectors is None else (values, vectors)
     if select == "i":
         first, last = (static_int(v, "eigh_tridiagonal: select_range") for v in select_range)
         if not 0 <= first <= last < n:
             raise ValueError(f"eigh_tridiagonal: indices {select_range} are not in order below {n}")
-        values, vectors = (
-            values[first : last + 1],
-            None if eigvals_only else vectors[:, first : last + 1],
-        )
-    if select == "v":
+        kept: Any = slice(first, last + 1)
+    else:
         low, high = select_range
         kept = wnp.nonzero((values > low) & (values <= high))[0]
-        values, vectors = values[kept], None if eigvals_only else vectors[:, kept]
-    return values if eigvals_only else (values, vectors)
+    return values[kept] if vectors is None else (values[kept], vectors[:, kept])
 
 
 def _tridiagonal_values(d: Array, e: Array, tol: float | None) -> Any:

@@ -65,7 +65,7 @@ class Rotation:
             )
         half = (wnp.deg2rad(a) if degrees else a) / 2
         sin, cos = wnp.sin(half), wnp.cos(half)
-        total = None
+        total: Any = None
         for n, axis in enumerate(axes):
             unit = wnp.eye(3, dtype=a.dtype)[axis]
             turn = wnp.concatenate([sin[..., n : n + 1] * unit, cos[..., n : n + 1]], -1)
