@@ -385,7 +385,7 @@ MISTAKES: dict[str, list[tuple]] = {
         ("numpy: names", lambda: wnp.linspac(0, 1), AttributeError, ("linspace",)),
         ("names", lambda: weft.vmapp, AttributeError, ("vmap",)),
         ("names", lambda: weft.nn.rellu, AttributeError, ("relu",)),
-        ("#9349", lambda: wnp.where(True, {"a": 1}, {"b": 2}), TypeError, ("argument x", "dict")),
+        ("#9349", lambda: wnp.where(True, {"a": 1}, {"b": 2}), TypeError, ("where", "dict")),
         ("#2495", lambda: wnp.zeros(2)[0.0], TypeError, ("integer", "astype")),
         ("#967", lambda: wnp.zeros(1.5), TypeError, ("shape", "integers", "1.5")),
         ("#14920", lambda: wnp.arange([1, 3]), (TypeError, ValueError), ("arange", "numbers")),
@@ -515,7 +515,7 @@ MISTAKES: dict[str, list[tuple]] = {
         ("kernels", lambda: pallas_call(lambda x, out: x[...])(V), ValueError, ("returns a value", r"out_ref\[\.\.\.\]")),
         ("kernels", lambda: pallas_call(lambda x: None)(V), TypeError, ("2 refs", "too many")),
         ("config", lambda: setattr(weft.config, "enable_x65", True), AttributeError, ("enable_x64",)),
-        ("eval_shape", lambda: weft.eval_shape(lambda x: x, "a"), TypeError, (r"args\[0\]", "'a'")),
+        ("eval_shape", lambda: weft.eval_shape(lambda x: x, "a"), TypeError, ("eval_shape", "'a'")),
         ("attention", lambda: weft.nn.dot_product_attention(wnp.ones((1, 2, 3, 4)), wnp.ones((1, 2, 3, 5)), wnp.ones((1, 2, 3, 4))), ValueError, ("key", "value")),
         ("export", lambda: weft.export.export(lambda x: x)(V), ValueError, (r"weft\.jit\(f\)",)),
     ],
@@ -539,7 +539,7 @@ def message_text(error: BaseException) -> str:
     text = str(error).split("\n[docs/errors.md#")[0]  # the site's link to the class
     text = re.sub(r"[^ (]*mistakes\.py:\d+", "program.py:1", text)
     text = re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\s+", " ", text))
-    return f"{name}: {text if len(text) < 500 else text[:500] + ' …'}"
+    return f"{name}: {text if len(text) < 900 else text[:900] + ' …'}"
 
 
 def cell(text: str) -> str:
@@ -548,9 +548,10 @@ def cell(text: str) -> str:
     return f"{ticks}{text.replace('|', chr(92) + '|')}{ticks}"
 
 
-def page_row(row: tuple, error: BaseException) -> str:
+def row_start(row: tuple) -> str:
+    """The cells of a row in front of the message."""
     asked = re.sub(r"^#(\d+)$", r"[#\1](https://github.com/jax-ml/jax/issues/\1)", row[0])
-    return f"| {asked} | {cell(program_text(row))} | {cell(message_text(error))} |"
+    return f"| {asked} | {cell(program_text(row))} | "
 
 
 def page() -> str:
@@ -562,7 +563,7 @@ def page() -> str:
         f"{count} programs of the kinds that JAX's users ask about most (the numbers are threads of",
         "jax-ml/jax), and what weft says: what is wrong, by name, and what to write instead. The",
         "traceback of each ends at the program's own line. [Errors by name](errors.md) tells more of the",
-        "classes. Written by `python -m tests.mistakes`; tests compare every row.",
+        "classes. Written by `python -m tests.mistakes`; tests run every program.",
     ]
     for section, rows in MISTAKES.items():
         lines += ["", f"## {section}", "", "| asked | program | message |", "|--|--|--|"]
@@ -570,7 +571,7 @@ def page() -> str:
             try:
                 row[1]()
             except BaseException as error:
-                lines.append(page_row(row, error))
+                lines.append(f"{row_start(row)}{cell(message_text(error))} |")
     helpers = "\n".join(
         inspect.getsource(sys.modules[__name__]).split("# fmt: off")[0].split("\n\n\ndef ")[1:]
     )
