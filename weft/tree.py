@@ -72,7 +72,9 @@ def structure(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> PyT
     return _flatten(tree, is_leaf)[1]
 
 
-def map(f: Callable, tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def map(
+    f: Callable, tree: object, *rest: object, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """The tree with each leaf replaced by f of it, and of what stands there in the other trees.
 
     rest: trees of the same structure, or deeper ones: f then gets their subtrees.
@@ -258,7 +260,7 @@ def leaves_with_path(
 def map_with_path(
     f: Callable,
     tree: object,
-    *rest: Any,
+    *rest: object,
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:

@@ -83,7 +83,7 @@ def is_tree_node(typ: type) -> bool:
     return default_registry.is_node(typ)
 
 
-def flatten_one_level(tree: Any) -> tuple[Iterable, Hashable]:
+def flatten_one_level(tree: object) -> tuple[Iterable, Hashable]:
     """The children of a node and its data. Raises ValueError for a leaf.
 
     >>> import weft
@@ -93,7 +93,7 @@ def flatten_one_level(tree: Any) -> tuple[Iterable, Hashable]:
     return _one_level(pytree.flatten_one_level, tree)
 
 
-def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable, Hashable]:
+def flatten_one_level_with_keys(tree: object) -> tuple[Iterable, Hashable]:
     """`(key, child)` pairs of a node and its data. Raises ValueError for a leaf.
 
     >>> import weft

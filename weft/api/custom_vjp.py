@@ -58,7 +58,7 @@ class CustomVJPPrimal:
 
     __slots__ = ("perturbed", "value")
 
-    def __init__(self, value: Any, perturbed: bool) -> None:
+    def __init__(self, value: ArrayLike, perturbed: bool) -> None:
         self.value = value
         self.perturbed = perturbed  # whether it is being differentiated
 

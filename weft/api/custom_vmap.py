@@ -240,7 +240,9 @@ def _derivative(
 
 
 def _jvp(primals: list, tangents: list, **params: object) -> tuple:
-    def rule(operands: list, nonzero: tuple, *, call: Call, jaxpr: Any, num_consts: int) -> tuple:
+    def rule(
+        operands: list, nonzero: tuple, *, call: Call, jaxpr: ClosedJaxpr, num_consts: int
+    ) -> tuple:
         derived = Pushed(call, _body(call, jaxpr), num_consts, nonzero, True)
         results = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
         n = len(results) - _num_moving(results)

@@ -29,7 +29,7 @@ from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
-from weft.core.trace import StagedTracer, is_array_like, trace_to_jaxpr, typeof
+from weft.core.trace import StagedTracer, check_unchangeable, is_array_like, trace_to_jaxpr, typeof
 from weft.core.trace_body import trace_body
 from weft.core.tree import arg_names, flatten, flatten_fun, tree_map
 from weft.core.undefined import is_undefined
@@ -471,6 +471,7 @@ def checkpoint(
         dynamic = [a for i, a in enumerate(args) if i not in places]
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
         leaves, tree = flatten((tuple(dynamic), kwargs))
+        check_unchangeable(leaves)
         try:
             avals = [typeof(x) for x in leaves]
         except TypeError:

@@ -421,7 +421,7 @@ def _check_placed(
             )
 
 
-def _target(spec: PartitionSpec, mesh: Any) -> str:
+def _target(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> str:
     """How a spec is written as the target of reshard: with its mesh where none is in context."""
     context = context_mesh()
     inside = context is not None and context.shape == mesh.shape

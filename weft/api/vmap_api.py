@@ -11,7 +11,7 @@ from weft.autodiff.vmap import AxisData, EqualDim, batch_flat, move_dim
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError
 from weft.core.source import function_name
-from weft.core.trace import is_array_like, typeof
+from weft.core.trace import changeable, check_unchangeable, is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
 from weft.driver.staging import check_callable
 from weft.ops.as_array import as_array
@@ -69,6 +69,7 @@ def vmap(
                 f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments; "
                 "give one for each (keyword arguments are always mapped over axis 0)"
             )
+        check_unchangeable(flatten((args, kwargs))[0] if changeable else ())
         opened = Opened(args, kwargs, in_axes) if VMAPPABLES else None
         if opened is None:
             leaves, in_tree = flatten((args, kwargs))

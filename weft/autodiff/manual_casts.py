@@ -50,7 +50,7 @@ def _unsupported(x: ShapedArray, axes: tuple, before: str, to: str) -> ValueErro
     )
 
 
-def _transpose(ct: Any, x: Any, *, axes: tuple, to: str) -> list:
+def _transpose(ct: ArrayLike, x: Any, *, axes: tuple, to: str) -> list:
     before = state_over("pcast", x.aval, axes)
     if before == INVARYING:
         state_of_sum = VARYING if to == VARYING else UNREDUCED
@@ -94,7 +94,7 @@ def as_state(x: ArrayLike, axes: tuple, to: str) -> Any:
     return pcast_p.bind(x, axes=missing, to=to)
 
 
-def cast_to(x: Any, mat: Mat) -> Any:
+def cast_to(x: ArrayLike, mat: Mat) -> Any:
     """A value that is invarying along the axes where it differs from `mat`, cast to that type.
 
     Only zeros may become unreduced this way: any other value would be counted once per device.

@@ -61,7 +61,7 @@ def add_any(x: object, y: object) -> Any:
     return add_any_p.bind(x, y)
 
 
-def instantiate_zero(aval: Any) -> Any:
+def instantiate_zero(aval: ShapedArray) -> Any:
     """A zero of the type, as a value."""
     if isinstance(aval, AbstractToken):
         return create_token()
@@ -161,7 +161,13 @@ create_token_p = Primitive(
 
 
 def create_token(_: object = None) -> Any:
-    """A new token, from which an order of effects can be threaded."""
+    """A new token, from which an order of effects can be threaded.
+
+    >>> from weft import lax, numpy as wnp
+    >>> token = lax.create_token()
+    >>> token.shape
+    ()
+    """
     return create_token_p.bind()
 
 

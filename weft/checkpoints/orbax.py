@@ -149,11 +149,11 @@ class Saved(layout.Saved):
         self.shardings: dict[str, str] = {}
 
     @staticmethod
-    def is_leaf(node: Any) -> bool:
+    def is_leaf(node: object) -> bool:
         """Return whether a node of the tree is saved though it has no leaves."""
         return node is None or isinstance(node, dict | list | tuple) and not node
 
-    def _add(self, key_path: KeyPath, kind: str, **more: Any) -> str:
+    def _add(self, key_path: KeyPath, kind: str, **more: object) -> str:
         """Keep what the metadata says of a leaf; return the leaf's name."""
         keys = _keys(key_path)
         names = tuple(key["key"] for key in keys)
@@ -172,7 +172,7 @@ class Saved(layout.Saved):
         self.tree[str(names)] = {"key_metadata": keys, "value_metadata": value}
         return name
 
-    def add_value(self, key_path: KeyPath, leaf: Any) -> bool:
+    def add_value(self, key_path: KeyPath, leaf: object) -> bool:
         """Keep a leaf that the metadata holds; return whether it does."""
         if self.is_leaf(leaf):
             kinds: dict[type, str] = {dict: "Dict", list: "List", tuple: "Tuple"}
@@ -183,7 +183,7 @@ class Saved(layout.Saved):
             return True
         return False
 
-    def add_array(self, key_path: KeyPath, leaf: Any, entry: dict[str, Any]) -> None:
+    def add_array(self, key_path: KeyPath, leaf: object, entry: dict[str, Any]) -> None:
         """Keep what the metadata says of an array, or of a number, which is one here."""
         sharding = getattr(leaf, "sharding", None)
         if sharding is not None:

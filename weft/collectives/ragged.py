@@ -74,7 +74,7 @@ def _exchange_indices(x: object, over: AxisGroup) -> Any:
 
 
 def _transpose(
-    ct: Any, operand: Any, output: Any, *indices: object, over: AxisGroup, add: bool
+    ct: ArrayLike, operand: Any, output: Any, *indices: object, over: AxisGroup, add: bool
 ) -> list:
     """Slices go back to where they came from; there, overlapping ones add up."""
     sources, sends, targets, receives = (varying_over(x, over.tracked) for x in indices)

@@ -64,7 +64,7 @@ class Source:
 UNKNOWN = Source(None, 0, ())
 
 
-def function_name(fun: Any) -> str:
+def function_name(fun: Callable) -> str:
     """The function's name, or its class's: callable objects have none, or what is no text."""
     while isinstance(fun, functools.partial):
         fun = fun.func

@@ -108,7 +108,7 @@ class Entry:
     layouts: tuple | None  # those asked of the arguments and of the results
 
 
-def _key_of_shardings(tree: Any) -> Hashable:
+def _key_of_shardings(tree: PyTreeDef) -> Hashable:
     """Equal for equal trees of shardings."""
     if isinstance(tree, dict):
         return dict, tuple(tree), tuple(map(_key_of_shardings, tree.values()))
@@ -208,8 +208,7 @@ class JitInfo:
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
         type_of = aval_of_spec if specs else typeof
         if changeable:
-            for x in leaves:
-                check_unchangeable(x)
+            check_unchangeable(leaves)
         try:
             avals = tuple([type_of(x) for x in leaves])
         except TypeError:
@@ -488,7 +487,7 @@ def jit(
     compiler_options: dict[str, Any] | None = None,
     partitioner: str | None = None,
     bucket: dict[str, Any] | None = None,
-    bucket_shapes: Any = None,
+    bucket_shapes: object = None,
 ) -> Any:
     """Compiles a function with XLA, once for each signature of its arguments.
 

@@ -34,7 +34,7 @@ def _abstract(
     return [typed_as(a, s) for a, s in zip(jaxpr.out_avals, out_shardings, strict=True)]
 
 
-def typed_as(aval: Any, sharding: object) -> Any:
+def typed_as(aval: ShapedArray, sharding: object) -> Any:
     """The type of a value that jit places: Explicit axes of the sharding are part of it."""
     typed = type_sharding(sharding, aval.ndim) if sharding is not None else None
     return aval if typed is None or typed is aval.sharding else aval.update(sharding=typed)

@@ -367,7 +367,7 @@ class LoadedPieces(LoadedExecutable):
         return None
 
 
-def _bytes(aval: Any) -> int:
+def _bytes(aval: ShapedArray) -> int:
     return int(np.prod(aval.shape)) * aval.dtype.itemsize
 
 

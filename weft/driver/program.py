@@ -485,7 +485,7 @@ def misplaced(aval: Any, asked: Any, have: Any) -> bool:
     return not have.is_equivalent_to(asked, physical(aval).ndim)
 
 
-def misplaced_error(name: str, who: str, aval: Any, asked: str, have: object) -> ValueError:
+def misplaced_error(name: str, who: str, aval: ShapedArray, asked: str, have: object) -> ValueError:
     return ValueError(
         f"{name}: {who} of type {aval.str_short()} has sharding {have!r}, but {asked}; move it "
         "with weft.device_put(x, sharding), or ask for the sharding it has"

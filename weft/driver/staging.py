@@ -16,7 +16,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
 from weft.core.source import function_name
 from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
-from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
+from weft.core.trace import EVAL, Tracer, check_unchangeable, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
 from weft.sharding.named import NamedSharding, Sharding, is_over_nothing, type_sharding
@@ -266,6 +266,7 @@ def make_jaxpr(
     def traced(*args: ArrayLike | ShapeDtypeStruct, **kwargs: object) -> Any:
         inner, dynamic = split_static(fun, args, static)
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
+        check_unchangeable(leaves)
         flat_fun, out = flatten_fun(inner, in_tree)
         entries = [AxisEntry(name, size, "vmap") for name, size in axis_env or ()]
         with extend_axes(entries):
@@ -298,6 +299,7 @@ def eval_shape(fun: Callable, *args: object, **kwargs: object) -> Any:
     if is_jitted(fun):
         return cast(Any, fun).eval_shape(*args, **kwargs)
     leaves, in_tree = flatten((args, kwargs))
+    check_unchangeable(leaves)
     flat_fun, out = flatten_fun(fun, in_tree)
     structs: dict[int, ShapeDtypeStruct] = {}  # among the results, which may be structs themselves
 

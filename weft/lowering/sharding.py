@@ -59,7 +59,7 @@ def constrain(
     return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
 
 
-def whole_for_xla(ctx: RuleContext, x: Any, aval: ShapedArray, dims: Collection[int]) -> Any:
+def whole_for_xla(ctx: RuleContext, x: object, aval: ShapedArray, dims: Collection[int]) -> Any:
     """The value, split along none of these dimensions where XLA's partitioner gets the module.
 
     Propagation splits others as it likes (quirks.GSPMD_WINDOWS).

@@ -69,13 +69,18 @@ def constant(value: Any, dtype: DTypeLike | None = None) -> Callable:
     """
 
     @api_boundary
-    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         return wnp.full(shape, value, _dtype(dtype), device=out_sharding)
 
     return init
 
 
-def uniform(scale: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
+def uniform(scale: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """Uniform numbers in [0, scale).
 
     >>> import weft
@@ -84,7 +89,12 @@ def uniform(scale: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """
 
     @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         dtype = _dtype(dtype)
         x = random.uniform(key, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(scale, dtype))
@@ -92,7 +102,7 @@ def uniform(scale: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     return init
 
 
-def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
+def normal(stddev: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """Normal numbers of mean 0 and the given standard deviation.
 
     >>> import weft
@@ -101,7 +111,12 @@ def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """
 
     @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         dtype = _dtype(dtype)
         x = random.normal(key, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(stddev, dtype))
@@ -110,7 +125,7 @@ def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
 
 
 def truncated_normal(
-    stddev: Any = 1e-2, dtype: DTypeLike | None = None, lower: Any = -2.0, upper: Any = 2.0
+    stddev: object = 1e-2, dtype: DTypeLike | None = None, lower: object = -2.0, upper: object = 2.0
 ) -> Callable:
     """Standard normal numbers conditioned on (lower, upper), times stddev.
 
@@ -120,7 +135,12 @@ def truncated_normal(
     """
 
     @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         dtype = _dtype(dtype)
         x = random.truncated_normal(key, lower, upper, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(stddev, dtype))
@@ -207,7 +227,7 @@ def variance_scaling(
     return init
 
 
-def _polar(radius: Any, key: Any, shape: tuple, dtype: Any) -> Any:
+def _polar(radius: Any, key: object, shape: tuple, dtype: Any) -> Any:
     real = np.zeros((), dtype).real.dtype
     angle = 2 * np.pi * random.uniform(key, shape, real).astype(dtype)
     return radius.astype(dtype) * wnp.exp(1j * angle)
@@ -232,7 +252,10 @@ def _preset(
     scale: float, mode: str, distribution: str, source: str, example: str, result: str
 ) -> Callable:
     def make(
-        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+        in_axis: Axes = -2,
+        out_axis: Axes = -1,
+        batch_axis: Axes = (),
+        dtype: DTypeLike | None = None,
     ) -> Callable:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
@@ -300,7 +323,9 @@ he_normal = kaiming_normal = _preset(
 # Orthogonal -----------------------------------------------------------------------------------
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Callable:
+def orthogonal(
+    scale: object = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Callable:
     """Matrices with orthonormal columns (or rows, if they are fewer), times scale.
 
     column_axis: the dimension of columns; the others together are the rows.
@@ -312,7 +337,12 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None 
     """
 
     @api_boundary
-    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         if len(shape) < 2:
             raise ValueError(
@@ -331,7 +361,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None 
     return init
 
 
-def _place(x: Any, sharding: Any) -> Any:
+def _place(x: object, sharding: object) -> Any:
     return device_put(x, sharding)
 
 
@@ -354,7 +384,12 @@ def delta_orthogonal(
     """
 
     @api_boundary
-    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         if len(shape) not in (3, 4, 5):
             raise ValueError(f"delta_orthogonal: needs 3, 4 or 5 dimensions, got shape {shape}")

@@ -108,7 +108,7 @@ softmax_p = _op("softmax", _softmax_formula, _softmax_jvp)
 log_softmax_p = _op("log_softmax", _log_softmax_formula, _log_softmax_jvp)
 
 
-def _prepare(name: str, x: Any, axis: object) -> tuple[Any, Axes]:
+def _prepare(name: str, x: Array, axis: object) -> tuple[Any, Axes]:
     try:
         aval = x.aval
     except AttributeError:

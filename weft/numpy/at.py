@@ -86,7 +86,7 @@ def _operands(x: Array, y: Array, name: str) -> tuple[Any, Any]:
     return ops.convert(x, joint) if joint != dtype else x, ops.convert(y, joint)
 
 
-def _spread(y: Any, final: Shape, target: Shape, name: str) -> Any:
+def _spread(y: ArrayLike, final: Shape, target: Shape, name: str) -> Any:
     """The update broadcast to the indexed shape, without the dimensions that None added."""
     aval = typeof(y)
     if not aval.shape:
@@ -241,7 +241,7 @@ def _scattered(plan: Plan, x: object, arrays: Any, options: Options, scatter: Ca
     return _update_window(plan, x, None, lambda part: scatter(part, grid, params))
 
 
-def _applied(plan: Plan, x: Any, func: Callable, arrays: object, options: Options) -> Any:
+def _applied(plan: Plan, x: Array, func: Callable, arrays: object, options: Options) -> Any:
     """func applied to the indexed elements, as often as each is indexed."""
     if plan.kind == "static":
         from weft.api.vmap_api import vmap
@@ -355,7 +355,7 @@ class AtIndex:
     min: Callable[..., Any]
     max: Callable[..., Any]
 
-    def __init__(self, array: Array, index: Any) -> None:
+    def __init__(self, array: Array, index: object) -> None:
         self.array = array
         self.index = index
 
@@ -427,7 +427,7 @@ def _by_factors(name: str) -> Callable:
         x: Array, index: object, values: object, given: Options, _: str, out_sharding: object
     ) -> Any:
         import weft.numpy
-        from weft.numpy.creation import ones_like
+        from weft.numpy.filled import ones_like
 
         ones = _updated(ones_like(x), index, values, given, "multiply", out_sharding)
         return getattr(weft.numpy, name)(x, ones)

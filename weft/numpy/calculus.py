@@ -17,8 +17,8 @@ from weft.core.trace import Tracer, typeof
 from weft.numpy import formulas
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
-from weft.numpy.creation import zeros
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import zeros
 from weft.numpy.joining import concatenate
 from weft.numpy.linear import dot
 from weft.numpy.matrices import diag
@@ -116,7 +116,7 @@ def gradient(
     return as_one_program(_gradients, f, *varargs, axis=axis, edge_order=edge_order)
 
 
-def _gradients(f: object, *varargs: Any, axis: Any, edge_order: int | None) -> Any:
+def _gradients(f: object, *varargs: Any, axis: int | None, edge_order: int | None) -> Any:
     if edge_order not in (None, 1, 2):
         raise UnsupportedArgumentError(
             f"weft.numpy.gradient: edge_order must be 1 or 2, got {edge_order}"
@@ -329,7 +329,13 @@ def unwrap(p: ArrayLike, discont: object = None, axis: int = -1, period: Any = 2
 
 
 def _convolve(
-    name: str, a: ArrayLike, v: ArrayLike, mode: str, flip: bool, precision: object, preferred: Any
+    name: str,
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str,
+    flip: bool,
+    precision: object,
+    preferred: DTypeLike | None,
 ) -> Any:
     x, y = aval_of(name, a), aval_of(name, v)
     if x.ndim != 1 or y.ndim != 1:
@@ -528,7 +534,7 @@ def corrcoef(
     return as_one_program(_corrcoef, x, y, rowvar=rowvar, dtype=dtype)
 
 
-def _corrcoef(x: Any, y: Any, rowvar: builtins.bool, dtype: DTypeLike | None) -> Any:
+def _corrcoef(x: ArrayLike, y: ArrayLike, rowvar: builtins.bool, dtype: DTypeLike | None) -> Any:
     c = cov(x, y, rowvar, dtype=dtype)
     if typeof(c).ndim == 0:
         return u.true_divide(c, c)

@@ -27,32 +27,29 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.numpy.eager import as_one_program
-from weft.numpy.reductions import any as any_
-from weft.numpy.selection import where
-from weft.numpy.ufuncs import (
-    _bool,
-    absolute,
+from weft.numpy.operands import (
     both,
     both_inexact,
     const_like,
     dtype_of,
     filled_like,
     formula_operands,
+    same_rank,
+)
+from weft.numpy.reductions import any as any_
+from weft.numpy.selection import where
+from weft.numpy.ufuncs import (
+    _bool,
+    absolute,
     imag,
-    isfinite,
-    isinf,
-    isnan,
-    isneginf,
-    isposinf,
     less,
     logical_or,
     maximum,
     minimum,
     real,
-    same_rank,
-    signbit,
     subtract,
 )
+from weft.numpy.value_tests import isfinite, isinf, isnan, isneginf, isposinf, signbit
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_args, promote
 
@@ -502,7 +499,7 @@ def frexp(x: ArrayLike, /) -> Any:
     return as_one_program(_frexp, x)
 
 
-def _frexp(x: Any) -> Any:
+def _frexp(x: ArrayLike) -> Any:
     x = inexact(x)
     dtype = typeof(x).dtype
     refuse_complex("frexp", x)

@@ -25,7 +25,8 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
-from weft.numpy.creation import asarray, ones, zeros, zeros_like
+from weft.numpy.creation import asarray
+from weft.numpy.filled import ones, zeros, zeros_like
 from weft.numpy.joining import column_stack, stack
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_

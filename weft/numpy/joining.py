@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
 
 
-def _arrays(name: str, arrays: object, dtype: Any, axis: object = 0) -> list:
+def _arrays(name: str, arrays: object, dtype: DTypeLike | None, axis: object = 0) -> list:
     """The elements of a sequence (or the rows of an array), in one dtype."""
     if getattr(axis, "ndim", 0):
         raise TypeError(
@@ -175,7 +175,7 @@ def column_stack(tup: Sequence[ArrayLike] | Array) -> Any:
            [2, 4]], dtype=int32)
     """
 
-    def column(a: Any) -> Any:
+    def column(a: ArrayLike) -> Any:
         aval = aval_of("column_stack", a)
         return to_array(a) if aval.ndim > 1 else ops.reshape(to_array(a), (aval.size, 1))
 
@@ -235,7 +235,7 @@ def append(arr: object, values: object, axis: int | None = None) -> Any:
     return concatenate([arr, values], axis)
 
 
-def tile(A: Any, reps: object) -> Any:
+def tile(A: ArrayLike, reps: object) -> Any:
     """The array repeated as a whole along each dimension. Source: numpy.tile.
 
     >>> import weft.numpy as wnp
@@ -446,7 +446,7 @@ def _flat(arr: Any, axis: int | None) -> tuple[Any, int]:
     return x, canonical_axis(axis, typeof(x).ndim)
 
 
-def _position(name: str, i: Any, n: int, end: int) -> int:
+def _position(name: str, i: Array, n: int, end: int) -> int:
     i = operator.index(i)
     if not -n <= i < n + end:
         raise IndexError(f"weft.numpy.{name}: index {i} is out of bounds for an axis of size {n}")

@@ -24,19 +24,14 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
-from weft.numpy.creation import (
-    ON_HOST,
-    arange,
-    asarray,
-    ones,
-    zeros,
-)
+from weft.numpy.creation import ON_HOST, arange, asarray
+from weft.numpy.filled import ones, zeros
 from weft.numpy.formulas import power
 from weft.numpy.joining import stack
 from weft.numpy.nonzero_positions import nonzero
+from weft.numpy.operands import filled_like
 from weft.numpy.selection import diagonal
 from weft.numpy.shaping import ravel
-from weft.numpy.ufuncs import filled_like
 from weft.ops.elementwise_api import add_p, eq_p, ge_p, select
 from weft.ops.joining import pad
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -118,7 +113,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     return convert(_lower_mask(n, m, k), dtype)
 
 
-def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
+def _triangle(name: str, m: ArrayLike, k: Any, lower: builtins.bool) -> Any:
     aval = aval_of(name, m)
     if aval.ndim < 2:
         raise ValueError(

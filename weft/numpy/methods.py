@@ -113,7 +113,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
             show_user_frames(error)
             raise
 
-    def reflected(self: Array, other: Any) -> Any:
+    def reflected(self: Array, other: ArrayLike) -> Any:
         try:
             kind = other.__class__
             if kind is float or kind is int:
@@ -133,7 +133,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
 _F32, _I32 = dtypes.float32, dtypes.int32
 
 
-def _plain(value: Any, aval: Any) -> Any:
+def _plain(value: Array, aval: Any) -> Any:
     """A Python number as the operand it is beside an array of the default types, else None."""
     if aval.weak_type or config.enable_x64:
         return None
@@ -160,7 +160,7 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
             show_user_frames(error)
             raise
 
-    def reflected(self: Array, other: Any) -> Any:
+    def reflected(self: Array, other: ArrayLike) -> Any:
         nonlocal target
         if target is None:
             target = _function(name)
@@ -473,7 +473,7 @@ def _flatten(self: Array, order: str = "C", *, out_sharding: object = None) -> A
     return _function("ravel")(self, order=order, **options)
 
 
-def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
+def _array_namespace(self: object, *, api_version: str | None = None) -> Any:
     if api_version is not None and api_version < "2021.12":
         raise ValueError(
             f"array API version {api_version} is not supported; versions from 2021.12 on are"

@@ -25,7 +25,8 @@ from weft.numpy.common import (
     is_free,
     to_array,
 )
-from weft.numpy.creation import arange, zeros
+from weft.numpy.creation import arange
+from weft.numpy.filled import zeros
 from weft.numpy.joining import stack
 from weft.numpy.scans import cumsum
 from weft.numpy.selection import index_array, where

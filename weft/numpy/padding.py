@@ -162,7 +162,7 @@ def _constant(x: Array, widths: list, value: float | int | tuple) -> Any:
     return x
 
 
-def _host(value: Any, dtype: Any) -> Any:
+def _host(value: Array, dtype: Any) -> Any:
     """A Python number in the dtype without an op."""
     if isinstance(value, bool | int | float | complex | np.generic):
         return np.asarray(value).astype(dtype)[()]
@@ -276,7 +276,7 @@ def _statistic(
     return joining.concatenate(parts, axis)
 
 
-def _pad_by_function(x: Any, widths: list, function: Callable, kwargs: dict) -> Any:
+def _pad_by_function(x: ArrayLike, widths: list, function: Callable, kwargs: dict) -> Any:
     x = _constant(x, widths, 0)
     for axis, width in enumerate(widths):
         x = apply_along_axis(function, axis, x, width, axis, kwargs)

@@ -16,9 +16,10 @@ from weft.lax import scan
 from weft.numpy import ufuncs as u
 from weft.numpy.calculus import convolve
 from weft.numpy.common import cast, check_array, concrete, fill, static_int, to_array
-from weft.numpy.creation import arange, ones, zeros
+from weft.numpy.creation import arange
 from weft.numpy.decompositions import eigvals, inv
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import ones, zeros
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.linalg import lstsq
 from weft.numpy.linear import dot, outer
@@ -107,7 +108,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     return subtract(*_aligned("polysub", a1, a2))
 
 
-def _without_leading_zeros(p: Any, name: str) -> Any:
+def _without_leading_zeros(p: Array, name: str) -> Any:
     known = concrete(p, f"{name}: coefficients (with trim_leading_zeros)")
     nonzero = np.flatnonzero(known)
     return p[int(nonzero[0]) if nonzero.size else known.size - 1 :]
@@ -135,7 +136,9 @@ def _zero(dtype: np.dtype) -> Any:
     return zeros(1, dtype)
 
 
-def polydiv(u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False) -> tuple[Any, Any]:
+def polydiv(
+    u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False
+) -> tuple[Any, Any]:
     """Quotient and remainder of polynomials. Source: numpy.polydiv.
 
     >>> import weft.numpy as wnp
@@ -156,7 +159,7 @@ def polydiv(u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False) 
     return stack(quotient), a
 
 
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Any:
     """The m-th derivative of a polynomial.
 
     >>> import weft.numpy as wnp
@@ -181,7 +184,7 @@ def _polyder(p: Array, *, m: int) -> Any:
     return u.multiply(p[: n - m], factors.astype(typeof(p).dtype))
 
 
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """The m-th antiderivative of a polynomial, with constants of integration k.
 
     >>> import weft.numpy as wnp

@@ -75,7 +75,7 @@ def _sum_like(
     combine: Any,
     a: Any,
     axis: Any,
-    dtype: Any,
+    dtype: DTypeLike | None,
     keepdims: builtins.bool,
     initial: Any,
     where: Any,
@@ -295,7 +295,7 @@ amax, amin = max, min
 def _logical(name: str, prim: Primitive, neutral: builtins.bool) -> Callable:
     def function(
         a: ArrayLike,
-        axis: Any = None,
+        axis: int | Sequence[int] | None = None,
         out: object = None,
         keepdims: builtins.bool = False,
         *,

@@ -16,8 +16,8 @@ from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
-from weft.numpy.creation import zeros
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import zeros
 from weft.numpy.indexing import Options, get, getitem
 from weft.numpy.shaping import broadcast_arrays, moveaxis, ravel
 from weft.numpy.ufuncs import add, less
@@ -374,7 +374,7 @@ def put(
     return ops.reshape(ravel(a).at[index].set(values, mode="drop"), aval.shape)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> Any:
+def place(arr: Any, mask: ArrayLike, vals: Any, *, inplace: builtins.bool = True) -> Any:
     """arr with the elements under the mask replaced by vals in turn. Source: numpy.place.
 
     >>> import weft.numpy as wnp
@@ -472,7 +472,7 @@ def _diagonal(a: ArrayLike, offset: int, axis1: int, axis2: int) -> Any:
 
 
 def fill_diagonal(
-    a: ArrayLike, val: Any, wrap: builtins.bool = False, *, inplace: builtins.bool = True
+    a: ArrayLike, val: ArrayLike, wrap: builtins.bool = False, *, inplace: builtins.bool = True
 ) -> Any:
     """a with its main diagonal set to val, repeated if too short; needs inplace=False.
 

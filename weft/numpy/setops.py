@@ -24,12 +24,14 @@ from weft.numpy.common import (
     is_concrete,
     to_array,
 )
-from weft.numpy.creation import arange, full, zeros
+from weft.numpy.creation import arange
+from weft.numpy.filled import full, zeros
 from weft.numpy.nonzero_positions import nonzero
 from weft.numpy.scans import cumsum
 from weft.numpy.selection import take, where
 from weft.numpy.shaping import moveaxis
 from weft.numpy.sorting import argsort, lexsort, searchsorted, sort
+from weft.numpy.value_tests import isnan
 from weft.ops import joining
 from weft.ops.promote import promote
 
@@ -159,7 +161,7 @@ def _traced(rows: object, size: int, fill_value: object, equal_nan: builtins.boo
     ordered = take(columns, order, 0, mode="clip")
     differs = u.not_equal(ordered[1:], ordered[:-1])
     if equal_nan and aval.dtype in INEXACT:
-        both = u.logical_and(u.isnan(ordered[1:]), u.isnan(ordered[:-1]))
+        both = u.logical_and(isnan(ordered[1:]), isnan(ordered[:-1]))
         differs = u.logical_and(differs, u.logical_not(both))
     starts = joining.concatenate([fill((1,), True, dtypes.bool_), any(differs, axis=1)], 0)
     group = u.subtract(cumsum(starts), 1)
@@ -250,7 +252,7 @@ def union1d(
     return unique(both, size=size, fill_value=fill_value)
 
 
-def _member(a: Any, b: object) -> Any:
+def _member(a: ArrayLike, b: object) -> Any:
     """Whether each element of the vector a is in the vector b, by sorting b."""
     n = typeof(b).shape[0]
     if n == 0:
@@ -366,8 +368,8 @@ def setxor1d(
     both, first = _distinct_sorted(joining.concatenate([a, b], 0))
     keep = u.logical_and(first, u.not_equal(_member(both, a), _member(both, b)))
     if typeof(both).dtype in INEXACT:  # NaNs equal none: one stays of each array that has some
-        nans = u.isnan(both)
-        wanted = u.add(cast(any(u.isnan(a)), np.int32), cast(any(u.isnan(b)), np.int32))
+        nans = isnan(both)
+        wanted = u.add(cast(any(isnan(a)), np.int32), cast(any(isnan(b)), np.int32))
         keep = u.logical_or(keep, u.logical_and(nans, u.less_equal(cumsum(nans), wanted)))
     return _filtered(both, keep, size, fill_value)
 

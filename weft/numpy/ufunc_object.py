@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -80,12 +80,12 @@ class ufunc(functools.partial):
     def reduce(
         self,
         a: object,
-        axis: Any = 0,
-        dtype: Any = None,
+        axis: int | Sequence[int] | None = 0,
+        dtype: object = None,
         out: object = None,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = None,
+        initial: object = None,
+        where: object = None,
     ) -> Any:
         """Folds the function over one axis, a tuple of them, or all (None).
 

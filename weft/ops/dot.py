@@ -164,7 +164,7 @@ def _batch(
     dims: Sequence[Any],
     *,
     dimension_numbers: Numbers,
-    out_sharding: Any,
+    out_sharding: NamedSharding | None,
     **params: object,
 ) -> tuple[Any, int]:
     (x, y), (xd, yd) = args, dims
@@ -490,7 +490,12 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: object = None) -> Any:
-    """Matrix products over equal leading dimensions: (…, i, k) by (…, k, j) to (…, i, j)."""
+    """Matrix products over equal leading dimensions: (…, i, k) by (…, k, j) to (…, i, j).
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.batch_matmul(wnp.ones((5, 2, 3)), wnp.ones((5, 3, 4))).shape
+    (5, 2, 4)
+    """
     a, b = typeof(lhs), typeof(rhs)
     if a.ndim < 2 or a.ndim != b.ndim:
         raise ValueError(

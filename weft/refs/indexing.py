@@ -25,7 +25,7 @@ class Slice:
 
     __slots__ = ("size", "start", "stride")
 
-    def __init__(self, start: Any, size: int, stride: int = 1) -> None:
+    def __init__(self, start: ArrayLike, size: int, stride: int = 1) -> None:
         self.start = start
         self.size = size
         self.stride = stride

@@ -157,7 +157,7 @@ def _release_shared(array: Any) -> None:
             _free(other)
 
 
-def _delete(self: Any) -> None:
+def _delete(self: object) -> None:
     """Gives the memory back: this array, and those that share buffers with it, are unusable."""
     owners = second_owners([self])
     _free(self)
@@ -166,7 +166,7 @@ def _delete(self: Any) -> None:
         _release_shared(self)
 
 
-def _block_until_ready(self: Any) -> Any:
+def _block_until_ready(self: object) -> Any:
     """Waits until the array has been computed; returns it."""
     try:
         return _wait(self)
@@ -344,7 +344,7 @@ def live_arrays(platform: str | None = None) -> list:
     ]
 
 
-def _addressable_data(self: Any, index: int) -> Any:
+def _addressable_data(self: object, index: int) -> Any:
     """The ``index``-th part of this process, as a single-device array."""
     held = parts(self)
     try:
@@ -371,7 +371,7 @@ def _copy_to_host_async(self: Any) -> None:
             part._copy_single_device_array_to_host_async()
 
 
-def _array(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+def _array(self: object, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     value = host_value(self)
     if dtype is not None and value.dtype != dtype:
         if copy is False:
@@ -458,7 +458,7 @@ def _len(self: Any) -> int:
     return self.aval.shape[0]
 
 
-def _hash(self: Any) -> int:
+def _hash(self: object) -> int:
     raise TypeError(
         "arrays are not hashable; pass the array as an ordinary argument, "
         "or a tuple as a static one"
@@ -564,7 +564,7 @@ def _device(self: Any) -> Any:
     return next(iter(sharding.device_set)) if sharding.num_devices == 1 else sharding
 
 
-def _format_of(self: Any) -> Any:
+def _format_of(self: object) -> Any:
     """The array's layout and sharding, a `weft.layout.Format`."""
     from weft.runtime.layouts import format_of
 

@@ -9,7 +9,6 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft.core.namespace import seal
-from weft.scipy.examples import EXAMPLES
 from weft.scipy.special.factorials import as_float
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _line_search(
 
 def minimize(
     fun: Callable,
-    x0: Any,
+    x0: object,
     args: tuple = (),
     *,
     method: str,
@@ -122,6 +121,12 @@ def minimize(
     method: 'BFGS'. tol: the size of the gradient at which it ends, 1e-5. options: 'maxiter',
     'gtol', 'norm' (of the gradient, inf) and 'line_search_maxiter'.
     Source: Nocedal and Wright, Numerical Optimization, algorithm 6.1.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import optimize
+    >>> result = optimize.minimize(lambda x: ((x - 3) ** 2).sum(), wnp.zeros(2), method='BFGS')
+    >>> [round(float(v), 3) for v in result.x]
+    [3.0, 3.0]
     """
     if options is None:
         options = {}
@@ -189,4 +194,4 @@ def minimize(
     )  # fmt: skip
 
 
-seal(globals(), examples=EXAMPLES, prefix="optimize.")
+seal(globals())

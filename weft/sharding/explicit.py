@@ -393,7 +393,7 @@ def _agrees(have: NamedSharding, wanted: NamedSharding, spec: PartitionSpec) -> 
 # device_put of traced values -------------------------------------------------------------------
 
 
-def staged_device_put(x: Any, sharding: Any, src: Any = None) -> Any:
+def staged_device_put(x: Any, sharding: object, src: Any = None) -> Any:
     """`device_put` of a traced value: an op of the program.
 
     src: where the value is, which its cotangent goes back to; known of values that are there.

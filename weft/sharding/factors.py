@@ -133,7 +133,7 @@ def _whole(avals: list, outs: list, whole: Sequence[int]) -> str:
 
 
 def _sort(
-    avals: list, outs: list, *, dimension: int | None = None, axis: Any = None, **_: object
+    avals: list, outs: list, *, dimension: int | None = None, axis: int | None = None, **_: object
 ) -> str:
     along = dimension if axis is None else axis
     assert along is not None, "sorts name a dimension"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Rules that all of them share ------------------------------------------------------------------
 
 
-def _to_type(x: object, aval: Any) -> Any:
+def _to_type(x: object, aval: ShapedArray) -> Any:
     """A cotangent with the explicit sharding that its primal's type asks for, or with none."""
     wanted = aval.sharding
     if wanted is not None and (wanted.spec.unreduced or wanted.spec.reduced):
@@ -249,7 +249,7 @@ def _device_put_lower(
     return x if sharding.memory_kind is None else ctx.in_memory(x, sharding.memory_kind)
 
 
-def _device_put_impl(x: Any, *, sharding: object, src: object) -> Any:
+def _device_put_impl(x: ArrayLike, *, sharding: object, src: object) -> Any:
     with current_trace(EVAL):
         return provided.device_put(x, _concrete(x, sharding))
 

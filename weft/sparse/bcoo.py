@@ -114,7 +114,7 @@ def bcoo_todense(mat: BCOO) -> Array:
 def _todense(mat: BCOO) -> Any:
     _, sparse, dense = split_shape(mat)
 
-    def fill(data: Any, indices: Any) -> Any:
+    def fill(data: Any, indices: object) -> Any:
         if not sparse:
             return data.sum(0, dtype=data.dtype)
         zeros = wnp.zeros((*sparse, *dense), data.dtype)
@@ -314,7 +314,7 @@ def _sum_duplicates(mat: BCOO, *, nse: int) -> BCOO:
         return BCOO.tree_unflatten(info, new._bufs)
     distinct, place, _, _ = over_batches(lambda i: duplicates(i, sparse), n, mat.indices)
 
-    def add(place: Any, data: Any) -> Any:
+    def add(place: object, data: Any) -> Any:
         zeros = wnp.zeros((nse, *data.shape[1:]), data.dtype)
         return zeros.at[place].add(data, mode="drop")
 

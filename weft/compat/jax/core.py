@@ -64,11 +64,11 @@ class Trace(metaclass=_KindOfTrace):
 
     finished = False
 
-    def process(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
+    def process(self, prim: object, args: object, params: dict[str, Any]) -> Any:
         """Give an operation to the program's own rule."""
         return self.process_primitive(prim, args, params)
 
-    def process_primitive(self, primitive: Any, tracers: Any, params: dict[str, Any]) -> Any:
+    def process_primitive(self, primitive: object, tracers: object, params: dict[str, Any]) -> Any:
         raise NotImplementedError(f"{type(self).__name__}: define process_primitive")
 
 

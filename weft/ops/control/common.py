@@ -18,7 +18,7 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, jaxpr_axes
 from weft.core.masks import closed_under
 from weft.core.primitive import Primitive
 from weft.core.source import function_name
-from weft.core.trace import Tracer, is_array_like, typeof
+from weft.core.trace import Tracer, check_unchangeable, is_array_like, typeof
 from weft.core.trace_body import args_tree, derived, trace_body
 from weft.core.tree import names_in
 from weft.ops.elementwise_api import select_n_p
@@ -48,6 +48,7 @@ def value_in_python(x: ArrayLike) -> Any:
 
 def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list:
     """The types of values; TypeError naming the first that is no array."""
+    check_unchangeable(leaves)
     try:
         return [typeof(x) for x in leaves]
     except TypeError:

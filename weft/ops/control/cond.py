@@ -200,7 +200,7 @@ def cond(
 
 @api_boundary
 def switch(
-    index: Any, branches: Sequence[Callable], *operands: object, operand: object = _MISSING
+    index: ArrayLike, branches: Sequence[Callable], *operands: object, operand: object = _MISSING
 ) -> Any:
     """`branches[index](*operands)`, with index clamped to the range of the branches.
 

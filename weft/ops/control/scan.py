@@ -185,7 +185,7 @@ def trace_with_carry(
     init: list,
     init_tree: Any,
     other_avals: Sequence[Any],
-    tree: Any,
+    tree: object,
     split: Callable[[Any, Sequence[Any]], tuple[Any, Any]],
     place: int | None = None,
 ) -> tuple[list, Any, Any]:

@@ -69,6 +69,11 @@ def qdwh(
 
     Source: Nakatsukasa, Bai and Gygi, "Optimizing Halley's iteration for computing the matrix
     polar decomposition" (2010).
+
+    >>> from weft import lax, numpy as wnp
+    >>> u, h, steps, converged = lax.linalg.qdwh(wnp.array([[0.0, 2.0], [-3.0, 0.0]]))
+    >>> wnp.allclose(u @ h, wnp.array([[0.0, 2.0], [-3.0, 0.0]]), atol=1e-4)
+    Array(True, dtype=bool)
     """
     aval = typeof(x)
     check_matrix("qdwh", aval)

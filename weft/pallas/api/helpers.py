@@ -213,7 +213,7 @@ def dot(
     trans_a: bool = False,
     trans_b: bool = False,
     allow_tf32: bool | None = None,
-    precision: Any = None,
+    precision: object = None,
 ) -> Any:
     """The matrix product of two rank-2 arrays, of which either may be transposed first.
 

@@ -217,7 +217,7 @@ def _own_only(who: str, sem: Ref) -> None:
         )
 
 
-def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
+def semaphore_wait(sem_or_view: Any, value: ArrayLike = 1, *, decrement: bool = True) -> None:
     """Waits until a semaphore is at least `value`, then subtracts that unless decrement is False.
 
     sem_or_view: this core's own, or a shared one. Seeing the value and subtracting are one

@@ -79,7 +79,7 @@ def _semaphore(t: Translator, eqn: Eqn, sem: Buffer, operands: Sequence[Array]) 
 
 
 @rule("semaphore_signal")
-def _signal(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
+def _signal(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (inc, *core) = _semaphore(t, eqn, sem, operands)
     owner = eqn.invars[0].aval.core
@@ -119,7 +119,9 @@ def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
 
 
 @rule("async_copy_start")
-def _copy_start(t: Translator, eqn: Any, src: Buffer, dst: Buffer, sem: Buffer, *rest: Any) -> None:
+def _copy_start(
+    t: Translator, eqn: Eqn, src: Buffer, dst: Buffer, sem: Buffer, *rest: object
+) -> None:
     """The copy is done at once: the cores of a CPU have no engine that copies beside them."""
     t.before_sync()
     parts, core = _copy_parts(t, eqn, (src, dst, sem), rest)
@@ -195,7 +197,7 @@ def _take(
 
 def _wait_until(
     t: Translator,
-    eqn: Any,
+    eqn: Eqn,
     sem: Buffer,
     place: Buffer,
     amount: str,

@@ -6,7 +6,7 @@ from weft import tree_util as _tree_util
 from weft._xla.pytree import registry as _registry_
 
 
-def prefix_errors(prefix: Any, full: Any, is_leaf: Any = None) -> list:
+def prefix_errors(prefix: Any, full: object, is_leaf: Any = None) -> list:
     """The places where a tree is no prefix of another, as functions of the argument's name."""
     if _tree_util.all_leaves([prefix], is_leaf):
         return []
@@ -27,7 +27,7 @@ def prefix_errors(prefix: Any, full: Any, is_leaf: Any = None) -> list:
     ]
 
 
-def _one_level(node: Any) -> tuple | None:
+def _one_level(node: object) -> tuple | None:
     """The type of a node, its keys, and its children with their keys; None of a leaf."""
     if not isinstance(node, dict | list | tuple) and not _tree_util.is_tree_node(type(node)):
         return None
