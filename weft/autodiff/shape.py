@@ -417,6 +417,8 @@ def broadcasted_iota(
     """
     shape = check_shape(shape)
     dimension = canonical_axis(dimension, len(shape), "dimension")
+    if dtype is None:
+        raise ArgumentError("iota needs a dtype, such as 'int32', got None")
     dtype = dtypes.canonicalize_dtype(dtype)
     return bind_placed(iota_p, out_sharding, dtype=dtype, shape=shape, dimension=dimension)
 

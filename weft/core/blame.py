@@ -34,6 +34,31 @@ _INSIDE = (
 )
 """Texts of Python and jaxlib about values inside of weft that the user does not know."""
 _NEEDED = "a value of another kind or size is needed"
+_A_DTYPE = "a dtype is needed, such as 'float32' or numpy.int8"
+_PLAIN = (
+    (" is not iterable", "a sequence is needed"),
+    (" has no len()", "a sequence is needed"),
+    ("len() of unsized", "a sequence is needed"),
+    ("iteration over a 0-d array", "a sequence or an integer is needed"),
+    (" not subscriptable", "a sequence is needed"),
+    (" as an integer", "an integer is needed"),
+    ("only integer scalar arrays", "an integer is needed"),
+    ("invalid literal for int()", "an integer is needed"),
+    ("int() argument must be", "an integer is needed"),
+    ("float() argument must be", "a real number is needed"),
+    ("must be real number", "a real number is needed"),
+    ("could not convert string", "a number is needed"),
+    ("bad operand type for", "a number is needed"),
+    ("truth value of a", "one value is needed, not an array of several"),
+    (" object is not callable", "a function is needed"),
+    ("inhomogeneous shape", "numbers are needed, nested to equal lengths"),
+    ("setting an array element", "numbers are needed, nested to equal lengths"),
+    ("ufunc '", "numbers are needed"),
+    ("as a data type", _A_DTYPE),
+    (" not understood", _A_DTYPE),
+    ("could not be broadcast", "these shapes do not broadcast"),
+)
+"""Texts of Python and NumPy about a value, and what they ask for."""
 _RAISES = frozenset((opmap["RAISE_VARARGS"], opmap["RERAISE"]))
 _CONVERSIONS = frozenset(
     f"__{name}__"
@@ -47,6 +72,7 @@ _CONVERSIONS = frozenset(
         "iter",
         "hash",
         "array",
+        "getattr",
     )
 )
 _STDLIB = os.path.join(sysconfig.get_path("stdlib"), "")
@@ -71,14 +97,14 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     caller = tb.tb_frame.f_back
     if caller is not None and is_internal_file(caller.f_code.co_filename):
         return  # an outer function of weft is the one that the user called
-    raised = _is_deliberate(tb)
+    raised = _is_deliberate(tb, hasattr(e, "_weft_raised"))
     if raised is None:
         return
     reword(e)
     e._weft_explained = True  # type: ignore[attr-defined]
     raised = raised or getattr(e, "_weft_raised", False)
     short = function.rpartition(".")[2]
-    text = str(e.args[0]) if e.args else ""
+    text = str(e.args[0]) if len(e.args) == 1 else str(e)
     if raised and (short.startswith("_") or short in text or "weft." in text):
         return  # which says it by itself, or is raised by what has no name of its own
     arguments = _arguments(tb.tb_frame, original)
@@ -95,11 +121,23 @@ def explain(function: str, e: Exception, original: Callable) -> None:
         ]
         where += f"called with {', '.join(given)}: " if given else ""
     if not raised and not isinstance(e, OverflowError | JAXTypeError | JAXIndexError):
-        if isinstance(e, _UNFIT) or any(words in text for words in _INSIDE):
-            one = None if blamed is None else kind_of(arguments[blamed])
-            text = "these do not fit" if one is None else f"{_NEEDED}, got {one}"
+        text = _in_plain_words(e, text, blamed, arguments)
         raise ArgumentError(where + text) from None
     e.args = (where + text, *e.args[1:])
+
+
+def _in_plain_words(e: Exception, text: str, blamed: str | None, arguments: dict) -> str:
+    """What an exception of Python's or NumPy's says, without the values of weft's inside."""
+    needed = next((needed for words, needed in _PLAIN if words in text), None)
+    if needed is None:
+        if not (isinstance(e, _UNFIT) or any(words in text for words in _INSIDE)):
+            return text
+        needed = _NEEDED
+    if blamed is None:
+        return "these do not fit" if needed is _NEEDED else needed
+    if blamed.endswith("dtype"):
+        needed = _A_DTYPE
+    return f"{needed}, got {kind_of(arguments[blamed])}"
 
 
 def _is_plain(e: Exception) -> bool:
@@ -109,14 +147,17 @@ def _is_plain(e: Exception) -> bool:
         return e.args == (_NO_CAST,)
     if kind is AssertionError and e.args:  # a check that says what it found, as weft.testing's do
         return False
-    own = kind in _KNOWN or kind.__module__ in ("weft.errors", "numpy._core._exceptions")
+    if kind.__module__ == "numpy._core._exceptions":
+        return True
+    own = kind in _KNOWN or kind.__module__ == "weft.errors"
     return own and len(e.args) <= 1 or kind is AttributeError
 
 
-def _is_deliberate(tb: TracebackType) -> bool | None:
+def _is_deliberate(tb: TracebackType, noted: bool) -> bool | None:
     """Whether weft raised on purpose, and not Python or a library below it.
 
-    None if frames of the user are among those below the public function.
+    None if frames of the user are among those below the public function. noted: an inner boundary
+    took weft's frames out, and kept what it was.
     """
     last: TracebackType | None = None
     library = False
@@ -124,14 +165,16 @@ def _is_deliberate(tb: TracebackType) -> bool | None:
     while below is not None:
         frame = below.tb_frame.f_code
         library = not is_internal_file(frame.co_filename)
-        if library and not _is_library(frame.co_filename):
+        if library and not is_library(frame.co_filename):
             return None
         if not library:
             if last is not None and frame.co_name in _CONVERSIONS:
                 return False  # what a value answers to a conversion is not about the function
             last = below
         below = below.tb_next
-    return None if last is None else not library and is_raise(last)
+    if last is None:
+        return False if noted else None
+    return not library and is_raise(last)
 
 
 def is_raise(tb: TracebackType) -> bool:
@@ -140,7 +183,8 @@ def is_raise(tb: TracebackType) -> bool:
     return code.co_code[tb.tb_lasti] in _RAISES and code.co_name not in _CONVERSIONS
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
+    """Whether a file is of NumPy, jaxlib and their like, or of Python's own library."""
     if file.startswith("<"):
         return file.startswith("<__array_function__")
     return any(part in file for part in _DEPENDENCIES) or (
@@ -151,8 +195,9 @@ def _is_library(file: str) -> bool:
 def _arguments(frame: FrameType, original: Callable) -> dict[str, Any]:
     """The arguments of the public function, from the frame of its boundary."""
     code, values = frame.f_code, frame.f_locals
-    if code.co_name == "wrapped":  # of an `api_boundary`
-        given = dict(zip(_parameters(original), values["args"], strict=False))
+    if code.co_name == "wrapped":  # of an `api_boundary`, or a method that is a function
+        args = (values["self"], *values["args"]) if "self" in values else values["args"]
+        given = dict(zip(_parameters(original), args, strict=False))
         return {**given, **values["kwargs"]}
     count = code.co_argcount + code.co_kwonlyargcount
     arguments = {name: values[name] for name in code.co_varnames[:count] if name in values}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft._xla import config as _xla_config
 from weft._xla import guards
+from weft.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from weft.runtime.backend import Device
@@ -73,8 +74,12 @@ def _text(value: str | None) -> str | None:
     return None if value is None or value == "" else os.fspath(value)
 
 
-def _anything(value: str | Device) -> Any:
-    return value
+def _a_device(value: str | Device | None) -> Any:
+    if value is None or isinstance(value, str) or hasattr(value, "platform"):
+        return value
+    if hasattr(value, "device_set"):  # a sharding
+        return value
+    raise ValueError("expected a device, the name of a platform, or None")
 
 
 _PRECISIONS = (  # then those of `weft.lax.DotAlgorithmPreset`
@@ -147,7 +152,7 @@ class Option:
         try:
             return self.check(value)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{what}: invalid value {value!r} ({error})") from None
+            raise ArgumentError(f"{what}: invalid value {value!r} ({error})") from None
 
     def set_global(self, value: bool | int | str | None) -> None:
         value = self.checked(value, f"config option {self.name}")
@@ -266,7 +271,7 @@ debug_infs = _define("debug_infs", False, _boolean, "raise when a result holds a
 check_tracer_leaks = _define(
     "check_tracer_leaks", False, _boolean, "raise when a tracer outlives its trace", traced=True)
 default_device = _define(
-    "default_device", None, _anything, "where uncommitted arrays are made: a device or a platform",
+    "default_device", None, _a_device, "where uncommitted arrays are made: a device or a platform",
     traced=True)
 _define("enable_checks", False, _boolean, "type-check every jaxpr after it is made", traced=True)
 _define("pallas_enable_debug_checks", False, _boolean,

@@ -111,9 +111,15 @@ class BucketError(ValueError):
     """A function that is jitted with bucket= has no exact result on padded arguments."""
 
 
-@has_page()
+@has_page(section="badindexerror")
 class AxisKindError(BadIndexError, NotImplementedError):
     """An axis is no integer, such as a name: by the function, each of these errors in JAX."""
+
+
+@has_page(section="argumenterror")
+class AxisNameError(ArgumentError, NameError):
+    """What is given as a named axis is none, or none in scope: a NameError of JAX, or by the name
+    one of the others."""
 
 
 @has_page()

@@ -89,7 +89,8 @@ def _devices(wanted: Wanted, outs: Sequence[Any]) -> str:
         if len(shards) < 2 or wanted.in_array(x) is None:
             continue
         held = [s.device for s in shards if wanted.in_host(np.asarray(s.data))]
-        return "" if len(held) == len(shards) else on_devices(held)
+        every = len(held) == len(shards)
+        return f", on all {len(held)} devices" if every else on_devices(held)
     return ""
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
+import numpy as np
+
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.dtypes import canonicalize_dtype
@@ -192,7 +194,7 @@ def aval_of_spec(x: ArrayLike | ShapeDtypeStruct) -> Any:
     try:
         return value_type(x)
     except TypeError:
-        if hasattr(x, "shape") and hasattr(x, "dtype"):
+        if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, np.ndarray):
             return ShapedArray(tuple(x.shape), x.dtype)
         raise
 

@@ -321,7 +321,7 @@ def export(
     >>> again.call(weft.numpy.ones(3))
     Array([2., 2., 2.], dtype=float32)
     """
-    if not hasattr(fun_jit, "trace"):
+    if not hasattr(fun_jit, "trace") or not callable(fun_jit):
         raise ValueError(
             f"export: fun_jit must be a function of weft.jit, got {fun_jit!r:.100}; write "
             "export(weft.jit(f))"

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import tree
 from weft.core import dtypes, trace
-from weft.core.errors import InconclusiveDimensionOperation
+from weft.core.errors import ArgumentError, InconclusiveDimensionOperation
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix
 from weft.driver.staging import ShapeDtypeStruct
@@ -508,6 +508,8 @@ def symbolic_shape(
     """
     if scope is not None and constraints:
         raise ValueError("symbolic_shape: constraints belong to a new scope; leave scope out")
+    if shape_spec is not None and not isinstance(shape_spec, str):
+        raise ArgumentError(f"symbolic_shape: shape_spec must be a text, got {shape_spec!r:.60}")
     scope = SymbolicScope(constraints) if scope is None else scope
     text = "..." if shape_spec is None else str(shape_spec).strip()
     body = text.removeprefix("(").removesuffix(")") if text.startswith("(") else text

@@ -13,7 +13,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.numpy.common import strong
+from weft.numpy.common import check_array, strong
 from weft.numpy.eager import as_one_program
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote, promote_inexact
@@ -240,6 +240,8 @@ def sparse_sigmoid(x: ArrayLike) -> Any:
     >>> nn.sparse_sigmoid(wnp.array([-2.0, 0.5, 2.0]))
     Array([0.  , 0.75, 1.  ], dtype=float32)
     """
+    if dtypes.is_complex(typeof(x).dtype):
+        raise ValueError("nn.sparse_sigmoid: x must be real, as complex numbers have no order")
     return as_one_program(_sparse_sigmoid, x)
 
 
@@ -477,4 +479,5 @@ def identity(x: ArrayLike) -> Any:
     >>> nn.identity(wnp.array([1, -2]))
     Array([ 1, -2], dtype=int32)
     """
+    check_array("identity", x)
     return wnp.asarray(x)

@@ -81,6 +81,8 @@ def one_hot(
     """
     x = wnp.asarray(x)
     aval = typeof(x)
+    if dtypes.is_extended(aval.dtype):
+        raise TypeError(f"one_hot: x must be of numbers, got {aval.str_short()}")
     dtype = dtypes.canonicalize_dtype(float if dtype is None else dtype)
     num_classes = num_classes.__index__()
     if not isinstance(axis, int):

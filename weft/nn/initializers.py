@@ -11,6 +11,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft import random
 from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import check_shape
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError
@@ -30,6 +31,12 @@ class Initializer(Protocol):
     def __call__(
         self, key: object, shape: Sequence[int], dtype: object = None, out_sharding: object = None
     ) -> Any: ...
+
+
+def _initializer(init: Callable) -> Callable:
+    """Make an initializer's errors name what made it."""
+    init.__qualname__ = f"nn.initializers.{init.__qualname__.partition('.')[0]}"
+    return api_boundary(init)
 
 
 def _dtype(dtype: object) -> Any:
@@ -68,7 +75,7 @@ def constant(value: Any, dtype: DTypeLike | None = None) -> Callable:
     Array([3., 3.], dtype=float32)
     """
 
-    @api_boundary
+    @_initializer
     def init(
         key: object,
         shape: Sequence[int],
@@ -88,7 +95,7 @@ def uniform(scale: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     (2, 3)
     """
 
-    @api_boundary
+    @_initializer
     def init(
         key: object,
         shape: Sequence[int],
@@ -110,7 +117,7 @@ def normal(stddev: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     (2, 3)
     """
 
-    @api_boundary
+    @_initializer
     def init(
         key: object,
         shape: Sequence[int],
@@ -134,7 +141,7 @@ def truncated_normal(
     (2, 3)
     """
 
-    @api_boundary
+    @_initializer
     def init(
         key: object,
         shape: Sequence[int],
@@ -205,9 +212,9 @@ def variance_scaling(
             f"{distribution!r}"
         )
 
-    @api_boundary
+    @_initializer
     def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
-        dtype, shape = _dtype(dtype), tuple(shape)
+        dtype, shape = _dtype(dtype), check_shape(shape)
         fan = _MODES[mode](*_fans(shape, in_axis, out_axis, batch_axis))
         variance = wnp.asarray(scale / fan if fan else 0.0, dtype)
         placed = {"out_sharding": out_sharding}
@@ -336,14 +343,14 @@ def orthogonal(
     True
     """
 
-    @api_boundary
+    @_initializer
     def init(
         key: object,
         shape: Sequence[int],
         dtype: DTypeLike | None = dtype,
         out_sharding: object = None,
     ) -> Any:
-        dtype, shape = _dtype(dtype), tuple(shape)
+        dtype, shape = _dtype(dtype), check_shape(shape)
         if len(shape) < 2:
             raise ValueError(
                 f"orthogonal: needs at least 2 dimensions, got shape {shape}; "
@@ -383,14 +390,14 @@ def delta_orthogonal(
     (Array(0., dtype=float32), Array(True, dtype=bool))
     """
 
-    @api_boundary
+    @_initializer
     def init(
         key: object,
         shape: Sequence[int],
         dtype: DTypeLike | None = dtype,
         out_sharding: object = None,
     ) -> Any:
-        dtype, shape = _dtype(dtype), tuple(shape)
+        dtype, shape = _dtype(dtype), check_shape(shape)
         if len(shape) not in (3, 4, 5):
             raise ValueError(f"delta_orthogonal: needs 3, 4 or 5 dimensions, got shape {shape}")
         if shape[-1] < shape[-2]:

@@ -16,6 +16,7 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.numpy.common import check_array
 from weft.numpy.eager import as_one_program
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
@@ -112,6 +113,7 @@ def _prepare(name: str, x: Array, axis: object) -> tuple[Any, Axes]:
     try:
         aval = x.aval
     except AttributeError:
+        check_array(name, x)
         x = wnp.asarray(x)
         aval = typeof(x)
     if not dtypes.is_inexact(aval.dtype):

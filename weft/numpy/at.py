@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
 from weft.core import dtypes
-from weft.core.boundary import api_boundary, show_user_frames
+from weft.core.boundary import api_boundary, explain_and_show
 from weft.core.errors import ArgumentError, ShapeError
 from weft.core.source import warn
 from weft.core.state import state
@@ -461,7 +461,7 @@ def _method(name: str, update: Callable, doc: str) -> Callable:
             check_not_masked(values)
             return update(self.array, self.index, values, given, name, out_sharding)
         except Exception as error:
-            show_user_frames(error)
+            explain_and_show(f"x.at[index].{name}", error, method)
             raise
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"AtIndex.{name}", doc

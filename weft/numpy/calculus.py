@@ -228,21 +228,16 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     check_array("trapezoid", y)
     if x is None:
         y, step = promote_inexact(*promote_inexact(y), dx)
-        y = moveaxis(y, axis, -1)
+        axis = canonical_axis(axis, typeof(y).ndim)
     else:
         y, x = promote_inexact(y, x)
-        if typeof(x).ndim == 1:
-            y = moveaxis(y, axis, -1)
-            step = diff(x)
-        else:
-            step = diff(moveaxis(x, axis, -1))
-            y = moveaxis(y, axis, -1)
-    n = typeof(y).shape[-1]
-    last = typeof(y).ndim - 1
+        step = diff(x if typeof(x).ndim == 1 else moveaxis(x, axis, -1))
+        y, axis = moveaxis(y, axis, -1), typeof(y).ndim - 1
+    n = typeof(y).shape[axis]
     if n == 0:
-        return sum(y, axis=-1)
-    pairs = u.add(slice_in_dim(y, 1, n, axis=last), slice_in_dim(y, 0, n - 1, axis=last))
-    return u.multiply(cast(0.5, typeof(y).dtype), sum(u.multiply(step, pairs), axis=-1))
+        return sum(y, axis=axis)
+    pairs = u.add(slice_in_dim(y, 1, n, axis=axis), slice_in_dim(y, 0, n - 1, axis=axis))
+    return u.multiply(cast(0.5, typeof(y).dtype), sum(u.multiply(step, pairs), axis=axis))
 
 
 def interp(

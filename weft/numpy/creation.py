@@ -108,7 +108,7 @@ def array(
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    if order not in (None, "C", "K", "A"):
+    if not isinstance(order, str | None) or order not in (None, "C", "K", "A"):
         raise UnsupportedArgumentError(
             f"weft.numpy.array: order must be None, 'C', 'A' or 'K', got {order!r}; the layout of "
             "an array is the compiler's choice"

@@ -18,6 +18,7 @@ from weft.numpy.calculus import diff
 from weft.numpy.common import (
     aval_of,
     cast,
+    check_array,
     concrete,
     inexact,
     is_concrete,
@@ -75,9 +76,10 @@ def bincount(
             f"weft.numpy.bincount: weights {typeof(weights).str_short()} must have the shape of x, "
             f"{aval.shape}"
         )
+    minlength = operator.index(minlength)
     if length is None:
         known = concrete(x, "bincount: x (without length)")
-        length = max(int(known.max()) + 1 if known.size else 0, operator.index(minlength))
+        length = max(int(known.max()) + 1 if known.size else 0, minlength)
     index = maximum(to_array(x), 0)
     dtype = dtypes.canonicalize_dtype(int) if weights is None else typeof(weights).dtype
     out = zeros((operator.index(length),), dtype)
@@ -267,10 +269,12 @@ def histogramdd(
     from weft.numpy.reductions import sum
 
     if isinstance(sample, Sequence):
+        check_array("histogramdd", *sample)
         sample = column_stack([to_array(s) for s in sample])
     sample = to_array(sample)
     points, rank = typeof(sample).shape
-    per = list(bins) if isinstance(bins, Sequence) else [bins] * rank
+    by_column = isinstance(bins, Sequence) or np.ndim(bins) == 1  # type: ignore[arg-type]
+    per = list(bins) if by_column else [bins] * rank  # type: ignore[call-overload]
     if len(per) != rank:
         raise ValueError(
             f"weft.numpy.histogramdd: {len(per)} bins for {rank} dimensions; "

@@ -250,6 +250,8 @@ def tile(A: ArrayLike, reps: object) -> Any:
         else (reps,)
     )
     reps = tuple(operator.index(r) for r in reps)
+    if any(r < 0 for r in reps):
+        raise ArgumentError(f"weft.numpy.tile: reps must not be negative, got {reps}")
     rank = max(aval.ndim, len(reps))
     shape = (1,) * (rank - aval.ndim) + aval.shape
     reps = (1,) * (rank - len(reps)) + reps

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, fill, refuse_out
 from weft.numpy.operands import named
@@ -109,6 +110,8 @@ def _nan_spread(name: str, of_variance: Callable, doc: str) -> Callable:
         mean: object = None,
     ) -> Any:
         refuse_out(name, out)
+        if where is not None and aval_of(name, where).dtype != np.bool_:
+            raise ArgumentError(f"weft.numpy.{name}: where must be of bools, got {where!r:.60}")
         if aval_of(name, a).dtype not in INEXACT:
             return of_variance(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean))
         where = _not_nan(a, where)

@@ -166,7 +166,8 @@ def polyder(p: ArrayLike, m: int = 1) -> Any:
     >>> wnp.polyder(wnp.array([1, 2, 3]))
     Array([2., 2.], dtype=float32)
     """
-    p = _vector("polyder", p)
+    check_array("polyder", p)
+    p = atleast_1d(p)  # of several polynomials the coefficients are columns
     m = operator.index(m)
     if m < 0:
         raise ValueError(f"weft.numpy.polyder: m must not be negative, got {m}")
@@ -181,6 +182,7 @@ def _polyder(p: Array, *, m: int) -> Any:
     factors = np.ones(n - m)
     for k in range(m):
         factors *= np.arange(n - 1 - k, m - 1 - k, -1)
+    factors = factors.reshape(-1, *(1,) * (typeof(p).ndim - 1))
     return u.multiply(p[: n - m], factors.astype(typeof(p).dtype))
 
 
@@ -202,6 +204,11 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
         check_array("polyint", k)
         p, constants = promote_inexact(p, k)
     constants = atleast_1d(constants)
+    if typeof(constants).ndim > 1 or typeof(constants).shape[0] not in (1, m):
+        raise ValueError(
+            f"weft.numpy.polyint: k must be a number or a vector of 1 or m = {m} numbers, got "
+            f"{typeof(constants).str_short()}"
+        )
     if typeof(constants).shape[0] == 1:
         constants = broadcast_to(constants, (max(m, 1),))
     if typeof(constants).shape[0] < m:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, convert, refuse_out, to_array
 from weft.numpy.formulas import floor_divide, remainder
@@ -77,6 +78,8 @@ def round(a: ArrayLike, decimals: int = 0, out: object = None) -> Any:
     decimals = operator.index(decimals)
     dtype = aval_of("round", a).dtype
     if dtype not in INEXACT:
+        if dtypes.is_bool(dtype) and decimals:
+            raise ArgumentError("weft.numpy.round: bools have no decimals to round to")
         if decimals >= 0:
             return to_array(a)
         if 10**-decimals > int(dtypes.iinfo(dtype).max):

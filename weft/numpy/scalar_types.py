@@ -248,7 +248,7 @@ def iscomplexobj(x: ArrayLike) -> Any:
     >>> weft.numpy.iscomplexobj(weft.numpy.arange(3))
     False
     """
-    if x is None:
+    if x is None or isinstance(x, str):
         return False
     if isinstance(x, list | tuple):
         return np.iscomplexobj(x)

@@ -12,8 +12,8 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
-from weft.core.errors import ArgumentError, UnsupportedArgumentError
-from weft.core.trace import typeof
+from weft.core.errors import ArgumentError, BadIndexError, UnsupportedArgumentError
+from weft.core.trace import Tracer, typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
 from weft.numpy.eager import as_one_program
@@ -153,7 +153,7 @@ def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") 
 def index_array(name: str, indices: ArrayLike) -> Any:
     indices = to_array(indices)
     if not dtypes.is_integer(typeof(indices).dtype):
-        raise ArgumentError(
+        raise BadIndexError(
             f"weft.numpy.{name}: indices must be integers, got {typeof(indices).str_short()}"
         )
     return indices
@@ -430,6 +430,19 @@ def compress(
         x, axis = ops.reshape(x, (aval.size,)), 0
     axis = canonical_axis(axis, typeof(x).ndim)
     n = typeof(x).shape[axis]
+    if size is not None and not 0 <= operator.index(size) <= n:
+        raise ValueError(
+            f"weft.numpy.compress: size must be from 0 to the length of the axis, {n}, got {size}"
+        )
+    if fill_value is None:
+        raise TypeError("weft.numpy.compress: fill_value must be a number, got None")
+    if cval.shape[0] > n and not isinstance(condition, Tracer):
+        beyond = np.flatnonzero(np.asarray(condition)[n:])
+        if beyond.size:
+            raise BadIndexError(
+                f"weft.numpy.compress: condition holds at {n + int(beyond[0])}, beyond the axis of "
+                f"size {n}"
+            )
     (index,) = nonzero(condition, size=size, fill_value=n)
     return take(x, index, axis, mode="fill", fill_value=fill_value)
 

@@ -15,7 +15,7 @@ from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.namespace import bounded
 from weft.core.trace import typeof
 from weft.driver.staging import eval_shape
-from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, to_array
+from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, static_int, to_array
 from weft.numpy.refusals import refuse
 from weft.ops.slicing import slice_in_dim
 
@@ -285,8 +285,8 @@ def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: object = Non
         raise TypeError(f"weft.numpy.frompyfunc: func must be callable, got {func!r}")
     return ufunc(
         vectorize(func),
-        nin,
-        nout,
+        static_int(nin, "frompyfunc: nin"),
+        static_int(nout, "frompyfunc: nout"),
         name=getattr(func, "__name__", "ufunc"),
         identity=np.asarray(identity)[()] if identity is not None else None,
     )

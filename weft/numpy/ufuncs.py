@@ -194,7 +194,7 @@ def positive(x: ArrayLike, /) -> Any:
     >>> wnp.positive(wnp.array([-1, 2]))
     Array([-1,  2], dtype=int32)
     """
-    check_array("positive", x)
+    aval_of("positive", x)
     return to_array(x)
 
 

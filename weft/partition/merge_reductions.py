@@ -12,7 +12,7 @@ import math
 from weft._xla.mlir import ir
 from weft.partition.carry_linearity import COMBINERS, WRITTEN
 from weft.partition.ops import facts
-from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, reasons
+from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, only_user, reasons
 
 
 def join_sums(block: ir.Block) -> int:
@@ -64,7 +64,7 @@ def _erase(*operations: ir.Operation) -> None:
 
 def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation | None:
     """The operation of the user's block that made a value for it alone."""
-    if isinstance(value.owner, ir.Block) or len(list(value.uses)) != 1:
+    if isinstance(value.owner, ir.Block) or only_user(value) is None:
         return None
     op = value.owner.operation
     return op if op.block == user.block else None

@@ -141,11 +141,13 @@ def result_cost(
     return sum(relayout_cost(lz.e, imagined(lz, r, now), target, via) for r in used)
 
 
-def _wanting(lz: Localizer, value: ir.Value, layout: AxisLayout) -> int:
-    """How many users of a value want it, or what they make of it, in the layout."""
+def _others_wanting(lz: Localizer, op: ir.Operation, value: ir.Value, layout: AxisLayout) -> int:
+    """How many other users of a value want it, or what they make of it, in the layout."""
     count = 0
     for use in value.uses:
         user = use.owner.operation
+        if user == op or (facts(user).relayout and _serves_only(user, op)):
+            continue
         row = facts(user)
         if row.relayout:
             end: AxisLayout | None = wanted(lz, user) or lz.target(user)
@@ -155,6 +157,12 @@ def _wanting(lz: Localizer, value: ir.Value, layout: AxisLayout) -> int:
             continue
         count += end is not None and end.dims == layout.dims
     return count
+
+
+def _serves_only(move: ir.Operation, op: ir.Operation) -> bool:
+    """Whether a move is made for one operation alone."""
+    user = only_user(move.results[0])
+    return user is not None and user == op
 
 
 def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
@@ -338,7 +346,12 @@ class Planner:
                 steps = [step for v in via if (step := self.need(i, v)) is not None]
             value = self.op.operands[i]
             pays = share(lz, self.op, value)
-            pays.part /= max(1, _wanting(lz, value, way.out))
+            # A copy gathered for others serves here too; an exchange may yet be left out by all.
+            gathered = x.layout is not None and layout.used < x.layout.used
+            others = _others_wanting(lz, self.op, value, layout)
+            if gathered or facts(self.op).windowed:
+                others += list(self.op.operands).count(value)
+            pays.part /= max(1, others)
             sources = [x] if self.summed or x.before is None else [x, x.before]
             if not steps and self.summed:
                 steps = reordered(x.layout, layout)

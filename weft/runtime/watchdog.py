@@ -136,6 +136,8 @@ class Watchdog:
         if progress != self._progress[0]:
             self._progress = (progress, now)
         frame = sys._current_frames().get(self.main or 0)
+        while frame is not None and frame.f_code.co_filename == threading.__file__:
+            frame = frame.f_back  # who waits for a thread is whoever asked for it
         waits, line = False, "unknown"
         if frame is not None:
             waits = frame.f_code.co_filename.startswith(calls.ROOT)

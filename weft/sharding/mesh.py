@@ -454,7 +454,7 @@ class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
 
     def __init__(self, mesh: Mesh | None):
         if mesh is not None and not isinstance(mesh, Mesh):
-            raise TypeError(
+            raise ArgumentError(
                 f"set_mesh takes a weft.sharding.Mesh or None, got {type(mesh).__name__}"
             )
         if mesh is not None and mesh.manual_axes:

@@ -258,24 +258,10 @@ def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 _TRANSCENDENTAL = frozenset(
-    [
-        "exp",
-        "exp2",
-        "log",
-        "log1p",
-        "expm1",
-        "sin",
-        "cos",
-        "tan",
-        "tanh",
-        "logistic",
-        "erf",
-        "erf_inv",
-        "pow",
-        "sqrt",
-        "rsqrt",
-        "cbrt",
-    ]
+    (
+        *("exp", "exp2", "log", "log1p", "expm1", "sin", "cos", "tan", "tanh", "logistic"),
+        *("erf", "erf_inv", "pow", "sqrt", "rsqrt", "cbrt"),
+    )
 )
 
 

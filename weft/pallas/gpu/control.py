@@ -49,11 +49,6 @@ def _run_scoped(e: Emitter, eqn: Eqn, *consts: View | Cell) -> list:
     return e.run(jaxpr, [*consts, *fresh])
 
 
-@rule("delay")
-def _delay(e: Emitter, eqn: Eqn, *_: object) -> list:
-    return []
-
-
 @rule("debug_print")
 def _debug_print(e: Emitter, eqn: Eqn, *xs: ir.Value) -> list:
     context = mlir.context()
@@ -70,8 +65,7 @@ def _debug_print(e: Emitter, eqn: Eqn, *xs: ir.Value) -> list:
 
 @rule("debug_check")
 def _debug_check(e: Emitter, eqn: Eqn, ok: object) -> list:
-    if e.call.debug:
-        _check(e, ok, eqn.params["message"])
+    _check(e, ok, eqn.params["message"])
     return []
 
 

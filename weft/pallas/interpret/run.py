@@ -239,7 +239,7 @@ class _Block:
             self.region, self.buffer = None, array.part((*cut, ...))
             return
         self.inside = tuple(i for i, gone in zip(inner, m.squeezed, strict=True) if not gone)
-        self.region = Region(tuple(shape), cut, None, (0, 0, 0))
+        self.region = Region(tuple(shape), cut)
         part = array.data[cut]
         uneven = part.shape != tuple(shape)
         if uneven:

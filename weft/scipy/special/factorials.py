@@ -12,6 +12,9 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
+from weft.core import dtypes
+from weft.core.errors import ArgumentError
+from weft.core.trace import typeof
 from weft.numpy.common import inexact, static_int, to_array
 from weft.ops.promote import broadcast_args, promote_inexact
 
@@ -219,16 +222,24 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
     return gammaln(shifted).sum(-1) + d * (d - 1) / 4 * log(pi)
 
 
-def polygamma(n: object, x: ArrayLike) -> Any:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
     """The n-th derivative of digamma at x.
 
-    Source: scipy.special.polygamma.
+    n: whole numbers, of an integer dtype or Python's. Source: scipy.special.polygamma.
 
     >>> from weft.scipy import special
     >>> round(float(special.polygamma(1, 0.5)), 4)
     4.9348
     """
-    return lax.polygamma(*floats(n, x))
+    dtype = typeof(to_array(n)).dtype
+    if not dtypes.is_integer(dtype) and not dtypes.is_bool(dtype):
+        raise ArgumentError(f"polygamma: n must be of an integer dtype, got {dtype}")
+    order, at = floats(n, x)
+    odd = wnp.where(order % 2 == 1, 1.0, -1.0).astype(at.dtype)
+    below = odd * wnp.exp(gammaln(order + 1)) * _zeta_below(order + 1, at)
+    is_below = (at <= 0) & (order > 0)
+    above = lax.polygamma(order, wnp.where(is_below, 1.0, at))  # below, not even derivatives are
+    return wnp.where(is_below, below, above)
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
@@ -240,7 +251,26 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
     >>> round(float(special.zeta(2.0, 1.0)), 4)
     1.6449
     """
-    return lax.zeta(*floats(x, 1 if q is None else q))
+    if q is None:
+        return lax.zeta(*floats(x, 1))
+    power, start = floats(x, q)
+    above = lax.zeta(power, wnp.where(start <= 0, 1.0, start))  # below, not even derivatives are
+    return wnp.where(start <= 0, _zeta_below(power, start), above)
+
+
+def _zeta_below(x: Array, q: Array) -> Any:
+    """The Hurwitz zeta function of q up to 0, for whole x only; of others nan, at poles inf.
+
+    Its terms from q to 0 are those of two such functions of positive arguments, as XLA's own sum
+    ends after ten: sum((q + k)**-x) = zeta(x, f) ± (zeta(x, 1 - f) - zeta(x, 1 - q)) for q = f - n.
+    """
+    q = wnp.where(q <= 0, q, -0.5)  # of others nothing is used, nor their derivatives
+    pole = q == wnp.floor(q)
+    part = wnp.where(pole, 0.5, q - wnp.floor(q))
+    left = lax.zeta(x, 1 - part) - lax.zeta(x, 1 - q)
+    value = lax.zeta(x, part) + wnp.where(x % 2 == 1, -left, left)
+    value = wnp.where(x == wnp.floor(x), value, wnp.nan)
+    return wnp.where(pole, wnp.inf, value)
 
 
 def bernoulli(n: int) -> Any:
