@@ -116,7 +116,7 @@ class AxisKindError(BadIndexError, NotImplementedError):
     """An axis is no integer, such as a name: by the function, each of these errors in JAX."""
 
 
-@has_page(section="argumenterror")
+@has_page()
 class AxisNameError(ArgumentError, NameError):
     """What is given as a named axis is none, or none in scope: a NameError of JAX, or by the name
     one of the others."""
