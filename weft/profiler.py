@@ -193,23 +193,29 @@ def measured(
     folders = sorted(Path(log_dir).glob("plugins/profile/*"), key=os.path.getmtime)
     if not folders:
         raise FileNotFoundError(f"measured: there is no trace in {os.fspath(log_dir)}")
-    known = {}
+    measured_times = {}
     for line in lowered.stages.optimized.text(sources=True).splitlines():
         if match := _INSTRUCTION.match(line):
             source = line.rpartition("  // ")[2] if "  // " in line else ""
-            known[match[1]] = match[2].replace("-", "_"), source
+            measured_times[match[1]] = match[2].replace("-", "_"), source
     report = program_report(lowered._program, lowered.stages, hardware)
     estimates = {(c.kind, short(c.source)): report.hardware.estimate(c) for c in report.collectives}
     times: dict[str, list[float]] = {}
     for path in folders[-1].glob("*.xplane.pb"):
         for plane in ProfileData.from_file(str(path)).planes:
             for event in (e for line in plane.lines for e in line.events):
-                if event.name in known:
+                if event.name in measured_times:
                     times.setdefault(event.name, []).append(event.duration_ns / 1e9)
     for path in folders[-1].glob("perfetto_trace.json.gz"):
-        _name_by_line(path, known)
+        _name_by_line(path, measured_times)
     rows = (
-        Operation(name, *known[name], len(t), sum(t) / len(t), estimates.get(known[name]))
+        Operation(
+            name,
+            *measured_times[name],
+            len(t),
+            sum(t) / len(t),
+            estimates.get(measured_times[name]),
+        )
         for name, t in times.items()
     )
     return sorted(rows, key=lambda row: -row.seconds * row.calls)

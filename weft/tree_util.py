@@ -83,7 +83,7 @@ def is_tree_node(typ: type) -> bool:
     return default_registry.is_node(typ)
 
 
-def flatten_one_level(tree: object) -> tuple[Iterable, Hashable]:
+def flatten_one_level(tree: Any) -> tuple[Iterable, Hashable]:
     """The children of a node and its data. Raises ValueError for a leaf.
 
     >>> import weft
@@ -93,7 +93,7 @@ def flatten_one_level(tree: object) -> tuple[Iterable, Hashable]:
     return _one_level(pytree.flatten_one_level, tree)
 
 
-def flatten_one_level_with_keys(tree: object) -> tuple[Iterable, Hashable]:
+def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable, Hashable]:
     """`(key, child)` pairs of a node and its data. Raises ValueError for a leaf.
 
     >>> import weft
@@ -277,8 +277,8 @@ def register_dataclass(
         )
     if is_dataclass:
         init = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop_fields)
-        given = {*data_fields, *meta_fields}
-        for what, names in (("missing", init - given), ("not an init field", given - init)):
+        listed = {*data_fields, *meta_fields}
+        for what, names in (("missing", init - listed), ("not an init field", listed - init)):
             if names:
                 raise ValueError(
                     f"register_dataclass: data_fields and meta_fields must be the init fields of "

@@ -493,8 +493,8 @@ def check_format(who: str, fmt: object, num_args: int, kwargs: dict, *, skip: bo
             visit(spec or "")
 
     visit(fmt)
-    given = {*range(num_args), *kwargs}
-    missing, unused = used - given, given - used
+    fields = {*range(num_args), *kwargs}
+    missing, unused = used - fields, fields - used
     if missing:
         raise ValueError(
             f"{who}: {fmt!r} has placeholders without an argument: {sorted(map(str, missing))}"

@@ -256,9 +256,9 @@ class BatchedVJP(BatchedCall):
         nonzero: list[bool] = []
 
         def flat(*xs: object) -> list:
-            found = self.call.backward(inner, xs[:n], unpick(xs[n:], given), examples)
-            nonzero[:] = [ct is not None for ct in found]
-            return [ct for ct in found if ct is not None]
+            cotangents = self.call.backward(inner, xs[:n], unpick(xs[n:], given), examples)
+            nonzero[:] = [ct is not None for ct in cotangents]
+            return [ct for ct in cotangents if ct is not None]
 
         vals, ct_dims = batch_flat(
             flat,
@@ -341,8 +341,8 @@ def _linear_transpose(
     out_avals: tuple,
 ) -> list:
     n = context.num_residuals
-    found = call.backward(context.value, args[:n], list(cts), list(primals))
-    wanted = iter([ct for ct, nz in zip(found, nonzero, strict=True) if nz])
+    cotangents = call.backward(context.value, args[:n], list(cts), list(primals))
+    wanted = iter([ct for ct, nz in zip(cotangents, nonzero, strict=True) if nz])
     return [None] * n + [
         next(wanted) if is_undefined(a) else (next(wanted), None)[1] for a in args[n:]
     ]

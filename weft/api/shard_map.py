@@ -142,8 +142,8 @@ def shard_map(
     import weft.collectives.casts  # noqa: F401  (operands of unequal axes are cast by it)
 
     names = frozenset((axis_names,)) if isinstance(axis_names, str) else frozenset(axis_names)
-    given, tree = flatten((in_specs, out_specs), lambda v: v is None or _is_spec(v))
-    key = (mesh, tuple(given), tree, names, check_vma)
+    specs, tree = flatten((in_specs, out_specs), lambda v: v is None or _is_spec(v))
+    key = (mesh, tuple(specs), tree, names, check_vma)
     has_static = None in flatten(in_specs, lambda v: v is None or _is_spec(v))[0]
     options = _Options(
         f, function_name(f), mesh, in_specs, out_specs, names, check_vma, key, has_static
@@ -217,17 +217,17 @@ def _jitted(options: _Options, args: tuple) -> Any:
     static: tuple = ()
     if options.has_static:
         who = f"shard_map of {options.name}: in_specs"
-        given = broadcast_prefix(options.in_specs, tree, who, _is_spec)
-        static = tuple((i, leaves[i]) for i, s in enumerate(given) if s is None)
+        leaf_specs = broadcast_prefix(options.in_specs, tree, who, _is_spec)
+        static = tuple((i, leaves[i]) for i, s in enumerate(leaf_specs) if s is None)
     dynamic = [x for i, x in enumerate(leaves) if all(i != k for k, _ in static)]
     key: tuple = (options.key, tree, static)
     try:
-        known = _compiled.setdefault(options.fun, {})
-        jitted = known.get(key)
+        programs = _compiled.setdefault(options.fun, {})
+        jitted = programs.get(key)
     except TypeError:  # a function without weak references, or a static argument without a hash
-        known, jitted, key = {}, None, ()
+        programs, jitted, key = {}, None, ()
     if jitted is None:
-        jitted = known[key] = _program(options, tree, static)
+        jitted = programs[key] = _program(options, tree, static)
     if not disable_jit:
         return jitted(*dynamic)
     with disable_jit(False):

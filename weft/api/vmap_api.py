@@ -134,15 +134,15 @@ def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
     split, explicit = False, set()
     for x, d in zip(leaves, dims, strict=True):
         sharding = getattr(typeof(x), "sharding", None) if d is not None else None
-        found = sharding.spec_of(d) if sharding is not None else ()
-        if found and given is not None and tuple(given) != found:
+        axes = sharding.spec_of(d) if sharding is not None else ()
+        if axes and given is not None and tuple(given) != axes:
             raise ValueError(
                 f"vmap: the mapped axis is split over mesh axes {tuple(given)} and, in an argument "
-                f"of type {typeof(x).str_short()}, over {found}; mapped arguments must agree with "
+                f"of type {typeof(x).str_short()}, over {axes}; mapped arguments must agree with "
                 "each other and with spmd_axis_name: weft.reshard one of them"
             )
-        given = found or given
-        split = split or bool(found)
+        given = axes or given
+        split = split or bool(axes)
         explicit |= set(sharding.mesh.explicit_axes) if sharding is not None else set()
     if given is None or split:
         return given

@@ -33,7 +33,7 @@ def _abstract(x: ShapedArray, *, axes: tuple, to: str) -> ShapedArray:
 
 
 def _unsupported(x: ShapedArray, axes: tuple, before: str, to: str) -> ValueError:
-    known = ", ".join(f"{a} to {b}" for a, b in sorted(CASTS))
+    listing = ", ".join(f"{a} to {b}" for a, b in sorted(CASTS))
     advice = {
         (VARYING, INVARYING): "use psum, pmax or all_gather(..., to='invarying') to make it equal",
         (UNREDUCED, INVARYING): "use psum to add the partial sums up",
@@ -46,7 +46,7 @@ def _unsupported(x: ShapedArray, axes: tuple, before: str, to: str) -> ValueErro
         f"pcast over {names_text(axes)}: a value of type {x.str_short()} is {before} along the "
         f"axis and cannot be cast to {to}"
         + (f"; {advice}" if advice else "")
-        + f". The casts are: {known}"
+        + f". The casts are: {listing}"
     )
 
 

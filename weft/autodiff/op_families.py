@@ -309,8 +309,8 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     """
 
     def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
-        given = params if shifted is None else shifted(params)
-        out = prim().bind(*in_front(axis, args, dims), **given)
+        batched_params = params if shifted is None else shifted(params)
+        out = prim().bind(*in_front(axis, args, dims), **batched_params)
         return out, [0] * len(out) if prim().multiple_results else 0
 
     return batch

@@ -124,8 +124,8 @@ class Bucketed:
     def _dims_of(self, in_tree: PyTreeDef, avals: Sequence[Any], statics: tuple) -> list:
         """The names of the dimensions of each leaf."""
         key = (in_tree, statics, tuple([len(a.shape) for a in avals]))
-        known = self._dims.get(key)
-        if known is None:
+        cached = self._dims.get(key)
+        if cached is None:
             positional, by_keyword = in_tree.children()
             children = positional.children()
             free = [i for i in range(len(children) + len(statics)) if i not in statics]
@@ -134,8 +134,8 @@ class Bucketed:
                 words = by_keyword.node_data()[1]
                 arguments += list(zip(words, by_keyword.children(), strict=True))
             make_room(self._dims, KEPT)
-            known = self._dims[key] = self.names.of(arguments, [len(a.shape) for a in avals])
-        return known
+            cached = self._dims[key] = self.names.of(arguments, [len(a.shape) for a in avals])
+        return cached
 
     def _padded(self, dims: list, avals: Sequence[Any], names: Callable[[], Any]) -> tuple:
         """The size of each named dimension, and what it is padded to."""
@@ -238,10 +238,10 @@ class Bucketed:
 
     def _check(self, exact: Numbered, padded: Numbered) -> None:
         """Raise an error where the function does other things at other sizes."""
-        found = first_difference(exact, padded)
-        if found is None:
+        difference = first_difference(exact, padded)
+        if difference is None:
             return
-        eqn = found[0] or found[1]
+        eqn = difference[0] or difference[1]
         what = "its results"
         if eqn is not None:
             at = f" ({eqn.source.short()})" if eqn.source is not None and eqn.source.file else ""

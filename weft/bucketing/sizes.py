@@ -130,10 +130,10 @@ class ShapeNames:
         """The dimensions' names of all leaves of the arguments."""
         specs: list = []
         for where, tree in arguments:
-            given = self.spec_of(where)
+            spec = self.spec_of(where)
             label = f"argument {where if isinstance(where, str) else self.label(where)}"
             who = f"jit of {self.name}: bucket_shapes of {label}"
-            flat = broadcast_prefix(given, tree, who, lambda x: x is None or isinstance(x, str))
+            flat = broadcast_prefix(spec, tree, who, lambda x: x is None or isinstance(x, str))
             specs += [(s, label) for s in flat]
         for s, label in specs:
             if not (s is None or isinstance(s, str)):

@@ -117,13 +117,13 @@ class Error:
     def _failures(self) -> list[tuple[tuple[int, ...], Site, str]]:
         """The examples that failed, each with its check and the message."""
         codes = np.asarray(self._code)
-        found = []
+        failures = []
         for example in map(tuple, np.argwhere(codes).tolist()):
             k = int(codes[example]) - 1
             site = self._sites[k]
             payload = [wnp.asarray(x)[example] for x in self._payload(k)]
-            found.append((example, site, site.message(payload)))
-        return found
+            failures.append((example, site, site.message(payload)))
+        return failures
 
     def get(self) -> str | None:
         """The message of the check that failed, a line for each failing example; None if none did.

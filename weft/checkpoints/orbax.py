@@ -68,8 +68,10 @@ def read_manifest(root: Path) -> dict[str, Any]:
         key_kinds = {}
         for path in (root / ARRAYS).glob("*"):
             for entry in json.loads(path.read_text("utf-8"))["array_metadatas"]:
-                found = entry["array_metadata"]
-                key_kinds[found["param_name"]] = (found["ext_metadata"] or {}).get(_KEY_KIND)
+                array_metadata = entry["array_metadata"]
+                key_kinds[array_metadata["param_name"]] = (
+                    array_metadata["ext_metadata"] or {}
+                ).get(_KEY_KIND)
         path = root / METADATA
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise layout.CheckpointError(
@@ -100,16 +102,20 @@ def read_manifest(root: Path) -> dict[str, Any]:
         opening.append((name, stored, kind, place, ts.open({**place, "open": True})))
     for name, stored, kind, place, opened in opening:
         try:
-            found = opened.result()
+            array_metadata = opened.result()
             if kind == "scalar":
-                values[name] = found.read().result().item()
+                values[name] = array_metadata.read().result().item()
                 continue
         except ValueError as error:
             text = " ".join(str(error).split())[:300]
             raise layout.CheckpointError(
                 f"restore: {name} of {root} is damaged: {text}. Restore another step"
             ) from None
-        arrays[name] = {"shape": list(found.shape), "dtype": found.dtype.name, "spec": place}
+        arrays[name] = {
+            "shape": list(array_metadata.shape),
+            "dtype": array_metadata.dtype.name,
+            "spec": place,
+        }
         if key_kinds.get(stored):
             arrays[name]["key"] = key_kinds[stored]
     return {"arrays": arrays, "values": values}

@@ -114,12 +114,12 @@ def explain(function: str, e: Exception, original: Callable) -> None:
         where += f"argument {blamed}={_shown(arguments[blamed])}: "
     elif blamed is None and not raised and arguments:
         left_out = _defaults(original)
-        given = [
+        shown = [
             f"{name}={_shown(value)}"
             for name, value in arguments.items()
             if name not in left_out or value is not left_out[name]
         ]
-        where += f"called with {', '.join(given)}: " if given else ""
+        where += f"called with {', '.join(shown)}: " if shown else ""
     if not raised and not isinstance(e, OverflowError | JAXTypeError | JAXIndexError):
         text = _in_plain_words(e, text, blamed, arguments)
         raise ArgumentError(where + text) from None
@@ -197,8 +197,8 @@ def _arguments(frame: FrameType, original: Callable) -> dict[str, Any]:
     code, values = frame.f_code, frame.f_locals
     if code.co_name == "wrapped":  # of an `api_boundary`, or a method that is a function
         args = (values["self"], *values["args"]) if "self" in values else values["args"]
-        given = dict(zip(_parameters(original), args, strict=False))
-        return {**given, **values["kwargs"]}
+        positional = dict(zip(_parameters(original), args, strict=False))
+        return {**positional, **values["kwargs"]}
     count = code.co_argcount + code.co_kwonlyargcount
     arguments = {name: values[name] for name in code.co_varnames[:count] if name in values}
     rest = values.get(code.co_varnames[count]) if code.co_flags & _VARARGS else None

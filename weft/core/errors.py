@@ -192,8 +192,8 @@ def plural(n: int, noun: str) -> str:
 
 def names_text(names: Iterable[Any]) -> str:
     """Axis names as the user writes them: one name, or a tuple; those of a set in order."""
-    found = sorted(names, key=str) if isinstance(names, set | frozenset) else list(names)
-    return repr(found[0]) if len(found) == 1 else repr(tuple(found))
+    ordered = sorted(names, key=str) if isinstance(names, set | frozenset) else list(names)
+    return repr(ordered[0]) if len(ordered) == 1 else repr(tuple(ordered))
 
 
 def mark_difference(expected: str, got: str) -> str:

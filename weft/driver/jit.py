@@ -194,8 +194,8 @@ class JitInfo:
         for i in self.static_argnums:
             if -len(args) <= i < len(args) and (text := self.unhashable(i % len(args), args[i])):
                 return text
-        found = (self.unhashable(n, kwargs[n]) for n in self.static_argnames if n in kwargs)
-        return next(filter(None, found), "a static argument must be hashable")
+        texts = (self.unhashable(n, kwargs[n]) for n in self.static_argnames if n in kwargs)
+        return next(filter(None, texts), "a static argument must be hashable")
 
     def traced(self, args: tuple, kwargs: dict, specs: bool = False) -> tuple[Entry, list]:
         """The entry for the arguments' signature, and the flat arguments."""
@@ -567,12 +567,12 @@ def jit(
             return info.early.relay(args, kwargs), None, False
         if one_device is None:
             return info.call(args, kwargs)
-        given = flatten(([x for i, x in enumerate(args) if i not in numbers], kwargs))[0]
+        leaves = flatten(([x for i, x in enumerate(args) if i not in numbers], kwargs))[0]
         args = tuple(x if i in numbers else _moved(x, one_device) for i, x in enumerate(args))
         kwargs = {k: x if k in names else _moved(x, one_device) for k, x in kwargs.items()}
         result, fast, *rest = info.call(args, kwargs)
         # Dispatch moves an array from one device to another, but none from several.
-        joined = any(type(x) is ArrayImpl and x._sharding.num_devices > 1 for x in given)
+        joined = any(type(x) is ArrayImpl and x._sharding.num_devices > 1 for x in leaves)
         return result, None if joined else fast, *rest
 
     compiled = cached_call(

@@ -139,8 +139,8 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
                 _outputs(jaxpr.eqns, low, high, last_read, returned)
             )
 
-    given = {v for v, d in zip(jaxpr.invars, donated, strict=True) if d}
-    given -= {v for _, v in tail}
+    donatable = {v for v, d in zip(jaxpr.invars, donated, strict=True) if d}
+    donatable -= {v for _, v in tail}
     pieces: list[tuple[ClosedJaxpr, list[bool], str]] = []
     piece_of: dict[int, int] = {}
     reads: list[tuple[int, list[Atom], list[Atom]]] = []
@@ -178,7 +178,7 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
             reads[-1] = (piece_of[repeat.start], ins, outs)
 
     last_step = {v: s for s, (_, ins, _) in enumerate(reads) for v in ins}
-    _donate(pieces, reads, given, last_step)
+    _donate(pieces, reads, donatable, last_step)
     steps = []
     for s, (p, ins, outs) in enumerate(reads):
         free = [number(v) for v in dict.fromkeys(ins) if last_step[v] == s and v not in returned]
@@ -278,7 +278,7 @@ class Sequenced:
         values = self.values.copy()
         for i, x in zip(plan.inputs, args, strict=True):
             values[i] = x
-        given = [args[i] for i in self.donated]
+        donated = [args[i] for i in self.donated]
         for step in plan.steps:
             executable = self.executables[step.piece]
             placed = [values[i] for i in step.ins]
@@ -291,7 +291,7 @@ class Sequenced:
                 values[i] = x
             for i in step.free:
                 values[i] = None
-        for x in given:
+        for x in donated:
             if not x.is_deleted():
                 x.delete()
         return _Results([values[i] for i in plan.results])

@@ -266,8 +266,8 @@ class Exported:
             return differentiable(*leaves), leaves  # may be differentiated again
 
         def backward(leaves: tuple, cts: Sequence[Any]) -> tuple:
-            given = [ct for ct, a in zip(cts, self._out_types, strict=True) if _has_tangent(a)]
-            found = iter(self.vjp()._flat_call(*leaves, *given))
+            cotangents = [ct for ct, a in zip(cts, self._out_types, strict=True) if _has_tangent(a)]
+            found = iter(self.vjp()._flat_call(*leaves, *cotangents))
             return tuple(next(found) if _has_tangent(a) else None for a in self._in_types)
 
         differentiable.defvjp(forward, backward)
@@ -427,8 +427,8 @@ def _exported(
     def make_vjp() -> Exported:
         ins = [_struct(a, s) for a, s in zip(closed.in_avals, in_shardings, strict=True)]
         outs = [_struct(a, s) for a, s in zip(closed.out_avals, out_shardings, strict=True)]
-        given = [o for o, a in zip(outs, closed.out_avals, strict=True) if _has_tangent(a)]
-        return _exported(_backward(closed, name).trace(*ins, *given), platforms, disabled)
+        differentiable = [o for o, a in zip(outs, closed.out_avals, strict=True) if _has_tangent(a)]
+        return _exported(_backward(closed, name).trace(*ins, *differentiable), platforms, disabled)
 
     return Exported(
         fun_name=name,

@@ -17,7 +17,6 @@ from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.numpy.common import check_array
-from weft.numpy.eager import as_one_program
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
 from weft.ops.reduce import reduce_max_p, reduce_sum_p
@@ -248,7 +247,7 @@ def logmeanexp(
     >>> float(weft.nn.logmeanexp(np.full(3, 500.0, "float32")))
     500.0
     """
-    return as_one_program(_logmeanexp, x, where, axis=axis, keepdims=keepdims)
+    return _logmeanexp(x, where, axis=axis, keepdims=keepdims)
 
 
 def _logmeanexp(x: Any, where: Any, *, axis: Any, keepdims: bool) -> Any:

@@ -400,8 +400,8 @@ class AtIndex:
         """
         if not callable(func):
             raise TypeError(f"x.at[index].apply: func must be a function, got {func!r:.80}")
-        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return _run(self.array, self.index, func, given, "apply")
+        options = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return _run(self.array, self.index, func, options, "apply")
 
 
 def _options(mode: object, is_sorted: bool, unique: bool, wrap: bool) -> Options:
@@ -457,9 +457,9 @@ def _method(name: str, update: Callable, doc: str) -> Callable:
         wrap_negative_indices: bool = True,
     ) -> Any:
         try:
-            given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+            options = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
             check_not_masked(values)
-            return update(self.array, self.index, values, given, name, out_sharding)
+            return update(self.array, self.index, values, options, name, out_sharding)
         except Exception as error:
             explain_and_show(f"x.at[index].{name}", error, method)
             raise

@@ -449,20 +449,20 @@ def _cov(
 ) -> Any:
     from weft.numpy.reductions import average, mean, sum
 
-    given = [v for v in (m, y) if v is not None]
+    operands = [v for v in (m, y) if v is not None]
     # Variables in rows, observations in columns.
-    for v in given:
+    for v in operands:
         if aval_of("cov", v).ndim > 2:
             raise ValueError(
                 f"weft.numpy.cov: m and y have at most two dimensions, got {typeof(v).str_short()}"
             )
     if ddof is not None and ddof != int(ddof):
         raise ValueError(f"weft.numpy.cov: ddof must be an integer, got {ddof}")
-    given = list(promote_inexact(*given))
+    operands = list(promote_inexact(*operands))
     if dtype is not None:
-        given = [cast(v, canonical(dtype, "cov")) for v in given]
+        operands = [cast(v, canonical(dtype, "cov")) for v in operands]
     parts = []
-    for v in given:
+    for v in operands:
         v = atleast_2d(v)
         if not rowvar and typeof(v).shape[0] != 1:
             v = transpose(v)

@@ -150,13 +150,13 @@ _ints: dict[int, Any] = {}
 
 def number_beside(value: Any, array: ArrayLike) -> Any:
     """The float or int as an array on the array's device, or as it is."""
-    known = _floats if value.__class__ is float else _ints
-    kept = known.get(value)
+    kept_numbers = _floats if value.__class__ is float else _ints
+    kept = kept_numbers.get(value)
     if kept is None:
         if value.__class__ is float and not value < 0 and not value > 0:
             return value  # 0.0 equals -0.0, and NaN itself not
-        if len(known) >= _MOST:
-            known.clear()
+        if len(kept_numbers) >= _MOST:
+            kept_numbers.clear()
         dtype = np.float32 if value.__class__ is float else np.int32
-        kept = known[value] = put_host(np.asarray(value, dtype), weak_type=True)
+        kept = kept_numbers[value] = put_host(np.asarray(value, dtype), weak_type=True)
     return kept if getattr(array, "_sharding", None) is kept._sharding else value

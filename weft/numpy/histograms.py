@@ -78,8 +78,8 @@ def bincount(
         )
     minlength = operator.index(minlength)
     if length is None:
-        known = concrete(x, "bincount: x (without length)")
-        length = max(int(known.max()) + 1 if known.size else 0, minlength)
+        values = concrete(x, "bincount: x (without length)")
+        length = max(int(values.max()) + 1 if values.size else 0, minlength)
     index = maximum(to_array(x), 0)
     dtype = dtypes.canonicalize_dtype(int) if weights is None else typeof(weights).dtype
     out = zeros((operator.index(length),), dtype)

@@ -324,8 +324,8 @@ def program(function: Callable) -> Callable:
 
 
 def _forget() -> None:
-    for known in _tables:
-        known.clear()
+    for table in _tables:
+        table.clear()
 
 
 def plan_of(x: Any, index: Any, wrap: bool = True) -> tuple[Any, Plan, list, Shape]:

@@ -344,12 +344,12 @@ def _split(name: str, ary: ArrayLike, indices_or_sections: ArrayLike | list, axi
     aval = aval_of(name, ary)
     axis = canonical_axis(axis, aval.ndim)
     n = aval.shape[axis]
-    given = indices_or_sections
-    if isinstance(given, Sequence) or (hasattr(given, "ndim") and given.ndim):
-        points = [static_int(i, f"{name}: indices") for i in concrete(given, f"{name}: indices")]
+    sections = indices_or_sections
+    if isinstance(sections, Sequence) or (hasattr(sections, "ndim") and sections.ndim):
+        points = [static_int(i, f"{name}: indices") for i in concrete(sections, f"{name}: indices")]
         bounds = [0, *(max(min(p + n if p < 0 else p, n), 0) for p in points), n]
     else:
-        parts = static_int(given, f"{name}: sections")
+        parts = static_int(sections, f"{name}: sections")
         if parts <= 0:
             raise ValueError(
                 f"weft.numpy.{name}: the number of sections must be positive, got {parts}"

@@ -155,5 +155,5 @@ def cond(x: ArrayLike, p: ArrayLike | None = None) -> Any:
             else u.true_divide(s[..., -1], s[..., 0])
         )
     out = u.multiply(norm(a, ord=p, axis=(-2, -1)), norm(inv(a), ord=p, axis=(-2, -1)))
-    known = u.logical_not(isnan(sum(a, axis=(-2, -1))))
-    return where(u.logical_and(isnan(out), known), cast(np.inf, typeof(out).dtype), out)
+    is_number = u.logical_not(isnan(sum(a, axis=(-2, -1))))
+    return where(u.logical_and(isnan(out), is_number), cast(np.inf, typeof(out).dtype), out)

@@ -135,8 +135,8 @@ def _quantile(
     if method not in _METHODS:
         raise ValueError(f"weft.numpy.{name}: method must be one of {_METHODS}, got {method!r}")
     check_array(name, a, q)
-    known = isinstance(q, int | float | np.ndarray | np.generic)
-    exact = np.asarray(q, np.float64) if known else None
+    q_on_host = isinstance(q, int | float | np.ndarray | np.generic)
+    exact = np.asarray(q, np.float64) if q_on_host else None
     a = inexact(a)
     own = typeof(a).dtype
     a, q = (strong(v) for v in promote_inexact(a, q))

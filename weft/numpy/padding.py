@@ -51,15 +51,15 @@ def _pairs(value: ArrayLike | Sequence, rank: int, name: str) -> list[tuple[int,
         for axis, p in value.items():
             pairs[operator.index(axis)] = tuple(p) if isinstance(p, Sequence) else (p, p)  # type: ignore[assignment]
         value = pairs
-    given = (
+    widths = (
         np.asarray(concrete(value, f"pad: {name}"))
         if not isinstance(value, list | tuple)
         else np.asarray(value)
     )
-    if given.dtype.kind not in "iu" and given.size:
+    if widths.dtype.kind not in "iu" and widths.size:
         raise ArgumentError(f"weft.numpy.pad: {name} must consist of integers, got {value!r}")
     try:
-        full = np.broadcast_to(given, (rank, 2))
+        full = np.broadcast_to(widths, (rank, 2))
     except ValueError:
         raise ValueError(
             f"weft.numpy.pad: {name} must be an int, (before, after), or one such pair for each of "

@@ -109,9 +109,9 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
 
 
 def _without_leading_zeros(p: Array, name: str) -> Any:
-    known = concrete(p, f"{name}: coefficients (with trim_leading_zeros)")
-    nonzero = np.flatnonzero(known)
-    return p[int(nonzero[0]) if nonzero.size else known.size - 1 :]
+    coefficients = concrete(p, f"{name}: coefficients (with trim_leading_zeros)")
+    nonzero = np.flatnonzero(coefficients)
+    return p[int(nonzero[0]) if nonzero.size else coefficients.size - 1 :]
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: builtins.bool = False) -> Any:
@@ -268,11 +268,11 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
         out_dtype = dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
     if not strip_zeros:
         return _roots_of_padded(p, out_dtype)
-    known = np.flatnonzero(concrete(p, "roots: p (with strip_zeros=True)"))
-    if known.size == 0:
+    nonzero_places = np.flatnonzero(concrete(p, "roots: p (with strip_zeros=True)"))
+    if nonzero_places.size == 0:
         return zeros((0,), out_dtype)
-    trailing = typeof(p).shape[0] - 1 - int(known[-1])
-    p = p[int(known[0]) : int(known[-1]) + 1]
+    trailing = typeof(p).shape[0] - 1 - int(nonzero_places[-1])
+    p = p[int(nonzero_places[0]) : int(nonzero_places[-1]) + 1]
     if typeof(p).shape[0] < 2:
         found = zeros((0,), out_dtype)
     else:
@@ -298,9 +298,9 @@ def _roots_of_padded(p: Array, out_dtype: np.dtype) -> Any:
     leading = where(empty, n + 1, argmax(nonzero))
     # The leading zeros go to the end, which makes them roots at zero; those sort to the end too.
     shifted = where(empty, u.equal(arange(n + 1), 0), roll(p, u.negative(leading)))
-    found = cast(eigvals(_companion(cast(shifted, typeof(p).dtype))), out_dtype)
-    found = found[argsort(u.equal(found, 0))]
-    return where(u.less(arange(n), n - leading), found, np.array(np.nan * (1 + 1j), out_dtype))
+    values = cast(eigvals(_companion(cast(shifted, typeof(p).dtype))), out_dtype)
+    values = values[argsort(u.equal(values, 0))]
+    return where(u.less(arange(n), n - leading), values, np.array(np.nan * (1 + 1j), out_dtype))
 
 
 def polyfit(

@@ -473,10 +473,10 @@ def var(
             raise ValueError("weft.numpy.var: give ddof or correction, not both")
         ddof = correction
     aval = aval_of("var", a)
-    given = None if dtype is None else canonical(dtype, "var")
-    computed = dtypes.to_inexact(aval.dtype) if given is None else given
-    if given is not None and dtypes.is_complex(aval.dtype) and not dtypes.is_complex(given):
-        raise ValueError(f"weft.numpy.var: dtype {given} for a complex array must be complex")
+    target = None if dtype is None else canonical(dtype, "var")
+    computed = dtypes.to_inexact(aval.dtype) if target is None else target
+    if target is not None and dtypes.is_complex(aval.dtype) and not dtypes.is_complex(target):
+        raise ValueError(f"weft.numpy.var: dtype {target} for a complex array must be complex")
     out_dtype = ew.real_dtype(computed)
     if computed.itemsize < 4 or computed not in INEXACT:
         computed = dtypes.float32

@@ -131,11 +131,11 @@ def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") 
     choices = list(choices)
     n = len(choices)
     if mode == "raise":
-        known = concrete(a, "choose: a (with mode='raise'; use 'wrap' or 'clip')")
-        if known.size and (known.min() < 0 or known.max() >= n):
+        on_host = concrete(a, "choose: a (with mode='raise'; use 'wrap' or 'clip')")
+        if on_host.size and (on_host.min() < 0 or on_host.max() >= n):
             raise ArgumentError(
                 f"weft.numpy.choose: a must be within [0, {n}), got numbers "
-                f"from {known.min()} to {known.max()}; use mode='wrap' or 'clip' for others"
+                f"from {on_host.min()} to {on_host.max()}; use mode='wrap' or 'clip' for others"
             )
     elif mode == "wrap":
         a = remainder(a, n)

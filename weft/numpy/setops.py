@@ -292,11 +292,11 @@ def isin(
     n = typeof(b).shape[0]
     if method == "compare_all" or (method == "auto" and n <= 32):
         pairs = u.equal(ops.reshape(a, (-1, 1)), ops.reshape(b, (1, n))) if typeof(a).size else None
-        found = fill((0,), False, dtypes.bool_) if pairs is None else any(pairs, axis=1)
+        is_member = fill((0,), False, dtypes.bool_) if pairs is None else any(pairs, axis=1)
     else:
-        found = _member(a, b)
-    found = ops.reshape(found, shape)
-    return u.logical_not(found) if invert else found
+        is_member = _member(a, b)
+    is_member = ops.reshape(is_member, shape)
+    return u.logical_not(is_member) if invert else is_member
 
 
 def _filtered(values: object, keep: Any, size: int | None, fill_value: Any) -> Any:

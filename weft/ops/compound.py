@@ -208,8 +208,8 @@ def full(
         value = convert(fill_value, aval.dtype, aval.weak_type)
     else:
         dtype = dtypes.canonicalize_dtype(dtype)
-        known = isinstance(fill_value, HOST_NUMBERS) and not dtypes.is_extended(dtype)
-        value = host_number(fill_value, dtype) if known else convert(fill_value, dtype)
+        is_host_number = isinstance(fill_value, HOST_NUMBERS) and not dtypes.is_extended(dtype)
+        value = host_number(fill_value, dtype) if is_host_number else convert(fill_value, dtype)
     out = broadcast_in_dim(value, check_shape(shape), ())
     if sharding is None or is_over_nothing(sharding):
         return out
@@ -526,9 +526,16 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
             return out
 
         jaxpr, consts = closed_call_jaxpr(run, [typeof(x) for x in leaves], name)
-        known = tuple(sorted((k, _hashable(v)) for k, v in attributes.items() if v is not None))
+        attribute_items = tuple(
+            sorted((k, _hashable(v)) for k, v in attributes.items() if v is not None)
+        )
         outs = composite_p.bind(
-            *consts, *leaves, jaxpr=jaxpr, name=name, version=int(version), attributes=known
+            *consts,
+            *leaves,
+            jaxpr=jaxpr,
+            name=name,
+            version=int(version),
+            attributes=attribute_items,
         )
         return out_tree[0].unflatten(outs)
 

@@ -44,10 +44,10 @@ def _join(op: ir.Operation) -> int:
     if inner is None or inner.name != kind:
         return 0
     within = [_term(value, inner, kind) for value in inner.operands]
-    found = [(i, t) for i, t in enumerate(within) if t is not None and _alike(t, outer)]
-    if len(found) != 1:
+    alike = [(i, t) for i, t in enumerate(within) if t is not None and _alike(t, outer)]
+    if len(alike) != 1:
         return 0
-    [(place, term)] = found
+    [(place, term)] = alike
     whole = inner.operands[1 - place]
     both = [term, outer]
     values = [_partial(inner, place, term), _partial(op, number, outer)]

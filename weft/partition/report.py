@@ -332,8 +332,8 @@ def grouped(shapes: str) -> str:
     >>> grouped("8xf32, 4x8xf32, 8xf32")
     '2 of 8xf32, 4x8xf32'
     """
-    found = Counter(shapes.split(", "))
-    texts = [f"{count} of {shape}" if count > 1 else shape for shape, count in found.items()]
+    counts = Counter(shapes.split(", "))
+    texts = [f"{count} of {shape}" if count > 1 else shape for shape, count in counts.items()]
     return ", ".join(texts)
 
 

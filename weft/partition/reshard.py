@@ -92,9 +92,9 @@ def _cheapest(e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisL
         element = byte_size_of(x.value.type.element_type)
         step = latency(target, x.value.type.element_type)
         way = cheapest(x.layout, target, costs[best] / element, step / element)
-        found = tuple((layout, True) for layout in way)
-        if found and _cost(e, x, found) < costs[best]:
-            return found
+        steps = tuple((layout, True) for layout in way)
+        if steps and _cost(e, x, steps) < costs[best]:
+            return steps
     return routes[best]
 
 

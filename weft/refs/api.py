@@ -304,14 +304,14 @@ def mask_operands(shape: tuple[int, ...], mask: Any, what: str) -> list:
 
 
 def _spread(x: ArrayLike, shape: tuple[int, ...], what: str) -> Any:
-    given = typeof(x).shape
-    fits = len(given) <= len(shape) and all(
-        a in (1, b) for a, b in zip(given[::-1], shape[::-1], strict=False)
+    value_shape = typeof(x).shape
+    fits = len(value_shape) <= len(shape) and all(
+        a in (1, b) for a, b in zip(value_shape[::-1], shape[::-1], strict=False)
     )
     if not fits:
         raise ValueError(
-            f"{what} of shape {given} does not broadcast to the shape {shape} of the part of the "
-            "ref that is indexed"
+            f"{what} of shape {value_shape} does not broadcast to the shape {shape} of the part of "
+            "the ref that is indexed"
         )
     return broadcast_to(x, shape)
 

@@ -307,10 +307,10 @@ def _parts_of(sharding: Any, aval: ShapedArray) -> tuple[ShapedArray, list[Singl
 
 def addressable_shards(array: Any) -> list[Shard]:
     """The parts that this process holds, in device order."""
-    known = getattr(array, "_shards", None)
-    if known is not None:
+    cached = getattr(array, "_shards", None)
+    if cached is not None:
         check_alive(array)
-        return list(known)
+        return list(cached)
     sharding = array._sharding
     local = sharding.addressable_devices
     rows = [r for r in _replica_ids(sharding, array.aval.shape) if r[0] in local]

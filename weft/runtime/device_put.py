@@ -404,8 +404,8 @@ def _put_tree(x: object, device: Any, donate: Any, may_alias: Any, src: object =
     sources = spread("src", src, tree, is_place)
     pairs = zip(leaves, places, strict=True)
     targets = [None if p is None else _target(p, leaf) for leaf, p in pairs]
-    given = lambda p: None if p is None or isinstance(p, Space) else as_sharding(p, "src")
-    sources = list(map(given, sources))
+    as_source = lambda p: None if p is None or isinstance(p, Space) else as_sharding(p, "src")
+    sources = list(map(as_source, sources))
     columns = zip(leaves, targets, donations, aliases, sources, strict=True)
     put = _formatted if LAYOUTS.in_use else _leaf
     out = [put(leaf, *rest) for leaf, *rest in columns]

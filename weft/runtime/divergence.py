@@ -208,8 +208,8 @@ class _Meeting:
         )
 
     def _entries(self, folder: str) -> list[tuple[str, str]]:
-        found = self.client.key_value_dir_get(folder)
-        return [(key.rsplit("/", 1)[1], value) for key, value in found]
+        entries = self.client.key_value_dir_get(folder)
+        return [(key.rsplit("/", 1)[1], value) for key, value in entries]
 
 
 def _describe(

@@ -134,10 +134,10 @@ def minimize(
         raise TypeError(f"minimize: args must be a tuple, got {type(args).__name__}; write (a,)")
     if method.lower() != "bfgs":
         raise ValueError(f"minimize: method must be 'BFGS', got {method!r}")
-    known = {"maxiter", "gtol", "norm", "line_search_maxiter"}
-    if set(options) - known:
+    option_names = {"maxiter", "gtol", "norm", "line_search_maxiter"}
+    if set(options) - option_names:
         raise TypeError(
-            f"minimize: options may have {', '.join(sorted(known))}; got {sorted(options)}"
+            f"minimize: options may have {', '.join(sorted(option_names))}; got {sorted(options)}"
         )
     x = as_float(x0)
     if x.ndim != 1:

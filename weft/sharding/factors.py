@@ -494,11 +494,11 @@ def _partial_axes(
     operand are partial sums already, over the axis that splits the other operand.
     """
     specs = [a.sharding.spec if a.sharding is not None else None for a in avals]
-    found = [s for s in specs if s is not None and (s.unreduced or s.reduced)]
-    if not found:
+    partial = [s for s in specs if s is not None and (s.unreduced or s.reduced)]
+    if not partial:
         return frozenset(), frozenset()
-    unreduced = frozenset().union(*(s.unreduced for s in found))
-    reduced = frozenset().union(*(s.reduced for s in found))
+    unreduced = frozenset().union(*(s.unreduced for s in partial))
+    reduced = frozenset().union(*(s.reduced for s in partial))
     if unreduced and not _is_additive(prim, avals, unreduced, params):
         listing = ", ".join(a.str_short() for a in avals)
         raise ShardingTypeError(

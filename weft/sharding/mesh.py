@@ -159,9 +159,9 @@ def _types(axis_types: Any, names: tuple) -> tuple[AxisType, ...]:
 
 def _sizes(sizes: Any, what: str) -> tuple[int, ...]:
     """The sizes of axes as ints; raises unless they are whole and at least 1."""
-    given = sizes if isinstance(sizes, Sequence | np.ndarray) else (sizes,)
+    listed = sizes if isinstance(sizes, Sequence | np.ndarray) else (sizes,)
     try:
-        whole = tuple(operator.index(s) for s in given)
+        whole = tuple(operator.index(s) for s in listed)
     except TypeError:
         raise ArgumentError(f"{what} must hold whole numbers, got {sizes!r}") from None
     _check_sizes(whole, what)

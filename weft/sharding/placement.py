@@ -132,11 +132,11 @@ def _concrete(x: ArrayLike, sharding: Any) -> Any:
     mesh = getattr(sharding, "mesh", None)
     if not isinstance(mesh, AbstractMesh):
         return sharding
-    known = [getattr(getattr(x, "sharding", None), "mesh", None), context_mesh()]
+    candidates = [getattr(getattr(x, "sharding", None), "mesh", None), context_mesh()]
     seen = concrete_meshes(mesh)
     if len(seen) == 1:  # the types of the program can mean one set of devices only
-        known += seen
-    for own in known:
+        candidates += seen
+    for own in candidates:
         if isinstance(own, Mesh) and own.shape == mesh.shape:
             return sharding.update(mesh=own.update(axis_types=mesh.axis_types))
     raise ValueError(

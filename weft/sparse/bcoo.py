@@ -165,8 +165,8 @@ def _fromdense(mat: Any, *, nse: int, n_batch: int, n_dense: int, dtype: Any) ->
     sparse = mat.shape[n_batch : mat.ndim - n_dense]
 
     def find(mat: Any, stored: Any) -> tuple:
-        found = wnp.nonzero(stored, size=nse, fill_value=sparse) if sparse else ()
-        columns = [f.astype(dtype) for f in found]
+        positions = wnp.nonzero(stored, size=nse, fill_value=sparse) if sparse else ()
+        columns = [f.astype(dtype) for f in positions]
         indices = wnp.stack(columns, 1) if columns else wnp.zeros((nse, 0), dtype)
         data = extract(indices, mat)
         there = wnp.arange(nse) < stored.sum()

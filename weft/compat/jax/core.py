@@ -207,8 +207,8 @@ def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
 
 def subjaxprs(jaxpr: Any) -> list:
     """The jaxprs among the params of a jaxpr's equations."""
-    found = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.params))
-    return [open_jaxpr(s) for s in found]
+    inner = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.params))
+    return [open_jaxpr(s) for s in inner]
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> list:

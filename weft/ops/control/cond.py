@@ -252,9 +252,10 @@ def _platform_lower(ctx: RuleContext, *, platforms: tuple) -> Any:
     for i, names in enumerate(platforms):
         if aliases & set(names) or not names:
             return ctx.splat(i, (), dtypes.int32)
-    known = sorted(n for names in platforms for n in names)
+    platform_names = sorted(n for names in platforms for n in names)
     raise ValueError(
-        f"platform_dependent: no function for platform {mine!r}, only for {', '.join(known)}; "
+        f"platform_dependent: no function for platform {mine!r}, only for "
+        f"{', '.join(platform_names)}; "
         "give default="
     )
 

@@ -202,12 +202,12 @@ def trace_with_carry(
         body = trace_body(f, tree, [*avals, *other_avals])
         carry_tree, rest_tree = split(body.out_tree, body.jaxpr.out_avals)
         if carry_tree != init_tree:
-            given, got = init_tree, carry_tree
+            want, got = init_tree, carry_tree
             if place is not None:
-                given, got = given.children()[place], got.children()[place]
+                want, got = want.children()[place], got.children()[place]
             raise TypeError(
                 f"{who}: the body must return a carry of the structure it is given, but\n"
-                f"  the carry has  {given}\n  the body gives {got}\n"
+                f"  the carry has  {want}\n  the body gives {got}\n"
                 "  Return the same containers and keys, or start with those that the body gives."
             )
         got = body.jaxpr.out_avals[:n]

@@ -146,9 +146,9 @@ def _scalar(value: float, like: object) -> Any:
 @lru_cache(maxsize=64)
 def _weights(least: float, most: int) -> list[tuple[float, float, float]]:
     """The weights (a, b, c) that bring singular values between `least` and 1 to 1."""
-    found: list[tuple[float, float, float]] = []
+    weights: list[tuple[float, float, float]] = []
     low = least
-    while low + 5 * least < 1 and len(found) < most:
+    while low + 5 * least < 1 and len(weights) < most:
         square = low * low
         d = np.cbrt(4 * (1 / square - 1) / square)
         root = np.sqrt(1 + d)
@@ -156,5 +156,5 @@ def _weights(least: float, most: int) -> list[tuple[float, float, float]]:
         b = (a - 1) ** 2 / 4
         c = a + b - 1
         low *= (a + b * square) / (1 + c * square)
-        found.append((a, b, c))
-    return found
+        weights.append((a, b, c))
+    return weights

@@ -173,12 +173,12 @@ def _carry(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout | N
         inner = 1
         for d in reversed(right):
             stride = inner * shape[d]
-            found: Atoms = ()
+            carried: Atoms = ()
             while (step := _splitting(mesh, at, stride, inner)) is not None:
-                found += (step,)
+                carried += (step,)
                 stride //= mesh.atoms[step].size
                 del at[stride]
-            dims[d] = found
+            dims[d] = carried
             inner *= shape[d]
         if at:
             return None

@@ -259,8 +259,8 @@ def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
         return None
     out = lz.layouts(op)[0]
     dim = op.attributes["dimension"].value
-    known = lz.values.get(source)
-    if known is None or known.layout != out or not out.dims[dim]:
+    source_value = lz.values.get(source)
+    if source_value is None or source_value.layout != out or not out.dims[dim]:
         return None
     if out.padded(dim):
         return None

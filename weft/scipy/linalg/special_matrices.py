@@ -73,12 +73,12 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
            [2, 1, 2],
            [3, 2, 1]], dtype=int32)
     """
-    c = wnp.atleast_1d(c)
-    r = wnp.conj(c) if r is None else wnp.atleast_1d(r)
-    batch = wnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
-    m, n = c.shape[-1], r.shape[-1]
-    c, r = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    values = wnp.concatenate([wnp.flip(r[..., 1:], -1), c], -1)
+    columns = wnp.atleast_1d(c)
+    rows = wnp.conj(columns) if r is None else wnp.atleast_1d(r)
+    batch = wnp.broadcast_shapes(columns.shape[:-1], rows.shape[:-1])
+    m, n = columns.shape[-1], rows.shape[-1]
+    columns, rows = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (columns, rows))
+    values = wnp.concatenate([wnp.flip(rows[..., 1:], -1), columns], -1)
     return values[..., np.arange(m)[:, None] - np.arange(n)[None] + max(n - 1, 0)]
 
 
@@ -94,12 +94,12 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
            [2, 3, 0],
            [3, 0, 0]], dtype=int32)
     """
-    c = wnp.atleast_1d(c)
-    r = wnp.zeros_like(c) if r is None else wnp.atleast_1d(r)
-    batch = wnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
-    m, n = c.shape[-1], r.shape[-1]
-    c, r = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    values = wnp.concatenate([c, r[..., 1:]], -1)
+    columns = wnp.atleast_1d(c)
+    rows = wnp.zeros_like(columns) if r is None else wnp.atleast_1d(r)
+    batch = wnp.broadcast_shapes(columns.shape[:-1], rows.shape[:-1])
+    m, n = columns.shape[-1], rows.shape[-1]
+    columns, rows = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (columns, rows))
+    values = wnp.concatenate([columns, rows[..., 1:]], -1)
     return values[..., np.arange(m)[:, None] + np.arange(n)[None]]
 
 

@@ -10,7 +10,7 @@ def prefix_errors(prefix: Any, full: object, is_leaf: Any = None) -> list:
     """The places where a tree is no prefix of another, as functions of the argument's name."""
     if _tree_util.all_leaves([prefix], is_leaf):
         return []
-    (kept, one), (given, other) = map(_tree_util.tree_flatten_with_path, (prefix, full))
+    (kept, one), (leaves, other) = map(_tree_util.tree_flatten_with_path, (prefix, full))
     outer, inner = map(_one_level, (prefix, full))
     if outer is not None and inner is not None and outer[:2] == inner[:2]:
         pairs = zip(outer[2], inner[2], strict=True)
@@ -22,7 +22,7 @@ def prefix_errors(prefix: Any, full: object, is_leaf: Any = None) -> list:
     return [
         lambda name: ValueError(
             f"pytree structure error: {name} is no prefix of the values it stands for: its "
-            f"structure {one} has {len(kept)} leaves, where the values' {other} has {len(given)}"
+            f"structure {one} has {len(kept)} leaves, where the values' {other} has {len(leaves)}"
         )
     ]
 

@@ -178,8 +178,8 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         self.wait_until_finished()
         count = len(tensorstore_specs)
         shapes, kinds = global_shapes or [None] * count, dtypes or [None] * count
-        given = zip(shardings, tensorstore_specs, shapes, kinds, strict=True)
-        return [_read(*one) for one in given]
+        requests = zip(shardings, tensorstore_specs, shapes, kinds, strict=True)
+        return [_read(*one) for one in requests]
 
     def deserialize_with_paths(
         self, shardings: Sequence[Any], paths: Sequence[str], *args: object, **options: object
