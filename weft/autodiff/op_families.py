@@ -10,7 +10,7 @@ import numpy as np
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes, provided
 from weft.core.aval import NO_MAT, ShapedArray
-from weft.core.errors import ArgumentError, AxisKindError, BadIndexError, JAXTypeError, ShapeError
+from weft.core.errors import ArgumentError, AxisError, AxisKindError, JAXTypeError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -314,12 +314,6 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
         return out, [0] * len(out) if prim().multiple_results else 0
 
     return batch
-
-
-class AxisError(BadIndexError):
-    """An axis that an array does not have: as in NumPy, whoever catches either error catches it."""
-
-    __module__ = "weft.errors"  # messages name the public function in front, as of weft's errors
 
 
 def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:

@@ -171,3 +171,6 @@ pytree.register_node(
     lambda e: ((e._code, *e._payloads), e._sites),
     lambda sites, children: Error(children[0], tuple(children[1:]), sites),
 )
+
+init_error = Error()
+"""The error of a function in which no check has failed, with which programs begin."""

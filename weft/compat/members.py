@@ -80,7 +80,11 @@ _MEMBERS: dict[type, dict[str, Any]] = {
     NamedSharding: {"_addressable_device_assignment": _ADDRESSABLE},
     SingleDeviceSharding: {"_addressable_device_assignment": _ADDRESSABLE},
     Tracer: {"__init__": _new_tracer},
-    Primitive: {"bind_with_trace": _bind_with_trace},
+    Primitive: {
+        "bind_with_trace": _bind_with_trace,
+        "call_primitive": False,
+        "map_primitive": False,
+    },
     Jaxpr: {"debug_info": property(_debug_info)},
     ClosedJaxpr: {"debug_info": property(_debug_info)},
 }

@@ -259,6 +259,8 @@ numpy_dtype_promotion = _define(
 numpy_rank_promotion = _define(
     "numpy_rank_promotion", "allow", _one_of("allow", "warn", "raise"),
     "what to do when operands of different rank broadcast", traced=True)
+_define("check_static_indices", False, _boolean,
+        "x[i] with an int out of bounds is an IndexError; off: clamped", traced=True)
 _define("varying_promotion", "implicit", _one_of("implicit", "error"),
         "operands of collectives that do not vary along the axis: promoted, or an error",
         traced=True)

@@ -107,6 +107,11 @@ class BadIndexError(ArgumentError, IndexError):
 
 
 @has_page()
+class AxisError(BadIndexError):
+    """An axis that an array does not have: as in NumPy, whoever catches either error catches it."""
+
+
+@has_page()
 class BucketError(ValueError):
     """A function that is jitted with bucket= has no exact result on padded arguments."""
 

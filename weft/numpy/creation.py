@@ -58,7 +58,8 @@ def asarray(
 ) -> Any:
     """An array from an array, a number, or nested sequences of them; copies only if it must.
 
-    Raises ValueError where copy=False and the conversion to `dtype` needs a copy.
+    copy: True copies always; False is a hint, as in JAX: a conversion to `dtype` still makes a new
+    array, which no program can tell from the old one by writing to either.
 
     >>> import weft
     >>> weft.numpy.asarray([1, 2.5])
@@ -71,12 +72,6 @@ def asarray(
             return scalar_array(a)
         if a.__class__ is np.ndarray and a.dtype in _PLAIN:
             return put_host(a, copy=True)  # later changes of `a` are no concern of the result
-    own = getattr(a, "dtype", None)
-    if copy is False and dtype is not None and own not in (None, canonical(dtype, "asarray")):
-        raise ValueError(
-            f"weft.numpy.asarray: copy=False, but the conversion of {own} to {dtype} needs a copy; "
-            "leave copy= out"
-        )
     return array(
         a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding
     )
@@ -162,7 +157,7 @@ def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def _check_range(values: np.ndarray, dtype: np.dtype) -> None:
-    if values.size and values.dtype != dtype:
+    if values.size and values.dtype.kind != "b" and values.dtype != dtype:
         info = dtypes.iinfo(dtype)
         if values.dtype.kind == "O" or values.min() < info.min or values.max() > info.max:
             raise OverflowError(

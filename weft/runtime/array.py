@@ -18,7 +18,7 @@ from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.state import LAYOUTS
 from weft.core.trace import Tracer
-from weft.runtime.backend import client
+from weft.runtime.backend import client, local_devices
 from weft.runtime.callback_context import check_there, inside, put_shards
 from weft.sharding.physical import SingleDeviceSharding
 
@@ -395,10 +395,17 @@ def _dlpack(
             f"DLPack exports single-device arrays, this one is on {self._sharding.num_devices} "
             "devices; export the parts: x.addressable_data(i)"
         )
-    if dl_device is not None and tuple(map(int, dl_device)) != self.__dlpack_device__():
+    kind, number = self.__dlpack_device__()
+    asked = (kind, number) if dl_device is None else tuple(map(int, dl_device))
+    if asked[0] == _DLPACK_KINDS["cpu"] != kind and copy is not False:
+        from weft.runtime.device_put import device_put
+
+        return device_put(self, local_devices(backend="cpu")[0]).__dlpack__()
+    # All devices of the CPU are one memory.
+    if asked != (kind, number) and not asked[0] == kind == _DLPACK_KINDS["cpu"]:
         raise BufferError(
-            f"DLPack export to device {dl_device} asked for, the array is on "
-            f"{self.__dlpack_device__()}; move it with weft.device_put first"
+            f"DLPack export to device {dl_device} asked for, the array is on {(kind, number)}; "
+            "move it with weft.device_put first"
         )
     if copy:
         return _xla.to_dlpack(deep_copy(self), stream)
@@ -409,10 +416,13 @@ def _dlpack(
     return _xla.to_dlpack(self, stream)
 
 
+_DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
+"""Platforms -> DLDeviceType of dlpack.h."""
+
+
 def _dlpack_device(self: Any) -> tuple[int, int]:
     device = next(iter(self.devices()))
-    kinds = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
-    return kinds[device.platform], device.local_hardware_id or 0
+    return _DLPACK_KINDS[device.platform], device.local_hardware_id or 0
 
 
 def _scalar(self: Any, what: str) -> Any:

@@ -175,6 +175,10 @@ def cond(
         if operands:
             raise TypeError("cond: give the operands by position or operand=, not both")
         operands = (operand,)
+    if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
+        # JAX's older order: pred, true_operand, true_fun, false_operand, false_fun.
+        of_true, of_false, other = false_fun, operands[1], operands[0]
+        return cond(pred, lambda x, _: of_true(x), lambda _, y: of_false(y), true_fun, other)
     check_function("cond", "true_fun", true_fun)
     check_function("cond", "false_fun", false_fun)
     aval = _scalar("cond", "pred", pred)
