@@ -18,7 +18,7 @@ QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering t
 # Pages whose screenshots `make docs-look` takes, at two widths.
 LOOK   := README tutorial partitioning reference/weft.numpy performance
 
-.PHONY: demo docs docs-look matrix test libraries array-api test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
+.PHONY: demo docs docs-look matrix size test libraries array-api test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -66,7 +66,12 @@ $(TPU): $(READY)
 	{ echo "libtpu could not be installed in $(@D): tests that compile for TPUs need it" >&2; exit 1; }
 	@touch $@
 
-env: $(READY)
+env: $(READY) size
+
+# What the environment of `make test` takes, and its largest packages, in MB.
+size: $(READY)
+	@echo "$(VENV): $$(du -sm $(VENV)/ --exclude=cuda --exclude=tpu --exclude=torch --exclude=mkdocs --exclude=pyright | cut -f1) MB, of which" \
+	    $$(du -sm $(VENV)/lib/python*/site-packages/* | sort -rn | head -8 | sed 's|\t.*/|\t|' | awk '{printf "%s %s, ", $$2, $$1}') "…"
 
 cuda: $(CUDA)
 

@@ -15,7 +15,7 @@ class State(NamedTuple):
     step: Any
 
 
-def start(params: Any) -> State:
+def start(params: object) -> State:
     zeros = weft.tree.map(wnp.zeros_like, params)
     return State(params, zeros, weft.tree.map(wnp.copy, zeros), wnp.zeros((), "int32"))
 
@@ -30,7 +30,7 @@ def rate(step: Any, peak: float, warmup: int, steps: int) -> Any:
 
 def update(
     state: State,
-    grads: Any,
+    grads: object,
     learning_rate: Any,
     *,
     beta1: float = 0.9,
@@ -55,7 +55,8 @@ def update(
             change = change + decay * p
         return p - learning_rate * change, m, s
 
-    moved = weft.tree.map(one, state.params, state.mean, state.square, grads)
+    before: object = state.params
+    moved = weft.tree.map(one, before, state.mean, state.square, grads)
     outer = weft.tree.structure(state.params)
     params, mean, square = weft.tree.transpose(outer, weft.tree.structure((0, 0, 0)), moved)
     return State(params, mean, square, step)

@@ -61,13 +61,17 @@ def over(mesh: Any, capacity: int) -> Any:
     return weft.shard_map(part, mesh=mesh, in_specs=(SPECS, P("expert")), out_specs=outs)
 
 
-def init(key: Any, experts: int, width: int, hidden: int) -> dict[str, Any]:
+def init(key: Any, experts: int, width: int, hidden: int) -> dict[str, weft.Array]:
     keys = weft.random.split(key, 3)
     return {
         "router": weft.random.normal(keys[0], (width, experts)) * width**-0.5,
         "up": weft.random.normal(keys[1], (experts, width, hidden)) * width**-0.5,
         "down": weft.random.normal(keys[2], (experts, hidden, width)) * hidden**-0.5,
     }
+
+
+def descend(p: weft.Array, gradient: weft.Array) -> weft.Array:
+    return p - 2.0 * gradient
 
 
 def main() -> None:
@@ -81,13 +85,13 @@ def main() -> None:
     forward = over(mesh, capacity=12)
 
     @weft.jit
-    def step(params: dict[str, Any], x: Any) -> tuple[Any, ...]:
-        def loss(params: dict[str, Any]) -> Any:
+    def step(params: dict[str, weft.Array], x: Any) -> tuple[Any, ...]:
+        def loss(params: dict[str, weft.Array]) -> Any:
             result, balance = forward(params, x)
             return ((result - wnp.sin(3 * x)) ** 2).mean() + 0.01 * balance
 
         value, grads = weft.value_and_grad(loss)(params)
-        return value, weft.tree.map(lambda p, g: p - 2.0 * g, params, grads)
+        return value, weft.tree.map(descend, params, grads)
 
     print(weft.comm(step, params, x))
     for i in range(50):

@@ -34,7 +34,7 @@ def arguments(data: int, model: int, batch: int) -> tuple[adamw.State, Any]:
         return weft.ShapeDtypeStruct(x.shape, x.dtype, sharding=weft.NamedSharding(mesh, spec))
 
     specs = gpt.specs()
-    init = weft.eval_shape(lambda: adamw.start(gpt.init(weft.random.key(0), SIZES)))
+    init: adamw.State = weft.eval_shape(lambda: adamw.start(gpt.init(weft.random.key(0), SIZES)))
     state = weft.tree.map(typed, init, adamw.State(specs, specs, specs, P()))
     rows = weft.ShapeDtypeStruct((batch, SIZES.length + 1), "int32")
     return state, typed(rows, P("data"))

@@ -56,7 +56,7 @@ from typing import Any, Generic, Literal, NamedTuple, ParamSpec, Protocol, TypeV
 import numpy as np
 
 from weft.driver.stages import Lowered, Traced
-{classes}from weft.typing import Array as Array, ArrayLike, DTypeLike
+{imported}from weft.typing import Array as Array, ArrayLike, DTypeLike
 '''
 CLASSES = {
     "Future": "weft.collectives.async_",
@@ -78,6 +78,11 @@ VARIABLES = {
     "_R": 'TypeVar("_R")',
     "_R_co": 'TypeVar("_R_co", covariant=True)',
     "_F": 'TypeVar("_F", bound=Callable[..., Any])',
+    # Arguments of a function: those of a lambda are Any, of which checkers say nothing.
+    "_First": 'TypeVarWithDefault("_First", bound=Any, default=Any)',
+    "_Second": 'TypeVarWithDefault("_Second", bound=Any, default=Any)',
+    "_Key": 'TypeVar("_Key")',
+    "_Leaf": 'TypeVar("_Leaf", bound=ArrayLike)',
 }
 """Type variables, written where a stub uses them."""
 UFUNCS = '''
@@ -199,6 +204,71 @@ def flagged(name: str, function: Any, flags: dict[str, str], result: str) -> str
         texts.append((signature.replace(parameters=parameters), gives))
     texts.append((signature, "Any"))
     return "".join("@overload\n" + function_text(name, function, {name: g}, g, s) for s, g in texts)
+
+
+ARGNUMS = {
+    "Literal[0] = 0": ("_First", "_First"),
+    "Literal[1]": ("_First, _Second", "_Second"),
+    "tuple[Literal[0]]": ("_First", "tuple[_First]"),
+    "tuple[Literal[0], Literal[1]]": ("_First, _Second", "tuple[_First, _Second]"),
+}
+"""The types of argnums whose gradients have a type of their own: the parameters that a function
+begins with, and the gradient."""
+
+
+def gradient(name: str, function: Any) -> str:
+    """Write `grad` or `value_and_grad`: a gradient has the type of its argument."""
+    with_value = name == "value_and_grad"
+    doc = (inspect.getdoc(function) or "").split("\n")[0]
+    texts = []
+    for argnums, (leading, given) in {**ARGNUMS, "int | Sequence[int] = 0": ("", "Any")}.items():
+        for aux in (False, True):
+            parameters = f"Concatenate[{leading}, _P]" if leading else "_P"
+            result = "tuple[Any, _R]" if aux else "_R" if with_value else "Any"
+            gives = given
+            if with_value:
+                gives = f"tuple[{'tuple[Any, _R]' if aux else '_R'}, {given}]"
+            elif aux:
+                gives = f"tuple[{given}, _R]"
+            flag = "*, has_aux: Literal[True]" if aux else "has_aux: Literal[False] = False"
+            others = ["holomorphic: bool = False", "allow_int: bool = False"]
+            others.append("reduce_axes: Sequence[Any] = ()")
+            words = [f"fun: Callable[{parameters}, {result}]", f"argnums: {argnums}", flag, *others]
+            texts.append(
+                f"@overload\ndef {name}({', '.join(words)}) -> Callable[{parameters}, {gives}]:\n"
+                f'    """{doc}"""\n'
+            )
+    return "".join(texts)
+
+
+def tree_map(name: str, function: Any) -> str:
+    """Write `tree.map`: what a function gives of the leaves stands in their places."""
+    doc = (inspect.getdoc(function) or "").split("\n")[0]
+    first, any_function = "Callable[Concatenate[_Leaf, ...], _R]", "Callable[..., _R]"
+    rest = ", *rest: Any"
+    rows = [
+        (first, f"_Leaf{rest}", "_R"),
+        (first, f"dict[_Key, _Leaf]{rest}", "dict[_Key, _R]"),
+        (first, f"list[_Leaf]{rest}", "list[_R]"),
+        (any_function, f"dict[_Key, _Leaf]{rest}", "dict[_Key, _R]"),
+        (any_function, f"list[_Leaf]{rest}", "list[_R]"),
+        ("Callable[..., Array]", f"_T{rest}", "_T"),  # a tree of arrays, of any classes
+        ("Callable[..., Any]", f"Any{rest}", "Any"),
+    ]
+    return "".join(
+        f"@overload\ndef {name}(f: {f}, tree: {tree}, "
+        f"is_leaf: Callable[[Any], bool] | None = None) -> {gives}:\n"
+        f'    """{textwrap.shorten(doc, 84, placeholder=" …")}"""\n'
+        for f, tree, gives in rows
+    )
+
+
+WRITERS = {
+    ("weft", "grad"): gradient,
+    ("weft", "value_and_grad"): gradient,
+    ("weft.tree", "map"): tree_map,
+    ("weft.tree_util", "tree_map"): tree_map,
+}
 
 
 def tree_function(name: str, function: Any) -> str:
@@ -325,6 +395,8 @@ def stub(module: str) -> str:
                 imports.append(f"from {parent} import {last} as {name}")
         elif type(value).__name__ == "ufunc":
             bodies.append(f"{name}: {'_Binary' if value.nin == 2 else '_Unary'}\n")
+        elif (module, name) in WRITERS:
+            bodies.append(WRITERS[module, name](name, value))
         elif isinstance(value, FunctionType) and name in TREES:
             bodies.append(tree_function(name, value))
         elif isinstance(value, FunctionType) and name in FLAGS.get(module, {}):
@@ -345,8 +417,6 @@ def stub(module: str) -> str:
         else:
             bodies.append(f"{name}: Any\n")
     others = {n: home for n, home in CLASSES.items() if n not in dir(package)}
-    classes = "".join(f"from {home} import {n}\n" for n, home in others.items())
-    head = HEADER.format(module=module, classes=classes)
     for shadowed in {"bool", "int", "float"} & set(dir(package)):  # a dtype of the same name
         builtin = rf"(?<=[\[:>|,] ){shadowed}\b|(?<=\[){shadowed}\b"
         bodies = [re.sub(builtin, f"builtins.{shadowed}", text) for text in bodies]
@@ -358,6 +428,11 @@ def stub(module: str) -> str:
         imports.append("__version__: str")
         imports.append("__version_info__: tuple[int, int, int]")
     text = "\n".join(bodies)
+    imported = "".join(f"from {home} import {n}\n" for n, home in others.items())
+    if "Concatenate[" in text:
+        imported += "from typing import Concatenate\n"
+        imported += "from typing_extensions import TypeVar as TypeVarWithDefault\n"
+    head = HEADER.format(module=module, imported=imported)
     used = [f"{n} = {kind}" for n, kind in VARIABLES.items() if re.search(rf"\b{n}\b", text)]
     return "\n".join([head, *imports, "", *used, "", text])
 

@@ -65,7 +65,7 @@ def test_names_are_completed(code, name):
         ("wnp.sum(", ("a: ArrayLike", "axis: int | Sequence[int] | None")),
         ("lax.scan(", ("f: Callable[[_Carry, _X]", "init: _Carry")),
         ("weft.jit(", ("static_argnums: int | Sequence[int] | None",)),
-        ("weft.grad(", ("fun: Callable[_P, Any]", "has_aux: Literal[False]")),
+        ("weft.grad(", ("fun: Callable[Concatenate[_First, _P], Any]", "has_aux: Literal[False]")),
         ("weft.ffi.ffi_call(", ("target_name: str", "vmap_method: str | None")),
         ("weft.scipy.special.gammaln(", ("x: ArrayLike) -> Array",)),
     ],

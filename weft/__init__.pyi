@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+
+from typing_extensions import TypeVar as TypeVarWithDefault
 
 from weft import ad as ad
 from weft import ad_checkpoint as ad_checkpoint
@@ -107,6 +109,8 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 _F = TypeVar("_F", bound=Callable[..., Any])
+_First = TypeVarWithDefault("_First", bound=Any, default=Any)
+_Second = TypeVarWithDefault("_Second", bound=Any, default=Any)
 
 def as_jax() -> None:
     """Makes `import jax` find weft, in this process and in those that it starts."""
@@ -203,7 +207,7 @@ def default_backend() -> str:
 def device_count(backend: str | None = ...) -> int:
     """The number of devices over all processes."""
 
-def device_get(x: ArrayLike) -> Any:
+def device_get(x: Any) -> Any:
     """The pytree with every array as a NumPy array. Transfers run side by side."""
 
 def device_put(
@@ -229,6 +233,11 @@ def empty_ref(ty: Any, memory_space: Any = ...) -> Ref:
 def ensure_compile_time_eval() -> Any:
     """Inside, ops on concrete values run at once even while tracing."""
 
+@overload
+def eval_shape(fun: Callable[..., Array], *args: Any, **kwargs: Any) -> ShapeDtypeStruct:
+    """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed."""
+
+@overload
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed."""
 
@@ -248,6 +257,98 @@ def get_abstract_mesh() -> AbstractMesh:
 
 def get_mesh() -> Mesh | None:
     """The concrete mesh in context, or None."""
+
+@overload
+def grad(
+    fun: Callable[Concatenate[_First, _P], Any],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _P], _First]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
+@overload
+def grad(
+    fun: Callable[Concatenate[_First, _P], tuple[Any, _R]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _P], tuple[_First, _R]]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
+@overload
+def grad(
+    fun: Callable[Concatenate[_First, _Second, _P], Any],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _Second, _P], _Second]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
+@overload
+def grad(
+    fun: Callable[Concatenate[_First, _Second, _P], tuple[Any, _R]],
+    argnums: Literal[1],
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _Second, _P], tuple[_Second, _R]]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
+@overload
+def grad(
+    fun: Callable[Concatenate[_First, _P], Any],
+    argnums: tuple[Literal[0]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _P], tuple[_First]]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
+@overload
+def grad(
+    fun: Callable[Concatenate[_First, _P], tuple[Any, _R]],
+    argnums: tuple[Literal[0]],
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _P], tuple[tuple[_First], _R]]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
+@overload
+def grad(
+    fun: Callable[Concatenate[_First, _Second, _P], Any],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _Second, _P], tuple[_First, _Second]]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
+@overload
+def grad(
+    fun: Callable[Concatenate[_First, _Second, _P], tuple[Any, _R]],
+    argnums: tuple[Literal[0], Literal[1]],
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _Second, _P], tuple[tuple[_First, _Second], _R]]:
+    """The gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -550,15 +651,145 @@ def transfer_guard(new_val: str) -> Iterator[None]:
 def typeof(x: ArrayLike) -> Any:
     """The type of a value: its shape, dtype, weak type, sharding and manual-axis type."""
 
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[_First, _P], _R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _P], tuple[_R, _First]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[_First, _P], tuple[Any, _R]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _P], tuple[tuple[Any, _R], _First]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[_First, _Second, _P], _R],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _Second, _P], tuple[_R, _Second]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[_First, _Second, _P], tuple[Any, _R]],
+    argnums: Literal[1],
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _Second, _P], tuple[tuple[Any, _R], _Second]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[_First, _P], _R],
+    argnums: tuple[Literal[0]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _P], tuple[_R, tuple[_First]]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[_First, _P], tuple[Any, _R]],
+    argnums: tuple[Literal[0]],
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _P], tuple[tuple[Any, _R], tuple[_First]]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[_First, _Second, _P], _R],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _Second, _P], tuple[_R, tuple[_First, _Second]]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[_First, _Second, _P], tuple[Any, _R]],
+    argnums: tuple[Literal[0], Literal[1]],
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[Concatenate[_First, _Second, _P], tuple[tuple[Any, _R], tuple[_First, _Second]]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
 def value_and_grad(
     fun: Callable[_P, _R],
     argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
+    has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[_P, tuple[_R, Any]]:
-    """The value, with the auxiliary one if any, and the gradient of a scalar-valued function."""
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def value_and_grad(
+    fun: Callable[_P, tuple[Any, _R]],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[_P, tuple[tuple[Any, _R], Any]]:
+    """A function returning both the scalar value of `fun` and its gradient."""
+
+@overload
+def vjp(
+    fun: Callable[[_First], _R],
+    primal: _First,
+    /,
+    *,
+    has_aux: Literal[False] = False,
+    reduce_axes: Sequence[Any] = (),
+    saveable_args: bool | tuple[Any, ...] = True,
+) -> tuple[_R, Callable[[_R], tuple[_First]]]:
+    """The value of a function, and a function from cotangents of it to those of the arguments."""
+
+@overload
+def vjp(
+    fun: Callable[[_First, _Second], _R],
+    primal: _First,
+    second: _Second,
+    /,
+    *,
+    has_aux: Literal[False] = False,
+    reduce_axes: Sequence[Any] = (),
+    saveable_args: bool | tuple[Any, ...] = True,
+) -> tuple[_R, Callable[[_R], tuple[_First, _Second]]]:
+    """The value of a function, and a function from cotangents of it to those of the arguments."""
 
 @overload
 def vjp(

@@ -5,6 +5,7 @@ from weft.core.check import JaxprTypeError
 from weft.core.dtypes import TypePromotionError
 from weft.core.errors import (
     ArgumentError,
+    AxisError,
     AxisNameError,
     BadIndexError,
     BucketError,
@@ -30,6 +31,7 @@ from weft.sharding.named import IndivisibleError
 
 __all__ = [
     "ArgumentError",
+    "AxisError",
     "AxisNameError",
     "BadIndexError",
     "BucketError",

@@ -1,10 +1,15 @@
 """Types of weft.tree, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Concatenate, TypeVar, overload
 
 from weft.typing import Array as Array
-from weft.typing import PyTreeDef
+from weft.typing import ArrayLike, PyTreeDef
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_Key = TypeVar("_Key")
+_Leaf = TypeVar("_Leaf", bound=ArrayLike)
 
 def all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = ...) -> bool:
     """Whether every leaf is true."""
@@ -28,8 +33,60 @@ def leaves_with_path(
 ) -> list[tuple[Any, Any]]:
     """`(path, leaf)` pairs in order."""
 
+@overload
 def map(
-    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = ...
+    f: Callable[Concatenate[_Leaf, ...], _R],
+    tree: _Leaf,
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> _R:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def map(
+    f: Callable[Concatenate[_Leaf, ...], _R],
+    tree: dict[_Key, _Leaf],
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> dict[_Key, _R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def map(
+    f: Callable[Concatenate[_Leaf, ...], _R],
+    tree: list[_Leaf],
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> list[_R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def map(
+    f: Callable[..., _R],
+    tree: dict[_Key, _Leaf],
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> dict[_Key, _R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def map(
+    f: Callable[..., _R],
+    tree: list[_Leaf],
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> list[_R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def map(
+    f: Callable[..., Array], tree: _T, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> _T:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def map(
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
     """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
 

@@ -1,14 +1,20 @@
 """Types of weft.tree_util, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Concatenate, TypeVar, overload
 
 from weft._xla.pytree import DictKey as DictKey
 from weft._xla.pytree import FlattenedIndexKey as FlattenedIndexKey
 from weft._xla.pytree import GetAttrKey as GetAttrKey
 from weft._xla.pytree import SequenceKey as SequenceKey
 from weft.typing import Array as Array
+from weft.typing import ArrayLike
 from weft.typing import PyTreeDef as PyTreeDef
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_Key = TypeVar("_Key")
+_Leaf = TypeVar("_Leaf", bound=ArrayLike)
 
 class KeyEntry:
     """Special type indicating an unconstrained type."""
@@ -35,12 +41,22 @@ def is_tree_node(typ: type[Any]) -> bool:
 def keystr(keys: Any, *, simple: bool = ..., separator: str = ...) -> str:
     """A path as Python writes it, `['w'][0].bias`; simple: only the names, joined by …"""
 
+@overload
 def register_dataclass(
-    nodetype: Any = ...,
-    data_fields: Sequence[str] | None = ...,
-    meta_fields: Sequence[str] | None = ...,
-    drop_fields: Sequence[str] = ...,
-) -> Any:
+    nodetype: type[_T],
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+    drop_fields: Sequence[str] = (),
+) -> type[_T]:
+    """Makes a dataclass a pytree node; also a class decorator."""
+
+@overload
+def register_dataclass(
+    nodetype: None = None,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+    drop_fields: Sequence[str] = (),
+) -> Callable[[type[_T]], type[_T]]:
     """Makes a dataclass a pytree node; also a class decorator."""
 
 def register_pytree_node(
@@ -51,8 +67,8 @@ def register_pytree_node(
 ) -> None:
     """Makes a type a pytree node."""
 
-def register_pytree_node_class(cls: Any) -> Any:
-    """Class decorator: a node by its `tree_flatten()` and `tree_unflatten(data, …"""
+def register_pytree_node_class(cls: type[_T]) -> type[_T]:
+    """Class decorator: a node by its `tree_flatten()` and `tree_unflatten(data, children)`."""
 
 def register_pytree_with_keys(
     nodetype: type[Any],
@@ -62,10 +78,10 @@ def register_pytree_with_keys(
 ) -> None:
     """Makes a type a pytree node whose children have names."""
 
-def register_pytree_with_keys_class(cls: Any) -> Any:
-    """Class decorator: a node by its methods `tree_flatten_with_keys()` and …"""
+def register_pytree_with_keys_class(cls: type[_T]) -> type[_T]:
+    """Class decorator: a node by its `tree_flatten_with_keys()` and `tree_unflatten`."""
 
-def register_static(cls: Any) -> Any:
+def register_static(cls: type[_T]) -> type[_T]:
     """Class decorator: instances are nodes without leaves, so jit treats them as static."""
 
 def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = ...) -> bool:
@@ -94,8 +110,60 @@ def tree_leaves_with_path(
 ) -> list[tuple[Any, Any]]:
     """`(path, leaf)` pairs in order."""
 
+@overload
 def tree_map(
-    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = ...
+    f: Callable[Concatenate[_Leaf, ...], _R],
+    tree: _Leaf,
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> _R:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def tree_map(
+    f: Callable[Concatenate[_Leaf, ...], _R],
+    tree: dict[_Key, _Leaf],
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> dict[_Key, _R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def tree_map(
+    f: Callable[Concatenate[_Leaf, ...], _R],
+    tree: list[_Leaf],
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> list[_R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def tree_map(
+    f: Callable[..., _R],
+    tree: dict[_Key, _Leaf],
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> dict[_Key, _R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def tree_map(
+    f: Callable[..., _R],
+    tree: list[_Leaf],
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> list[_R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def tree_map(
+    f: Callable[..., Array], tree: _T, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> _T:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def tree_map(
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
     """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
 

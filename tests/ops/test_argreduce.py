@@ -121,7 +121,7 @@ def test_extrema_of_narrow_types_start_at_their_limits(dtype):
         (lambda: lax.argmax(np.zeros((0, 2)), 0, np.int32), ValueError, "empty"),
         (lambda: lax.argmax(X, 0, np.float32), TypeError, "index_dtype"),
         (lambda: lax.reduce(X, (0.0, 0.0), lax.add, (0,)), TypeError, "one structure"),
-        (lambda: lax.reduce_and(X, (0,)), TypeError, "takes bits"),
+        (lambda: lax.reduce_and(X, (0,)), TypeError, "takes integer or boolean"),
     ],
 )
 def test_errors_say_what_is_wrong(call, error, words):

@@ -1,6 +1,7 @@
 """What checkers say of weft's types; tests/test_stubs.py compares each line with its comment."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,32 @@ def with_aux(x: weft.Array) -> tuple[weft.Array, str]:
 def step(carry: weft.Array, x: weft.Array) -> tuple[weft.Array, dict[str, weft.Array]]:
     return carry + x, {"x": x}
 
+
+class Params(NamedTuple):
+    w: weft.Array
+    b: weft.Array
+
+
+@weft.tree_util.register_dataclass
+@dataclass
+class State:
+    w: weft.Array
+
+
+def tree_loss(p: dict[str, weft.Array], x: weft.Array, n: int = 1) -> weft.Array:
+    return (p["w"] * x).sum() * n
+
+
+def params_loss(p: Params, x: weft.Array) -> tuple[weft.Array, str]:
+    return (p.w * x).sum(), "aux"
+
+
+class Model:
+    def loss(self, p: Params) -> weft.Array:
+        return p.w.sum()
+
+
+params = Params(ones, ones)
 
 reveal_type(ones + 1)  # Array
 reveal_type(ones @ ones)  # Array
@@ -118,7 +145,8 @@ reveal_type(lax.stop_gradient(ones))  # Array
 reveal_type(lax.optimization_barrier({"a": ones}))  # dict[str, Array]
 reveal_type(lax.psum(ones, "x"))  # Array
 reveal_type(lax.cond(True, lambda: ones, lambda: ones))  # Array
-reveal_type(lax.sort(ones))  # Any
+reveal_type(lax.sort(ones))  # Array
+reveal_type(lax.sort([ones, ones]))  # tuple[Array, ...]
 reveal_type(lax.broadcast_in_dim(ones, (2, 3), (1,)))  # Array
 reveal_type(lax.dynamic_slice(ones, (0,), (2,)))  # Array
 reveal_type(lax.iota("int32", 3))  # Array
@@ -128,10 +156,28 @@ reveal_type(weft.jit(double).lower(ones))  # weft.driver.stages.Lowered
 reveal_type(weft.jit(double).lower(ones).compile())  # weft.driver.stages.Compiled
 reveal_type(weft.jit(static_argnums=1)(scaled))  # weft.Jitted[[x: Array, n: int], Array]
 reveal_type(weft.jit(scaled, static_argnums=1)(ones, 2))  # Array
-reveal_type(weft.grad(loss))  # def (x: Array) -> Any
-reveal_type(weft.grad(with_aux, has_aux=True))  # def (x: Array) -> tuple[Any, str]
-reveal_type(weft.value_and_grad(loss))  # def (x: Array) -> tuple[Array, Any]
-reveal_type(weft.value_and_grad(loss)(ones))  # tuple[Array, Any]
+reveal_type(weft.grad(loss))  # def (Array) -> Array
+reveal_type(weft.grad(loss)(ones))  # Array
+reveal_type(weft.grad(weft.grad(loss))(ones))  # Any
+reveal_type(weft.grad(with_aux, has_aux=True))  # def (Array) -> tuple[Array, str]
+reveal_type(weft.grad(tree_loss)({"w": ones}, x=ones, n=2))  # dict[str, Array]
+reveal_type(weft.grad(tree_loss, 1)({"w": ones}, ones))  # Array
+reveal_type(weft.grad(tree_loss, argnums=1)({"w": ones}, ones))  # Array
+reveal_type(weft.grad(tree_loss, (0, 1))({}, ones))  # tuple[dict[str, Array], Array]
+reveal_type(weft.grad(tree_loss, argnums=(0,))({}, ones))  # tuple[dict[str, Array]]
+reveal_type(weft.grad(tree_loss, [0, 1])({}, ones))  # Any
+reveal_type(weft.grad(params_loss, has_aux=True)(params, ones)[0].w)  # Array
+reveal_type(weft.grad(params_loss, argnums=1, has_aux=True)(params, ones))  # tuple[Array, str]
+reveal_type(weft.grad(Model().loss)(params).b)  # Array
+reveal_type(weft.grad(lambda x: x**2)(1.0))  # Any
+reveal_type(weft.jit(weft.grad(tree_loss))({}, ones))  # dict[str, Array]
+reveal_type(weft.vmap(weft.grad(loss))(ones))  # Array
+reveal_type(weft.value_and_grad(loss))  # def (Array) -> tuple[Array, Array]
+reveal_type(weft.value_and_grad(loss)(ones))  # tuple[Array, Array]
+reveal_type(weft.value_and_grad(tree_loss)({}, ones)[1])  # dict[str, Array]
+reveal_type(weft.value_and_grad(params_loss, has_aux=True)(params, ones)[0])  # tuple[Any, str]
+reveal_type(weft.value_and_grad(params_loss, has_aux=True)(params, ones)[1].w)  # Array
+reveal_type(weft.value_and_grad(tree_loss, 1)({}, ones))  # tuple[Array, Array]
 reveal_type(weft.vmap(double))  # def (x: Array) -> Array
 reveal_type(weft.jacfwd(double))  # def (x: Array) -> Any
 reveal_type(weft.hessian(loss))  # def (x: Array) -> Any
@@ -146,7 +192,20 @@ reveal_type(weft.process_index())  # int
 reveal_type(weft.default_backend())  # str
 reveal_type(weft.block_until_ready((ones, 1)))  # tuple[Array, Literal[1]?]
 reveal_type(weft.device_put(ones))  # Array
-reveal_type(weft.tree.map(double, ones))  # Any
+reveal_type(weft.tree.map(double, ones))  # Array
+reveal_type(weft.tree.map(double, {"a": ones}))  # dict[str, Array]
+reveal_type(weft.tree.map(lambda x: x.ndim, {"a": ones}))  # Any
+reveal_type(weft.tree.map(lambda x: x.dtype, [ones]))  # Any
+reveal_type(weft.tree.map(wnp.sqrt, {"a": np.ones(3)}))  # dict[str, Array]
+reveal_type(weft.tree.map(wnp.add, {"a": ones}, {"a": ones}))  # dict[str, Array]
+reveal_type(weft.tree.map(wnp.add, params, params).w)  # Array
+reveal_type(weft.tree.map(double, {"a": [ones]}))  # dict[str, list[Array]]
+reveal_type(weft.tree.map(double, State(ones)).w)  # Array
+reveal_type(weft.tree_util.tree_map(wnp.add, params, params).w)  # Array
+reveal_type(State(ones).w)  # Array
+reveal_type(weft.eval_shape(double, ones).shape)  # tuple[int, ...]
+reveal_type(weft.device_get({"a": ones}))  # Any
+reveal_type(lax.reduce(ones, 0.0, lax.add, (0,)))  # Array
 reveal_type(wnp.average(ones))  # Array
 reveal_type(wnp.average(ones, returned=True))  # tuple[Array, Array]
 reveal_type(wnp.linspace(0, 1, 3, retstep=True))  # tuple[Array, Array]
@@ -166,6 +225,8 @@ reveal_type(weft.jvp(double, (ones,), (ones,)))  # tuple[Array, Array]
 reveal_type(weft.jvp(with_aux, (ones,), (ones,), True))  # tuple[Array, Array, str]
 reveal_type(weft.linearize(double, ones)[1](ones))  # Array
 reveal_type(weft.vjp(double, ones)[0])  # Array
+reveal_type(weft.vjp(double, ones)[1](ones))  # tuple[Array]
+reveal_type(weft.vjp(tree_loss, {"w": ones}, ones)[1](ones))  # tuple[dict[str, Array], Array]
 reveal_type(weft.vjp(with_aux, ones, has_aux=True)[2])  # str
 reveal_type(weft.checkpoint(double))  # def (x: Array) -> Array
 reveal_type(weft.custom_vjp(double)(ones))  # Array
@@ -235,3 +296,9 @@ weft.profiler.start_tracing("")  # error: attr-defined
 weft.checkpoint(double)("x")  # error: arg-type
 weft.custom_vjp(double)(ones, 1)  # error: call-arg
 weft.shard_map(double, mesh=mesh, out_spec=weft.P())  # error: call-overload
+weft.grad(tree_loss)(ones, ones)  # error: arg-type
+weft.grad(params_loss, has_aux=True)(params, ones)[0].c  # error: attr-defined
+weft.value_and_grad(loss)(ones)[1].summ()  # error: attr-defined
+weft.tree.map(wnp.add, params, params).c  # error: attr-defined
+weft.tree.map(double, {"a": ones})["a"].summ()  # error: attr-defined
+weft.vjp(double, ones)[1](ones)[1]  # error: misc

@@ -223,7 +223,10 @@ class Signature:
                     f"{self.who}: the signature of {self.name} is unknown, so call it by position"
                 )
             return args
-        bound = self._signature.bind(*args, **kwargs)
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.who} of {self.name}{self._signature}: {error}") from None
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(

@@ -153,7 +153,10 @@ class Call(FlatCall):
                 f"{who}: the cotangent of {which} must have type {want.str_short()}, got "
                 f"{got.str_short()}; take its real part"
             )
-        check_type(who, "the cotangent of", want, _cast(got, want), which, error)
+        try:
+            check_type(who, "the cotangent of", want, _cast(got, want), which, error)
+        except ValueError as e:
+            raise ValueError(f"{e}; None for a whole argument stands for zeros") from None
         return fitted(
             ct,
             want,

@@ -49,7 +49,9 @@ class Flat:
 
 
 def described(x: ArrayLike) -> str:
-    return f"an array of type {typeof(x).str_short()}" if is_array_like(x) else type(x).__name__
+    if is_array_like(x):
+        return f"an array of type {typeof(x).str_short()}"
+    return f"a {type(x).__name__} of {len(x)}" if isinstance(x, tuple | list) else type(x).__name__
 
 
 def check_arrays(leaves: Sequence[Any], tree: object, who: str, root: str) -> None:

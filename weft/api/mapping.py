@@ -118,6 +118,12 @@ def associative_scan(fn: Callable, elems: object, reverse: bool = False, axis: i
 
     def combine(a: list, b: list) -> list:
         out, out_tree = flatten(fn(tree.unflatten(a), tree.unflatten(b)))
+        for x, y, name in zip(out, a, names, strict=False):
+            if typeof(x).shape != typeof(y).shape:
+                raise ValueError(
+                    "associative_scan: fn must work element by element along the axis: of slices "
+                    f"of {name} of shape {typeof(y).shape} it gave shape {typeof(x).shape}"
+                )
         if out_tree != tree:
             raise TypeError(
                 f"associative_scan: fn must return the structure of elems, {tree}, got {out_tree}"

@@ -100,7 +100,8 @@ def pmap(
         except TypeError as e:
             raise ValueError(
                 "pmap: static_broadcasted_argnums must name hashable arguments, got "
-                f"{[type(x).__name__ for x in fixed]}"
+                f"{[type(x).__name__ for x in fixed]}; give tuples for lists, "
+                "@dataclass(frozen=True) for dataclasses, and leave arrays out of it"
             ) from e
         if cached is None:
             cached = programs[key] = make(in_tree, dims, size, fixed, rest)

@@ -10,7 +10,7 @@ import numpy as np
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes, provided
 from weft.core.aval import NO_MAT, ShapedArray
-from weft.core.errors import ArgumentError, AxisKindError, BadIndexError, JAXTypeError, ShapeError
+from weft.core.errors import ArgumentError, AxisError, AxisKindError, JAXTypeError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -46,11 +46,27 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
 }
 
 
+# What messages call a kind, and how an operand becomes one.
+_SAID = {
+    INEXACT: "float or complex",
+    BITS: "integer or boolean",
+    REAL: "integer or float",
+}
+_TO_FLOAT = "x.astype('float32')"
+_CONVERTS = {
+    INTEGER: "x.astype('int32')",
+    BITS: "x.astype('int32'), or compare it first: (x > 0) & (x < 1), with the parentheses",
+    COMPLEX: "x.astype('complex64')",
+    BOOL: "x != 0",
+}
+
+
 def check_kind(name: str, dtype: np.dtype, kind: str) -> None:
     if not _ACCEPTS[kind](dtype):
         raise ArgumentError(
-            f"{name} takes {kind} operands, got dtype {dtypes.short_name(dtype)}; convert it "
-            "first, for example with x.astype('float32')"
+            f"{name} takes {_SAID.get(kind, kind)} operands, got dtype "
+            f"{dtypes.short_name(dtype)}; convert it first, for example with "
+            f"{_CONVERTS.get(kind, _TO_FLOAT)}"
         )
 
 
@@ -298,12 +314,6 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
         return out, [0] * len(out) if prim().multiple_results else 0
 
     return batch
-
-
-class AxisError(BadIndexError):
-    """An axis that an array does not have: as in NumPy, whoever catches either error catches it."""
-
-    __module__ = "weft.errors"  # messages name the public function in front, as of weft's errors
 
 
 def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:

@@ -283,7 +283,11 @@ def reshape(
     if -1 in sizes:
         rest = math.prod(d for d in sizes if d != -1)
         if sizes.count(-1) > 1 or rest == 0 or aval.size % rest:
-            raise TypeError(f"reshape: cannot infer the -1 in {sizes} for {aval.str_short()}")
+            twice = sizes.count(-1) > 1
+            why = "at most one size may be -1" if twice else "the others do not divide its size"
+            raise TypeError(
+                f"reshape: cannot infer the -1 in {sizes} for {aval.str_short()}: {why}"
+            )
         sizes = tuple(aval.size // rest if d == -1 else d for d in sizes)
     sizes = check_shape(sizes, "new_sizes")
     if sizes == aval.shape and dimensions is None and out_sharding is None:

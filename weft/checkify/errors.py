@@ -11,28 +11,35 @@ import numpy as np
 import weft.numpy as wnp
 from weft import random
 from weft._xla import pytree
+from weft.core.errors import has_page
 
 
+@has_page("weft.checkify", "checkifyjaxruntimeerror")
 class JaxRuntimeError(ValueError):
     """The error that a failed check raises."""
 
 
+@has_page("weft.checkify")
 class JaxException(Exception):
     """The kind of what a check finds."""
 
 
+@has_page("weft.checkify")
 class FailedCheckError(JaxException):
     """A `check` of the function's own."""
 
 
+@has_page("weft.checkify")
 class NaNError(JaxException):
     """A NaN in the result of an op."""
 
 
+@has_page("weft.checkify")
 class DivisionByZeroError(JaxException):
     """A division by zero."""
 
 
+@has_page("weft.checkify")
 class OOBError(JaxException):
     """An index out of bounds."""
 

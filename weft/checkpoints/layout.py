@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.core.errors import has_page
 from weft.tree_util import KeyPath, keystr
 
 FORMAT = "weft-checkpoint"
@@ -32,6 +33,7 @@ CHUNK_BYTES = 64 << 20
 """Shards above this size are written as several chunks, so that a part can be read alone."""
 
 
+@has_page("weft.checkpoints")
 class CheckpointError(ValueError):
     """A checkpoint is damaged, foreign or does not fit; the text names the array and the file."""
 

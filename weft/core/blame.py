@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.boundary import reword
 from weft.core.errors import ArgumentError, JAXIndexError, JAXTypeError, kind_of
 from weft.core.source import is_internal_file
 
@@ -99,6 +100,7 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     raised = _is_deliberate(tb, hasattr(e, "_weft_raised"))
     if raised is None:
         return
+    reword(e)
     e._weft_explained = True  # type: ignore[attr-defined]
     raised = raised or getattr(e, "_weft_raised", False)
     short = function.rpartition(".")[2]

@@ -41,12 +41,22 @@ def _came_from_weft(e: BaseException) -> bool:
     return _is_own(tb)
 
 
+_KEYS = "Comparator raised exception while sorting pytree dictionary keys"
+
+
+def reword(e: BaseException) -> None:
+    """Says the text of an exception of jaxlib's that names neither what is wrong nor the remedy."""
+    if type(e) is ValueError and e.args and str(e.args[0]).startswith(_KEYS):
+        e.args = ("the keys of a dict in a pytree must be ordered, so of one type, such as str",)
+
+
 def show_user_frames(e: BaseException) -> None:
     """Takes weft's frames out of an exception that is about to leave weft.
 
     Operators and methods of arrays call it in an `except` clause of their own, which costs nothing
     until something is raised; functions that are called less often are an `api_boundary`.
     """
+    reword(e)
     if config.traceback_filtering == "off":
         return
     _note_raise(e)
@@ -113,6 +123,7 @@ def install_excepthook() -> None:
     previous = sys.excepthook
 
     def hook(kind: type, value: BaseException, tb: TracebackType | None) -> None:
+        reword(value)
         if config.traceback_filtering != "off":
             kept = filter_traceback(tb)
             tb = kept if kept is not None else tb

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import plain_type
+from weft.core.errors import has_page
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr, subjaxprs
 from weft.core.typing import infer
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from weft.core.aval import ShapedArray
 
 
+@has_page()
 class JaxprTypeError(TypeError):
     """A jaxpr that reads a variable before it is made, or whose types do not follow from its ops.
 

@@ -391,7 +391,8 @@ class WeftConfig:
         return _find(name).state.value
 
     def __setattr__(self, name: str, value: bool) -> None:
-        raise AttributeError(f"set it with config.update({name!r}, {value!r})")
+        option = _find(name)
+        raise AttributeError(f"set it with config.update({option.name!r}, {value!r})")
 
     def __repr__(self) -> str:
         lines = (f"  {name} = {value!r}" for name, value in self.values.items())

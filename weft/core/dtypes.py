@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from weft.core.config import config
-from weft.core.errors import ArgumentError
+from weft.core.errors import ArgumentError, has_page
 
 if TYPE_CHECKING:
     from weft.typing import DTypeLike
@@ -169,6 +169,11 @@ def canonicalize_dtype(dtype: Any) -> Any:
                 f"a dtype is needed, got an array of {dtype.dtype}; pass array.dtype"
             ) from None
     if not is_extended(dtype):
+        if isinstance(dtype, int | np.integer):
+            raise ArgumentError(
+                f"a dtype such as 'float32' is needed, got the number {dtype}; the sizes of a "
+                "shape are one tuple, such as (2, 3)"
+            )
         dtype = np.dtype(dtype)
         if dtype not in _ALL and dtype != float0:
             raise ArgumentError(
@@ -223,6 +228,7 @@ def _close(node: DTypeLike) -> frozenset:
 _ABOVE = {node: _close(node) for node in _EDGES}
 
 
+@has_page()
 class TypePromotionError(ValueError):
     """Two dtypes have no common type to which both convert implicitly."""
 

@@ -2,98 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
+_E = TypeVar("_E", bound=type[BaseException])
+_PAGE = "[docs/errors.md#"
+"""How the last line of an error's text begins, the name of its section."""
 
+
+def has_page(module: str = "weft.errors", section: str = "") -> Callable[[_E], _E]:
+    """Class decorator: an error whose text ends with the name of its section in docs/errors.md.
+
+    ``module`` is where users find the class. Subclasses without a section name that of their base.
+    """
+
+    def decorate(cls: _E) -> _E:
+        link = f"{_PAGE}{section or cls.__name__.lower()}]"
+
+        def __str__(self: BaseException) -> str:
+            text = BaseException.__str__(self)  # super's may end with a section of its own
+            before, _, last = text.rpartition("\n")
+            if last.startswith(_PAGE):  # the text of another error was passed on
+                text = before
+            return f"{text}\n{link}" if text else link
+
+        cls.__str__, cls.__module__ = __str__, module  # type: ignore[method-assign]
+        return cls
+
+    return decorate
+
+
+@has_page()
 class JAXTypeError(TypeError):
     """The kind of errors about how traced values and keys are used."""
 
 
+@has_page()
 class JAXIndexError(IndexError):
     """The kind of errors about traced values as indices."""
 
 
+@has_page()
 class UnexpectedTracerError(JAXTypeError):
     """A traced value was used after its trace had ended (a leak)."""
 
 
+@has_page()
 class ConcretizationTypeError(JAXTypeError):
     """A Python value was needed where only a traced one exists."""
 
 
+@has_page()
 class TracerBoolConversionError(ConcretizationTypeError):
     """`bool()` of a traced array."""
 
 
+@has_page()
 class TracerIntegerConversionError(ConcretizationTypeError):
     """A traced array was used as a Python integer, such as a size or an axis."""
 
 
+@has_page()
 class TracerArrayConversionError(JAXTypeError):
     """`np.array()` of a traced array."""
 
 
+@has_page()
 class NonConcreteBooleanIndexError(JAXIndexError):
     """A traced boolean mask was used as an index: the result's shape would depend on it."""
 
 
+@has_page()
 class InconclusiveDimensionOperation(ValueError):
     """Raised where a comparison of symbolic dimensions has another answer for other sizes."""
 
 
+@has_page()
 class KeyReuseError(JAXTypeError):
     """A random key was used twice."""
 
 
+@has_page()
 class ShapeError(TypeError, ValueError):
     """Shapes of operands do not fit: a TypeError as in JAX, and a ValueError as in NumPy."""
 
 
+@has_page()
 class ArgumentError(TypeError, ValueError):
     """An argument does not fit: a TypeError or a ValueError of JAX, by where it is found out."""
 
 
+@has_page()
 class UnsupportedArgumentError(ArgumentError, NotImplementedError):
     """An argument asks for what there is not, such as an unknown mode: a NotImplementedError or a
     RuntimeError of JAX."""
 
 
+@has_page()
 class BadIndexError(ArgumentError, IndexError):
     """Brackets hold no index, or none of the array: an IndexError as NumPy's."""
 
 
+@has_page()
+class AxisError(BadIndexError):
+    """An axis that an array does not have: as in NumPy, whoever catches either error catches it."""
+
+
+@has_page()
 class BucketError(ValueError):
     """A function that is jitted with bucket= has no exact result on padded arguments."""
 
 
+@has_page(section="badindexerror")
 class AxisKindError(BadIndexError, NotImplementedError):
     """An axis is no integer, such as a name: by the function, each of these errors in JAX."""
 
 
+@has_page()
 class AxisNameError(ArgumentError, NameError):
     """What is given as a named axis is none, or none in scope: a NameError of JAX, or by the name
     one of the others."""
 
 
+@has_page()
 class NoMeshError(ValueError, RuntimeError):
     """A PartitionSpec is given where no mesh is in context: a RuntimeError or ValueError of JAX."""
 
 
+@has_page()
 class DistributedError(RuntimeError):
     """Processes of one group do not act together: one is missing, or runs another program."""
 
 
+@has_page()
 class ShardingTypeError(TypeError):
     """Explicit shardings of operands conflict, or leave the result's sharding open."""
-
-
-for _name, _value in list(globals().items()):
-    if isinstance(_value, type) and issubclass(_value, Exception):
-        _value.__module__ = "weft.errors"  # where users find it
 
 
 def kind_of(value: ArrayLike | dict | list) -> str:

@@ -45,9 +45,11 @@ class EagerPrograms:
     eager: object
 
 
-def missing(module: str, name: str) -> AttributeError:
+def missing(module: str, name: str, instead: str | None = None) -> AttributeError:
     """Describe a name that a module has not; printing it, Python adds one that is alike."""
     text = f"module {module!r} has no attribute {name!r}"
+    if instead is not None:
+        return AttributeError(f"{text}; write {instead}")
     return AttributeError(text, name=name, obj=sys.modules[module])
 
 

@@ -13,7 +13,7 @@ from types import MethodType
 from typing import Any
 
 from weft._xla.pytree import flatten
-from weft.core.boundary import filter_traceback
+from weft.core.boundary import filter_traceback, reword
 from weft.core.config import config
 from weft.runtime.array import ArrayImpl, claim, is_held_alone, release, second_owners, unclaim
 from weft.runtime.executable import check_given_once
@@ -75,6 +75,7 @@ class Guarded:
         except Exception as error:
             if self._explain is not None and str(error).startswith("Non-hashable static"):
                 error.args = (self._explain(args, kwargs),)
+            reword(error)
             if config.traceback_filtering != "off":
                 error.__traceback__ = filter_traceback(error.__traceback__)
             raise  # bare, so that this frame does not show either

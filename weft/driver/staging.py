@@ -354,4 +354,6 @@ def check_callable(fun: Any, who: str) -> None:
     if not callable(fun):
         call = hasattr(fun, "aval")
         hint = "; give the function itself, not the result of calling it" if call else ""
+        if isinstance(fun, classmethod):
+            hint = "; write @classmethod above the transformation, which wraps the function"
         raise TypeError(f"{who}: expected a function, got {kind_of(fun)}: {fun!r:.100}{hint}")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from weft._xla import version
+from weft.core.errors import has_page
 from weft.ffi.native_errors import name_errors
 from weft.ffi.registry import include_dir, pycapsule, register_ffi_target, register_ffi_type
 from weft.runtime.store import Store, host_cpu, user_folder
@@ -31,6 +32,7 @@ _HANDLER = re.compile(r"XLA_FFI_DEFINE_HANDLER(?:_SYMBOL|_AUTO)?\s*\(\s*(\w+)")
 _HEADER = Path(__file__).parent / "include" / "weft" / "ffi.h"
 
 
+@has_page("weft.ffi")
 class BuildError(RuntimeError):
     """The compiler refused the sources; the message holds its errors with file and line."""
 

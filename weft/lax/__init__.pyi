@@ -717,9 +717,9 @@ def pcast(x: _T, axis_name: Any, *, to: str) -> _T:
     """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
 
 def platform_dependent(
-    *args: Any, default: Callable[..., Any] | None = ..., **per_platform: Callable[..., Any]
-) -> Any:
-    """The function given for the platform the program is compiled for, applied to `args`."""
+    *args: Any, default: Callable[..., _R] | None = None, **per_platform: Callable[..., _R]
+) -> _R:
+    """The function given for the platform that the program is compiled for, applied to args."""
 
 @overload
 def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
@@ -883,14 +883,25 @@ def real(x: ArrayLike) -> Array:
 def reciprocal(x: ArrayLike) -> Array:
     """1 / x."""
 
+@overload
+def reduce(
+    operands: ArrayLike,
+    init_values: ArrayLike,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Array:
+    """Combines elements along dimensions by an associative function."""
+
+@overload
 def reduce(
     operands: Any,
     init_values: Any,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
-    out_sharding: Any = ...,
+    out_sharding: Any = None,
 ) -> Any:
-    """Combines the elements along dimensions, starting from init_values."""
+    """Combines elements along dimensions by an associative function."""
 
 def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The conjunction of bits over the dimensions `axes`."""
@@ -1127,10 +1138,17 @@ def slice_in_dim(
 ) -> Array:
     """`slice` along one dimension; None and negative bounds mean what they do in Python."""
 
+@overload
 def sort(
-    operand: ArrayLike, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
-) -> Any:
-    """Sorts along a dimension, ascending; NaN last, complex by real then imaginary part."""
+    operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Array:
+    """Sorts along a dimension, ascending; several arrays are ordered by the first ones."""
+
+@overload
+def sort(
+    operand: Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> tuple[Array, ...]:
+    """Sorts along a dimension, ascending; several arrays are ordered by the first ones."""
 
 def sort_key_val(
     keys: Any, values: ArrayLike, dimension: int = ..., is_stable: bool = ...

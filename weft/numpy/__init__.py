@@ -143,12 +143,34 @@ def _programs() -> EagerPrograms:
     return eager_programs(_PROGRAMS, joining=_JOINING)
 
 
+# Names that NumPy had or has, and what to write instead.
+_INSTEAD = {
+    "alltrue": "all",
+    "asfarray": "asarray(x, dtype=float)",
+    "asscalar": "x.item()",
+    "cumproduct": "cumprod",
+    "float": "float or weft.numpy.float32",
+    "in1d": "isin",
+    "infty": "inf",
+    "int": "int or weft.numpy.int32",
+    "NaN": "nan",
+    "ndenumerate": "enumerate(x.ravel()), outside of traced functions",
+    "nditer": "weft.vmap or weft.lax.scan",
+    "product": "prod",
+    "random": "weft.random, whose functions take a key: weft.random.normal(key, shape)",
+    "round_": "round",
+    "row_stack": "vstack",
+    "sometrue": "any",
+    "trapz": "trapezoid",
+}
+
+
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
         if name in ("fft", "linalg"):
             return import_module(f"weft.numpy.{name}")
-        raise _missing(__name__, name)
+        raise _missing(__name__, name, _INSTEAD.get(name))
     value = getattr(import_module(f"weft.numpy.{module}"), name)
     example = EXAMPLES.get(getattr(value, "__name__", name))
     if example is not None and not isinstance(value, FunctionType):  # a ufunc

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
 from weft.core import dtypes
-from weft.core.boundary import explain_and_show
+from weft.core.boundary import api_boundary, explain_and_show
 from weft.core.errors import ArgumentError, ShapeError
 from weft.core.source import warn
 from weft.core.state import state
@@ -362,6 +362,7 @@ class AtIndex:
     def __repr__(self) -> str:
         return f"{self.array!r}.at[{self.index!r}]"
 
+    @api_boundary
     def get(
         self,
         *,
@@ -455,8 +456,8 @@ def _method(name: str, update: Callable, doc: str) -> Callable:
         out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        options = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         try:
+            options = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
             check_not_masked(values)
             return update(self.array, self.index, values, options, name, out_sharding)
         except Exception as error:
@@ -500,6 +501,14 @@ class At:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"x.at has no {name!r}; index it first: x.at[index].{name}(...)")
+
+    @api_boundary
+    def __setitem__(self, index: object, values: object) -> None:
+        raise TypeError("x.at[index] = value changes nothing; use x = x.at[index].set(value)")
+
+    @api_boundary
+    def __call__(self, *args: object) -> None:
+        raise TypeError("x.at is indexed, not called: x.at[index].set(value)")
 
     def __repr__(self) -> str:
         return f"{self.array!r}.at"

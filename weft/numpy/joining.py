@@ -46,8 +46,13 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
 
 
-def _arrays(name: str, arrays: object, dtype: DTypeLike | None) -> list:
+def _arrays(name: str, arrays: object, dtype: DTypeLike | None, axis: object = 0) -> list:
     """The elements of a sequence (or the rows of an array), in one dtype."""
+    if getattr(axis, "ndim", 0):
+        raise TypeError(
+            f"weft.numpy.{name}: axis must be an integer, got an array; give the arrays to join as "
+            f"one sequence: {name}([a, b])"
+        )
     if isinstance(arrays, str) or not isinstance(arrays, Sequence):
         aval = aval_of(name, arrays)
         if aval.ndim == 0:
@@ -73,7 +78,7 @@ def concatenate(
     >>> weft.numpy.concatenate([weft.numpy.ones(1), weft.numpy.zeros(2)])
     Array([1., 0., 0.], dtype=float32)
     """
-    xs = _arrays("concatenate", arrays, dtype)
+    xs = _arrays("concatenate", arrays, dtype, axis)
     if axis is None:
         xs = [ops.reshape(to_array(x), (typeof(x).size,)) for x in xs]
         axis = 0
@@ -108,7 +113,7 @@ def stack(
            [1., 0.]], dtype=float32)
     """
     refuse_out("stack", out)
-    xs = _arrays("stack", arrays, dtype)
+    xs = _arrays("stack", arrays, dtype, axis)
     shape = typeof(xs[0]).shape
     for i, x in enumerate(xs):
         if typeof(x).shape != shape:

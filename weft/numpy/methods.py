@@ -46,6 +46,22 @@ def _function(name: str) -> Callable:
 
 # Operators --------------------------------------------------------------------------------------
 
+_CONTAINERS = {list, tuple, dict, set, str, bytes, type(None)}
+_WORDS = {"add": "+", "subtract": "-", "true_divide": "/", "power": "**", "matmul": "@"}
+
+
+def _unfit(name: str, other: object) -> Any:
+    """Leave an operator to the other operand, or raise if that is no number and has none."""
+    if name in _WORDS and other.__class__ in _CONTAINERS:
+        kind = type(other).__name__
+        remedy = "convert it with weft.numpy.asarray" if kind in ("list", "tuple") else "no number"
+        raise TypeError(
+            f"unsupported operand type(s) for {_WORDS[name]}: an array and {kind}, {other!r:.60}: "
+            f"{remedy}"
+        )
+    return NotImplemented
+
+
 _OPERANDS = {bool, int, float, complex, np.ndarray, ArrayImpl}
 """Types that are known to be operands; others are looked at once and then remembered here."""
 
@@ -91,7 +107,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
                 if other.aval is self.aval:
                     return run(self, other)
             elif kind not in _OPERANDS and _refuses(other):
-                return NotImplemented
+                return _unfit(symbol, other)
             return run(*promote_numpy(symbol, self, other))
         except Exception as error:
             show_user_frames(error)
@@ -105,7 +121,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
                 if y is not None:
                     return run(number_beside(y, self) if state.trace is EVAL else y, self)
             elif kind not in _OPERANDS and _refuses(other):
-                return NotImplemented
+                return _unfit(symbol, other)
             return run(*promote_numpy(symbol, other, self))
         except Exception as error:
             show_user_frames(error)
@@ -134,11 +150,11 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
 
     def forward(self: Array, other: ArrayLike) -> Any:
         nonlocal target
-        if _refuses(other):
-            return NotImplemented
         if target is None:
             target = _function(name)
         try:
+            if _refuses(other):
+                return _unfit(name, other)
             return target(self, other)
         except Exception as error:
             show_user_frames(error)
@@ -146,11 +162,11 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
 
     def reflected(self: Array, other: ArrayLike) -> Any:
         nonlocal target
-        if _refuses(other):
-            return NotImplemented
         if target is None:
             target = _function(name)
         try:
+            if _refuses(other):
+                return _unfit(name, other)
             return target(other, self)
         except Exception as error:
             show_user_frames(error)
@@ -272,11 +288,18 @@ def _setitem(self: Array, index: int, value: float | int) -> None:
     )
 
 
+@api_boundary
+def _delitem(self: Array, index: int) -> None:
+    raise TypeError("arrays are immutable, so del x[index] cannot work; use weft.numpy.delete")
+
+
 def _iter(self: Array) -> Iterator:
     if not self.aval.shape:
+        traced = isinstance(self, Tracer)
+        remedy = "give a tuple, or stack the values" if traced else "x.item() is its element"
         raise TypeError(
-            f"iteration over an array without dimensions, {self.aval.str_short()}; x.item() is its "
-            "element"
+            f"iteration over an array without dimensions, {self.aval.str_short()}: there is "
+            f"nothing to unpack; {remedy}"
         )
     rows, typed = self, self.aval.sharding
     if typed is not None and typed.spec_of(0) and not isinstance(self, Tracer):
@@ -461,6 +484,7 @@ def _members() -> dict[str, Any]:
         "__invert__": _unary(ops.not_p),
         "__getitem__": getitem,
         "__setitem__": _setitem,
+        "__delitem__": _delitem,
         "__iter__": _iter,
         "__contains__": _contains,
         "__round__": _round,

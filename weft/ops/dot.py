@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autodiff.op_families import AxisError, bilinear_jvp, canonical_axes
+from weft.autodiff.op_families import bilinear_jvp, canonical_axes
 from weft.autodiff.shape import transpose_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ArgumentError, ShapeError, ShardingTypeError, mark_dimensions
+from weft.core.errors import (
+    ArgumentError,
+    AxisError,
+    ShapeError,
+    ShardingTypeError,
+    mark_dimensions,
+)
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined

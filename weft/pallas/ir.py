@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.core.aval import ShapedArray
 from weft.core.effects import DEBUG
+from weft.core.errors import has_page
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
 
@@ -211,6 +212,7 @@ backends: dict[str, Backend] = {}
 kernel uses what the backend lacks."""
 
 
+@has_page("weft.pallas")
 class UnsupportedKernelError(TypeError):
     """A backend cannot compile an op of a kernel."""
 

@@ -15,10 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from weft.core.errors import has_page
+
 Atoms = tuple[int, ...]
 Numbers = Sequence[int] | np.ndarray  # one for each coordinate
 
 
+@has_page("weft.partition")
 class Unsupported(Exception):
     """The module holds something that weft's partitioner does not cover.
 
@@ -28,6 +31,9 @@ class Unsupported(Exception):
     def __init__(self, op: str, location: str, reason: str):
         self.op, self.location, self.reason = op, location, reason
         super().__init__(f"{op}: {reason} (at {location})")
+
+    def __reduce__(self) -> tuple:
+        return Unsupported, (self.op, self.location, self.reason), self.__dict__
 
 
 def free_of(atoms: Atoms, taken: Container[int]) -> Atoms:

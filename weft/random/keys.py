@@ -10,6 +10,7 @@ import numpy as np
 from weft._xla import pytree
 from weft.core import dtypes, trace
 from weft.core.aval import ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.dtypes import ExtendedDType
 from weft.dtypes import prng_key
 from weft.numpy import transpose
@@ -294,6 +295,14 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     def __repr__(self) -> str:
         return f"Array({self.shape}, dtype={self._dtype.name}) overlaying:\n{self._base}"
 
+    @api_boundary
+    def _refuse(self, other: object) -> Any:
+        raise TypeError(
+            "random keys are no numbers, so there is no arithmetic with them; make new keys with "
+            "weft.random.split(key) or weft.random.fold_in(key, number)"
+        )
+
+    __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __xor__ = __or__ = __and__ = _refuse
     __str__ = __repr__
     __hash__: Any = None
     __array_priority__ = 100

@@ -16,6 +16,7 @@ import numpy as np
 from weft._xla import compile as _xla_compile
 from weft._xla.client import DeviceList, is_compile_only
 from weft.core.config import config
+from weft.core.errors import has_page
 from weft.core.events import (
     CACHE_ASKED,
     CACHE_HIT,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from weft._xla.mlir import ir
 
 
+@has_page()
 class CompileError(RuntimeError):
     """XLA rejected a module; the message holds XLA's own and the module's name."""
 

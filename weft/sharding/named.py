@@ -13,6 +13,7 @@ import numpy as np
 from weft._xla import sharding as _xla
 from weft._xla.client import XlaRuntimeError
 from weft.core.caches import clearable, interned
+from weft.core.errors import has_page
 from weft.core.state import MEMORIES
 from weft.sharding.drawing import value_html
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text
@@ -25,6 +26,7 @@ Sharding = _xla.Sharding
 Index = tuple[slice, ...]
 
 
+@has_page("weft.sharding")
 class IndivisibleError(ValueError):
     """A dimension's size is not a multiple of the number of parts it is split into."""
 

@@ -288,7 +288,8 @@ def as_sharding(target: Device | NamedSharding, what: str = "sharding") -> Any:
         return NamedSharding(mesh, target)
     if hasattr(target, "process_index"):
         return SingleDeviceSharding(target)
+    remedy = "; on a mesh, give NamedSharding(mesh, spec)" if isinstance(target, Mesh) else ""
     raise ArgumentError(
         f"{what} must be a device, a sharding or a PartitionSpec, got {type(target).__name__}: "
-        f"{target!r}"
+        f"{target!r}{remedy}"
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft.api.vmappable import register_vmappable
-from weft.core.errors import ArgumentError
+from weft.core.errors import ArgumentError, has_page
 from weft.tree_util import register_pytree_node_class
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["BCOO", "BCSR", "JAXSparse", "SparseEfficiencyError", "SparseEfficiencyWarning"]
 
 
+@has_page("weft.sparse")
 class SparseEfficiencyError(ValueError):
     """Raised where a layout would store mostly zeros."""
 

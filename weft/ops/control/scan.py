@@ -207,7 +207,8 @@ def trace_with_carry(
                 want, got = want.children()[place], got.children()[place]
             raise TypeError(
                 f"{who}: the body must return a carry of the structure it is given, but\n"
-                f"  the carry has  {want}\n  the body gives {got}"
+                f"  the carry has  {want}\n  the body gives {got}\n"
+                "  Return the same containers and keys, or start with those that the body gives."
             )
         got = body.jaxpr.out_avals[:n]
         if all(a is b for a, b in zip(avals, got, strict=True)):

@@ -165,7 +165,8 @@ def debug_check(condition: ArrayLike, message: str) -> None:
     >>> pl.pallas_call(kernel, out, interpret=True)(weft.numpy.zeros(1))
     Traceback (most recent call last):
         ...
-    weft.pallas.interpret.errors.KernelError: kernel kernel: ...failed: x must be positive
+    weft.pallas.KernelError: kernel kernel: ...failed: x must be positive
+    [docs/errors.md#kernelerror]
     """
     current_frame("debug_check")
     debug_check_p.bind(condition, message=str(message))
