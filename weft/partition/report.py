@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core.errors import plural
+from weft.core.notebook import displayed
 from weft.partition.collect import Collective, collect
 from weft.partition.cost import HardwareModel, hardware
 from weft.partition.memory import Memory, estimate_memory
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from weft.partition.timeline import Step
 
 
+@displayed("weft.partition.html_page", "table_html")
 @dataclass(slots=True)
 class CommReport:
     """Every collective of a program, with its cost.
@@ -138,11 +140,6 @@ class CommReport:
         for row in self.rows():
             table.add_row(*row)
         return Group(table, self.summary())
-
-    def _repr_html_(self) -> str:
-        from weft.partition.html_page import table_html
-
-        return table_html(self)
 
     def to_html(self, path: str | os.PathLike[str], before: CommReport | None = None) -> None:
         """Writes one self-contained page: table, time and memory, shards, stages side by side.
