@@ -1,9 +1,5 @@
 """Compilation: checks before XLA, statistics, the persistent cache."""
 
-import logging
-import re
-import threading
-
 import numpy as np
 import pytest
 
@@ -12,7 +8,6 @@ import weft.numpy as wnp
 from weft._xla.compile import multiplies_splat
 from weft.core.aval import ShapedArray
 from weft.runtime import backend
-from weft.runtime import compile as compiling
 from weft.runtime.compile import CompileError, compile_module
 from weft.runtime.executable import Executable
 from weft.sharding.physical import SingleDeviceSharding
@@ -163,25 +158,3 @@ def test_only_products_with_a_spread_scalar_are_compiled_again():
     assert program(lambda a: wnp.sum(a @ wnp.ones((256, 256))))[1] is False
     text, wrong = program(lambda a: wnp.sum(wnp.tanh(a @ a) * 2))
     assert not wrong and "__ynn_fusion" in text
-
-
-def test_a_long_compilation_says_that_it_goes_on(monkeypatch, caplog):
-    monkeypatch.setattr(compiling, "LONG", 0.05)
-    kept, real = threading.Event(), compiling._xla_compile.compile_and_load
-
-    def slow(*args):
-        with caplog.at_level(logging.WARNING, logger="weft"):
-            kept.wait(0.3)
-        return real(*args)
-
-    monkeypatch.setattr(compiling._xla_compile, "compile_and_load", slow)
-
-    def patient(x):
-        return x * 3 + 1
-
-    assert float(weft.jit(patient)(2.0)) == 7
-    told = [r.getMessage() for r in caplog.records if "is compiling" in r.getMessage()]
-    assert told and all(re.fullmatch(r"XLA is compiling \w*patient, \d+ s so far", t) for t in told)
-    count = len(caplog.records)
-    kept.wait(0.15)
-    assert len(caplog.records) == count  # and says no more once it is done

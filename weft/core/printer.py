@@ -53,6 +53,13 @@ class _Printer:
     def __init__(self, source_info: bool, name_stack: bool) -> None:
         self.source_info, self.name_stack = source_info, name_stack
         self.names = _Names()
+        # By the types' ids: most variables of a jaxpr share few types, which it keeps alive.
+        self.types: dict[int, str] = {}
+
+    def type_of(self, v: Atom) -> str:
+        if (text := self.types.get(id(v.aval))) is None:
+            text = self.types[id(v.aval)] = v.aval.str_short()
+        return text
 
     def jaxpr(self, jaxpr: Jaxpr) -> list[str]:
         consts = self.binders(jaxpr.constvars)
@@ -94,11 +101,11 @@ class _Printer:
         return f"  # {' '.join(parts)}" if parts else ""
 
     def binders(self, variables: list[Var]) -> str:
-        return " ".join(f"{self.names[v]}:{v.aval.str_short()}" for v in variables)
+        return " ".join([f"{self.names[v]}:{self.type_of(v)}" for v in variables])
 
     def atom(self, v: Atom) -> str:
         # str, since format() shows a float32's digits as a float64
-        return f"{v.val!s}:{v.aval.str_short()}" if isinstance(v, Literal) else self.names[v]
+        return f"{v.val!s}:{self.type_of(v)}" if isinstance(v, Literal) else self.names[v]
 
     def param(self, value: object) -> list[str]:
         if isinstance(value, ClosedJaxpr):

@@ -333,9 +333,9 @@ class Program:
         multi = len(self.devices) > 1
         label, check = self.name, None
         if multi and backend.distributed_state["client"] is not None:
-            label, check = self._publish()
+            check = self._publish()
             if "cpu" not in self.platforms:
-                check()  # compilers of other platforms may talk between processes
+                label = check()  # compilers of other platforms may talk between processes
                 check = None
         whole = multi or self.whole or len(self.jaxpr.eqns) < SHORTEST
         if not whole and config.repeated_blocks != "inline":
@@ -361,23 +361,25 @@ class Program:
             trusted=_is_wefts_own(self.jaxpr),
         )
         if check is not None:
-            check()
+            label = check()
         executable = self._executable(compiled, local)
         executable.label = label
         return executable
 
-    def _publish(self) -> tuple[str, Callable[[], None]]:
-        """Tells the other processes of this program; returns its name there, and their check."""
+    def _publish(self) -> Callable[[], str]:
+        """Tells the other processes of this program; returns their check, which names it."""
         from weft.core.printer import print_jaxpr
         from weft.runtime.divergence import publish_program
 
-        asked = [
-            f"in_shardings={[str(s) for s in self.in_shardings]}",
-            f"out_shardings={[str(s) for s in self.out_shardings]}",
-            f"donated={self.donated}, options={sorted((self.options or {}).items())}",
-        ]
-        lines = print_jaxpr(self.jaxpr, source_info=True).split("\n")
-        return publish_program(self.name, [*lines, *asked], self.devices)
+        def print_lines(source_info: bool) -> list[str]:
+            return [
+                *print_jaxpr(self.jaxpr, source_info=source_info).split("\n"),
+                f"in_shardings={[str(s) for s in self.in_shardings]}",
+                f"out_shardings={[str(s) for s in self.out_shardings]}",
+                f"donated={self.donated}, options={sorted((self.options or {}).items())}",
+            ]
+
+        return publish_program(self.name, print_lines, self.devices)
 
     def _module_to_compile(self, local: bool) -> ir.Module:
         """The module with calls of the host placed, native kernels chosen and layouts set."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import itertools
 import re
-import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from weft.core.events import (
     measured,
     tell,
 )
-from weft.runtime import backend
+from weft.runtime import backend, long_compilations
 from weft.runtime.cpu_run_limit import called_together
 
 if TYPE_CHECKING:
@@ -186,8 +185,7 @@ def compile_module(
             return LoadedExecutable(
                 loaded, flat, name, time.perf_counter() - start, True, keep_alive
             )
-    done = threading.Event()
-    threading.Thread(target=_announce, args=(name, done), daemon=True).start()
+    running = long_compilations.begin(name)
     try:
         with measured(COMPILED, name) if DURATIONS or SPANS else UNMEASURED:
             loaded = _xla_compile.compile_and_load(
@@ -196,7 +194,7 @@ def compile_module(
     except _xla_compile.XlaRuntimeError as error:
         raise CompileError(f"XLA cannot compile {name}: {error}{_remedy(error, module)}") from error
     finally:
-        done.set()
+        long_compilations.end(running)
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
@@ -241,20 +239,6 @@ def _log(name: str, start: float, what: str) -> None:
 
         ms = (time.perf_counter() - start) * 1e3
         logging.getLogger("weft").warning("%s %s in %.1f ms", name, what, ms)
-
-
-LONG = 30.0
-"""Seconds after which, and from then on every so many, a compilation that goes on is told of."""
-
-
-def _announce(name: str, done: threading.Event) -> None:
-    """Logs that a long compilation goes on, so that nobody takes it for a hang."""
-    import logging
-
-    start = time.perf_counter()
-    while not done.wait(LONG):
-        seconds = time.perf_counter() - start
-        logging.getLogger("weft").warning("XLA is compiling %s, %.0f s so far", name, seconds)
 
 
 def _client_of(devices: tuple) -> Any:

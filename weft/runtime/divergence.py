@@ -1,15 +1,17 @@
 """Programs over several processes: every process must compile the same ones, in the same order.
 
 Processes that trace different programs would communicate past each other: XLA computes garbage, or
-waits for ever. So each process publishes a digest of a program before compiling it, and compares
-those of all before the program runs. The others' answers come while XLA compiles, so that the price
-is a request or two to the key-value store for each new program, none for calls.
+waits for ever. So each process publishes a digest of a program, and compares those of all before
+the program runs. A thread does both while XLA compiles, so that a new program pays for handing it
+over, and a call nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import queue
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import chain, repeat, zip_longest
@@ -31,42 +33,103 @@ _count: dict[tuple[int, ...], int] = {}
 
 
 def publish_program(
-    name: str, lines: Sequence[str], devices: Sequence[Any]
-) -> tuple[str, Callable[[], None]]:
+    name: str, print_lines: Callable[[bool], list[str]], devices: Sequence[Any]
+) -> Callable[[], str]:
     """Tell the other processes of a program that this one is about to compile.
 
-    Returns the name by which processes speak of the program, and a function that waits for the
-    others: it raises DistributedError on all processes where one compiles another program.
+    Returns a function that waits for the others, and gives the name by which processes speak of the
+    program. It raises DistributedError on all processes where one compiles another program.
 
-    lines: the program with what it is compiled for, a line for each equation, ending in the
-    source line behind `  # `. devices: those it runs on, of several processes.
+    print_lines: prints the program with what it is compiled for, a line for each equation; with
+    True, each ends in its source line behind `  # `. devices: those it runs on, of several
+    processes.
     """
     client = backend.distributed_state["client"]
     processes = tuple(sorted({d.process_index for d in devices}))
     me = backend.process_index()
     if client is None or len(processes) < 2 or me not in processes:
-        return name, lambda: None
+        return lambda: name
     number = _count[processes] = _count.get(processes, 0) + 1
-    # Where a line of the program came from may differ; what it computes may not.
-    plain = "\n".join(line.split("  # ")[0] for line in lines)
-    digest = hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
-    frame = calls.user_frame(sys._getframe(1))
-    label = f"{name} (program {digest[:8]})"
-    calls.log_of(processes).note(COMPILATION + label, frame)
+    calls.log_of(processes).note(COMPILATION + name, calls.user_frame(sys._getframe(1)))
     group = "-".join(map(str, processes)) if len(processes) < 64 else f"all-{len(processes)}"
     meeting = _Meeting(client, f"weft/program/{group}", number, processes, me)
-    meeting.come(digest)
+    comparison = _Comparison(meeting, print_lines)
+    _Helper.give(comparison)
 
-    def check() -> None:
-        if meeting.agree():
-            return  # also when it is asked again
+    def check() -> str:
+        digest = comparison.wait()
+        label = f"{name} (program {digest[:8]})"
+        if comparison.agreed:
+            return label  # also when it is asked again
+        lines = print_lines(True)
         client.key_value_set(f"{meeting.texts}{me:06}", "\n".join([f"{digest} {name}", *lines]))
         texts = meeting.all_texts(name)
         digests = {rank: text.split("\n", 1)[0] for rank, text in texts.items()}
         other = next(r for r, value in digests.items() if value.split(" ", 1)[0] != digest)
         raise DistributedError(_describe(me, lines, other, texts[other].split("\n")[1:], digests))
 
-    return label, check
+    return check
+
+
+class _Comparison:
+    """The digest of one program, and whether all processes have the same."""
+
+    def __init__(self, meeting: _Meeting, print_lines: Callable[[bool], list[str]]) -> None:
+        self.meeting, self.print_lines = meeting, print_lines
+        self.digest = ""
+        self.agreed = False
+        self.error: BaseException | None = None
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Publish the digest and wait for the others', on a helper's thread."""
+        try:
+            # Where a line of the program came from may differ; what it computes may not.
+            text = "\n".join(self.print_lines(False))
+            self.digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+            self.meeting.come(self.digest)
+            self.agreed = self.meeting.agree()
+        except BaseException as error:
+            self.error = error
+        self._ended.set()
+
+    def wait(self) -> str:
+        """Return the digest once all processes have published theirs, or one that differs."""
+        while not self._ended.wait(0.5):
+            calls.check()
+        if not self.agreed:
+            calls.check()  # the group's failure, where that is why
+        if self.error is not None:
+            raise self.error
+        return self.digest
+
+
+class _Helper:
+    """A thread that compares, while the one that gave it a program compiles it.
+
+    It is handed its work by a queue: starting a thread for each program takes 0.1 ms, since the new
+    one runs first. Who finds all helpers waiting for other processes starts one more.
+    """
+
+    idle: list[_Helper] = []
+
+    def __init__(self) -> None:
+        self.work: queue.SimpleQueue[_Comparison] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, name="weft comparisons", daemon=True).start()
+
+    @classmethod
+    def give(cls, comparison: _Comparison) -> None:
+        """Have a helper run a comparison."""
+        try:
+            helper = cls.idle.pop()
+        except IndexError:
+            helper = cls()
+        helper.work.put(comparison)
+
+    def _serve(self) -> None:
+        while True:
+            self.work.get().run()
+            self.idle.append(self)
 
 
 class _Meeting:
@@ -102,11 +165,13 @@ class _Meeting:
         if self.is_last:
             return True
         for milliseconds in chain([50], repeat(500)):
+            if calls.failure is not None:
+                return False  # who waits for this one raises the error
             try:
                 self.client.blocking_key_value_get(done, milliseconds)
                 return True
             except (RuntimeError, ValueError):
-                calls.check()
+                pass
             counts = [int(count) for key, count in self._entries(self.folder) if key != "done"]
             if sum(counts) == len(self.processes):
                 return len(counts) == 1
