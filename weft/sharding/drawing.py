@@ -103,7 +103,7 @@ def placed_html(value: Any) -> str | None:
     sizes = _sizes(sharding.mesh)
     name = f"{value.dtype} over {_axes_text(sizes)}"
     drawn = value_html((tuple(value.shape), _axes(spec, len(value.shape))), sizes, [name])
-    return f"<pre>{html.escape(repr(value))}</pre>{drawn}"
+    return f'<pre style="font-family:monospace">{html.escape(repr(value))}</pre>{drawn}'
 
 
 def _sizes(mesh: AbstractMesh | Mesh) -> dict[str, int]:
