@@ -18,7 +18,7 @@ QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering t
 # Pages whose screenshots `make docs-look` takes, at two widths.
 LOOK   := README tutorial partitioning reference/weft.numpy performance
 
-.PHONY: demo docs docs-look matrix test libraries test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
+.PHONY: demo docs docs-look matrix test libraries array-api test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -130,6 +130,10 @@ operations: $(READY) $(TORCH)
 # Test suites of libraries written for JAX, on JAX and on weft: LIB=equinox for one.
 libraries: $(READY)
 	$(BIN)/python -m benchmarks.libraries --write docs/libraries.md $(LIB) $(ARGS)
+
+# weft.numpy against the array API standard: SUITE=folder runs its own suite too, from a checkout.
+array-api: $(READY)
+	$(BIN)/python -m benchmarks.array_api --write docs/array-api.md $(if $(SUITE),--suite $(SUITE)) $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

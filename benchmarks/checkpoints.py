@@ -1,6 +1,6 @@
 """Checkpoints beside raw files of the same bytes: what saving and restoring cost.
 
-    python -m benchmarks.checkpoints --megabytes 1024 --rounds 5
+    python -m benchmarks.checkpoints --megabytes 1024 --rounds 5 [--layout orbax]
 
 Raw is one file for each array, written from memory, made durable, and read into new arrays. Rounds
 take turns; the figures are medians of seconds, and of the ratio within a round.
@@ -51,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--megabytes", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--layout", choices=("weft", "orbax"), default="weft")
     parser.add_argument("--folder", help="on the disk to measure; a temporary one unless given")
     options = parser.parse_args()
     size = (options.megabytes << 20) // ARRAYS // 4
@@ -64,7 +65,7 @@ def main() -> None:
             raw, own = root / f"raw{i}", root / f"own{i}"
             row = [
                 seconds(lambda raw=raw: write_raw(raw, tree)),
-                seconds(lambda own=own: weft.checkpoints.save(own, tree)),
+                seconds(lambda own=own: weft.checkpoints.save(own, tree, layout=options.layout)),
                 seconds(lambda raw=raw: read_raw(raw, tree)),
                 seconds(
                     lambda own=own: weft.block_until_ready(weft.checkpoints.restore(own, tree))

@@ -11,6 +11,7 @@ GROUPS = (
     "training",
     "steps",
     "collectives",
+    "processes",
     "partition",
     "kernels",
     "ffi",

@@ -87,6 +87,7 @@ class Row:
 def child_environment() -> dict[str, str]:
     """Eight virtual CPU devices and no accelerator, caches or settings inherited from outside."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "WEFT_", "XLA_"))}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # who installs a package has its byte code
     env["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
     env["JAX_PLATFORMS"] = "cpu"
     env["WEFT_NUM_CPU_DEVICES"] = "8"

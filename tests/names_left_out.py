@@ -123,7 +123,7 @@ _METHODS = """
 # Options that have no counterpart.
 _OPTIONS = """
     allow_f16_reductions auto_pcast bcoo_cusparse_lowering captured_constants_report_frames
-    captured_constants_warn_bytes check_static_indices compilation_cache_check_contents
+    captured_constants_warn_bytes compilation_cache_check_contents
     compilation_cache_expect_pgle compilation_cache_include_metadata_in_key
     compilation_cache_max_size compiler_enable_remat_pass
     cpu_get_global_topology_timeout_minutes cpu_get_local_topology_timeout_minutes custom_vjp3

@@ -331,3 +331,9 @@ def test_a_key_in_a_message_goes_through_loops_and_vmap():
     keys = weft.random.split(weft.random.key(0), 2)
     error, _ = weft.vmap(checkify.checkify(f))(keys)
     assert error.get().startswith("at mapped index 0: Array((), dtype=key<fry>)")
+
+
+def test_programs_begin_with_an_error_of_no_check():
+    assert checkify.init_error.get() is None
+    checkify.init_error.throw()
+    assert isinstance(checkify.init_error, checkify.Error)

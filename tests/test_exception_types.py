@@ -107,3 +107,89 @@ def test_rows_of_matrices_add_as_coefficients():
     padded = np.concatenate([np.zeros((1, 2), np.float32), b])
     np.testing.assert_array_equal(wnp.polyadd(a, b), a + padded)
     np.testing.assert_array_equal(wnp.polysub(b, a), padded - a)
+
+
+SQUARE = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]], np.float32)
+KEY = weft.random.key(0)
+REFUSED = {
+    "a diagonal between two": (lambda: wnp.tril(SQUARE, 1.5), TypeError),
+    "a triangle's half size": (lambda: wnp.tril_indices(1.5), TypeError),
+    "half a diagonal": (lambda: wnp.diag_indices(1.5), TypeError),
+    "a negative number of powers": (lambda: wnp.vander(V, -7), ValueError),
+    "no smallest length": (lambda: wnp.bincount([1], minlength=None, length=3), TypeError),
+    "bins of other dimensions": (lambda: wnp.histogramdd(SQUARE, np.ones(7, int)), ValueError),
+    "a condition beyond the axis": (lambda: wnp.compress(np.ones(7), SQUARE, 0), ValueError),
+    "a size beyond the axis": (lambda: wnp.compress(V > 0, V, size=9), ValueError),
+    "nothing to fill with": (lambda: wnp.extract(V > 0, V, size=2, fill_value=None), TypeError),
+    "a mask of floats": (lambda: wnp.nanvar(SQUARE, where=1.5), ValueError),
+    "constants of another number": (lambda: wnp.polyint(V, 1, np.ones(7)), ValueError),
+    "decimals of bools": (lambda: wnp.round(V > 0, 1), ValueError),
+    "a key as numbers": (lambda: weft.nn.one_hot(KEY, 3), TypeError),
+    "a list as an array": (lambda: weft.nn.softmax([1.0, 2.0]), TypeError),
+    "complex numbers in order": (lambda: weft.nn.sparse_sigmoid(V + 1j), ValueError),
+    "no dtype": (lambda: weft.lax.iota(None, 3), ValueError),
+    "no dtype of bits": (lambda: weft.lax.bitcast_convert_type(V, None), ValueError),
+    "bools as positions": (
+        lambda: wnp.put_along_axis(V, V > 0, V, 0, inplace=False),
+        IndexError,
+    ),
+    "bools as segments": (lambda: weft.ops.segment_sum(V, V > 0), IndexError),
+    "a key as an order": (lambda: wnp.asarray(V, order=KEY), NotImplementedError),
+    "a key among numbers": (lambda: wnp.union1d(V, V, size=2, fill_value=KEY), NotImplementedError),
+    "an integer as a matrix's shape": (
+        lambda: weft.nn.initializers.lecun_normal()(KEY, 9),
+        ValueError,
+    ),
+    "an array as an axis": (lambda: weft.random.categorical(KEY, V, axis=V), IndexError),
+    "counts between two": (
+        lambda: weft.scipy.stats.multinomial.pmf(V, 1.5, np.ones(3) / 3),
+        ValueError,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_jax_refuses_on_purpose_is_refused(name):
+    call, kind = REFUSED[name]
+    with pytest.raises(kind):
+        call()
+
+
+@pytest.mark.parametrize("dx", [2.0, (5,), np.array([1, 2, 3]), np.array([[1.0], [2.0]])])
+def test_widths_of_trapezoids_broadcast_as_numpys(dx):
+    actual = wnp.trapezoid(SQUARE, dx=np.asarray(dx), axis=0)
+    np.testing.assert_allclose(actual, np.trapezoid(SQUARE, dx=np.asarray(dx), axis=0))
+
+
+def test_columns_are_polynomials_with_derivatives():
+    p = np.arange(8.0, dtype=np.float32).reshape(4, 2)
+    columns = [np.polyder(p[:, i]) for i in range(2)]
+    np.testing.assert_array_equal(wnp.polyder(p), np.stack(columns, 1))
+
+
+def test_products_without_dimension_numbers_are_matrix_products():
+    np.testing.assert_array_equal(weft.lax.dot_general(SQUARE, SQUARE, None), SQUARE @ SQUARE)
+    batch = np.ones((2, 3, 3), np.float32)
+    assert weft.lax.dot_general(batch, SQUARE, None).shape == (2, 3, 3)
+
+
+def test_what_is_no_array_has_the_shape_of_a_scalar():
+    for value in (None, "text", object()):
+        assert wnp.shape(value) == np.shape(value) == ()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.cumsum(axis=[]),
+        lambda x: x.trace(offset=1.5),
+        lambda x: x.repeat((0, 0), axis=0),
+        lambda x: x.sum(dtype={"a": 1}),
+        lambda x: x.reshape("a"),
+        lambda x: x.astype("bad"),
+        lambda x: x.transpose(V > 0),
+    ],
+)
+def test_methods_name_themselves(call):
+    with pytest.raises((TypeError, ValueError), match=r"^Array\.[a-z]+: "):
+        call(wnp.asarray(SQUARE))

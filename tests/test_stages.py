@@ -127,3 +127,34 @@ def test_functions_of_refs_are_lowered_on_what_the_refs_hold():
     assert compiled(ref, 3.0) == 4
     assert compiled(ref, 3.0) == 10
     np.testing.assert_array_equal(ref[...], [9, 9, 9])
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_functions_that_close_over_refs_are_lowered_on_what_the_refs_hold(devices):
+    auto = (weft.sharding.AxisType.Auto,)
+    mesh = weft.make_mesh((devices,), ("x",), auto, devices=weft.devices()[:devices])
+    rows = weft.sharding.NamedSharding(mesh, weft.P("x"))
+    total = weft.new_ref(weft.device_put(np.zeros(8, np.float32), rows))
+    unread = weft.new_ref(np.zeros(3, np.float32))
+
+    def add(ref, x, unused, n):
+        total[...] += x * n
+        ref[0] = x[0]
+        unread[...] = 1.0
+        return weft.numpy.sum(total[...])
+
+    ref, x = weft.new_ref(np.zeros(2, np.float32)), weft.device_put(np.ones(8, np.float32), rows)
+    traced = weft.jit(add, static_argnums=3).trace(ref, x, 7.0, 2)
+    lowered = traced.lower()
+    assert [i.shape for i in weft.tree.leaves(lowered.args_info)] == [(2,), (8,), ()]
+    assert "a closed-over Ref{f32[8" in str(lowered.arg_names())
+    compiled = lowered.compile()
+    (shardings, _) = compiled.input_shardings
+    assert len(shardings) == 3 and len(compiled.input_formats[0]) == 3
+    assert compiled(ref, x, 7.0) == 16
+    assert compiled(ref, x * 3, 7.0) == 64
+    np.testing.assert_array_equal(total[...], np.full(8, 8.0))
+    np.testing.assert_array_equal(ref[...], [3, 0])
+    np.testing.assert_array_equal(unread[...], np.ones(3))
+    with pytest.raises(TypeError, match=r"argument x .*f32\[8\].*f32\[4\]"):
+        compiled(ref, np.ones(4, np.float32), 7.0)

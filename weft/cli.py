@@ -199,8 +199,8 @@ def _check(options: argparse.Namespace) -> tuple[str, str]:
 def _is_module(name: str) -> bool:
     sys.path.insert(0, os.getcwd())
     try:
-        found = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name) and importlib.util.find_spec(name)
-        return found is not None and bool(found)
+        spec = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name) and importlib.util.find_spec(name)
+        return spec is not None and bool(spec)
     except ImportError:
         return False
     finally:

@@ -5,6 +5,7 @@ from weft.core.check import JaxprTypeError
 from weft.core.dtypes import TypePromotionError
 from weft.core.errors import (
     ArgumentError,
+    AxisNameError,
     BadIndexError,
     BucketError,
     ConcretizationTypeError,
@@ -29,6 +30,7 @@ from weft.sharding.named import IndivisibleError
 
 __all__ = [
     "ArgumentError",
+    "AxisNameError",
     "BadIndexError",
     "BucketError",
     "CompileError",

@@ -53,14 +53,14 @@ def ravel_pytree(pytree: object) -> tuple[Any, Callable[[Any], Any]]:
 
     def unravel(flat: Any) -> Any:
         flat = wnp.asarray(flat)
-        given = flat.aval
-        if given.shape != (size,):
+        aval = flat.aval
+        if aval.shape != (size,):
             raise ValueError(
                 f"unravel: the vector must have the shape ({size},) of the one that ravel_pytree "
-                f"returned, got {given.str_short()}"
+                f"returned, got {aval.str_short()}"
             )
-        if mixed and given.dtype != dtype:
-            want, got = dtypes.short_name(dtype), dtypes.short_name(given.dtype)
+        if mixed and aval.dtype != dtype:
+            want, got = dtypes.short_name(dtype), dtypes.short_name(aval.dtype)
             raise TypeError(
                 "unravel: the vector must have the dtype of the one that ravel_pytree returned:\n"
                 f"{mark_difference(want, got)}\nConvert it with .astype({str(dtype)!r})"

@@ -90,7 +90,12 @@ def _method(method: str | ResizeMethod) -> ResizeMethod:
 
 
 def _weights(
-    method: ResizeMethod, size: int, out_size: int, scale: Any, translation: Any, antialias: bool
+    method: ResizeMethod,
+    size: int,
+    out_size: int,
+    scale: ArrayLike,
+    translation: Any,
+    antialias: bool,
 ) -> Any:
     """The matrix (size, out_size) by which one dimension is resampled, of float32 at least."""
     inverse = 1 / scale
@@ -145,7 +150,7 @@ def _checked(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[Any, tu
 
 
 def resize(
-    image: Any,
+    image: object,
     shape: Sequence[int],
     method: str | ResizeMethod,
     antialias: bool = True,

@@ -209,10 +209,10 @@ def _by_derivative(prim: Primitive, order: int, ins: list, params: dict) -> Any:
     shorter = [Series(x.terms[:order]) if _is(x) else x for x in ins]
     avals = [typeof(_primal(x)) for x in (*ins, *slopes)]
     jaxpr, consts = trace_to_jaxpr(tangent, avals, prim.name)
-    found = _run(ClosedJaxpr(jaxpr, consts), [*shorter, *slopes], order - 1)
+    coefficients = _run(ClosedJaxpr(jaxpr, consts), [*shorter, *slopes], order - 1)
     firsts = prim.bind(*map(_primal, ins), **params)
     outs: list = []
-    for y, slope in zip(firsts if prim.multiple_results else [firsts], found, strict=True):
+    for y, slope in zip(firsts if prim.multiple_results else [firsts], coefficients, strict=True):
         if not dtypes.is_inexact(typeof(y).dtype):
             outs.append(y)
             continue
@@ -322,8 +322,8 @@ def _opened(values: Sequence[Any]) -> list:
 
 def _cond(order: int, ins: list, params: dict) -> list:
     branches = params["branches"]
-    given, types = ins[1:], branches[0].out_avals
-    packed = [x.terms if _is(x) else x for x in given]
+    operands, types = ins[1:], branches[0].out_avals
+    packed = [x.terms if _is(x) else x for x in operands]
     runs = [lambda *xs, b=b: _packed(_run(b, _opened(xs), order), types, order) for b in branches]
     return _opened(lax.switch(ins[0], runs, *packed))
 

@@ -176,11 +176,13 @@ def launch(
     ):
         if value < least:
             raise ValueError(f"weft launch: {name} must be at least {least}, got {value}")
+    status = 0
     for attempt in range(restarts + 1):
         failure, received = _run(command, processes, devices_per_process, attempt)
         if failure is None:
             return 0
         _report(failure)
+        status = failure.status if failure.status > 0 else 128 - failure.status
         if received is not None:
             return 128 + received
         if attempt < restarts:
@@ -191,7 +193,7 @@ def launch(
                 f"(restart {attempt + 1} of {restarts})",
                 file=sys.stderr,
             )
-    return failure.status if failure.status > 0 else 128 - failure.status
+    return status
 
 
 def _run(

@@ -69,7 +69,7 @@ def _bytes(value: np.ndarray) -> np.ndarray:
     return np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
 
 
-def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
+def broadcast_one_to_all(in_tree: object, is_source: bool | None = None) -> Any:
     """The tree of one process as NumPy arrays, on all.
 
     in_tree: arrays and numbers, of the same shapes and dtypes on every process. is_source: True
@@ -121,7 +121,7 @@ def assert_equal(in_tree: object, fail_message: str = "") -> None:
         )
 
 
-def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
+def process_allgather(in_tree: object, tiled: bool = False) -> Any:
     """The values of all processes as NumPy arrays, on every process.
 
     in_tree: host values and arrays of a process's own devices are stacked along a new first
@@ -162,7 +162,7 @@ def _paired(
     )
 
 
-def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs: Any) -> Any:
+def host_local_array_to_global_array(local_inputs: object, global_mesh: Any, pspecs: Any) -> Any:
     """One array over all processes of what each of them has of it.
 
     Args:

@@ -97,12 +97,12 @@ def _step(f: Callable, y: Any, dy: object, time: Any, h: Any) -> tuple:
     return new, ks[-1], h * _combined(_ERROR, ks), y + h * _combined(_MIDDLE, ks)
 
 
-def _error(e: Any, options: tuple, y: Any, new: Any) -> Any:
+def _error(e: Any, options: tuple, y: object, new: object) -> Any:
     scale = options[1] + options[0] * wnp.maximum(wnp.abs(y), wnp.abs(new))
     return wnp.sqrt(wnp.mean((e / scale) ** 2)) if e.size else wnp.zeros((), e.dtype)
 
 
-def _first_step(f: Callable, y: Any, dy: Any, time: Any, options: tuple) -> Any:
+def _first_step(f: Callable, y: object, dy: object, time: object, options: tuple) -> Any:
     """Hairer, Norsett and Wanner, Solving ordinary differential equations I, II.4."""
     scale = options[1] + options[0] * wnp.abs(y)
     d0, d1 = wnp.linalg.norm(y / scale), wnp.linalg.norm(dy / scale)
@@ -133,7 +133,7 @@ def _integrate(func: Callable, options: tuple, y0: Any, t: Any, args: tuple) -> 
     # A step: its two ends, and what the polynomial between them needs.
     state = (y0, dy0, start, h, start, (y0, y0, y0, dy0, dy0))
 
-    def to_target(state: tuple, target: Any) -> tuple:
+    def to_target(state: tuple, target: object) -> tuple:
         def go_on(s: tuple) -> Any:
             (_, _, time, h, _, _), i = s
             return (time < target) & (i < options[2]) & (h > 0)

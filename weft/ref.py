@@ -74,7 +74,7 @@ def addupdate(ref: object, idx: object, x: ArrayLike) -> None:
     _addupdate(ref, ... if idx is None else idx, x)
 
 
-def empty_ref(ty: Any, memory_space: object = None) -> Ref:
+def empty_ref(ty: object, memory_space: object = None) -> Ref:
     """A ref to an array that need not have any particular value yet.
 
     ty: an array, a `ShapeDtypeStruct` or anything with shape and dtype that describes it.

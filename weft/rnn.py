@@ -208,9 +208,9 @@ def _layers(
         outputs = []
         for direction in range(directions):
             i = layer * directions + direction
-            given = backwards(sequence) if direction else sequence
+            inputs = backwards(sequence) if direction else sequence
             weights = tuple(part[i] for part in parts)
-            y, end = _run(given, h_0[i], c_0[i], weights, valid, precision)
+            y, end = _run(inputs, h_0[i], c_0[i], weights, valid, precision)
             outputs.append(backwards(y) if direction else y)
             ends.append(end)
         sequence = wnp.concatenate(outputs, -1)
@@ -224,8 +224,8 @@ def _run(x: Any, h: object, c: object, weights: tuple, valid: object, precision:
 
     def step(carry: tuple, now: tuple) -> tuple:
         h, c = carry
-        given, there = now
-        gates = given + wnp.matmul(h, W_hh.T, precision=precision)
+        inputs, there = now
+        gates = inputs + wnp.matmul(h, W_hh.T, precision=precision)
         i, f, g, o = wnp.split(gates, 4, -1)
         new_c = nn.sigmoid(f) * c + nn.sigmoid(i) * wnp.tanh(g)
         new_h = nn.sigmoid(o) * wnp.tanh(new_c)

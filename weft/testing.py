@@ -132,17 +132,17 @@ def check_grads(
         raise ValueError(f"check_grads: modes are 'fwd', 'rev' or both, got {modes}")
     if order < 1:
         raise ValueError(f"check_grads: order must be 1 or more, got {order}")
-    found = _Differences(f, args, eps, atol, rtol)
+    differences = _Differences(f, args, eps, atol, rtol)
     if "fwd" in modes:
-        found.check_jvp(lambda xs, ts: jvp(f, xs, ts), "forward mode")
+        differences.check_jvp(lambda xs, ts: jvp(f, xs, ts), "forward mode")
     if "rev" in modes:
-        found.check_vjp(lambda *xs: vjp(f, *xs), "reverse mode")
+        differences.check_vjp(lambda *xs: vjp(f, *xs), "reverse mode")
     if order > 1:
         rest = (args, order - 1, modes, atol, rtol, eps)
         if "fwd" in modes:
-            check_grads(lambda *xs: jvp(f, xs, found.tangents)[1], *rest)
+            check_grads(lambda *xs: jvp(f, xs, differences.tangents)[1], *rest)
         if "rev" in modes:
-            check_grads(lambda *xs: vjp(f, *xs)[1](found.cotangents), *rest)
+            check_grads(lambda *xs: vjp(f, *xs)[1](differences.cotangents), *rest)
 
 
 def check_jvp(

@@ -54,7 +54,7 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
 
 
 def get_topology_desc(
-    topology_name: str = "", platform: str | None = None, **kwargs: Any
+    topology_name: str = "", platform: str | None = None, **kwargs: object
 ) -> TopologyDescription:
     """A description of GPUs or TPUs that need not be there, by XLA's plugin for them.
 

@@ -17,9 +17,9 @@ from weft.refs.api import Ref
 
 def _flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
     """As `pytree.flatten`, but a ref is a leaf; transformations take it apart."""
-    found, treedef = pytree.flatten(tree, is_leaf)
-    if not any(isinstance(getattr(x, "aval", None), AbstractRef) for x in found):
-        return found, treedef
+    leaves, treedef = pytree.flatten(tree, is_leaf)
+    if not any(isinstance(getattr(x, "aval", None), AbstractRef) for x in leaves):
+        return leaves, treedef
 
     return pytree.flatten(
         tree, lambda x: isinstance(x, Ref) or (is_leaf is not None and is_leaf(x))
@@ -72,7 +72,9 @@ def structure(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> PyT
     return _flatten(tree, is_leaf)[1]
 
 
-def map(f: Callable, tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def map(
+    f: Callable, tree: object, *rest: object, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """The tree with each leaf replaced by f of it, and of what stands there in the other trees.
 
     rest: trees of the same structure, or deeper ones: f then gets their subtrees.
@@ -126,9 +128,9 @@ def _difference(
                 ((one - other, "first"), (other - one, "second")) if s]  # fmt: skip
         return f"{at}, {len(mine)} children against {len(theirs)}: {'; '.join(only)}"
     for (key, a), (_, b) in zip(mine, theirs, strict=True):
-        found = _difference((*path, key), a, b, is_leaf)
-        if found is not None:
-            return found
+        difference = _difference((*path, key), a, b, is_leaf)
+        if difference is not None:
+            return difference
     return None
 
 
@@ -258,7 +260,7 @@ def leaves_with_path(
 def map_with_path(
     f: Callable,
     tree: object,
-    *rest: Any,
+    *rest: object,
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:

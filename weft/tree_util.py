@@ -277,8 +277,8 @@ def register_dataclass(
         )
     if is_dataclass:
         init = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop_fields)
-        given = {*data_fields, *meta_fields}
-        for what, names in (("missing", init - given), ("not an init field", given - init)):
+        listed = {*data_fields, *meta_fields}
+        for what, names in (("missing", init - listed), ("not an init field", listed - init)):
             if names:
                 raise ValueError(
                     f"register_dataclass: data_fields and meta_fields must be the init fields of "

@@ -230,7 +230,7 @@ mesh = weft.make_mesh((4,), ("x",))
 value = np.arange(32.0, dtype=np.float32).reshape(8, 4)
 split = weft.NamedSharding(mesh, P("x"))
 x = weft.make_array_from_callback(value.shape, split, lambda i: value[i])
-with weft.checkpoints.Manager(folder) as manager:
+with weft.checkpoints.Manager(folder, layout=sys.argv[4]) as manager:
     manager.save(3, {"x": x, "r": np.float32(7)})
     manager.wait()
     other = weft.NamedSharding(mesh, P(None, "x"))
@@ -241,13 +241,14 @@ print("same")
 """
 
 
-def test_two_processes_write_their_shards_and_one_reads_all(tmp_path):
+@pytest.mark.parametrize("layout", ["weft", "orbax"])
+def test_two_processes_write_their_shards_and_one_reads_all(tmp_path, layout):
     with processes.free_address() as address:
         runs = [
-            processes.start(PROCESSES, address, rank, tmp_path, WEFT_NUM_CPU_DEVICES="2")
+            processes.start(PROCESSES, address, rank, tmp_path, layout, WEFT_NUM_CPU_DEVICES="2")
             for rank in range(2)
         ]
         for out, errors in processes.end(*runs):
             assert "same" in out, errors[-3000:]
     value = np.arange(32.0, dtype=np.float32).reshape(8, 4)
-    np.testing.assert_array_equal(Manager(tmp_path).restore()["['x']"], value)
+    np.testing.assert_array_equal(Manager(tmp_path, layout=layout).restore()["['x']"], value)

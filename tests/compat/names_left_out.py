@@ -162,7 +162,6 @@ NAMES: dict[str, dict[str, str]] = {
             softmax_custom_jvp
         """,
         "experimental.array_serialization.serialization": "logger",
-        "experimental.checkify": "init_error",
         "experimental.profiler": "get_profiled_instructions_proto",
         "ffi": "build_ffi_lowering_function",
         "scipy.special": "lpmn lpmn_values",

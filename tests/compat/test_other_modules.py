@@ -100,8 +100,22 @@ PROGRAMS = {
 
         hijax.register_hitype(Box, lambda box: jax.typeof(box.value))
         close(jnp.sin(Box(jnp.zeros(2))), [0, 0])
-        refused = lambda: jax.jit(lambda box: box + 1)(Box(jnp.zeros(2)))
-        raises(NotImplementedError, "would be lost", refused)
+        box, add = Box(jnp.zeros(2)), lambda box: (box + 1).sum()
+        for trace in (
+            lambda: jax.jit(add)(box),
+            lambda: jax.grad(add)(box),
+            lambda: jax.vjp(add, box),
+            lambda: jax.jvp(add, (box,), (jnp.ones(2),)),
+            lambda: jax.vmap(add)(box),
+            lambda: jax.checkpoint(add)(box),
+            lambda: jax.jacfwd(add)(box),
+            lambda: jax.make_jaxpr(add)(box),
+            lambda: jax.eval_shape(add, box),
+            lambda: jax.lax.scan(lambda c, x: (c, x), box, jnp.ones(2)),
+            lambda: jax.lax.cond(True, add, add, box),
+            lambda: jax.lax.while_loop(lambda c: False, lambda c: c, box),
+        ):
+            raises(NotImplementedError, "would be lost", trace)
     """,
     "arrays in TensorStore": """
         import tempfile

@@ -13,14 +13,14 @@ IMAGE, KERNEL = np.ones((1, 1, 3), np.float32), np.ones((1, 1, 2), np.float32)
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: wnp.fft.fft(X, n="abc"), r"weft\.numpy\.fft\.fft: argument n='abc': 'str'"),
+        (lambda: wnp.fft.fft(X, n="abc"), r"weft\.numpy\.fft\.fft: argument n='abc': an integer"),
         (lambda: weft.lax.conv(IMAGE, KERNEL, 3, "VALID"), r"lax\.conv: argument window_strides=3"),
         (lambda: wnp.unique(X, size=1.5), r"weft\.numpy\.unique: argument size=1\.5"),
         (
             lambda: wnp.zeros(3, X),
             r"weft\.numpy\.zeros: a dtype is needed, got an array of float32",
         ),
-        (lambda: weft.tree.map(3, [1]), r"weft\.tree\.map: argument f=3: 'int' .* not callable"),
+        (lambda: weft.tree.map(3, [1]), r"weft\.tree\.map: argument f=3: a function is needed"),
         (lambda: wnp.add(X, object()), r"weft\.numpy\.add: argument x2=<object"),
         (
             lambda: weft.tree_util.keystr((), separator=3),

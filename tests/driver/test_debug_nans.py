@@ -71,6 +71,10 @@ CASES = {
         ", in iteration 5 of scan.* in branch 1 of cond",
     ),
     "a partitioned program": (lambda: weft.jit(lambda x: bad_log(x).sum())(split(X, AUTO)), DEVICE),
+    "every device of a partitioned program": (
+        lambda: weft.jit(lambda x: bad_log(x - 100) * 2)(split(X, AUTO)),
+        ", on all 8 devices",
+    ),
     "explicit axes": (lambda: weft.jit(lambda x: bad_log(x) * 2)(split(X)), DEVICE),
     "shard_map": (lambda: in_shard_map(bad_log)(X), DEVICE + ", in shard_map"),
     "a sum in shard_map": (

@@ -139,3 +139,18 @@ def test_scalars_and_arrays_of_every_width_and_rank_are_lowered(value, text):
     call = weft.ffi.ffi_call("lowered_only", weft.ShapeDtypeStruct((2,), "float32"))
     lowered = weft.jit(lambda x: call(x, value=value)).lower(np.ones(2, np.float32))
     assert f"value = {text}" in lowered.as_text()
+
+
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (ml_dtypes.int4(3), r"scalar cannot be of type int4; widen it: value.astype\('int8'\)"),
+        (np.array([1, 2], ml_dtypes.uint4), r"got uint4\[2\]; widen it: value.astype\('uint8'\)"),
+        (ml_dtypes.float8_e4m3fn(1), r"widen it: value.astype\('float32'\)"),
+        (np.complex64(1), r"pass an array of one"),
+        (b"ab", "numpy.frombuffer"),
+    ],
+)
+def test_what_is_no_attribute_is_refused_with_what_to_pass(value, words):
+    with pytest.raises(TypeError, match=f"attribute 'size'.*{words}"):
+        weft.ffi.ffi_call("Any", weft.ShapeDtypeStruct((), "float32"))(1.0, size=value)

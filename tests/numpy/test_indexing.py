@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 import weft
 import weft.numpy as wnp
+from weft.core.config import options
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 A = np.array
@@ -166,3 +167,18 @@ def test_traced_masks_and_bounds_are_explained():
         weft.jit(lambda x, n: x[:n])(X, 2)
     with pytest.raises(IndexError, match="size 0"):
         wnp.zeros((0, 3))[0]
+
+
+@pytest.mark.parametrize("index", [5, -4, (0, 4), (slice(None), -5), (0, ..., 5), (A([0]), 4)])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_ints_out_of_bounds_are_errors_where_the_setting_asks(index, jitted):
+    with options["check_static_indices"](True):
+        read = (weft.jit if jitted else lambda f: f)(lambda x: x[index])
+        with pytest.raises(IndexError, match=r"out of bounds for an array of shape \(3, 4, 5\)"):
+            read(wnp.asarray(X))
+        with pytest.raises(IndexError, match="out of bounds"):
+            wnp.asarray(X).at[index].get()
+        wnp.asarray(X).at[index].get(mode="clip")
+        wnp.asarray(X).at[index].set(1)
+        np.testing.assert_array_equal(wnp.asarray(X)[2, -4:9], X[2, -4:9])
+    wnp.asarray(X)[index]

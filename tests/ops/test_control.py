@@ -455,3 +455,10 @@ def test_ordered_effects_take_place_in_a_loop_with_a_batched_condition(capsys):
     weft.effects_barrier()
     np.testing.assert_array_equal(out, [3, 3])
     assert capsys.readouterr().out.split("\n")[:2] == ["at 0", "at 1"]
+
+
+@EAGER_AND_JIT
+@pytest.mark.parametrize("pred", [True, False])
+def test_cond_takes_an_operand_for_each_branch_in_jaxs_older_order(wrap, pred):
+    f = wrap(lambda p, x, y: lax.cond(p, x, lambda a: a[0] + 1, y, lambda b: b * 2))
+    np.testing.assert_allclose(f(pred, (3.0,), 5.0), 4.0 if pred else 10.0)

@@ -330,3 +330,29 @@ def test_meshes_say_what_they_are():
     assert pl.Mesh({"a": 2}) == pl.Mesh({"a": 2}) != pl.Mesh({"a": 3})
     mesh.check_is_compatible_with(pl.Mesh({"a": 2}, name="n"))
     assert "SemaphoreType" not in repr(pl.SemaphoreType.DMA @ mesh)
+
+
+def test_functions_know_the_axis_sizes_of_every_mesh():
+    left, right = pl.Mesh({"i": 2}, name="left"), pl.Mesh({"j": 3}, name="right")
+
+    def first(x, out, other):
+        out[lax.axis_index("i")] = x[0] * lax.axis_size("j") * lax.axis_size(("i", "j"))
+
+    def second(x, out, other):
+        other[lax.axis_index("j")] = x[0] * lax.axis_size("i")
+
+    run = pl.mpmd_map([(left, first), (right, second)], (struct(2), struct(3)), interpret=INTERPRET)
+    out, other = run(np.full(1, 5, F32))
+    assert_array_equal(out, [90.0, 90.0])
+    assert_array_equal(other, [10.0, 10.0, 10.0])
+
+
+def test_the_index_along_an_axis_of_another_mesh_is_refused():
+    left, right = pl.Mesh({"i": 2}, name="left"), pl.Mesh({"j": 3}, name="right")
+
+    def kernel(out):
+        out[lax.axis_index("i")] = 1.0
+
+    run = pl.mpmd_map([(left, kernel), (right, kernel)], struct(2), interpret=INTERPRET)
+    with pytest.raises(TypeError, match=r"axis 'i' .* axis of another mesh .*axis_size\('i'\)"):
+        run()

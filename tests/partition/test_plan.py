@@ -151,3 +151,22 @@ def test_operands_that_others_want_whole_too_are_gathered_once(rng):
     assert collectives(text) == [("all_gather", 3 * 4 * 8 * 4, 1)]
     a = rng.normal(size=(16, 8)).astype(np.float32)
     np.testing.assert_array_equal(harness.run(text, a)[1], a)
+
+
+def test_a_copy_gathered_for_one_operation_serves_another(rng):
+    """Scaling the whole copy sends nothing more; gathering the scaled value would send it again."""
+    text = module(f"""
+  func.func public @main(%a: tensor<16x4xf32> {sharding('{"x"}', "{}")}, %w: tensor<4x8xf32> {sharding("{}", '{"x"}')})
+      -> (tensor<16x8xf32> {sharding('{"x"}', "{}")}, tensor<16x8xf32> {sharding('{"x"}', "{}")}) {{
+    %two = stablehlo.constant dense<2.0> : tensor<4x8xf32>
+    %v = stablehlo.multiply %two, %w : tensor<4x8xf32>
+    %b = stablehlo.dot_general %a, %v, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+    %c = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+    return %b, %c : tensor<16x8xf32>, tensor<16x8xf32>
+  }}""")
+    assert sum(sent for _, sent, _ in collectives(text)) == 3 * 4 * 2 * 4
+    a = rng.normal(size=(16, 4)).astype(np.float32)
+    w = rng.normal(size=(4, 8)).astype(np.float32)
+    b, c = harness.run(text, a, w)
+    np.testing.assert_allclose(b, a @ (2 * w), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(c, a @ w, rtol=1e-5, atol=1e-5)

@@ -166,3 +166,21 @@ def test_rows_are_read_and_written_where_they_are(rng, spec):
     np.testing.assert_allclose(new, want, rtol=1e-6)
     kinds = weft.comm(function, keys, rows, at).counts()
     assert set(kinds) <= {"all_reduce"}  # of the rows that are read; the cache stays split
+
+
+TWO_PRODUCTS = """%w = stablehlo.slice %a [0:4, 0:4] : (tensor<16x4xf32>) -> tensor<4x4xf32>
+    %v = stablehlo.slice %a [0:4, 0:4] : (tensor<16x4xf32>) -> tensor<4x4xf32>
+    %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
+    %e = stablehlo.dot_general %a, %v, contracting_dims = [1] x [OTHER] : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
+    %f = stablehlo.add %d, %e : tensor<16x4xf32>
+    return %f : tensor<16x4xf32>"""
+
+
+@pytest.mark.parametrize(("other", "products"), [("0", 1), ("1", 2)])
+def test_a_product_of_equal_operands_is_computed_once(rng, other, products):
+    text = program(TWO_PRODUCTS.replace("OTHER", other), "tensor<16x4xf32>")
+    assert simplified(text).count("stablehlo.dot_general") == products
+    a = rng.normal(size=(16, 4)).astype(np.float32)
+    w = a[:4]
+    [got] = harness.run(text, a)
+    np.testing.assert_allclose(got, a @ w + a @ (w if other == "0" else w.T), rtol=1e-5, atol=1e-5)

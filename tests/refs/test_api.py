@@ -335,8 +335,8 @@ BAD = {
     "reflected arithmetic": (lambda r: jnp.ones(6) * r, TypeError, "not an array|read its value"),
     "function of arrays": (lambda r: jnp.sin(r), TypeError, "read its value"),
     "truth": (lambda r: bool(r), TypeError, "not an array"),
-    "ahead of time": (
-        lambda r: weft.jit(lambda x: r[0] * x).lower(1.0),
+    "export": (
+        lambda r: weft.export.export(weft.jit(lambda x: r[0] * x))(1.0),
         TypeError,
         "call the jitted function",
     ),

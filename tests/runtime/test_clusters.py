@@ -44,21 +44,40 @@ def test_slurm_tells_host_count_and_number(environment):
     }
 
 
-def test_open_mpi_5_tells_all_on_one_host_and_the_numbers_on_several(environment):
-    pmix = {
-        "PMIX_NAMESPACE": "prterun-login1-7342@1",
-        "OMPI_COMM_WORLD_SIZE": "4",
-        "OMPI_COMM_WORLD_RANK": "3",
-        "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
-    }
-    environment(pmix)
+OMPI_5 = {  # of Open MPI 5.0.11, two of the four processes on each of two hosts
+    "PMIX_NAMESPACE": "prterun-login-1-8738@1",
+    "PMIX_HOSTNAME": "node2",
+    "PMIX_RANK": "3",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
+
+
+def test_open_mpi_5_tells_where_mpirun_runs(environment):
+    environment(OMPI_5)
     known = clusters.detect(None)
     host, _, port = known.pop("coordinator_address").rpartition(":")
-    assert host == "127.0.0.1" and 61440 <= int(port) < 65536
+    assert host == "login-1" and 61440 <= int(port) < 65536
     assert known == {"num_processes": "4", "process_id": "3"}
     assert clusters.detect("ompi")["coordinator_address"] == f"{host}:{port}"
-    environment({"OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
-    assert clusters.detect(None) == known
+    environment({"OMPI_COMM_WORLD_LOCAL_SIZE": "4"})
+    assert clusters.detect(None)["coordinator_address"] == f"127.0.0.1:{port}"
+
+
+def test_process_0_of_open_mpi_5_elsewhere_than_mpirun_asks_for_the_address(environment):
+    first = {"PMIX_RANK": "0", "OMPI_COMM_WORLD_RANK": "0"}
+    environment(OMPI_5, first)
+    assert "coordinator_address" not in clusters.detect(None)
+    environment({"PMIX_HOSTNAME": "login-1"})
+    assert clusters.detect(None)["coordinator_address"].startswith("login-1:")
+
+
+def test_prterun_tells_the_number_and_the_host_but_not_how_many(environment):
+    environment({k: v for k, v in OMPI_5.items() if k.startswith("PMIX")})
+    known = clusters.detect(None)
+    assert known.pop("coordinator_address").startswith("login-1:")
+    assert known == {"process_id": "3"}
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,16 @@ def test_the_result_may_go_to_another_device():
         weft.dlpack.from_dlpack(aligned((2,), np.float32), device=device, copy=False)
 
 
+def test_devices_of_the_cpu_are_one_memory_to_other_libraries():
+    x = weft.device_put(np.float32([1, 2]), weft.devices()[1])
+    assert x.__dlpack_device__() == (1, 1)
+    for device in ((1, 0), (1, 1)):
+        assert type(x.__dlpack__(dl_device=device)).__name__ == "PyCapsule"
+    np.testing.assert_array_equal(np.from_dlpack(x, device="cpu"), [1, 2])
+    with pytest.raises(BufferError, match="device_put"):
+        x.__dlpack__(dl_device=(2, 0))
+
+
 def test_errors_name_the_remedy():
     with pytest.raises(TypeError, match="not a capsule"):
         weft.dlpack.from_dlpack([1, 2])

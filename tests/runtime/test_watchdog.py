@@ -1,13 +1,16 @@
 """Processes that die, stop, get stuck or call something else are named on all others."""
 
 import json
+import threading
+import time
 
 import pytest
 
 from tests import processes
-from weft.runtime import calls
+from weft.runtime import calls, divergence
 from weft.runtime.replay import ReplayError, describe, replay
 from weft.runtime.verdicts import Calls, State, find_difference, find_late
+from weft.runtime.watchdog import Watchdog
 
 PROGRAM = """
 import os, signal, sys, time, numpy as np, weft
@@ -182,3 +185,34 @@ def test_a_log_keeps_its_newest_calls_and_their_lines():
     told = log.state()
     assert told.count == 100 and told.recent[-1][:2] == (100, "f99")
     assert "test_watchdog.py:" in told.recent[-1][2] and len(told.recent) < 100
+
+
+def state_of(thread):
+    """The state that a watchdog tells of a process whose main thread is this one."""
+    watchdog = object.__new__(Watchdog)
+    watchdog.rank, watchdog.main, watchdog.ended = 0, thread.ident, False
+    watchdog._progress = (0, time.monotonic())
+    for _ in range(1000):  # until it waits
+        state = watchdog.state()
+        if state.waits or "test_watchdog" in state.line:
+            break
+        time.sleep(0.01)
+    return state
+
+
+def test_who_waits_for_another_thread_is_where_it_asked_for_it():
+    comparison = divergence._Comparison(None, lambda source_info: [])
+    event = threading.Event()
+    inside = threading.Thread(target=lambda: comparison.wait(), daemon=True)
+    outside = threading.Thread(target=lambda: event.wait(), daemon=True)
+    inside.start()
+    outside.start()
+    assert state_of(inside).waits
+    state = state_of(outside)
+    assert not state.waits and "test_watchdog.py:" in state.line
+    event.set()
+    comparison.agreed = True
+    comparison._running.release()
+    for thread in (inside, outside):
+        thread.join(timeout=processes.HANGS)
+        assert not thread.is_alive()

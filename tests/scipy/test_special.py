@@ -224,3 +224,26 @@ def test_sharded_operands_need_no_communication(name):
 def test_what_cannot_be_says_why(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+BELOW = np.array([-40.3, -12.2, -10.01, -3.75, -0.25, 0.5, 7.0, -3.0, -12.0], np.float32)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_polygamma_and_zeta_of_negative_numbers(n):
+    exact = BELOW.astype(np.float64)
+    np.testing.assert_allclose(special.polygamma(n, BELOW), sp.polygamma(n, exact), rtol=2e-4)
+    np.testing.assert_allclose(special.zeta(n + 1.0, BELOW), sp.zeta(n + 1.0, exact), rtol=2e-4)
+    slope = weft.vmap(weft.grad(lambda x: special.polygamma(n, x)))(BELOW[:7])
+    np.testing.assert_allclose(slope, sp.polygamma(n + 1, exact[:7]), rtol=2e-4)
+
+
+def test_zeta_of_no_whole_power_is_nan_below_zero():
+    x = special.zeta(1.5, np.array([-12.5, -3.0, 2.0], np.float32))
+    np.testing.assert_allclose(x, sp.zeta(1.5, [-12.5, -3.0, 2.0]), rtol=1e-5)
+
+
+def test_polygamma_refuses_orders_that_are_no_integers():
+    for kind in (ValueError, TypeError):
+        with pytest.raises(kind, match="integer dtype, got float32"):
+            special.polygamma(1.5, 2.0)

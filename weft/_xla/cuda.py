@@ -32,9 +32,9 @@ def find_plugin() -> str | None:
         return explicit
     for root in sys.path:
         for folder in _FOLDERS:
-            found = os.path.join(root, "jax_plugins", folder, _PLUGIN)
-            if os.path.isfile(found):
-                return found
+            plugin = os.path.join(root, "jax_plugins", folder, _PLUGIN)
+            if os.path.isfile(plugin):
+                return plugin
     return None
 
 

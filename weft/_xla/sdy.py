@@ -75,8 +75,8 @@ def target_of(op: ir.Operation) -> Any:
 
 def axis_refs(attribute: ir.Attribute) -> list[AxisRef]:
     """The axes of an axis-ref list, which has no class (quirks.AXIS_REF_LISTS)."""
-    found = re.findall(r'"([^"]+)"(?::\((\d+)\)(\d+))?', str(attribute))
-    return [(name, int(pre or 1), int(size) if size else None) for name, pre, size in found]
+    matches = re.findall(r'"([^"]+)"(?::\((\d+)\)(\d+))?', str(attribute))
+    return [(name, int(pre or 1), int(size) if size else None) for name, pre, size in matches]
 
 
 def manual_axes(attribute: ir.Attribute) -> list[str]:

@@ -112,8 +112,8 @@ def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
         return None
 
     def backward(residuals: Sequence[Any], cts: Sequence[Any] | None, refs: list) -> list:
-        given = iter(refs)
-        into = None if wanted is None else [next(given) if x is None else x for x in wanted]
+        accumulators = iter(refs)
+        into = None if wanted is None else [next(accumulators) if x is None else x for x in wanted]
         return _run(jaxpr, residuals, cts, into)
 
     if table is _compiled:

@@ -372,9 +372,11 @@ def _call(
 def _tell_of_gathers(who: str, callback: Callable, leaves: Sequence[Any]) -> None:
     """Warns of traced operands that a type says are split: the one call gets them whole."""
     for i, x in enumerate(leaves):
-        aval = typeof(x) if isinstance(x, Tracer) else None
+        aval = typeof(x)  # raises for what is no array
+        if not isinstance(x, Tracer):
+            continue
         spec = getattr(getattr(aval, "sharding", None), "spec", None)
-        if aval is not None and spec is not None and spec.used_axes():
+        if spec is not None and spec.used_axes():
             whole = PartitionSpec(*(None,) * aval.ndim)
             name = getattr(callback, "__name__", "callback")
             warn(
@@ -491,8 +493,8 @@ def check_format(who: str, fmt: object, num_args: int, kwargs: dict, *, skip: bo
             visit(spec or "")
 
     visit(fmt)
-    given = {*range(num_args), *kwargs}
-    missing, unused = used - given, given - used
+    fields = {*range(num_args), *kwargs}
+    missing, unused = used - fields, fields - used
     if missing:
         raise ValueError(
             f"{who}: {fmt!r} has placeholders without an argument: {sorted(map(str, missing))}"

@@ -101,9 +101,9 @@ def _linear_jvp(primals: list, tangents: list, *, counts: tuple, **params: objec
             "linear_call is differentiated with respect to its residual arguments; only its "
             "linear arguments have derivatives. Wrap it in weft.custom_jvp to give the others"
         )
-    given = filled_tangents(primals[n:], tangents[n:])
+    linear_tangents = filled_tangents(primals[n:], tangents[n:])
     outs = linear_call_p.bind(*primals, counts=counts, **params)
-    return outs, linear_call_p.bind(*primals[:n], *given, counts=counts, **params)
+    return outs, linear_call_p.bind(*primals[:n], *linear_tangents, counts=counts, **params)
 
 
 def _linear_transpose(
@@ -114,12 +114,12 @@ def _linear_transpose(
     counts: tuple,
 ) -> list:
     consts, t_consts, residuals, linear = _parts(args, counts)
-    given = filled_cotangents(fun.out_avals, cts)
+    cotangents = filled_cotangents(fun.out_avals, cts)
     outs = linear_call_p.bind(
         *t_consts,
         *consts,
         *residuals,
-        *given,
+        *cotangents,
         fun=transpose,
         transpose=fun,
         counts=(counts[1], counts[0], counts[2]),

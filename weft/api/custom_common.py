@@ -254,8 +254,8 @@ class Signature:
             return list(dynamic)
         n = len(dynamic) + len(static)
         numbers = {i + n if i < 0 else i for i in self.nondiff}
-        given, fixed = iter(dynamic), iter(static)
-        return [next(fixed) if i in numbers else next(given) for i in range(n)]
+        dynamic_values, fixed = iter(dynamic), iter(static)
+        return [next(fixed) if i in numbers else next(dynamic_values) for i in range(n)]
 
 
 class FlatCall:
@@ -353,12 +353,12 @@ def trace_call(
     if call.traces is not None:
         key = (call.in_tree, call.static, tuple(avals), config.trace_key(), axes_key())
         try:
-            known = call.traces.get(key)
+            cached = call.traces.get(key)
         except TypeError:  # a nondiff argument without hash
-            known = key = None
-        if known is not None:
-            call.out_tree = known.out_tree
-            return known, False
+            cached = key = None
+        if cached is not None:
+            call.out_tree = cached.out_tree
+            return cached, False
     jaxpr, consts = closed_call_jaxpr(call.fun, avals, call.name)
     traced = Traced(jaxpr, consts, getattr(call, "out_tree", None))
     closes = any(isinstance(c, Tracer) for c in consts) or any(map(closes_over_tracers, functions))

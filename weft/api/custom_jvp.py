@@ -26,7 +26,7 @@ from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.masks import pick
 from weft.core.state import current_trace, state
-from weft.core.trace import closed_call_jaxpr, typeof
+from weft.core.trace import StagingTrace, closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in, tree_map
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def closed_over_text(who: str, name: str) -> str:
     )
 
 
-def _stage(trace: Any, args: Any, params: dict) -> list | None:
+def _stage(trace: StagingTrace, args: Sequence[Any], params: dict) -> list | None:
     call = params["call"]
     if params["jaxpr"] is not None:
         return None

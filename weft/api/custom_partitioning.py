@@ -217,11 +217,11 @@ class _Call:
         if infer is None or self.owner.sharding_rule is not None:
             return None
         shapes = [ShapeDtypeStruct(r.shape, r.dtype) for r in results]
-        given = infer(
+        inferred = infer(
             *self.static, mesh, self.in_tree.unflatten(operands), self.out_tree.unflatten(shapes)
         )
         return self._flat_shardings(
-            self.out_tree, given, "infer_sharding_from_operands must return", results, mesh
+            self.out_tree, inferred, "infer_sharding_from_operands must return", results, mesh
         )
 
     def per_device(

@@ -44,22 +44,24 @@ class CallOnValues:
         self.num_outs = 0
 
     def _cells(self, values: Sequence[Any]) -> tuple[list, list]:
-        given = [
+        operands = [
             v if aval is None else Cell(v, aval, state.trace, fixed=True)
             for v, aval in zip(values, self.refs, strict=True)
         ]
-        return given, [c for c, aval in zip(given, self.refs, strict=True) if aval is not None]
+        return operands, [
+            c for c, aval in zip(operands, self.refs, strict=True) if aval is not None
+        ]
 
     def fun(self, *values: object) -> list:
-        given, cells = self._cells(values)
-        outs = self.call.fun(*given)
+        operands, cells = self._cells(values)
+        outs = self.call.fun(*operands)
         self.num_outs = len(outs)
         return [*outs, *(c.value for c in cells)]
 
     def forward(self, consts: Sequence[Any], primals: Sequence[Any], nonzero: object) -> tuple:
-        given, cells = self._cells([*consts, *primals])
+        operands, cells = self._cells([*consts, *primals])
         n = len(consts)
-        outs, residuals, context = self.call.forward(given[:n], given[n:], nonzero)
+        outs, residuals, context = self.call.forward(operands[:n], operands[n:], nonzero)
         kept = [r.aval if r.__class__ is Cell else None for r in residuals]
         residuals = [r.get() if r.__class__ is Cell else r for r in residuals]
         return [*outs, *(c.value for c in cells)], residuals, (context, kept)
@@ -72,17 +74,18 @@ class CallOnValues:
         ]
         refs = self.refs[len(self.refs) - len(primals) :]
         n = len(out_avals) - sum(aval is not None for aval in self.refs)
-        found = self.call.backward((*inner, out_avals[:n]), given, cts[:n], primals)
+        cotangents = self.call.backward((*inner, out_avals[:n]), given, cts[:n], primals)
         through = iter(cts[len(cts) - sum(r is not None for r in refs) :])
         return [
-            ct if r is None else _sum(ct, next(through)) for ct, r in zip(found, refs, strict=True)
+            ct if r is None else _sum(ct, next(through))
+            for ct, r in zip(cotangents, refs, strict=True)
         ]
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
-        given, cells = self._cells([*consts, *primals])
+        operands, cells = self._cells([*consts, *primals])
         n = len(consts)
         refs = self.refs[n:]
-        outs, out_tangents = self.call.rule(given[:n], given[n:], tangents)
+        outs, out_tangents = self.call.rule(operands[:n], operands[n:], tangents)
         through = [t for t, r in zip(tangents, refs, strict=True) if r is not None]
         closed_over = [None] * (len(cells) - len(through))
         return [*outs, *(c.value for c in cells)], [*out_tangents, *closed_over, *through]
@@ -123,12 +126,15 @@ def _call(prim: Primitive) -> Any:
 
 def _on_values(jaxpr: ClosedJaxpr, refs: Sequence[AbstractRef | None]) -> ClosedJaxpr:
     def flat(*values: Any) -> list:
-        given = [
+        operands = [
             v if aval is None else Cell(v, aval, state.trace, fixed=True)
             for v, aval in zip(values, refs, strict=True)
         ]
-        outs = eval_closed(jaxpr, *given)
-        return [*outs, *(c.value for c, aval in zip(given, refs, strict=True) if aval is not None)]
+        outs = eval_closed(jaxpr, *operands)
+        return [
+            *outs,
+            *(c.value for c, aval in zip(operands, refs, strict=True) if aval is not None),
+        ]
 
     avals = [a if r is None else r.inner for a, r in zip(jaxpr.in_avals, refs, strict=True)]
     traced, consts = trace_to_jaxpr(flat, avals, jaxpr.jaxpr.debug)

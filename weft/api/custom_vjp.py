@@ -29,7 +29,7 @@ from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.masks import unpick
 from weft.core.primitive import Primitive
-from weft.core.trace import closed_call_jaxpr, typeof
+from weft.core.trace import StagingTrace, closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.core.undefined import is_undefined
 from weft.ops.reduce import reduce_sum
@@ -58,7 +58,7 @@ class CustomVJPPrimal:
 
     __slots__ = ("perturbed", "value")
 
-    def __init__(self, value: Any, perturbed: bool) -> None:
+    def __init__(self, value: ArrayLike, perturbed: bool) -> None:
         self.value = value
         self.perturbed = perturbed  # whether it is being differentiated
 
@@ -253,9 +253,9 @@ class BatchedVJP(BatchedCall):
         nonzero: list[bool] = []
 
         def flat(*xs: object) -> list:
-            found = self.call.backward(inner, xs[:n], unpick(xs[n:], given), examples)
-            nonzero[:] = [ct is not None for ct in found]
-            return [ct for ct in found if ct is not None]
+            cotangents = self.call.backward(inner, xs[:n], unpick(xs[n:], given), examples)
+            nonzero[:] = [ct is not None for ct in cotangents]
+            return [ct for ct in cotangents if ct is not None]
 
         vals, ct_dims = batch_flat(
             flat,
@@ -338,8 +338,8 @@ def _linear_transpose(
     out_avals: tuple,
 ) -> list:
     n = context.num_residuals
-    found = call.backward(context.value, args[:n], list(cts), list(primals))
-    wanted = iter([ct for ct, nz in zip(found, nonzero, strict=True) if nz])
+    cotangents = call.backward(context.value, args[:n], list(cts), list(primals))
+    wanted = iter([ct for ct, nz in zip(cotangents, nonzero, strict=True) if nz])
     return [None] * n + [
         next(wanted) if is_undefined(a) else (next(wanted), None)[1] for a in args[n:]
     ]
@@ -368,7 +368,7 @@ custom_vjp_linear_p = Primitive(
 )
 
 
-def _stage(trace: Any, args: Any, params: dict) -> list | None:
+def _stage(trace: StagingTrace, args: Sequence[Any], params: dict) -> list | None:
     call = params["call"]
     if params["jaxpr"] is not None:
         return None

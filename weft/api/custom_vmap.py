@@ -197,8 +197,8 @@ class Pulled(DerivedCall):
             primals = args[: self.num_args]
 
             def of_moving(*moving: object) -> list:
-                given = unpick(moving, self.nonzero)
-                xs = [p if m is None else m for p, m in zip(primals, given, strict=True)]
+                tangents = unpick(moving, self.nonzero)
+                xs = [p if m is None else m for p, m in zip(primals, tangents, strict=True)]
                 return [o for o, w in zip(fun(*xs), self.wanted, strict=True) if w]
 
             moving = [p for p, nz in zip(primals, self.nonzero, strict=True) if nz]
@@ -240,7 +240,9 @@ def _derivative(
 
 
 def _jvp(primals: list, tangents: list, **params: object) -> tuple:
-    def rule(operands: list, nonzero: tuple, *, call: Call, jaxpr: Any, num_consts: int) -> tuple:
+    def rule(
+        operands: list, nonzero: tuple, *, call: Call, jaxpr: ClosedJaxpr, num_consts: int
+    ) -> tuple:
         derived = Pushed(call, _body(call, jaxpr), num_consts, nonzero, True)
         results = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
         n = len(results) - _num_moving(results)
@@ -301,8 +303,8 @@ def _linear_transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: A
     body = _body(call, params["jaxpr"])
     derived = Pulled(call, body, params["num_consts"], nonzero, wanted)
     operands = [*args[:n], *(ct for ct in given if ct is not None)]
-    found = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
-    own = [ct if is_undefined(a) else None for ct, a in zip(found, args[n:], strict=True)]
+    cotangents = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
+    own = [ct if is_undefined(a) else None for ct, a in zip(cotangents, args[n:], strict=True)]
     return [None] * n + own
 
 

@@ -39,7 +39,7 @@ from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.source import function_name
-from weft.core.trace import Tracer, trace_to_jaxpr, typeof
+from weft.core.trace import Tracer, check_unchangeable, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
 from weft.driver.jit import jit
 from weft.driver.staging import aval_of_spec, check_callable
@@ -76,6 +76,7 @@ def jvp(
         raise TypeError(
             f"jvp: primals and tangents must have one structure, got {tree} and {tangent_tree}"
         )
+    check_unchangeable(flat_primals)
     check_arrays(flat_primals, tree, "jvp", "primals")
     check_arrays(flat_tangents, tree, "jvp", "tangents")
     checked = [
@@ -138,6 +139,7 @@ def _linearize(
 ) -> tuple[list, Linearized, Flat, list]:
     """Outputs, the linear program, the function's trees, the types of the flat inputs."""
     leaves, in_tree = flatten(primals)
+    check_unchangeable(leaves)
     try:
         in_avals = [typeof(x) for x in leaves]
     except TypeError:
@@ -412,8 +414,8 @@ def closure_convert(fun: Callable, *example_args: object) -> tuple[Callable, lis
 
     def converted(*args: ArrayLike | dict | tuple) -> Any:
         n = len(args) - len(values)
-        args, given = args[:n], iter(args[n:])
-        full = [next(given) if h else k for k, h in zip(kept, hoisted, strict=True)]
+        args, tangents = args[:n], iter(args[n:])
+        full = [next(tangents) if h else k for k, h in zip(kept, hoisted, strict=True)]
         flat, tree = flatten((args, {}))
         if tree != in_tree:
             raise TypeError(f"closure_convert: the function was traced for {in_tree}, got {tree}")

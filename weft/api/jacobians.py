@@ -59,7 +59,7 @@ def _split(array: ArrayLike, leaves: Sequence[Any], axis: int) -> list:
     return parts
 
 
-def _no_derivative(array: Any, x: Array, axis: int) -> np.ndarray:
+def _no_derivative(array: Array, x: Array, axis: int) -> np.ndarray:
     shape = array.shape[:axis] + typeof(x).shape + array.shape[axis + 1 :]
     return np.zeros(shape, dtypes.float0)
 

@@ -220,14 +220,15 @@ class Pullback:
         if self._args is None:
             return self._residuals
         p = self._program
-        given, tree = flatten(tuple(self._args), is_mark)
+        arguments, tree = flatten(tuple(self._args), is_mark)
         if tree != p.in_tree:
             raise ValueError(
                 f"the vjp of {p.name}: args_res must have the structure of the primals, "
                 f"{p.in_tree}, got {tree}"
             )
         return [
-            x if i is None else given[i] for x, i in zip(self._residuals, p.origins, strict=True)
+            x if i is None else arguments[i]
+            for x, i in zip(self._residuals, p.origins, strict=True)
         ]
 
     def _complete(self) -> Sequence[Any]:
@@ -357,15 +358,16 @@ def _push_children(f: Pushforward) -> tuple[tuple, LinearProgram]:
 def _pull_children(f: Pullback) -> tuple[tuple, tuple]:
     kept, origins = f._kept(), f._program.origins
     last = len(f._program.in_avals)  # what was computed comes behind all arguments
-    order = sorted(range(len(kept)), key=lambda k: last if origins[k] is None else origins[k])
-    given = tuple(k for k in order if not is_mark(kept[k]))
-    return tuple([kept[k] for k in given]), (f._program, given)
+    places = [last if i is None else i for i in origins]
+    order = sorted(range(len(kept)), key=places.__getitem__)
+    saved = tuple(k for k in order if not is_mark(kept[k]))
+    return tuple([kept[k] for k in saved]), (f._program, saved)
 
 
 def _pull_from(aux: tuple, children: tuple) -> Pullback:
-    program, given = aux
+    program, saved = aux
     residuals: list[Any] = [NotSaveable()] * len(program.origins)
-    for k, x in zip(given, children, strict=True):
+    for k, x in zip(saved, children, strict=True):
         residuals[k] = x
     return Pullback(program, residuals)
 

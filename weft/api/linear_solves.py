@@ -84,14 +84,14 @@ def _transpose(
         )
     parts, b = _constants(args, counts)
     n = len(b)
-    given = filled_cotangents(params["solve"].out_avals[:n], cts[:n])
+    cotangents = filled_cotangents(params["solve"].out_avals[:n], cts[:n])
     m, v, s, t = parts
     outs = linear_solve_p.bind(
         *v,
         *m,
         *t,
         *s,
-        *given,
+        *cotangents,
         matvec=params["vecmat"],
         vecmat=params["matvec"],
         solve=params["transpose_solve"],
@@ -215,10 +215,10 @@ def custom_linear_solve(
     if transpose_solve is not None:
 
         def flat_vecmat(*cts: ArrayLike) -> list:
-            found = linear_transpose_flat(flat_matvec, avals)(cts)
+            cotangents = linear_transpose_flat(flat_matvec, avals)(cts)
             return [
                 instantiate_zero(a) if ct is None else ct
-                for ct, a in zip(found, avals, strict=True)
+                for ct, a in zip(cotangents, avals, strict=True)
             ]
 
         transposed = flat_matvec if symmetric else flat_vecmat

@@ -151,7 +151,7 @@ def associative_scan(fn: Callable, elems: object, reverse: bool = False, axis: i
     return tree.unflatten(result)
 
 
-def _strided(x: Any, dim: int, start: int, stop: int) -> Any:
+def _strided(x: ArrayLike, dim: int, start: int, stop: int) -> Any:
     return slice_in_dim(x, start, stop, 2, axis=dim)
 
 

@@ -96,15 +96,15 @@ def pmap(
         size = common_axis_size(leaves, list(dims), axis_size, fun, in_tree, "pmap")
         key = (in_tree, dims, size, fixed)
         try:
-            known = programs.get(key)
+            cached = programs.get(key)
         except TypeError as e:
             raise ValueError(
                 "pmap: static_broadcasted_argnums must name hashable arguments, got "
                 f"{[type(x).__name__ for x in fixed]}"
             ) from e
-        if known is None:
-            known = programs[key] = make(in_tree, dims, size, fixed, rest)
-        program, shardings = known
+        if cached is None:
+            cached = programs[key] = make(in_tree, dims, size, fixed, rest)
+        program, shardings = cached
         placed = [
             x if isinstance(x, Tracer) or getattr(x, "sharding", None) == s else device_put(x, s)
             for x, s in zip(leaves, shardings, strict=True)
@@ -168,8 +168,10 @@ def pmap(
         # Donation is by argument for the user, by leaf for jit.
         positions = [i for i in range(len(rest) + len(static)) if i not in static]
         counts = [len(flatten(x)[0]) for x in rest]
-        given = [p in donated for p, n in zip(positions, counts, strict=True) for _ in range(n)]
-        donate = tuple(i for i, d in enumerate(given) if d)
+        donated_leaves = [
+            p in donated for p, n in zip(positions, counts, strict=True) for _ in range(n)
+        ]
+        donate = tuple(i for i, d in enumerate(donated_leaves) if d)
         shardings = [NamedSharding(mesh, s) for s in specs]
         return jit(program, donate_argnums=donate), shardings
 

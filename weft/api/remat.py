@@ -29,7 +29,7 @@ from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
-from weft.core.trace import StagedTracer, is_array_like, trace_to_jaxpr, typeof
+from weft.core.trace import StagedTracer, check_unchangeable, is_array_like, trace_to_jaxpr, typeof
 from weft.core.trace_body import trace_body
 from weft.core.tree import arg_names, flatten, flatten_fun, tree_map
 from weft.core.undefined import is_undefined
@@ -96,8 +96,8 @@ move_p = Primitive(
 
 def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: object) -> tuple:
     pushed, nonzero = jvp_jaxpr(jaxpr, [t is not None for t in tangents])
-    given = [t for t in tangents if t is not None]
-    outs = remat_p.bind(*primals, *given, jaxpr=pushed, **params)
+    nonzero_tangents = [t for t in tangents if t is not None]
+    outs = remat_p.bind(*primals, *nonzero_tangents, jaxpr=pushed, **params)
     n = len(nonzero)
     return outs[:n], unpick(outs[n:], nonzero)
 
@@ -202,17 +202,17 @@ def choose_kept(
     kept that is not needed.
     """
     makers = {v: e for e in jaxpr.eqns for v in e.outvars}
-    given = {*jaxpr.invars, *jaxpr.constvars}
+    inputs = {*jaxpr.invars, *jaxpr.constvars}
     verdicts: dict[int, Any] = {}
 
     def verdict(eqn: Eqn) -> Any:
         if policy is None:
             return False
-        known = verdicts.get(id(eqn))
-        if known is None:
+        cached = verdicts.get(id(eqn))
+        if cached is None:
             avals = [v.aval for v in eqn.invars]
-            known = verdicts[id(eqn)] = policy(eqn.primitive, *avals, **eqn.params)
-        return known
+            cached = verdicts[id(eqn)] = policy(eqn.primitive, *avals, **eqn.params)
+        return cached
 
     named: dict[Any, Any] = {}
     # A value with a name may be saved under it, whatever made it.
@@ -227,7 +227,7 @@ def choose_kept(
     # From what the backward pass reads, back to what is kept or given.
     while pending:
         v = pending.pop()
-        if v in given or v in kept:
+        if v in inputs or v in kept:
             continue
         if v in named:
             kept[v] = named[v]
@@ -438,7 +438,7 @@ def checkpoint(
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 
-    known: dict[Hashable, Callable] = {}
+    with_options: dict[Hashable, Callable] = {}
 
     # Traces are kept by function, so that equal static values must give the same one.
     def with_static(count: int, values: tuple, fixed: tuple) -> Callable:
@@ -447,14 +447,14 @@ def checkpoint(
             return fun
         key = (count, values, fixed, *(type(v) for _, v in (*values, *fixed)))
         try:
-            found = known.get(key)
+            cached = with_options.get(key)
         except TypeError:  # a value without a hash
             return _with_values(fun, count, values, fixed)
-        if found is None:
-            if len(known) >= _STATIC_VALUES:
-                known.clear()
-            found = known[key] = _with_values(fun, count, values, fixed)
-        return found
+        if cached is None:
+            if len(with_options) >= _STATIC_VALUES:
+                with_options.clear()
+            cached = with_options[key] = _with_values(fun, count, values, fixed)
+        return cached
 
     @functools.wraps(fun)
     @api_boundary
@@ -471,6 +471,7 @@ def checkpoint(
         dynamic = [a for i, a in enumerate(args) if i not in places]
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
         leaves, tree = flatten((tuple(dynamic), kwargs))
+        check_unchangeable(leaves)
         try:
             avals = [typeof(x) for x in leaves]
         except TypeError:
@@ -496,11 +497,11 @@ _STATIC_VALUES = 64
 
 def _with_values(fun: Callable, count: int, values: tuple, fixed: tuple) -> Callable:
     """The function with the values of some positions, out of `count`, and keywords in place."""
-    given, keywords = dict(values), dict(fixed)
+    positional, keywords = dict(values), dict(fixed)
 
     def inner(*dynamic: object, **kwargs: object) -> Any:
         rest = iter(dynamic)
-        full = [given[i] if i in given else next(rest) for i in range(count)]
+        full = [positional[i] if i in positional else next(rest) for i in range(count)]
         return fun(*full, **keywords, **kwargs)
 
     return functools.wraps(fun)(inner) if hasattr(fun, "__name__") else inner
@@ -534,7 +535,7 @@ def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tupl
     leaves, tree = flatten((args, kwargs))
     flat_fun, _ = flatten_fun(fun, tree)
     names = arg_names(fun, tree)
-    found: list[tuple[Any, str]] = []
+    residuals: list[tuple[Any, str]] = []
 
     def run(*xs: Any) -> list:
         outs, lin = linearize_flat(flat_fun, xs)
@@ -555,11 +556,11 @@ def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tupl
             else:
                 what = "a constant"
             if isinstance(aval, ShapedArray):
-                found.append((aval, what))
+                residuals.append((aval, what))
         return outs
 
     trace_to_jaxpr(run, [aval_of_spec(x) for x in leaves])
-    return found
+    return residuals
 
 
 def print_saved_residuals(f: Callable, *args: object, **kwargs: object) -> None:

@@ -142,8 +142,8 @@ def shard_map(
     import weft.collectives.casts  # noqa: F401  (operands of unequal axes are cast by it)
 
     names = frozenset((axis_names,)) if isinstance(axis_names, str) else frozenset(axis_names)
-    given, tree = flatten((in_specs, out_specs), lambda v: v is None or _is_spec(v))
-    key = (mesh, tuple(given), tree, names, check_vma)
+    specs, tree = flatten((in_specs, out_specs), lambda v: v is None or _is_spec(v))
+    key = (mesh, tuple(specs), tree, names, check_vma)
     has_static = None in flatten(in_specs, lambda v: v is None or _is_spec(v))[0]
     options = _Options(
         f, function_name(f), mesh, in_specs, out_specs, names, check_vma, key, has_static
@@ -217,36 +217,42 @@ def _jitted(options: _Options, args: tuple) -> Any:
     static: tuple = ()
     if options.has_static:
         who = f"shard_map of {options.name}: in_specs"
-        given = broadcast_prefix(options.in_specs, tree, who, _is_spec)
-        static = tuple((i, leaves[i]) for i, s in enumerate(given) if s is None)
+        leaf_specs = broadcast_prefix(options.in_specs, tree, who, _is_spec)
+        static = tuple((i, leaves[i]) for i, s in enumerate(leaf_specs) if s is None)
     dynamic = [x for i, x in enumerate(leaves) if all(i != k for k, _ in static)]
     key: tuple = (options.key, tree, static)
     try:
-        known = _compiled.setdefault(options.fun, {})
-        jitted = known.get(key)
+        programs = _compiled.setdefault(options.fun, {})
+        jitted = programs.get(key)
     except TypeError:  # a function without weak references, or a static argument without a hash
-        known, jitted, key = {}, None, ()
+        programs, jitted, key = {}, None, ()
     if jitted is None:
-        jitted = known[key] = _program(options, tree, static)
+        jitted = programs[key] = _program(options, tree, static)
     if not disable_jit:
         return jitted(*dynamic)
     with disable_jit(False):
         return jitted(*dynamic)
 
 
+def _forgotten(*_: object) -> Any:
+    raise AssertionError("a program refers to its function weakly")
+
+
 def _program(options: _Options, tree: PyTreeDef | None, static: tuple) -> Callable:
     """The jitted shard_map of a function, which it refers to weakly: `_compiled` keeps it."""
     fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
-    bare = replace(options, fun=None)
+    bare = replace(options, fun=_forgotten)
 
     def run(*given: Array | dict) -> Any:
-        own = replace(bare, fun=fun())
+        function = fun()
+        assert function is not None, "only the function's own program is called"
+        complete = replace(bare, fun=function)
         if tree is None:
-            return _call(own, given)
+            return _call(complete, given)
         leaves = list(given)
         for i, x in static:
             leaves.insert(i, x)
-        return _call(own, tree.unflatten(leaves))
+        return _call(complete, tree.unflatten(leaves))
 
     run.__name__ = options.name
     if tree is None:  # errors name arguments
@@ -273,7 +279,7 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
                 f"{who}: there is no mesh; give mesh=..., or set one with weft.set_mesh(mesh)"
             )
     already = frozenset(context.manual_axes) if context is not None else frozenset()
-    if already and mesh is not context:
+    if context is not None and already and mesh is not context:
         if mesh.shape != context.shape:
             raise ValueError(
                 f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got "
@@ -415,9 +421,10 @@ def _check_placed(
             )
 
 
-def _target(spec: PartitionSpec, mesh: Any) -> str:
+def _target(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> str:
     """How a spec is written as the target of reshard: with its mesh where none is in context."""
-    inside = context_mesh() is not None and context_mesh().shape == mesh.shape
+    context = context_mesh()
+    inside = context is not None and context.shape == mesh.shape
     return repr(spec) if inside else f"weft.sharding.NamedSharding(mesh, {spec!r})"
 
 

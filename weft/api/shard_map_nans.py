@@ -162,8 +162,8 @@ def _joined(firsts: Sequence[Any], found: Sequence[Any], iteration: object, manu
     for old, new in zip(firsts, found, strict=True):
         flag, rest = slice_in_dim(new, 0, 1), slice_in_dim(new, 1, None)
         fresh = concatenate([flag, count, rest], 0)
-        known = broadcast_in_dim(gt(slice_in_dim(old, 0, 1), np.int32(0)), fresh.shape, (0,))
-        result.append(select(known, old, fresh))
+        was_set = broadcast_in_dim(gt(slice_in_dim(old, 0, 1), np.int32(0)), fresh.shape, (0,))
+        result.append(select(was_set, old, fresh))
     return result
 
 
@@ -239,5 +239,5 @@ def _flag(wanted: Wanted, x: Array) -> Any:
         tests.append(ne(size, size))
     if wanted.infs:
         tests.append(eq(size, np.asarray(np.inf).astype(typeof(size).dtype)[()]))
-    found = [reduce_or_p.bind(t, axes=axes) if axes else t for t in tests]
-    return found[0] if len(found) == 1 else or_p.bind(*found)
+    flags = [reduce_or_p.bind(t, axes=axes) if axes else t for t in tests]
+    return flags[0] if len(flags) == 1 else or_p.bind(*flags)

@@ -192,11 +192,11 @@ def _linearize(
     residual_specs = tuple(
         next(rest_specs) if p is None else in_specs[p] for p in split.residual_inputs
     )
-    given = [t for t in tangents if t is not None]
+    nonzero_tangents = [t for t in tangents if t is not None]
     result = iter(
         shard_map_p.bind(
             *residuals,
-            *given,
+            *nonzero_tangents,
             jaxpr=tangent,
             in_specs=residual_specs + tuple(pick(in_specs, nonzero)),
             out_specs=tuple(pick(out_specs, split.nonzero_out)),
@@ -315,7 +315,7 @@ def _transpose(
 ) -> list:
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
-    known = [not lin for lin in linear]
+    is_constant = [not lin for lin in linear]
     linear_specs = pick(in_specs, linear)
     with manual_scope(mesh, manual, check_vma):
         backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
@@ -326,15 +326,15 @@ def _transpose(
             backward = _with_types(backward, pick(ct_avals, ct_nonzero))
         else:
             differ = _differing(jaxpr, manual, (*in_specs, *out_specs))
-            backward = _untyped(backward, sum(known), ct_specs, kept_specs, mesh, differ)
+            backward = _untyped(backward, sum(is_constant), ct_specs, kept_specs, mesh, differ)
     outs = shard_map_p.bind(
-        *pick(args, known),
+        *pick(args, is_constant),
         *(ct for ct in cts if ct is not None),
         jaxpr=backward,
         mesh=mesh,
         manual=manual,
         check_vma=check_vma,
-        in_specs=tuple(pick(in_specs, known)) + tuple(map(_dual, ct_specs)),
+        in_specs=tuple(pick(in_specs, is_constant)) + tuple(map(_dual, ct_specs)),
         out_specs=tuple(map(_dual, kept_specs)),
     )
     return unpick(unpick(outs, ct_nonzero), linear)
@@ -365,13 +365,13 @@ def _untyped(
         return tuple(n for n in differ if n not in spec.used_axes() and mesh.shape[n] > 1)
 
     def fun(*args: object) -> list:
-        given = list(args)
+        values = list(args)
         for k, spec in enumerate(ct_specs, known):
             count = math.prod(mesh.shape[n] for n in whole_over(spec))
-            aval = typeof(given[k])
+            aval = typeof(values[k])
             if count > 1 and aval.dtype != dtypes.float0:
-                given[k] = div(given[k], aval.dtype.type(count))
-        outs = eval_closed(backward, *given)
+                values[k] = div(values[k], aval.dtype.type(count))
+        outs = eval_closed(backward, *values)
         for k, spec in enumerate(specs):
             axes = whole_over(spec)
             if axes:

@@ -11,7 +11,7 @@ from weft.autodiff.vmap import AxisData, EqualDim, batch_flat, move_dim
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError
 from weft.core.source import function_name
-from weft.core.trace import is_array_like, typeof
+from weft.core.trace import changeable, check_unchangeable, is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
 from weft.driver.staging import check_callable
 from weft.ops.as_array import as_array
@@ -69,6 +69,7 @@ def vmap(
                 f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments; "
                 "give one for each (keyword arguments are always mapped over axis 0)"
             )
+        check_unchangeable(flatten((args, kwargs))[0] if changeable else ())
         opened = Opened(args, kwargs, in_axes) if VMAPPABLES else None
         if opened is None:
             leaves, in_tree = flatten((args, kwargs))
@@ -133,15 +134,15 @@ def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
     split, explicit = False, set()
     for x, d in zip(leaves, dims, strict=True):
         sharding = getattr(typeof(x), "sharding", None) if d is not None else None
-        found = sharding.spec_of(d) if sharding is not None else ()
-        if found and given is not None and tuple(given) != found:
+        axes = sharding.spec_of(d) if sharding is not None else ()
+        if axes and given is not None and tuple(given) != axes:
             raise ValueError(
                 f"vmap: the mapped axis is split over mesh axes {tuple(given)} and, in an argument "
-                f"of type {typeof(x).str_short()}, over {found}; mapped arguments must agree with "
+                f"of type {typeof(x).str_short()}, over {axes}; mapped arguments must agree with "
                 "each other and with spmd_axis_name: weft.reshard one of them"
             )
-        given = found or given
-        split = split or bool(found)
+        given = axes or given
+        split = split or bool(axes)
         explicit |= set(sharding.mesh.explicit_axes) if sharding is not None else set()
     if given is None or split:
         return given

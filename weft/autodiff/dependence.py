@@ -24,12 +24,12 @@ def program_depends(closed: ClosedJaxpr, marked: Sequence[bool]) -> list[bool]:
 
     def find() -> list[bool]:
         jaxpr = closed.jaxpr
-        found = {v for v, m in zip(jaxpr.invars, marked, strict=True) if m}
+        dependent = {v for v, m in zip(jaxpr.invars, marked, strict=True) if m}
         for eqn in jaxpr.eqns:
-            mask = [v.__class__ is Var and v in found for v in eqn.invars]
+            mask = [v.__class__ is Var and v in dependent for v in eqn.invars]
             if any(mask):
                 outs = depends(eqn, mask)
-                found.update(v for v, m in zip(eqn.outvars, outs, strict=True) if m)
-        return [v.__class__ is Var and v in found for v in jaxpr.outvars]
+                dependent.update(v for v, m in zip(eqn.outvars, outs, strict=True) if m)
+        return [v.__class__ is Var and v in dependent for v in jaxpr.outvars]
 
     return list(closed.memo(("depends", tuple(marked)), find))

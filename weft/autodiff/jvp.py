@@ -124,7 +124,7 @@ class JVPTrace:
 
     def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         primals = []
-        tangents = []
+        tangents: list[Any] = []
         nonzero = False
         for a in args:
             if a.__class__ is JVPTracer and a._trace is self:
@@ -387,8 +387,8 @@ def _jvp_jaxpr(
     n = len(jaxpr.in_avals)
 
     def flat(*args: object) -> list:
-        primals, given = args[:n], iter(args[n:])
-        tangents = [next(given) if nz else None for nz in nonzero]
+        primals, nonzero_tangents = args[:n], iter(args[n:])
+        tangents = [next(nonzero_tangents) if nz else None for nz in nonzero]
         outs, out_tangents = jvp_flat(lambda *xs: eval_closed(jaxpr, *xs), primals, tangents)
         for i, (o, t) in enumerate(zip(outs, out_tangents, strict=True)):
             if t is None and instantiate[i]:

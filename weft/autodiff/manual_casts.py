@@ -33,7 +33,7 @@ def _abstract(x: ShapedArray, *, axes: tuple, to: str) -> ShapedArray:
 
 
 def _unsupported(x: ShapedArray, axes: tuple, before: str, to: str) -> ValueError:
-    known = ", ".join(f"{a} to {b}" for a, b in sorted(CASTS))
+    listing = ", ".join(f"{a} to {b}" for a, b in sorted(CASTS))
     advice = {
         (VARYING, INVARYING): "use psum, pmax or all_gather(..., to='invarying') to make it equal",
         (UNREDUCED, INVARYING): "use psum to add the partial sums up",
@@ -46,11 +46,11 @@ def _unsupported(x: ShapedArray, axes: tuple, before: str, to: str) -> ValueErro
         f"pcast over {names_text(axes)}: a value of type {x.str_short()} is {before} along the "
         f"axis and cannot be cast to {to}"
         + (f"; {advice}" if advice else "")
-        + f". The casts are: {known}"
+        + f". The casts are: {listing}"
     )
 
 
-def _transpose(ct: Any, x: Any, *, axes: tuple, to: str) -> list:
+def _transpose(ct: ArrayLike, x: Any, *, axes: tuple, to: str) -> list:
     before = state_over("pcast", x.aval, axes)
     if before == INVARYING:
         state_of_sum = VARYING if to == VARYING else UNREDUCED
@@ -94,7 +94,7 @@ def as_state(x: ArrayLike, axes: tuple, to: str) -> Any:
     return pcast_p.bind(x, axes=missing, to=to)
 
 
-def cast_to(x: Any, mat: Mat) -> Any:
+def cast_to(x: ArrayLike, mat: Mat) -> Any:
     """A value that is invarying along the axes where it differs from `mat`, cast to that type.
 
     Only zeros may become unreduced this way: any other value would be counted once per device.

@@ -10,7 +10,7 @@ import numpy as np
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes, provided
 from weft.core.aval import NO_MAT, ShapedArray
-from weft.core.errors import ArgumentError, AxisKindError, BadIndexError, ShapeError
+from weft.core.errors import ArgumentError, AxisKindError, BadIndexError, JAXTypeError, ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -293,8 +293,8 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     """
 
     def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
-        given = params if shifted is None else shifted(params)
-        out = prim().bind(*in_front(axis, args, dims), **given)
+        batched_params = params if shifted is None else shifted(params)
+        out = prim().bind(*in_front(axis, args, dims), **batched_params)
         return out, [0] * len(out) if prim().multiple_results else 0
 
     return batch
@@ -312,6 +312,10 @@ def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
         axis = axis.__index__()
     except AttributeError:
         raise AxisKindError(f"{what} must be an integer, got {axis!r}") from None
+    except JAXTypeError:
+        raise
+    except TypeError:  # arrays that are not one integer
+        raise AxisKindError(f"{what} must be an integer, got {axis!r:.60}") from None
     if not -ndim <= axis < ndim:
         raise AxisError(f"{what} {axis} is out of bounds for an array of rank {ndim}")
     return axis + ndim if axis < 0 else axis

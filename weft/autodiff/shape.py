@@ -169,7 +169,7 @@ def _place(x: object, out_sharding: object) -> Any:
     return reshard(x, out_sharding)
 
 
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: object = None) -> Any:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: object = None) -> Any:
     """Repeats the operand along new leading dimensions of the given sizes.
 
     >>> import weft
@@ -210,7 +210,12 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Any:
-    """Leading size-1 dimensions up to the rank."""
+    """Leading size-1 dimensions up to the rank.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.broadcast_to_rank(wnp.ones((2, 3)), rank=4).shape
+    (1, 1, 2, 3)
+    """
     aval = typeof(x)
     return x if aval.ndim == rank else reshape(x, (1,) * (rank - aval.ndim) + aval.shape)
 
@@ -287,7 +292,12 @@ def reshape(
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """Drops size-1 dimensions."""
+    """Drops size-1 dimensions.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.squeeze(wnp.ones((1, 3, 1)), (0, 2)).shape
+    (3,)
+    """
     aval = typeof(array)
     dims = canonical_axes(dimensions, aval.ndim, "dimensions")
     for d in dims:
@@ -353,7 +363,12 @@ transpose_p = linear_unary(
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
-    """Permutes dimensions: result dimension i is operand dimension permutation[i]."""
+    """Permutes dimensions: result dimension i is operand dimension permutation[i].
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.transpose(wnp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     permutation = tuple(int(p) for p in permutation)
     if permutation == tuple(range(typeof(operand).ndim)) and not isinstance(operand, np.ndarray):
         return operand
@@ -398,6 +413,8 @@ def broadcasted_iota(
     """
     shape = check_shape(shape)
     dimension = canonical_axis(dimension, len(shape), "dimension")
+    if dtype is None:
+        raise ArgumentError("iota needs a dtype, such as 'int32', got None")
     dtype = dtypes.canonicalize_dtype(dtype)
     return bind_placed(iota_p, out_sharding, dtype=dtype, shape=shape, dimension=dimension)
 

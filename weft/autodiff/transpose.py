@@ -84,8 +84,8 @@ def backward_pass(
                     ct_env[v] = ct if old is None else add_any(old, ct)
     finally:
         state.source = before
-    found = linear - unwanted
-    return [ct_env.get(v) if v in found else None for v in jaxpr.invars]
+    needed = linear - unwanted
+    return [ct_env.get(v) if v in needed else None for v in jaxpr.invars]
 
 
 def _is_broadcast(eqn: Eqn) -> bool:
@@ -181,8 +181,8 @@ def _transpose_special(
         for v in eqn.invars
     ]
     pairs = zip(inner.jaxpr.invars, eqn.invars, strict=True)
-    given = {i: refs[v] for i, v in pairs if v.__class__ is Var and v in refs}
-    return backward_pass(inner.jaxpr, inner.consts, args, cts, given)
+    accumulators = {i: refs[v] for i, v in pairs if v.__class__ is Var and v in refs}
+    return backward_pass(inner.jaxpr, inner.consts, args, cts, accumulators)
 
 
 def _not_linear(eqn: Eqn) -> str:

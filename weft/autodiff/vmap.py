@@ -175,7 +175,7 @@ class BatchTrace:
         # Eagerly, no equation says where the value was made.
         return BatchTracer(self, out, out_dim, capture() if self.parent is EVAL else None)
 
-    def wrap(self, val: Any, dim: Dim) -> Any:
+    def wrap(self, val: ArrayLike, dim: Dim) -> Any:
         return val if dim is None else BatchTracer(self, val, dim)
 
     def unwrap(self, x: object) -> tuple[Any, Dim]:

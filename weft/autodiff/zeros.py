@@ -61,7 +61,7 @@ def add_any(x: object, y: object) -> Any:
     return add_any_p.bind(x, y)
 
 
-def instantiate_zero(aval: Any) -> Any:
+def instantiate_zero(aval: ShapedArray) -> Any:
     """A zero of the type, as a value."""
     if isinstance(aval, AbstractToken):
         return create_token()
@@ -114,14 +114,14 @@ copy_p = linear_unary(
 
 def _barrier_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
     outs = optimization_barrier_p.bind(*primals)
-    given = [t for t in tangents if t is not None]
-    moved = iter(optimization_barrier_p.bind(*given) if given else ())
+    nonzero_tangents = [t for t in tangents if t is not None]
+    moved = iter(optimization_barrier_p.bind(*nonzero_tangents) if nonzero_tangents else ())
     return outs, [None if t is None else next(moved) for t in tangents]
 
 
 def _barrier_transpose(cts: Sequence[Any], *args: UndefinedPrimal) -> list:
-    given = [c for c in cts if c is not None]
-    moved = iter(optimization_barrier_p.bind(*given) if given else ())
+    nonzero_cts = [c for c in cts if c is not None]
+    moved = iter(optimization_barrier_p.bind(*nonzero_cts) if nonzero_cts else ())
     return [None if c is None else next(moved) for c in cts]
 
 
@@ -161,7 +161,13 @@ create_token_p = Primitive(
 
 
 def create_token(_: object = None) -> Any:
-    """A new token, from which an order of effects can be threaded."""
+    """A new token, from which an order of effects can be threaded.
+
+    >>> from weft import lax, numpy as wnp
+    >>> token = lax.create_token()
+    >>> token.shape
+    ()
+    """
     return create_token_p.bind()
 
 

@@ -79,7 +79,7 @@ class Bucketed:
     def __get__(self, instance: object, owner: object = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: object) -> Any:
         if state.trace is not EVAL or is_debugging():  # NaNs of the padding are nobody's fault
             return self._plain(*args, **kwargs)
         fun, dynamic, by_name, static = self.info.split(args, kwargs)
@@ -99,7 +99,7 @@ class Bucketed:
             self._plans[key] = plan
         return self._run(plan, leaves)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
+    def lower(self, *args: object, **kwargs: object) -> Any:
         """Lower the program that a call with these arguments runs, at its padded sizes."""
         fun, dynamic, by_name, static = self.info.split(args, kwargs)
         leaves, in_tree = flatten((tuple(dynamic), by_name))
@@ -107,11 +107,11 @@ class Bucketed:
         plan = self._plan(fun, in_tree, tuple(map(typeof, leaves)), static, statics)
         return plan.program.run.lower(plan.sizes, plan.arrays, *_specs(plan.program.entry))
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, *args: object, **kwargs: object) -> Any:
         """Return the result's tree of `ShapeDtypeStruct`s, at true sizes."""
         return self._plain.eval_shape(*args, **kwargs)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
+    def trace(self, *args: object, **kwargs: object) -> Any:
         """Trace the function at the true sizes of its arguments."""
         return self._plain.trace(*args, **kwargs)
 
@@ -124,8 +124,8 @@ class Bucketed:
     def _dims_of(self, in_tree: PyTreeDef, avals: Sequence[Any], statics: tuple) -> list:
         """The names of the dimensions of each leaf."""
         key = (in_tree, statics, tuple([len(a.shape) for a in avals]))
-        known = self._dims.get(key)
-        if known is None:
+        cached = self._dims.get(key)
+        if cached is None:
             positional, by_keyword = in_tree.children()
             children = positional.children()
             free = [i for i in range(len(children) + len(statics)) if i not in statics]
@@ -134,8 +134,8 @@ class Bucketed:
                 words = by_keyword.node_data()[1]
                 arguments += list(zip(words, by_keyword.children(), strict=True))
             make_room(self._dims, KEPT)
-            known = self._dims[key] = self.names.of(arguments, [len(a.shape) for a in avals])
-        return known
+            cached = self._dims[key] = self.names.of(arguments, [len(a.shape) for a in avals])
+        return cached
 
     def _padded(self, dims: list, avals: Sequence[Any], names: Callable[[], Any]) -> tuple:
         """The size of each named dimension, and what it is padded to."""
@@ -175,7 +175,7 @@ class Bucketed:
         return entry
 
     def _plan(
-        self, fun: Callable, in_tree: PyTreeDef, avals: tuple, static: Any, statics: tuple
+        self, fun: Callable, in_tree: PyTreeDef, avals: tuple, static: object, statics: tuple
     ) -> Plan:
         names = lambda: arg_names(self.info.fun, in_tree, statics)
         dims = self._dims_of(in_tree, avals, statics)
@@ -238,10 +238,10 @@ class Bucketed:
 
     def _check(self, exact: Numbered, padded: Numbered) -> None:
         """Raise an error where the function does other things at other sizes."""
-        found = first_difference(exact, padded)
-        if found is None:
+        difference = first_difference(exact, padded)
+        if difference is None:
             return
-        eqn = found[0] or found[1]
+        eqn = difference[0] or difference[1]
         what = "its results"
         if eqn is not None:
             at = f" ({eqn.source.short()})" if eqn.source is not None and eqn.source.file else ""
@@ -258,7 +258,7 @@ class Bucketed:
         name = self.info.name
         last: list[Padded] = []
 
-        def run(sizes: Any, arrays: list, *leaves: Any) -> list:
+        def run(sizes: Any, arrays: list, *leaves: object) -> list:
             scalars, others = iter(range(len(order))), iter(arrays)
             numbers: dict[int, Any] = {}
             for slot in order:
@@ -313,13 +313,13 @@ def _specs(entry: Entry) -> list:
     ]
 
 
-def _explicit(aval: Any) -> Any:
+def _explicit(aval: object) -> Any:
     """The sharding in a type, where it splits dimensions."""
     sharding = getattr(aval, "sharding", None)
     return sharding if sharding is not None and any(sharding.spec) else None
 
 
-def _on_host(x: Any) -> bool:
+def _on_host(x: object) -> bool:
     """Whether an array's memory is the host's, so that NumPy copies it as fast as XLA."""
     if not _is_plain(x):
         return False
@@ -329,7 +329,7 @@ def _on_host(x: Any) -> bool:
     return len(devices) == 1 and all(d.platform == "cpu" for d in devices)
 
 
-def _is_plain(x: Any) -> bool:
+def _is_plain(x: object) -> bool:
     return isinstance(getattr(x, "dtype", np.dtype(float)), np.dtype)
 
 
@@ -352,7 +352,7 @@ def _filled(x: Any, shape: Sequence[int]) -> Any:
     return lax.pad(x, np.zeros((), x.dtype), config)
 
 
-def _like(value: np.ndarray, x: Any) -> Any:
+def _like(value: np.ndarray, x: object) -> Any:
     """The value where x is, if x is bound to a place."""
     if not isinstance(x, ArrayImpl):
         return value
@@ -369,6 +369,6 @@ def _cut(x: Any, shape: Sequence[int]) -> Any:
     return _like(np.ascontiguousarray(np.asarray(x)[part]), x) if _on_host(x) else x[part]
 
 
-def bucketed(plain: Any, info: JitInfo, bucket: Any, shapes: Any) -> Bucketed:
+def bucketed(plain: object, info: JitInfo, bucket: object, shapes: object) -> Bucketed:
     """Return what `jit` gives for bucket=, of the jitted function without it."""
     return Bucketed(plain, info, bucket, shapes)

@@ -44,14 +44,14 @@ class Numbered:
         self.eqn: Eqn | None = None
         self.slots = self._jaxpr(closed)
 
-    def _slot(self, value: Any) -> int:
+    def _slot(self, value: object) -> int:
         self.numbers.append(value)
         return len(self.numbers) - 1
 
-    def _keep(self, value: Any) -> None:
+    def _keep(self, value: object) -> None:
         self.rest.append((self.eqn, value))
 
-    def _shape(self, aval: Any) -> tuple[int, ...]:
+    def _shape(self, aval: object) -> tuple[int, ...]:
         shape = getattr(aval, "shape", ())
         self._keep((type(aval), getattr(aval, "dtype", None), len(shape)))
         return tuple([self._slot(int(d)) for d in shape])
@@ -82,7 +82,7 @@ class Numbered:
         outs = tuple([self._atom(v, index) for v in inner.outvars])
         return JaxprSlots(shapes, consts, eqns, outs)
 
-    def _atom(self, v: Any, index: dict) -> int | None:
+    def _atom(self, v: object, index: dict) -> int | None:
         if isinstance(v, Literal):
             self._keep(("literal", v.aval.dtype))
             return self._slot(v.val)

@@ -63,14 +63,14 @@ class Case:
 
     def size(self, i: int, dim: int) -> Any:
         """The true size of an operand's dimension."""
-        known = self.dims[i][dim]
-        return self.ins[i].shape[dim] if known is None else known
+        bucket_size = self.dims[i][dim]
+        return self.ins[i].shape[dim] if bucket_size is None else bucket_size
 
     def masked(self, i: int, dims: Sequence[int], fill: Callable[[Any], Any]) -> Any:
         """Operand i with fill(dtype) beyond the true sizes of these dimensions."""
         return masked(self.ins[i], self.dims[i], dims, fill)
 
-    def bind(self, *ins: Any, **changes: Any) -> Any:
+    def bind(self, *ins: object, **changes: object) -> Any:
         """Bind the primitive on operands of padded sizes."""
         return self.eqn.primitive.bind(*ins, **{**self.params, **changes})
 
@@ -128,7 +128,7 @@ class Padded:
         """Whether the products that rules compared are equal, or not, for these numbers too."""
         return all(_is_equal(numbers, a, b) == _is_equal(self.example, a, b) for a, b in self.equal)
 
-    def varies(self, slots: Any) -> bool:
+    def varies(self, slots: object) -> bool:
         """Whether any of nested slots depends on the sizes."""
         if isinstance(slots, tuple):
             return any(map(self.varies, slots))
@@ -162,7 +162,7 @@ class Padded:
         env: dict[Any, Any] = dict(zip(bound, [*values, *args], strict=True))
         shapes: dict[Any, tuple] = dict(zip(bound, slots.shapes, strict=True))
 
-        def read(v: Any, slot: int | None) -> Any:
+        def read(v: object, slot: int | None) -> Any:
             if not isinstance(v, Literal):
                 return env[v]
             if slot not in self.varying:

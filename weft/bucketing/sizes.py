@@ -23,7 +23,7 @@ def powers_of_two(size: int) -> int:
     return 1 << max(size - 1, 0).bit_length()
 
 
-def check_rules(bucket: Any, name: str) -> dict[str, Rule]:
+def check_rules(bucket: object, name: str) -> dict[str, Rule]:
     """The bucket argument, checked."""
     if not isinstance(bucket, dict) or not bucket:
         raise ArgumentError(
@@ -76,7 +76,7 @@ def _dims_of(spec: Any, ndim: int, what: str, names: Any) -> Dims:
     return tuple(w if w in names else None for w in words)
 
 
-def _annotated_shape(hint: Any) -> str | None:
+def _annotated_shape(hint: object) -> str | None:
     """The shape in an annotation: `Annotated[Array, 'n 4']`, or one of jaxtyping."""
     if get_origin(hint) is Annotated:
         return next((m for m in get_args(hint)[1:] if isinstance(m, str)), None)
@@ -130,10 +130,10 @@ class ShapeNames:
         """The dimensions' names of all leaves of the arguments."""
         specs: list = []
         for where, tree in arguments:
-            given = self.spec_of(where)
+            spec = self.spec_of(where)
             label = f"argument {where if isinstance(where, str) else self.label(where)}"
             who = f"jit of {self.name}: bucket_shapes of {label}"
-            flat = broadcast_prefix(given, tree, who, lambda x: x is None or isinstance(x, str))
+            flat = broadcast_prefix(spec, tree, who, lambda x: x is None or isinstance(x, str))
             specs += [(s, label) for s in flat]
         for s, label in specs:
             if not (s is None or isinstance(s, str)):

@@ -28,6 +28,7 @@ from weft.checkify.errors import (
     div_checks,
     float_checks,
     index_checks,
+    init_error,
     nan_checks,
     user_checks,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "div_checks",
     "float_checks",
     "index_checks",
+    "init_error",
     "nan_checks",
     "user_checks",
 ]

@@ -16,6 +16,7 @@ from weft.checkify.errors import automatic_checks as automatic_checks
 from weft.checkify.errors import div_checks as div_checks
 from weft.checkify.errors import float_checks as float_checks
 from weft.checkify.errors import index_checks as index_checks
+from weft.checkify.errors import init_error as init_error
 from weft.checkify.errors import nan_checks as nan_checks
 from weft.checkify.errors import user_checks as user_checks
 from weft.typing import Array as Array

@@ -110,13 +110,13 @@ class Error:
     def _failures(self) -> list[tuple[tuple[int, ...], Site, str]]:
         """The examples that failed, each with its check and the message."""
         codes = np.asarray(self._code)
-        found = []
+        failures = []
         for example in map(tuple, np.argwhere(codes).tolist()):
             k = int(codes[example]) - 1
             site = self._sites[k]
             payload = [wnp.asarray(x)[example] for x in self._payload(k)]
-            found.append((example, site, site.message(payload)))
-        return found
+            failures.append((example, site, site.message(payload)))
+        return failures
 
     def get(self) -> str | None:
         """The message of the check that failed, a line for each failing example; None if none did.
@@ -164,3 +164,6 @@ pytree.register_node(
     lambda e: ((e._code, *e._payloads), e._sites),
     lambda sites, children: Error(children[0], tuple(children[1:]), sites),
 )
+
+init_error = Error()
+"""The error of a function in which no check has failed, with which programs begin."""

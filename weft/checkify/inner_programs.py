@@ -53,8 +53,8 @@ def _with_rules(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     inner = checked(eqn.params["jaxpr"], checks.errors)
     if not inner.sites:
         return None
-    found = eval_closed(inner.jaxpr, *map(stop_gradient, ins))
-    checks.join(found[inner.num_outs], found[inner.num_outs + 1 :], inner.sites)
+    results = eval_closed(inner.jaxpr, *map(stop_gradient, ins))
+    checks.join(results[inner.num_outs], results[inner.num_outs + 1 :], inner.sites)
     return eqn.primitive.bind(*ins, **{**eqn.params, "jaxpr": without_checks(inner)})
 
 
@@ -197,17 +197,17 @@ def _shard_map(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
         def body(*args: object) -> list:
             outs = eval_closed(inner.jaxpr, *args)
-            found = [wnp.expand_dims(_as_varying(x, manual), 0) for x in outs[n:]]
-            return [*outs[:n], *found]
+            codes = [wnp.expand_dims(_as_varying(x, manual), 0) for x in outs[n:]]
+            return [*outs[:n], *codes]
 
         if not inner.sites:
             return None
         jaxpr = retraced(body, p["jaxpr"].in_avals, p["jaxpr"].jaxpr.debug)
     specs = (*p["out_specs"], *(PartitionSpec(p["manual"]),) * k)
     outs = shard_map_p.bind(*ins, **{**p, "jaxpr": jaxpr, "out_specs": specs})
-    found = [whole(x) for x in outs[n:]]
-    at = wnp.argmin(wnp.where(found[0] != 0, found[0], np.int32(2**31 - 1)))
-    code, *payloads = (x[at] for x in found)
+    codes = [whole(x) for x in outs[n:]]
+    at = wnp.argmin(wnp.where(codes[0] != 0, codes[0], np.int32(2**31 - 1)))
+    code, *payloads = (x[at] for x in codes)
     checks.join(code, payloads, inner.sites)
     return outs[:n]
 

@@ -45,9 +45,14 @@ def check_metadata(folder: Path, entry: dict[str, Any]) -> None:
     """Raise Damage if an array's own metadata is not what the manifest says of it."""
     file = folder / "zarr.json"
     try:
-        found = json.loads(file.read_text("utf-8"))
-        grid = found["chunk_grid"]["configuration"]["chunk_shape"]
-        stored = found["shape"], found["data_type"], grid, [c["name"] for c in found["codecs"]]
+        metadata = json.loads(file.read_text("utf-8"))
+        grid = metadata["chunk_grid"]["configuration"]["chunk_shape"]
+        stored = (
+            metadata["shape"],
+            metadata["data_type"],
+            grid,
+            [c["name"] for c in metadata["codecs"]],
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Damage(f"{file} cannot be read ({error!r:.200})") from None
     asked = entry["shape"], entry["dtype"], entry["chunk"], ["bytes", "crc32c"]

@@ -87,18 +87,18 @@ class Saved:
         self.values: dict[str, Any] = {}
 
     @staticmethod
-    def is_leaf(node: Any) -> bool:
+    def is_leaf(node: object) -> bool:
         """Return whether a node of the tree is saved though it has no leaves."""
         return node is None
 
-    def add_value(self, key_path: KeyPath, leaf: Any) -> bool:
+    def add_value(self, key_path: KeyPath, leaf: object) -> bool:
         """Keep a leaf that the metadata holds; return whether it does."""
         held = leaf is None or isinstance(leaf, bool | int | float | str)
         if held:
             self.values[keystr(key_path)] = leaf
         return held
 
-    def add_array(self, key_path: KeyPath, leaf: Any, entry: dict[str, Any]) -> None:
+    def add_array(self, key_path: KeyPath, leaf: object, entry: dict[str, Any]) -> None:
         """Keep what the metadata says of an array."""
         self.arrays[keystr(key_path)] = {"number": len(self.arrays), **entry}
 

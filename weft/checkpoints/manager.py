@@ -82,12 +82,12 @@ class Manager:
 
     def all_steps(self) -> tuple[int, ...]:
         """The steps that are committed, in order."""
-        found = []
+        steps = []
         for entry in self.folder.iterdir() if self.folder.exists() else ():
             step = self._step_of(entry.name)
             if step is not None and holds_checkpoint(entry):
-                found.append(step)
-        return tuple(sorted(found))
+                steps.append(step)
+        return tuple(sorted(steps))
 
     def _step_of(self, name: str) -> int | None:
         """Return the step whose folder has this name."""

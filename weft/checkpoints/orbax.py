@@ -68,8 +68,10 @@ def read_manifest(root: Path) -> dict[str, Any]:
         key_kinds = {}
         for path in (root / ARRAYS).glob("*"):
             for entry in json.loads(path.read_text("utf-8"))["array_metadatas"]:
-                found = entry["array_metadata"]
-                key_kinds[found["param_name"]] = (found["ext_metadata"] or {}).get(_KEY_KIND)
+                array_metadata = entry["array_metadata"]
+                key_kinds[array_metadata["param_name"]] = (
+                    array_metadata["ext_metadata"] or {}
+                ).get(_KEY_KIND)
         path = root / METADATA
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise layout.CheckpointError(
@@ -100,16 +102,20 @@ def read_manifest(root: Path) -> dict[str, Any]:
         opening.append((name, stored, kind, place, ts.open({**place, "open": True})))
     for name, stored, kind, place, opened in opening:
         try:
-            found = opened.result()
+            array_metadata = opened.result()
             if kind == "scalar":
-                values[name] = found.read().result().item()
+                values[name] = array_metadata.read().result().item()
                 continue
         except ValueError as error:
             text = " ".join(str(error).split())[:300]
             raise layout.CheckpointError(
                 f"restore: {name} of {root} is damaged: {text}. Restore another step"
             ) from None
-        arrays[name] = {"shape": list(found.shape), "dtype": found.dtype.name, "spec": place}
+        arrays[name] = {
+            "shape": list(array_metadata.shape),
+            "dtype": array_metadata.dtype.name,
+            "spec": place,
+        }
         if key_kinds.get(stored):
             arrays[name]["key"] = key_kinds[stored]
     return {"arrays": arrays, "values": values}
@@ -149,11 +155,11 @@ class Saved(layout.Saved):
         self.shardings: dict[str, str] = {}
 
     @staticmethod
-    def is_leaf(node: Any) -> bool:
+    def is_leaf(node: object) -> bool:
         """Return whether a node of the tree is saved though it has no leaves."""
         return node is None or isinstance(node, dict | list | tuple) and not node
 
-    def _add(self, key_path: KeyPath, kind: str, **more: Any) -> str:
+    def _add(self, key_path: KeyPath, kind: str, **more: object) -> str:
         """Keep what the metadata says of a leaf; return the leaf's name."""
         keys = _keys(key_path)
         names = tuple(key["key"] for key in keys)
@@ -172,7 +178,7 @@ class Saved(layout.Saved):
         self.tree[str(names)] = {"key_metadata": keys, "value_metadata": value}
         return name
 
-    def add_value(self, key_path: KeyPath, leaf: Any) -> bool:
+    def add_value(self, key_path: KeyPath, leaf: object) -> bool:
         """Keep a leaf that the metadata holds; return whether it does."""
         if self.is_leaf(leaf):
             kinds: dict[type, str] = {dict: "Dict", list: "List", tuple: "Tuple"}
@@ -183,7 +189,7 @@ class Saved(layout.Saved):
             return True
         return False
 
-    def add_array(self, key_path: KeyPath, leaf: Any, entry: dict[str, Any]) -> None:
+    def add_array(self, key_path: KeyPath, leaf: object, entry: dict[str, Any]) -> None:
         """Keep what the metadata says of an array, or of a number, which is one here."""
         sharding = getattr(leaf, "sharding", None)
         if sharding is not None:

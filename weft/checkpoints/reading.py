@@ -86,7 +86,7 @@ def holds_checkpoint(root: Path) -> bool:
 class _Value:
     """A value that the manifest itself holds."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: ArrayLike) -> None:
         self.value = value
 
 

@@ -169,7 +169,7 @@ def _exchange_blocks(
     attrs = {
         "split_dimension": ctx.i64(split),
         "concat_dimension": ctx.i64(concat),
-        "split_count": ctx.i64(over.group_size),
+        "split_count": ctx.i64(equal_groups("all_to_all", over)),
         "replica_groups": groups_attr(ctx, over),
         "channel_handle": channel(ctx),
     }

@@ -43,7 +43,7 @@ def _entry(x: ArrayLike, dim: int | None) -> tuple:
     return () if sharding is None or dim is None else sharding.spec_of(dim)
 
 
-def _placed(x: Any, dim: int | None, entry: tuple | None) -> Any:
+def _placed(x: ArrayLike, dim: int | None, entry: tuple | None) -> Any:
     """x with that dimension split over the axes, where that is possible, or over none."""
     sharding = typeof(x).sharding
     if sharding is None or dim is None or _entry(x, dim) == (entry or ()):

@@ -63,14 +63,14 @@ def _loses_nans(dtype: np.dtype) -> bool:
     return dtypes.is_float(dtype) and dtype.itemsize > 1
 
 
-def _by_integers(prim: Primitive, x: Any, over: AxisGroup) -> Any:
+def _by_integers(prim: Primitive, x: ArrayLike, over: AxisGroup) -> Any:
     """By integers that are ordered as the floats are, with NaN at the end that wins."""
     aval = typeof(x)
     ints = np.dtype(f"int{8 * aval.dtype.itemsize}")
     info = np.iinfo(ints)
     bits = bitcast_convert_type(x, ints)
 
-    def flip(v: Any) -> Any:
+    def flip(v: ArrayLike) -> Any:
         return select(lt(v, ints.type(0)), bitwise_xor(v, ints.type(info.max)), v)
 
     nan = np.full(aval.shape, info.max if prim is pmax_p else info.min, ints)
@@ -104,7 +104,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         # 1 where the extremum is attained: the tangents there are averaged over all devices.
         at = convert(eq(x, whole), typeof(x).dtype)
 
-        def total(x: Any) -> Any:
+        def total(x: ArrayLike) -> Any:
             return psum_p.bind(reduce_sum(x, dims) if dims else x, over=over)
 
         return out, div(total(mul(t, at)), total(at))
@@ -254,7 +254,7 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
     return arg
 
 
-def _index_of(x: Any, axis_name: object, extremum: Callable) -> Any:
+def _index_of(x: ArrayLike, axis_name: object, extremum: Callable) -> Any:
     x = stop_gradient(x)
     best = eq(x, extremum(x, axis_name))
     if dtypes.is_float(typeof(x).dtype):

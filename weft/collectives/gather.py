@@ -79,7 +79,9 @@ def _abstract(x: ShapedArray, *, over: AxisGroup, axis: int, tiled: bool, to: st
     return result_type("all_gather", x, shape, origin, result_mat("all_gather", x, over, to))
 
 
-def _transpose(ct: Any, x: object, *, over: AxisGroup, axis: int, tiled: bool, to: str) -> list:
+def _transpose(
+    ct: ArrayLike, x: object, *, over: AxisGroup, axis: int, tiled: bool, to: str
+) -> list:
     from weft.collectives.scatter import psum_scatter_p
 
     if over.tracked and to == INVARYING:
@@ -118,7 +120,7 @@ def _batch(
         )
     # Row place * n + j of x is now member (i, j) of the component; every member lists its group's.
     at = s.place[s.device] * s.n + s.local
-    size = over.group_size
+    size = equal_groups("all_gather", over)
     lists = np.array([at[list(g)] for g in over.all_groups])  # [group, rank]
     own = s.number[:, :1]  # the group of a device's examples, if they share one
     if s.n and (s.number == own).all():
@@ -246,7 +248,7 @@ def _own_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
     return (*shape[:axis], *middle, *shape[axis + 1 :])
 
 
-def _slice_transpose(ct: Any, x: object, **params: Any) -> list:
+def _slice_transpose(ct: object, x: object, **params: Any) -> list:
     ct = varying_over(ct, params["over"].tracked)
     return [all_gather_p.bind(ct, to=INVARYING, **params)]
 
@@ -281,7 +283,7 @@ def _own_part(
 
 
 def _slice_lower(ctx: RuleContext, x: object, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
-    def own(x: Any) -> Any:
+    def own(x: ArrayLike) -> Any:
         from weft.collectives.axis import axis_index_p
 
         aval = typeof(x)

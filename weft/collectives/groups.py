@@ -17,7 +17,7 @@ from weft.autodiff.shape import broadcast_to_dim, moveaxis, reshape, transpose
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import interned, on_clear
-from weft.core.errors import names_text
+from weft.core.errors import AxisNameError, names_text
 from weft.core.primitive import PRIMITIVES
 from weft.core.state import AxisEntry, axis_entry, state
 from weft.core.trace import Tracer, typeof
@@ -144,7 +144,7 @@ def axis_group_of(who: str, axis_name: Any, groups: object = None) -> AxisGroup:
     names = axis_names(who, axis_name)
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise ValueError(f"{who}: axis_name {axis_name!r} names axis {name!r} twice")
+            raise AxisNameError(f"{who}: axis_name {axis_name!r} names axis {name!r} twice")
     entries = [entry_of(name) for name in names]
     sizes = tuple(e.size for e in entries)
     tracked = tuple(e.name for e in entries if e.tracked)
@@ -159,13 +159,13 @@ def entry_of(name: str) -> AxisEntry:
         return axis_entry(name)
     except NameError as error:
         if isinstance(name, int):
-            raise NameError(
+            raise AxisNameError(
                 f"{error} Array dimensions among the names are for psum, pmean, pmax and pmin."
             ) from None
         mesh = context_mesh()
         if mesh is None or name not in mesh.shape:
             raise
-        raise NameError(
+        raise AxisNameError(
             f"{error} {name!r} is a mesh axis, but not manual here: collectives communicate along "
             "it inside a shard_map whose axis_names contain it (or are left out)."
         ) from None
@@ -174,18 +174,18 @@ def entry_of(name: str) -> AxisEntry:
 def axis_names(who: str, axis_name: str | tuple) -> tuple:
     """One name or a sequence of names, as a tuple."""
     if isinstance(axis_name, set | frozenset):
-        raise TypeError(
+        raise AxisNameError(
             f"{who}: axis_name must be a name or a tuple of names, not a set: their order gives "
             f"the order of the devices; got {axis_name!r}"
         )
     names = tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
     for name in names:
         if name is None:
-            raise TypeError(f"{who}: axis_name must be the name of an axis, got {axis_name!r}")
+            raise AxisNameError(f"{who}: axis_name must be the name of an axis, got {axis_name!r}")
         try:
             hash(name)
         except TypeError:
-            raise TypeError(
+            raise AxisNameError(
                 f"{who}: axis_name must be a name or a tuple of names, got {axis_name!r:.100}; a "
                 "name is hashable, usually a string"
             ) from None
@@ -477,7 +477,9 @@ class Split:
         return index_take(x, [index], [0])
 
 
-def split(team: AxisGroup, name: str) -> Split:
+def split(team: AxisGroup, name: str | None) -> Split:
+    """The group as seen along one of its axes, which is a mapped one."""
+    assert name is not None, "only named axes are part of a group"
     return team.memo(("split", name), lambda: Split(team, name))
 
 

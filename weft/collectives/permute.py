@@ -209,15 +209,15 @@ def _pairs(who: str, perm: Sequence, over: AxisGroup) -> Pairs:
     perm = listed(perm)
     try:
         pairs = tuple(map(tuple, perm))
-        found = _checked.get((over, pairs))
+        cached = _checked.get((over, pairs))
     except TypeError:
         return check_perm(who, perm, over)
-    if found is not None and not all(type(i) is int for pair in pairs for i in pair):
+    if cached is not None and not all(type(i) is int for pair in pairs for i in pair):
         return check_perm(who, pairs, over)  # 1.0 is found as 1
-    if found is None:
+    if cached is None:
         make_room(_checked, _MOST_CHECKED)
-        found = _checked[over, pairs] = check_perm(who, pairs, over)
-    return found
+        cached = _checked[over, pairs] = check_perm(who, pairs, over)
+    return cached
 
 
 def ppermute(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -> Any:

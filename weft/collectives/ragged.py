@@ -62,10 +62,10 @@ def _abstract(
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
     out = ragged_all_to_all_p.bind(*primals, **params)
-    given = [
+    filled = [
         zeros_like(p) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True)
     ]
-    return out, ragged_all_to_all_p.bind(*given, *primals[2:], **params)
+    return out, ragged_all_to_all_p.bind(*filled, *primals[2:], **params)
 
 
 def _exchange_indices(x: object, over: AxisGroup) -> Any:
@@ -74,7 +74,7 @@ def _exchange_indices(x: object, over: AxisGroup) -> Any:
 
 
 def _transpose(
-    ct: Any, operand: Any, output: Any, *indices: object, over: AxisGroup, add: bool
+    ct: ArrayLike, operand: Any, output: Any, *indices: object, over: AxisGroup, add: bool
 ) -> list:
     """Slices go back to where they came from; there, overlapping ones add up."""
     sources, sends, targets, receives = (varying_over(x, over.tracked) for x in indices)

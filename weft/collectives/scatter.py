@@ -73,7 +73,7 @@ def _batch(
         return out, dim - (axis < dim and not tiled)
     x = batch_in_front(x, dim, batch_axis.size)
     s = split(over, batch_axis.name)
-    size = over.group_size
+    size = equal_groups("psum_scatter", over)
     shape = list(typeof(x).shape)
     if tiled:  # the dimension as (rank, block)
         shape[axis + 1 : axis + 2] = [size, shape[axis + 1] // size]

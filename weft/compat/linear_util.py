@@ -169,13 +169,13 @@ def merge_linear_aux(first: Callable, second: Callable) -> tuple[bool, Any]:
 
 def cache(call: Callable, **_: object) -> Callable:
     """A function of a WrappedFun that keeps its results."""
-    known: dict = {}
+    results: dict = {}
 
     @functools.wraps(call)
     def cached(fun: WrappedFun, *args: object) -> Any:
         key = (fun, args)
-        if key not in known:
-            known[key] = call(fun, *args)
-        return known[key]
+        if key not in results:
+            results[key] = call(fun, *args)
+        return results[key]
 
     return cached

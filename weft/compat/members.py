@@ -22,7 +22,7 @@ def _debug_info(self: Any) -> Any:
     return DebugInfo("jit", str(jaxpr.debug), None, None)
 
 
-def _new_tracer(self: Any, trace: Any, aval: Any) -> None:
+def _new_tracer(self: Any, trace: Any, aval: object) -> None:
     self._trace, self.aval = trace, aval
 
 
@@ -32,7 +32,7 @@ def _bind_with_trace(self: Any, trace: object, args: Any, *avals_and_params: Any
         return self.bind(*args, **avals_and_params[-1])
 
 
-def _parse_flags(self: Any) -> None:
+def _parse_flags(self: object) -> None:
     """Sets the options that the command line gives as `--jax_name=value`."""
     import sys
 
@@ -47,7 +47,7 @@ def _parse_flags(self: Any) -> None:
         sys.argv.remove(word)
 
 
-def _parse_all_flags(self: Any) -> None:
+def _parse_all_flags(self: object) -> None:
     """Sets the options of the command line, and absl's flags where a program has defined some."""
     import sys
 
@@ -80,7 +80,11 @@ _MEMBERS: dict[type, dict[str, Any]] = {
     NamedSharding: {"_addressable_device_assignment": _ADDRESSABLE},
     SingleDeviceSharding: {"_addressable_device_assignment": _ADDRESSABLE},
     Tracer: {"__init__": _new_tracer},
-    Primitive: {"bind_with_trace": _bind_with_trace},
+    Primitive: {
+        "bind_with_trace": _bind_with_trace,
+        "call_primitive": False,
+        "map_primitive": False,
+    },
     Jaxpr: {"debug_info": property(_debug_info)},
     ClosedJaxpr: {"debug_info": property(_debug_info)},
 }

@@ -129,10 +129,10 @@ def _is_public(name: str) -> bool:
 
 def is_module(name: str) -> bool:
     """Whether weft has names for a module of JAX's."""
-    known = _hidden.get(name)
-    if known is None:
-        known = _hidden[name] = bool(homes_of(name))
-    return known
+    cached = _hidden.get(name)
+    if cached is None:
+        cached = _hidden[name] = bool(homes_of(name))
+    return cached
 
 
 def build(name: str, homes: list[str]) -> ModuleType:

@@ -17,7 +17,7 @@ def missing_names(place: str) -> dict[str, list[str]]:
     place: a file, a folder, or the name of a package that is installed.
     """
     root = place if os.path.exists(place) else _folder_of(place)
-    found: dict[str, list[str]] = {}
+    uses: dict[str, list[str]] = {}
     for path in _files(root):
         with open(path, encoding="utf-8") as f:
             try:
@@ -27,9 +27,9 @@ def missing_names(place: str) -> dict[str, list[str]]:
         for name, line in _uses(tree):
             lacking = _lacking(name)
             where = f"{path}:{line}"
-            if lacking is not None and where not in found.setdefault(lacking, []):
-                found[lacking].append(where)
-    return dict(sorted(found.items()))
+            if lacking is not None and where not in uses.setdefault(lacking, []):
+                uses[lacking].append(where)
+    return dict(sorted(uses.items()))
 
 
 def _folder_of(package: str) -> str:

@@ -1,25 +1,26 @@
 """Exceptions that a bad argument causes inside of weft, said with the function and the argument.
 
 A public function checks what it can say best. What it does not check ends in an exception of Python
-or NumPy somewhere below: `'str' object cannot be interpreted as an integer`. Such an exception gets
-the function's name and the argument in front: the innermost of weft's frames whose failing
-expression holds one of the arguments tells which. Nothing here runs until something is raised.
+or NumPy somewhere below: `'str' object cannot be interpreted as an integer`. The boundary then
+compares the arguments with the function's annotations, and the exception gets the function's name
+and the argument that does not fit in front. Nothing here runs until something is raised.
 """
 
 from __future__ import annotations
 
-import ast
-import linecache
+import operator
 import os
+import re
 import sysconfig
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Mapping
 from opcode import opmap
 from types import FrameType, TracebackType
 from typing import Any
 
+import numpy as np
+
 from weft.core.errors import ArgumentError, JAXIndexError, JAXTypeError, kind_of
-from weft.core.source import GENERATED, is_internal_file
+from weft.core.source import is_internal_file
 
 # Raised by Python for a value of another kind than the code below expects.
 _UNFIT = (AttributeError, KeyError, AssertionError, NameError, StopIteration, ZeroDivisionError)
@@ -32,6 +33,31 @@ _INSIDE = (
 )
 """Texts of Python and jaxlib about values inside of weft that the user does not know."""
 _NEEDED = "a value of another kind or size is needed"
+_A_DTYPE = "a dtype is needed, such as 'float32' or numpy.int8"
+_PLAIN = (
+    (" is not iterable", "a sequence is needed"),
+    (" has no len()", "a sequence is needed"),
+    ("len() of unsized", "a sequence is needed"),
+    ("iteration over a 0-d array", "a sequence or an integer is needed"),
+    (" not subscriptable", "a sequence is needed"),
+    (" as an integer", "an integer is needed"),
+    ("only integer scalar arrays", "an integer is needed"),
+    ("invalid literal for int()", "an integer is needed"),
+    ("int() argument must be", "an integer is needed"),
+    ("float() argument must be", "a real number is needed"),
+    ("must be real number", "a real number is needed"),
+    ("could not convert string", "a number is needed"),
+    ("bad operand type for", "a number is needed"),
+    ("truth value of a", "one value is needed, not an array of several"),
+    (" object is not callable", "a function is needed"),
+    ("inhomogeneous shape", "numbers are needed, nested to equal lengths"),
+    ("setting an array element", "numbers are needed, nested to equal lengths"),
+    ("ufunc '", "numbers are needed"),
+    ("as a data type", _A_DTYPE),
+    (" not understood", _A_DTYPE),
+    ("could not be broadcast", "these shapes do not broadcast"),
+)
+"""Texts of Python and NumPy about a value, and what they ask for."""
 _RAISES = frozenset((opmap["RAISE_VARARGS"], opmap["RERAISE"]))
 _CONVERSIONS = frozenset(
     f"__{name}__"
@@ -45,6 +71,7 @@ _CONVERSIONS = frozenset(
         "iter",
         "hash",
         "array",
+        "getattr",
     )
 )
 _STDLIB = os.path.join(sysconfig.get_path("stdlib"), "")
@@ -69,35 +96,46 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     caller = tb.tb_frame.f_back
     if caller is not None and is_internal_file(caller.f_code.co_filename):
         return  # an outer function of weft is the one that the user called
-    found = _frames_of_weft(tb)
-    if found is None:
+    raised = _is_deliberate(tb, hasattr(e, "_weft_raised"))
+    if raised is None:
         return
-    frames, raised = found
     e._weft_explained = True  # type: ignore[attr-defined]
     raised = raised or getattr(e, "_weft_raised", False)
     short = function.rpartition(".")[2]
-    text = str(e.args[0]) if e.args else ""
+    text = str(e.args[0]) if len(e.args) == 1 else str(e)
     if raised and (short.startswith("_") or short in text or "weft." in text):
         return  # which says it by itself, or is raised by what has no name of its own
     arguments = _arguments(tb.tb_frame, original)
-    blamed = _blamed(frames, arguments)
+    blamed = unfit_argument(getattr(original, "__annotations__", {}), arguments)
     where = f"{function}: "
     if blamed is not None and not (raised and _mentions(text, blamed)):
         where += f"argument {blamed}={_shown(arguments[blamed])}: "
     elif blamed is None and not raised and arguments:
         left_out = _defaults(original)
-        given = [
+        shown = [
             f"{name}={_shown(value)}"
             for name, value in arguments.items()
             if name not in left_out or value is not left_out[name]
         ]
-        where += f"called with {', '.join(given)}: " if given else ""
+        where += f"called with {', '.join(shown)}: " if shown else ""
     if not raised and not isinstance(e, OverflowError | JAXTypeError | JAXIndexError):
-        if isinstance(e, _UNFIT) or any(words in text for words in _INSIDE):
-            one = blamed is not None
-            text = f"{_NEEDED}, got {kind_of(arguments[blamed])}" if one else "these do not fit"
+        text = _in_plain_words(e, text, blamed, arguments)
         raise ArgumentError(where + text) from None
     e.args = (where + text, *e.args[1:])
+
+
+def _in_plain_words(e: Exception, text: str, blamed: str | None, arguments: dict) -> str:
+    """What an exception of Python's or NumPy's says, without the values of weft's inside."""
+    needed = next((needed for words, needed in _PLAIN if words in text), None)
+    if needed is None:
+        if not (isinstance(e, _UNFIT) or any(words in text for words in _INSIDE)):
+            return text
+        needed = _NEEDED
+    if blamed is None:
+        return "these do not fit" if needed is _NEEDED else needed
+    if blamed.endswith("dtype"):
+        needed = _A_DTYPE
+    return f"{needed}, got {kind_of(arguments[blamed])}"
 
 
 def _is_plain(e: Exception) -> bool:
@@ -107,39 +145,34 @@ def _is_plain(e: Exception) -> bool:
         return e.args == (_NO_CAST,)
     if kind is AssertionError and e.args:  # a check that says what it found, as weft.testing's do
         return False
-    own = kind in _KNOWN or kind.__module__ in ("weft.errors", "numpy._core._exceptions")
+    if kind.__module__ == "numpy._core._exceptions":
+        return True
+    own = kind in _KNOWN or kind.__module__ == "weft.errors"
     return own and len(e.args) <= 1 or kind is AttributeError
 
 
-def _frames_of_weft(tb: TracebackType) -> tuple[list[TracebackType], bool] | None:
-    """The frames below the public function, and whether weft raised on purpose.
+def _is_deliberate(tb: TracebackType, noted: bool) -> bool | None:
+    """Whether weft raised on purpose, and not Python or a library below it.
 
-    None if frames of the user are among them.
+    None if frames of the user are among those below the public function. noted: an inner boundary
+    took weft's frames out, and kept what it was.
     """
-    frames: list[TracebackType] = []
+    last: TracebackType | None = None
     library = False
     below = tb.tb_next
     while below is not None:
-        file = below.tb_frame.f_code.co_filename
-        if is_internal_file(file):
-            frames.append(below)
-            library = False
-        elif not _is_library(file):
+        frame = below.tb_frame.f_code
+        library = not is_internal_file(frame.co_filename)
+        if library and not is_library(frame.co_filename):
             return None
-        else:
-            library = True
+        if not library:
+            if last is not None and frame.co_name in _CONVERSIONS:
+                return False  # what a value answers to a conversion is not about the function
+            last = below
         below = below.tb_next
-    raised = not library
-    for i, frame in enumerate(frames):
-        if i and frame.tb_frame.f_code.co_name in _CONVERSIONS:
-            del frames[i:]  # what a value answers to a conversion is not about the function
-            raised = False
-            break
-    if not frames:
-        return None
-    last = frames[-1]
-    raised = raised and is_raise(last)
-    return frames, raised
+    if last is None:
+        return False if noted else None
+    return not library and is_raise(last)
 
 
 def is_raise(tb: TracebackType) -> bool:
@@ -148,7 +181,8 @@ def is_raise(tb: TracebackType) -> bool:
     return code.co_code[tb.tb_lasti] in _RAISES and code.co_name not in _CONVERSIONS
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
+    """Whether a file is of NumPy, jaxlib and their like, or of Python's own library."""
     if file.startswith("<"):
         return file.startswith("<__array_function__")
     return any(part in file for part in _DEPENDENCIES) or (
@@ -159,9 +193,10 @@ def _is_library(file: str) -> bool:
 def _arguments(frame: FrameType, original: Callable) -> dict[str, Any]:
     """The arguments of the public function, from the frame of its boundary."""
     code, values = frame.f_code, frame.f_locals
-    if code.co_name == "wrapped":  # of an `api_boundary`
-        given = dict(zip(_parameters(original), values["args"], strict=False))
-        return {**given, **values["kwargs"]}
+    if code.co_name == "wrapped":  # of an `api_boundary`, or a method that is a function
+        args = (values["self"], *values["args"]) if "self" in values else values["args"]
+        positional = dict(zip(_parameters(original), args, strict=False))
+        return {**positional, **values["kwargs"]}
     count = code.co_argcount + code.co_kwonlyargcount
     arguments = {name: values[name] for name in code.co_varnames[:count] if name in values}
     rest = values.get(code.co_varnames[count]) if code.co_flags & _VARARGS else None
@@ -183,51 +218,57 @@ def _defaults(function: Callable) -> dict[str, Any]:
     return {**dict(pairs), **(getattr(function, "__kwdefaults__", None) or {})}
 
 
-def _blamed(frames: list[TracebackType], arguments: dict[str, Any]) -> str | None:
-    """The argument that the innermost failing expression with an argument in it holds."""
-    for tb in reversed(frames):
-        if tb.tb_frame.f_code.co_filename == GENERATED:
-            continue
-        values = tb.tb_frame.f_locals
-        found = []
-        for name in _names(tb):
-            if name not in values:  # an attribute that holds the argument
-                found += [name] if name in arguments else []
-                continue
-            same = [a for a, v in arguments.items() if v is values[name]]
-            if name in same:
-                found.append(name)
-            elif len(same) == 1:
-                found.append(same[0])
-        found = list(dict.fromkeys(found))
-        if len(found) == 1:
-            return found[0]
-        if found:
-            return None
-    return None
+def unfit_argument(annotations: Mapping[str, str], arguments: Mapping[str, object]) -> str | None:
+    """The one argument that its annotation does not admit; None where there are none or several.
+
+    >>> unfit_argument({"shape": "Shape", "axis": "int | None"}, {"shape": (2,), "axis": "0"})
+    'axis'
+    """
+    unfit = [n for n, x in arguments.items() if n in annotations and not _fits(annotations[n], x)]
+    return unfit[0] if len(unfit) == 1 else None
 
 
-def _names(tb: TracebackType) -> list[str]:
-    """The variables and attributes of the expression that failed in a frame."""
-    code = tb.tb_frame.f_code
-    line, last, start, end = next(islice(code.co_positions(), tb.tb_lasti // 2, None))
-    if line is None or last is None:
-        return []
-    lines = [linecache.getline(code.co_filename, n).encode() for n in range(line, last + 1)]
-    if not all(lines):
-        return []
-    lines[-1] = lines[-1][:end]
-    lines[0] = lines[0][start:]
+def _fits(annotation: str, value: object) -> bool:
+    """Whether an annotation admits a value; those that name other classes admit everything."""
+    kinds = re.sub(r"\[.*?\]+", "", str(annotation)).split(" | ")
+    if not _KINDS.keys() >= set(kinds):
+        return True
+    return any(_admits(_KINDS[kind], value) for kind in kinds)
+
+
+def _admits(test: Callable[[Any], object], value: object) -> bool:
     try:
-        tree = ast.parse(f"({b''.join(lines).decode()})")
-    except SyntaxError:
-        return []
-    names = [
-        n.id if isinstance(n, ast.Name) else n.attr
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Name | ast.Attribute)
-    ]
-    return list(dict.fromkeys(names))
+        return bool(test(value))
+    except Exception:  # what a conversion raises, of a class that its value chooses
+        return False
+
+
+def _is_array_like(x: object) -> bool:
+    is_number = isinstance(x, bool | int | float | complex)
+    return is_number or hasattr(x, "dtype") and hasattr(x, "shape")
+
+
+def _is_sequence(x: object) -> bool:
+    return hasattr(x, "__len__") and hasattr(x, "__getitem__") and not isinstance(x, str)
+
+
+_KINDS: dict[str, Callable[[Any], object]] = {
+    "None": lambda x: x is None,
+    "int": lambda x: operator.index(x) is not None,
+    "bool": lambda x: not isinstance(x, str) and bool(x) in (True, False),
+    "float": lambda x: not isinstance(x, str) and float(x) is not None,
+    "str": lambda x: isinstance(x, str),
+    "Callable": callable,
+    "Array": _is_array_like,
+    "ArrayLike": _is_array_like,
+    "Sequence": _is_sequence,
+    "tuple": lambda x: isinstance(x, tuple),
+    "list": lambda x: isinstance(x, list),
+    "dict": lambda x: isinstance(x, dict),
+    "Shape": lambda x: _is_sequence(x) or operator.index(x) is not None,
+    "DTypeLike": lambda x: np.dtype(x) is not None,
+}
+"""What an annotation names, and which values it admits."""
 
 
 def _mentions(text: str, name: str) -> bool:

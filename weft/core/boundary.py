@@ -67,10 +67,25 @@ def _note_raise(e: BaseException) -> None:
         return
     while tb.tb_next is not None:
         tb = tb.tb_next
-    if _is_own(tb):
-        from weft.core.blame import is_raise
+    from weft.core.blame import is_library, is_raise
 
+    if _is_own(tb):
         e._weft_raised = is_raise(tb)  # type: ignore[attr-defined]
+    elif is_library(tb.tb_frame.f_code.co_filename):
+        e._weft_raised = False  # type: ignore[attr-defined]
+
+
+def explain_and_show(label: str, e: Exception, fun: Callable) -> None:
+    """Says in an exception what was called, if that has a name; raises one that says it better."""
+    try:
+        if label:
+            from weft.core.blame import explain  # where nothing fails it is not needed
+
+            explain(label, e, fun)
+        show_user_frames(e)
+    except Exception as other:
+        show_user_frames(other)
+        raise
 
 
 def api_boundary(fun: F) -> F:
@@ -83,15 +98,7 @@ def api_boundary(fun: F) -> F:
         try:
             return fun(*args, **kwargs)
         except Exception as e:
-            try:
-                if named:
-                    from weft.core.blame import explain  # where nothing fails it is not needed
-
-                    explain(label, e, fun)
-                show_user_frames(e)
-            except Exception as other:
-                show_user_frames(other)
-                raise
+            explain_and_show(label if named else "", e, fun)
             raise  # bare, so that Python does not add this frame again
 
     return cast(F, wrapped)

@@ -30,18 +30,18 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
 
 
 def _check(j: Jaxpr) -> None:
-    known: set[Any] = {*j.constvars, *j.invars}
+    defined: set[Any] = {*j.constvars, *j.invars}
     for eqn in j.eqns:
-        _check_reads(j, eqn.invars, known, eqn.primitive.name, eqn)
+        _check_reads(j, eqn.invars, defined, eqn.primitive.name, eqn)
         _check_types(j, eqn)
         for _, inner in subjaxprs(eqn.params):
             check_jaxpr(inner)
         _check_inner(j, eqn)
         for v in eqn.outvars:
-            if v in known:
+            if v in defined:
                 raise JaxprTypeError(f"{_at(j, eqn)}: a result is assigned twice")
-            known.add(v)
-    _check_reads(j, j.outvars, known, "the result", None)
+            defined.add(v)
+    _check_reads(j, j.outvars, defined, "the result", None)
 
 
 def _at(jaxpr: Jaxpr, eqn: Eqn | None) -> str:

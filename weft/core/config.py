@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft._xla import config as _xla_config
 from weft._xla import guards
+from weft.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from weft.runtime.backend import Device
@@ -30,7 +31,7 @@ def _boolean(value: bool | str) -> bool:
 
 
 def _one_of(*choices: str | None) -> Callable[[Any], str | None]:
-    def check(value: str) -> str | None:
+    def check(value: str | None) -> str | None:
         if value == "" and None in choices:
             value = None
         if value not in choices:
@@ -73,8 +74,12 @@ def _text(value: str | None) -> str | None:
     return None if value is None or value == "" else os.fspath(value)
 
 
-def _anything(value: str | Device) -> Any:
-    return value
+def _a_device(value: str | Device | None) -> Any:
+    if value is None or isinstance(value, str) or hasattr(value, "platform"):
+        return value
+    if hasattr(value, "device_set"):  # a sharding
+        return value
+    raise ValueError("expected a device, the name of a platform, or None")
 
 
 _PRECISIONS = (  # then those of `weft.lax.DotAlgorithmPreset`
@@ -143,11 +148,11 @@ class Option:
     def value(self) -> Any:
         return self.state.value
 
-    def checked(self, value: bool | int | str, what: str) -> Any:
+    def checked(self, value: bool | int | str | None, what: str) -> Any:
         try:
             return self.check(value)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{what}: invalid value {value!r} ({error})") from None
+            raise ArgumentError(f"{what}: invalid value {value!r} ({error})") from None
 
     def set_global(self, value: bool | int | str | None) -> None:
         value = self.checked(value, f"config option {self.name}")
@@ -254,6 +259,8 @@ numpy_dtype_promotion = _define(
 numpy_rank_promotion = _define(
     "numpy_rank_promotion", "allow", _one_of("allow", "warn", "raise"),
     "what to do when operands of different rank broadcast", traced=True)
+_define("check_static_indices", False, _boolean,
+        "x[i] with an int out of bounds is an IndexError; off: clamped", traced=True)
 _define("varying_promotion", "implicit", _one_of("implicit", "error"),
         "operands of collectives that do not vary along the axis: promoted, or an error",
         traced=True)
@@ -266,7 +273,7 @@ debug_infs = _define("debug_infs", False, _boolean, "raise when a result holds a
 check_tracer_leaks = _define(
     "check_tracer_leaks", False, _boolean, "raise when a tracer outlives its trace", traced=True)
 default_device = _define(
-    "default_device", None, _anything, "where uncommitted arrays are made: a device or a platform",
+    "default_device", None, _a_device, "where uncommitted arrays are made: a device or a platform",
     traced=True)
 _define("enable_checks", False, _boolean, "type-check every jaxpr after it is made", traced=True)
 _define("pallas_enable_debug_checks", False, _boolean,

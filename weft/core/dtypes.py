@@ -102,7 +102,7 @@ def is_complex(dtype: object) -> bool:
     return dtype in COMPLEX
 
 
-def is_inexact(dtype: np.dtype) -> bool:
+def is_inexact(dtype: np.dtype | None) -> bool:
     return dtype in FLOATS or dtype in COMPLEX
 
 

@@ -74,6 +74,11 @@ class AxisKindError(BadIndexError, NotImplementedError):
     """An axis is no integer, such as a name: by the function, each of these errors in JAX."""
 
 
+class AxisNameError(ArgumentError, NameError):
+    """What is given as a named axis is none, or none in scope: a NameError of JAX, or by the name
+    one of the others."""
+
+
 class NoMeshError(ValueError, RuntimeError):
     """A PartitionSpec is given where no mesh is in context: a RuntimeError or ValueError of JAX."""
 
@@ -146,8 +151,8 @@ def plural(n: int, noun: str) -> str:
 
 def names_text(names: Iterable[Any]) -> str:
     """Axis names as the user writes them: one name, or a tuple; those of a set in order."""
-    found = sorted(names, key=str) if isinstance(names, set | frozenset) else list(names)
-    return repr(found[0]) if len(found) == 1 else repr(tuple(found))
+    ordered = sorted(names, key=str) if isinstance(names, set | frozenset) else list(names)
+    return repr(ordered[0]) if len(ordered) == 1 else repr(tuple(ordered))
 
 
 def mark_difference(expected: str, got: str) -> str:

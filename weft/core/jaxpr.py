@@ -118,7 +118,7 @@ class Jaxpr(_Memoized):
         outvars: list[Atom],
         eqns: list[Eqn],
         effects: frozenset = NO_EFFECTS,
-        debug: str | None = None,
+        debug: str = "<lambda>",
     ) -> None:
         self.constvars = constvars
         self.invars = invars

@@ -49,10 +49,12 @@ _stack = _Stack()
 
 @contextmanager
 def kernel_frame(frame: Frame) -> Iterator[None]:
-    """Ops inside belong to the kernel: named axes are those of its mesh."""
+    """Ops inside belong to the kernel: axes of its mesh are named, and the sizes of others."""
     before = _stack.frame
     _stack.frame = frame
-    entries = [AxisEntry(name, size, "core") for name, size in frame.axis_sizes.items()]
+    sizes = {name: size for mesh in frame.meshes for name, size in mesh.shape.items()}
+    sizes.update(frame.axis_sizes)
+    entries = [AxisEntry(name, size, "core") for name, size in sizes.items()]
     try:
         with extend_axes(entries):
             yield

@@ -76,10 +76,10 @@ def state_over(who: str, aval: ShapedArray, axes: tuple) -> str:
     mat = aval.mat
     if not mat.unreduced and not mat.reduced:
         varying = mat.varying
-        found = [axis in varying for axis in axes]
-        if all(found):
+        is_varying = [axis in varying for axis in axes]
+        if all(is_varying):
             return VARYING
-        if not any(found):
+        if not any(is_varying):
             return INVARYING
     states = {axis: mat.state(axis) for axis in axes}
     if len(set(states.values())) > 1:

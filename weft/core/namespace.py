@@ -78,11 +78,11 @@ def public(
         return value
     if value in _made or value.__code__ is _BOUNDARY:
         return value
-    known = _public.get((module, value))
-    if known is None:
-        known = _public[module, value] = bounded(value, module, name, refuse, example, programs)
-        _made.add(known)
-    return known
+    cached = _public.get((module, value))
+    if cached is None:
+        cached = _public[module, value] = bounded(value, module, name, refuse, example, programs)
+        _made.add(cached)
+    return cached
 
 
 def _bound_class(cls: type) -> None:
@@ -161,6 +161,9 @@ def bounded(
 
 
 _INTEGERS = frozenset((int, tuple, type(None)))
+_MISTAKES = (TypeError, ValueError, LookupError, AttributeError, OverflowError, NotImplementedError)
+"""What a program raises of bad arguments, unhashable options and operands whose values it needs.
+The function then runs op by op and says it in its own terms; other exceptions are of the run."""
 
 
 def _eager_call(
@@ -192,7 +195,8 @@ def _eager_call(
     def compile_program() -> Callable:
         return programs.compile(fun, numbers, keywords)
 
-    return condition, programs.state, programs.eager, classes, _INTEGERS, compile_program, *defaults
+    values = programs.state, programs.eager, classes, _INTEGERS, _MISTAKES, compile_program
+    return condition, *values, *defaults
 
 
 def _defaults(fun: FunctionType) -> dict[str, Any]:
@@ -235,17 +239,18 @@ def _maker(
         parameters.append(f"**{varkeywords}")
         if not refuses[1]:
             arguments.append(f"**{varkeywords}")
-    extra = [n for n, is_extra in zip((varargs, varkeywords), refuses, strict=True) if is_extra]
-    given = f"{varargs if refuses[0] else '()'}, {varkeywords}"
+    pairs = zip((varargs, varkeywords), refuses, strict=True)
+    extra = [name for name, is_extra in pairs if is_extra and name]
+    surplus = f"{varargs if refuses[0] else '()'}, {varkeywords}"
     call = ", ".join(arguments)
     program = [
         f"   if {eager} and _state_.trace is _eval_{''.join(f' and not {n}' for n in extra)}:",
         "    if _program_ is None: _program_ = _compile_()",
         f"    try: return _program_({call})",
-        "    except Exception: pass",  # the function says better what is wrong, or needs values
+        "    except _mistakes_: pass",
     ]
     count = eager.count(" is _default") if eager else 0
-    needed = ", _state_, _eval_, _array_, _integers_, _compile_"
+    needed = ", _state_, _eval_, _array_, _integers_, _mistakes_, _compile_"
     needed += "".join(f", _default{i}_" for i in range(count))
     lines = [
         f"def make(_fun_, _explain_, _show_, _refuse_{needed if eager else ''}):",
@@ -254,7 +259,7 @@ def _maker(
         *(["  nonlocal _program_"] if eager else []),
         "  try:",
         *(program if eager else []),
-        *([f"   if {' or '.join(extra)}: _refuse_({given})"] if extra else []),
+        *([f"   if {' or '.join(extra)}: _refuse_({surplus})"] if extra else []),
         f"   return _fun_({call})",
         "  except Exception as _error_:",
         "   try: _explain_(_error_)",

@@ -121,10 +121,10 @@ class Primitive:
         if higher_order or takes_refs:
             self.__class__ = _TakesRefs
         self.name = name
-        self.abstract = abstract
+        self.abstract: Any = abstract  # None where `stage` or `bind` makes the equation
         self.jvp = jvp
         self.linearize = linearize
-        self.transpose = transpose
+        self.transpose: Any = transpose  # None where nothing is linear
         self.batch = batch
         self.lower = lower
         self.sharding = sharding

@@ -186,11 +186,11 @@ class Indexer:
 
     def attach(self, operands: Iterable[Any]) -> list[tuple[Any, Any]]:
         """(dim, position) for each dimension; position is the static or the given one."""
-        given = iter(operands)
+        traced = iter(operands)
         pairs: list[tuple[Any, Any]] = []
         for d in self.dims:
             if d.operands:
-                pairs.append((d, next(given)))
+                pairs.append((d, next(traced)))
             else:
                 pairs.append((d, d.position))
         return pairs

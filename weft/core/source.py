@@ -64,7 +64,7 @@ class Source:
 UNKNOWN = Source(None, 0, ())
 
 
-def function_name(fun: Any) -> str:
+def function_name(fun: Callable) -> str:
     """The function's name, or its class's: callable objects have none, or what is no text."""
     while isinstance(fun, functools.partial):
         fun = fun.func
@@ -74,12 +74,12 @@ def function_name(fun: Any) -> str:
 
 def is_internal_file(filename: str) -> bool:
     """Whether a file belongs to weft (examples and tests do not)."""
-    known = _is_internal.get(filename)
-    if known is None:
-        known = _is_internal[filename] = os.path.abspath(filename).startswith(_PACKAGE) or (
+    cached = _is_internal.get(filename)
+    if cached is None:
+        cached = _is_internal[filename] = os.path.abspath(filename).startswith(_PACKAGE) or (
             filename.startswith("<frozen")
         )
-    return known
+    return cached
 
 
 def capture() -> Source:

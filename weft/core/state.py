@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weft._xla.config import dispatch_flag
+from weft.core.errors import AxisNameError
 
 if TYPE_CHECKING:
     from weft.sharding.mesh import Mesh
@@ -106,10 +107,12 @@ def axis_entry(name: str) -> AxisEntry:
         return state.axes[name]
     except KeyError:
         scope = ", ".join(f"{e.name!r} (size {e.size}, {e.kind})" for e in state.axes.values())
-        raise NameError(
+        raise AxisNameError(
             f"axis name {name!r} is not bound here; "
             + (f"axes in scope: {scope}" if scope else "no named axis is in scope")
             + ". Bind it with vmap(..., axis_name=...) or shard_map over a mesh that has it."
         ) from None
     except TypeError:
-        raise TypeError(f"an axis name must be hashable, usually a string; got {name!r}") from None
+        raise AxisNameError(
+            f"an axis name must be hashable, usually a string; got {name!r}"
+        ) from None

@@ -244,14 +244,18 @@ changeable: set[type] = set()
 """Classes of values that operations read as arrays, and that programs write to."""
 
 
-def check_unchangeable(x: object) -> None:
-    """Raises NotImplementedError for an argument whose changes a traced function would lose."""
-    if type(x) in changeable:
-        raise NotImplementedError(
-            f"a {type(x).__qualname__} is no argument of a traced function: what the function "
-            "writes to it would be lost. Pass its arrays and return the new ones, or weft.new_ref "
-            "(in flax: nnx.Variable without hijax=True)"
-        )
+def check_unchangeable(leaves: Sequence[Any]) -> None:
+    """Raises NotImplementedError for an argument whose changes a traced function would lose.
+
+    Whatever traces a function asks it about the function's flat arguments.
+    """
+    for x in leaves if changeable else ():
+        if type(x) in changeable:
+            raise NotImplementedError(
+                f"a {type(x).__qualname__} is no argument of a traced function: what the function "
+                "writes to it would be lost. Pass its arrays and return the new ones, or "
+                "weft.new_ref (in flax: nnx.Variable without hijax=True)"
+            )
 
 
 def _find_aval_rule(x: Any) -> Callable[[Any], Any]:

@@ -41,17 +41,17 @@ def trace_body(fun: Callable, args_tree: PyTreeDef, avals: Sequence[Any]) -> Bod
     """
     key = (args_tree, tuple(avals), config.trace_key(), axes_key())
     try:
-        known = _bodies.setdefault(fun, {})
+        bodies = _bodies.setdefault(fun, {})
     except TypeError:  # no weak references or no hash
-        known = {}
-    body = known.get(key)
+        bodies = {}
+    body = bodies.get(key)
     if body is None:
         flat_fun, out = flatten_fun(fun, args_tree)
         name = function_name(fun)
         jaxpr, consts = closed_call_jaxpr(flat_fun, avals, name)
         body = Body(jaxpr, consts, out.tree)
         if not any(isinstance(c, Tracer) for c in consts):
-            known[key] = body
+            bodies[key] = body
     return body
 
 
@@ -62,11 +62,11 @@ def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Ca
     """`make(fun)`, one for each function as long as that lives: what is traced of it is kept."""
     try:
         ref = weakref.ref(fun)
-        known = _derived.setdefault(fun, {})
+        programs = _derived.setdefault(fun, {})
     except TypeError:
         return make(fun)
-    found = known.get(key)
-    if found is None:
+    cached = programs.get(key)
+    if cached is None:
 
         def call(*args: object) -> Any:
             target = ref()  # a strong reference would keep fun alive through its own entry
@@ -74,8 +74,8 @@ def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Ca
             return target(*args)
 
         call.__name__ = function_name(fun)
-        found = known[key] = make(call)
-    return found
+        cached = programs[key] = make(call)
+    return cached
 
 
 def args_tree(*args: ArrayLike | Sequence | dict | None) -> Any:

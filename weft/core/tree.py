@@ -121,8 +121,8 @@ def _first_difference(
         if len(prefix) != len(full):
             return f"{place} has {len(prefix)} entries where the values have {len(full)}"
         pairs = [(f"[{i}]", p, f) for i, (p, f) in enumerate(zip(prefix, full, strict=True))]
-    found = (_first_difference(p, f, leaf, place + key) for key, p, f in pairs)
-    return next(filter(None, found), None)
+    differences = (_first_difference(p, f, leaf, place + key) for key, p, f in pairs)
+    return next(filter(None, differences), None)
 
 
 def key_path(path: Sequence[Any]) -> str:

@@ -76,8 +76,8 @@ def _search(wanted: Wanted, closed: ClosedJaxpr, args: Sequence[Any]) -> str | N
         if kind is not None:
             wanted = Wanted(kind == "NaN", kind == "inf")
             inside = ENTERED.get(eqn.primitive.name)
-            found = None if inside is None else inside(wanted, eqn, ins)
-            return found or named(kind, eqn) + _devices(wanted, outs)
+            inner_hit = None if inside is None else inside(wanted, eqn, ins)
+            return inner_hit or named(kind, eqn) + _devices(wanted, outs)
         env.update(zip(eqn.outvars, outs, strict=True))
     return None
 
@@ -89,7 +89,8 @@ def _devices(wanted: Wanted, outs: Sequence[Any]) -> str:
         if len(shards) < 2 or wanted.in_array(x) is None:
             continue
         held = [s.device for s in shards if wanted.in_host(np.asarray(s.data))]
-        return "" if len(held) == len(shards) else on_devices(held)
+        every = len(held) == len(shards)
+        return f", on all {len(held)} devices" if every else on_devices(held)
     return ""
 
 
@@ -124,9 +125,9 @@ def _scan(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
     def steps() -> Iterator[tuple[int, list]]:
         state = carry
         for i in reversed(order) if params["reverse"] else order:
-            given = [*consts, *state, *(x[i] for x in xs)]
-            yield i, given
-            state = _run(body, given)[:n_carry]
+            operands = [*consts, *state, *(x[i] for x in xs)]
+            yield i, operands
+            state = _run(body, operands)[:n_carry]
 
     return _first_step(wanted, eqn, body, steps())
 
@@ -148,9 +149,9 @@ def _while(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
 def _first_step(
     wanted: Wanted, eqn: Eqn, body: ClosedJaxpr, steps: Iterator[tuple[int, list]]
 ) -> str | None:
-    for i, given in steps:
-        if wanted.among(_run(body, given)) is not None:
-            text = _search(wanted, body, given)
+    for i, operands in steps:
+        if wanted.among(_run(body, operands)) is not None:
+            text = _search(wanted, body, operands)
             return text and f"{text}, in iteration {i} of {eqn.primitive.name} ({eqn.source})"
     return None
 

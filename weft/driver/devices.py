@@ -19,22 +19,24 @@ def inner_shardings(jaxpr: ClosedJaxpr) -> list:
     """Shardings and meshes that the program itself names (constraints, shard_maps, jits)."""
 
     def find() -> list:
-        found: list = []
+        placements: list = []
         for eqn in open_jaxpr(jaxpr).eqns:
             if not eqn.primitive.own_types:  # ops that place or call say their own types
                 continue
             for value in eqn.params.values():
                 items = value if isinstance(value, tuple) else (value,)
-                found += [v for v in items if isinstance(v, NamedSharding | Mesh | AbstractMesh)]
+                placements += [
+                    v for v in items if isinstance(v, NamedSharding | Mesh | AbstractMesh)
+                ]
             if type(place := eqn.params.get("sharding")) is SingleDeviceSharding:
-                found.append(place)
+                placements.append(place)
             for _, inner in subjaxprs(eqn.params):
-                found += (
+                placements += (
                     inner_shardings(inner)
                     if isinstance(inner, ClosedJaxpr)
                     else inner_shardings(ClosedJaxpr(inner))
                 )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(placements))
 
     return jaxpr.memo("inner_shardings", find)
 

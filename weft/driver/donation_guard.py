@@ -59,16 +59,16 @@ class Guarded:
                 result = self._call(args[0])
                 release(args)
                 return result
-            given = _leaves([args[i] for i in self._positions if -len(args) <= i < len(args)])
+            donated = _leaves([args[i] for i in self._positions if -len(args) <= i < len(args)])
             if kwargs:
-                given = [*given, *_leaves([kwargs[n] for n in self._names if n in kwargs])]
-            if len(args) + len(kwargs) > 1 or len(given) > 1:
-                check_given_once(self._name, given, _leaves([*args, *kwargs.values()]))
-            claimed = claim(given)
+                donated = [*donated, *_leaves([kwargs[n] for n in self._names if n in kwargs])]
+            if len(args) + len(kwargs) > 1 or len(donated) > 1:
+                check_given_once(self._name, donated, _leaves([*args, *kwargs.values()]))
+            claimed = claim(donated)
             try:
-                owners = second_owners(given)
+                owners = second_owners(donated)
                 result = self._call(*args, **kwargs)
-                release(given, owners)
+                release(donated, owners)
             finally:
                 unclaim(claimed)
             return result

@@ -31,8 +31,8 @@ def explain(name: str, arg_names: Sequence[str], key: Key, known: Sequence[Key])
     what = f"{name}({types}) is traced"
     if not known:
         return f"{what}: it is the function's first call"
-    found = min((list(_differences(arg_names, key, old)) for old in known), key=len)
-    return "\n  ".join([f"{what}; unlike the most similar call before,", *found])
+    differences = min((list(_differences(arg_names, key, old)) for old in known), key=len)
+    return "\n  ".join([f"{what}; unlike the most similar call before,", *differences])
 
 
 def _differences(arg_names: Sequence[str], new: Key, old: Key) -> Iterator[str]:

@@ -25,6 +25,7 @@ def final_shardings(program: Program, compiled: LoadedExecutable, local: bool) -
     """
     jaxpr = program.jaxpr
     if local:
+        assert program.stages is not None  # which made the local program
         ins, outs = program.stages.in_shardings, program.stages.out_shardings
         ins = [s or f for s, f in zip(program.in_shardings, ins, strict=True)]
         outs = [s or f for s, f in zip(program.out_shardings, outs, strict=True)]

@@ -188,13 +188,13 @@ def _propagated(program: Program) -> list[tuple[Callable, Any]]:
 
 
 def _marks(module: ir.Module) -> list[Any]:
-    found: list[Any] = []
+    marks: list[Any] = []
 
     def look(view: ir.Operation) -> Any:
         op = view.operation
         if op.name == "stablehlo.custom_call" and op.attributes["call_target_name"].value == TARGET:
-            found.append(op)
+            marks.append(op)
         return mlir.ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
-    return found
+    return marks

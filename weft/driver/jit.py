@@ -108,7 +108,7 @@ class Entry:
     layouts: tuple | None  # those asked of the arguments and of the results
 
 
-def _key_of_shardings(tree: Any) -> Hashable:
+def _key_of_shardings(tree: PyTreeDef) -> Hashable:
     """Equal for equal trees of shardings."""
     if isinstance(tree, dict):
         return dict, tuple(tree), tuple(map(_key_of_shardings, tree.values()))
@@ -194,8 +194,8 @@ class JitInfo:
         for i in self.static_argnums:
             if -len(args) <= i < len(args) and (text := self.unhashable(i % len(args), args[i])):
                 return text
-        found = (self.unhashable(n, kwargs[n]) for n in self.static_argnames if n in kwargs)
-        return next(filter(None, found), "a static argument must be hashable")
+        texts = (self.unhashable(n, kwargs[n]) for n in self.static_argnames if n in kwargs)
+        return next(filter(None, texts), "a static argument must be hashable")
 
     def traced(self, args: tuple, kwargs: dict, specs: bool = False) -> tuple[Entry, list]:
         """The entry for the arguments' signature, and the flat arguments."""
@@ -208,8 +208,7 @@ class JitInfo:
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
         type_of = aval_of_spec if specs else typeof
         if changeable:
-            for x in leaves:
-                check_unchangeable(x)
+            check_unchangeable(leaves)
         try:
             avals = tuple([type_of(x) for x in leaves])
         except TypeError:
@@ -323,7 +322,7 @@ class JitInfo:
             for s in flat
         ]
         for s in result:
-            if PartitionSpec.UNCONSTRAINED in getattr(s, "spec", ()):
+            if s is not None and PartitionSpec.UNCONSTRAINED in getattr(s, "spec", ()):
                 raise ValueError(
                     f"{what} of {self.name}: {s.spec!r} leaves a dimension UNCONSTRAINED; use None "
                     "or axis names, or no sharding to leave all dimensions to the partitioner"
@@ -489,7 +488,7 @@ def jit(
     compiler_options: dict[str, Any] | None = None,
     partitioner: str | None = None,
     bucket: dict[str, Any] | None = None,
-    bucket_shapes: Any = None,
+    bucket_shapes: object = None,
 ) -> Any:
     """Compiles a function with XLA, once for each signature of its arguments.
 
@@ -569,12 +568,12 @@ def jit(
             return info.early.relay(args, kwargs), None, False
         if one_device is None:
             return info.call(args, kwargs)
-        given = flatten(([x for i, x in enumerate(args) if i not in numbers], kwargs))[0]
+        leaves = flatten(([x for i, x in enumerate(args) if i not in numbers], kwargs))[0]
         args = tuple(x if i in numbers else _moved(x, one_device) for i, x in enumerate(args))
         kwargs = {k: x if k in names else _moved(x, one_device) for k, x in kwargs.items()}
         result, fast, *rest = info.call(args, kwargs)
         # Dispatch moves an array from one device to another, but none from several.
-        joined = any(type(x) is ArrayImpl and x._sharding.num_devices > 1 for x in given)
+        joined = any(type(x) is ArrayImpl and x._sharding.num_devices > 1 for x in leaves)
         return result, None if joined else fast, *rest
 
     compiled = cached_call(

@@ -34,7 +34,7 @@ def _abstract(
     return [typed_as(a, s) for a, s in zip(jaxpr.out_avals, out_shardings, strict=True)]
 
 
-def typed_as(aval: Any, sharding: object) -> Any:
+def typed_as(aval: ShapedArray, sharding: object) -> Any:
     """The type of a value that jit places: Explicit axes of the sharding are part of it."""
     typed = type_sharding(sharding, aval.ndim) if sharding is not None else None
     return aval if typed is None or typed is aval.sharding else aval.update(sharding=typed)
@@ -91,14 +91,14 @@ def _linearize(
     )
     n = len(jaxpr.out_avals)
     residuals = split.residuals(primals, outs[n:])
-    given = [t for t in tangents if t is not None]
+    nonzero_tangents = [t for t in tangents if t is not None]
     result = jit_p.bind(
         *residuals,
-        *given,
+        *nonzero_tangents,
         jaxpr=split.tangent,
         in_shardings=(*(None,) * len(residuals), *pick(in_shardings, nonzero)),
         out_shardings=tuple(pick(out_shardings, split.nonzero_out)),
-        donated=(False,) * (len(residuals) + len(given)),
+        donated=(False,) * (len(residuals) + len(nonzero_tangents)),
         **params,
     )
     return outs[:n], unpick(result, split.nonzero_out)
@@ -116,14 +116,14 @@ def _transpose(
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
     backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
-    known = [not lin for lin in linear]
+    is_constant = [not lin for lin in linear]
     ct_shardings = pick(in_shardings, linear)
-    n = sum(known) + sum(nonzero)
+    n = sum(is_constant) + sum(nonzero)
     outs = jit_p.bind(
-        *pick(args, known),
+        *pick(args, is_constant),
         *(ct for ct in cts if ct is not None),
         jaxpr=backward,
-        in_shardings=(*pick(in_shardings, known), *pick(out_shardings, nonzero)),
+        in_shardings=(*pick(in_shardings, is_constant), *pick(out_shardings, nonzero)),
         out_shardings=tuple(pick(ct_shardings, ct_nonzero)),
         donated=(False,) * n,
         **params,

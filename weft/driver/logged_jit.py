@@ -89,9 +89,9 @@ class LoggedJit(GuardedJit):
                 return self._call(*args, **kwargs)
             return Guarded.__call__(self, *args, **kwargs)
         except (RuntimeError, ValueError) as error:
-            known = calls.explained(error)
-            if known is not error:
-                raise known from None
+            explained = calls.explained(error)
+            if explained is not error:
+                raise explained from None
             raise
 
     def settle(self, log: calls.CallLog | None, label: str) -> tuple[bool, bool]:

@@ -82,8 +82,8 @@ def _inferred(lowered: ModuleContext, sites: list[ir.Operation]) -> list[tuple[l
         types = _propagated(lowered, sites)
         changed = False
         for op, (operands, results) in zip(sites, types, strict=True):
-            known = _call_of(lowered, op)
-            shardings = known.call.infer(lowered.mesh, operands, results)
+            site = _call_of(lowered, op)
+            shardings = site.call.infer(lowered.mesh, operands, results)
             if shardings is None:
                 continue
             texts = (
@@ -107,10 +107,10 @@ def _propagated(lowered: ModuleContext, sites: list[ir.Operation]) -> list[tuple
     detach_async(copy)
     propagate(copy)
     mesh, _ = read_mesh(copy)
-    found = {op.attributes[_SITE].value: op for op in _sites(copy)}
+    by_site = {op.attributes[_SITE].value: op for op in _sites(copy)}
     types = []
     for number, op in enumerate(sites):
-        jaxpr, seen = _call_of(lowered, op).jaxpr, found.get(number)
+        jaxpr, seen = _call_of(lowered, op).jaxpr, by_site.get(number)
         operands = None if seen is None else list(seen.operands)
         results = None if seen is None else list(seen.results)
         types.append(
@@ -175,13 +175,14 @@ def sharding_of(value: ir.Value) -> ir.Attribute | None:
 
 
 def _replace(lowered: ModuleContext, op: ir.Operation, operands: list, results: list) -> None:
-    known = _call_of(lowered, op)
-    axes = frozenset(lowered.mesh.axis_names) - known.manual_axes
-    jaxpr = known.call.per_device(lowered.mesh, axes, operands, results)
+    site = _call_of(lowered, op)
+    assert lowered.mesh is not None, "partitioned calls run over a mesh"
+    axes = frozenset(lowered.mesh.axis_names) - site.manual_axes
+    jaxpr = site.call.per_device(lowered.mesh, axes, operands, results)
     before = lowered.manual_axes, lowered.untracked_axes, lowered.diverging
-    lowered.manual_axes, lowered.untracked_axes = known.manual_axes, known.untracked_axes
-    lowered.diverging = known.diverging
-    ctx = RuleContext(lowered, FunctionContext(), known.eqn, known.loc)
+    lowered.manual_axes, lowered.untracked_axes = site.manual_axes, site.untracked_axes
+    lowered.diverging = site.diverging
+    ctx = RuleContext(lowered, FunctionContext(), site.eqn, site.loc)
     try:
         with ir.InsertionPoint(op):
             made = ctx.inline(jaxpr, *op.operands)

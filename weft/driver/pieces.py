@@ -133,22 +133,22 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
     inputs = [number(v) for v in jaxpr.invars]
     consts = [(number(v), c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True)]
     needed_outs: dict[int, set[tuple[int, int]]] = {}
-    for low, high, r, _ in parts:
-        if r is not None:
-            needed_outs.setdefault(r.start, set()).update(
+    for low, high, repeat, _ in parts:
+        if repeat is not None:
+            needed_outs.setdefault(repeat.start, set()).update(
                 _outputs(jaxpr.eqns, low, high, last_read, returned)
             )
 
-    given = {v for v, d in zip(jaxpr.invars, donated, strict=True) if d}
-    given -= {v for _, v in tail}
+    donatable = {v for v, d in zip(jaxpr.invars, donated, strict=True) if d}
+    donatable -= {v for _, v in tail}
     pieces: list[tuple[ClosedJaxpr, list[bool], str]] = []
     piece_of: dict[int, int] = {}
     reads: list[tuple[int, list[Atom], list[Atom]]] = []
-    for low, high, r, k in parts:
+    for low, high, repeat, k in parts:
         eqns = jaxpr.eqns[low:high]
-        if r is not None:
-            ins: list[Atom] = list(r.externals[k])
-            places = sorted(needed_outs[r.start])
+        if repeat is not None:
+            ins: list[Atom] = list(repeat.externals[k])
+            places = sorted(needed_outs[repeat.start])
         else:
             own = {v for e in eqns for v in e.outvars}
             ins = list(
@@ -159,26 +159,26 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
             places = _outputs(jaxpr.eqns, low, high, last_read, returned)
         outs: list[Atom] = [eqns[i].outvars[j] for i, j in places]
         extra: list[Atom] = []
-        if high == n and low == parts[-1][0] and r is None:
+        if high == n and low == parts[-1][0] and repeat is None:
             extra = [v for _, v in tail]
             own = {v for e in eqns for v in e.outvars}
             ins += [v for v in dict.fromkeys(extra) if isinstance(v, Var) and v not in {*ins, *own}]
         if not eqns and not extra:
             continue
         reads.append((len(pieces), ins, outs))
-        if r is None or r.start not in piece_of:
+        if repeat is None or repeat.start not in piece_of:
             body = Jaxpr(
                 [], [v for v in ins if isinstance(v, Var)], [*outs, *extra], eqns, debug=jaxpr.debug
             )
-            name = f"part{len(pieces)}" if r is None else f"block{len(pieces)}"
-            if r is not None:
-                piece_of[r.start] = len(pieces)
+            name = f"part{len(pieces)}" if repeat is None else f"block{len(pieces)}"
+            if repeat is not None:
+                piece_of[repeat.start] = len(pieces)
             pieces.append((ClosedJaxpr(body), [False] * len(ins), name))
         else:
-            reads[-1] = (piece_of[r.start], ins, outs)
+            reads[-1] = (piece_of[repeat.start], ins, outs)
 
     last_step = {v: s for s, (_, ins, _) in enumerate(reads) for v in ins}
-    _donate(pieces, reads, given, last_step)
+    _donate(pieces, reads, donatable, last_step)
     steps = []
     for s, (p, ins, outs) in enumerate(reads):
         free = [number(v) for v in dict.fromkeys(ins) if last_step[v] == s and v not in returned]
@@ -278,7 +278,7 @@ class Sequenced:
         values = self.values.copy()
         for i, x in zip(plan.inputs, args, strict=True):
             values[i] = x
-        given = [args[i] for i in self.donated]
+        donated = [args[i] for i in self.donated]
         for step in plan.steps:
             executable = self.executables[step.piece]
             placed = [values[i] for i in step.ins]
@@ -291,7 +291,7 @@ class Sequenced:
                 values[i] = x
             for i in step.free:
                 values[i] = None
-        for x in given:
+        for x in donated:
             if not x.is_deleted():
                 x.delete()
         return _Results([values[i] for i in plan.results])
@@ -367,7 +367,7 @@ class LoadedPieces(LoadedExecutable):
         return None
 
 
-def _bytes(aval: Any) -> int:
+def _bytes(aval: ShapedArray) -> int:
     return int(np.prod(aval.shape)) * aval.dtype.itemsize
 
 

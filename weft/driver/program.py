@@ -89,7 +89,7 @@ class Program:
     @property
     def partitions(self) -> int:
         """How many devices it is for; an abstract mesh tells it without any."""
-        return len(self.devices) or self.mesh.size
+        return len(self.devices) or (1 if self.mesh is None else self.mesh.size)
 
     @classmethod
     def place(
@@ -383,7 +383,7 @@ class Program:
 
     def _module_to_compile(self, local: bool) -> ir.Module:
         """The module with calls of the host placed, native kernels chosen and layouts set."""
-        module = self.stages.local if local else self.module
+        module = self.stages.local if local and self.stages is not None else self.module
         if self.keepalives or self.host_callbacks:
             from weft.lowering.call_device import settle
 
@@ -485,7 +485,7 @@ def misplaced(aval: Any, asked: Any, have: Any) -> bool:
     return not have.is_equivalent_to(asked, physical(aval).ndim)
 
 
-def misplaced_error(name: str, who: str, aval: Any, asked: str, have: object) -> ValueError:
+def misplaced_error(name: str, who: str, aval: ShapedArray, asked: str, have: object) -> ValueError:
     return ValueError(
         f"{name}: {who} of type {aval.str_short()} has sharding {have!r}, but {asked}; move it "
         "with weft.device_put(x, sharding), or ask for the sharding it has"

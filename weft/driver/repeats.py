@@ -86,15 +86,15 @@ def find_repeats(jaxpr: Jaxpr) -> list[Repeat]:
     keys: dict[Any, int] = {}
     rows = np.array([keys.setdefault(_key(e), len(keys)) for e in jaxpr.eqns], np.int64)
     uses = _Uses(jaxpr)
-    found: list[Repeat] = []
+    repeats: list[Repeat] = []
     left = [(0, len(rows))]
     while left:
         low, high = left.pop()
         repeat = _best(jaxpr, rows, uses, low, high)
         if repeat is not None:
-            found.append(repeat)
+            repeats.append(repeat)
             left += [(low, repeat.start), (repeat.end, high)]
-    return sorted(found, key=lambda r: r.start)
+    return sorted(repeats, key=lambda r: r.start)
 
 
 class _Uses:

@@ -15,31 +15,31 @@ def in_other_memory(closed: ClosedJaxpr, given: Sequence[Any], asked: Sequence[A
 
     given: the arguments' shardings. None stands for a placement that propagation decides.
     """
-    found = []
+    moved = []
     for sharding, origin in zip(asked, _origins(closed), strict=True):
         if sharding is None:
             sharding = given[origin] if isinstance(origin, int) else origin
             sharding = sharding if getattr(sharding, "other_memory", None) else None
-        found.append(sharding)
-    return found
+        moved.append(sharding)
+    return moved
 
 
 def _origins(closed: ClosedJaxpr) -> tuple:
     """For each result the argument that it is, or where device_put put it; None for others."""
 
     def find() -> tuple:
-        known: dict[Var, Any] = {v: i for i, v in enumerate(closed.jaxpr.invars)}
+        origin: dict[Var, Any] = {v: i for i, v in enumerate(closed.jaxpr.invars)}
         for eqn in closed.eqns:
             if eqn.primitive is device_put_p:
-                known[eqn.outvars[0]] = eqn.params["sharding"]
+                origin[eqn.outvars[0]] = eqn.params["sharding"]
             elif eqn.primitive is jit_p:
                 inner = _origins(eqn.params["jaxpr"])
                 for var, at, asked in zip(
                     eqn.outvars, inner, eqn.params["out_shardings"], strict=True
                 ):
                     atom = eqn.invars[at] if isinstance(at, int) else None
-                    at = known.get(atom) if isinstance(atom, Var) else at
-                    known[var] = at if asked is None else asked
-        return tuple(known.get(v) if isinstance(v, Var) else None for v in closed.jaxpr.outvars)
+                    at = origin.get(atom) if isinstance(atom, Var) else at
+                    origin[var] = at if asked is None else asked
+        return tuple(origin.get(v) if isinstance(v, Var) else None for v in closed.jaxpr.outvars)
 
     return closed.memo("origins", find)

@@ -110,10 +110,12 @@ class Traced(_Arguments):
     def __init__(self, info: Any, entry: Any, leaves: list) -> None:
         self._info = info
         self._entry = entry
-        self._layouts = info.layouts(entry, [*entry.consts, *leaves])
+        self._refs = [c for c in entry.consts if c.__class__ is Cell]  # that it closes over
+        operands = [*entry.consts, *leaves]
+        self._layouts = info.layouts(entry, list(map(value_of, operands)))
         self._placed = [
             x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(value_of(x))
-            for x in leaves
+            for x in (*self._refs, *leaves)
         ]
 
     @property
@@ -130,16 +132,15 @@ class Traced(_Arguments):
         return self.out_tree.unflatten(self._entry.closed.out_avals[: self.out_tree.num_leaves])
 
     def _arg_names(self) -> list[str]:
-        """Names of the flat dynamic arguments."""
-        return self._info.leaf_names(self._entry)
+        """Names of the flat dynamic arguments, behind those of the refs that it closes over."""
+        closed_over = [f"a closed-over {c.aval.str_short()}" for c in self._refs]
+        return closed_over + self._info.leaf_names(self._entry)
 
     def _request(self) -> Request:
         """Returns the placements it is lowered for; raises for values of other traces."""
         info, entry = self._info, self._entry
-        if entry.consts:
-            if isinstance(entry.consts[0], Cell):
-                entry.consts[0].aval.ir_type()  # raises: it has no form outside of this process
-            raise leaked(entry.consts[0])
+        if len(entry.consts) > len(self._refs):
+            raise leaked(next(c for c in entry.consts if c.__class__ is not Cell))
         placed = tuple(map(without_trailing_nones, self._placed))
         return info.request(entry, placed, self._layouts)
 
@@ -148,7 +149,7 @@ class Traced(_Arguments):
         if any(isinstance(a, AbstractRef) for a in self._entry.closed.in_avals):
             return self._on_values().lower(lowering_platforms=lowering_platforms)
         entry, request = self._entry, self._request()
-        names = of_args, of_results = self._info.names(entry)
+        names = of_args, of_results = self._arg_names, self._info.names(entry)[1]
         if self._written:  # a ref's final value has the name of the argument
 
             def with_refs() -> list[str]:
@@ -262,7 +263,7 @@ class Compiled(_Arguments):
     @property
     def input_shardings(self) -> Any:
         """The shardings of (args, kwargs); None for arguments the program does not read."""
-        return self.in_tree.unflatten(self._flat_shardings)
+        return self.in_tree.unflatten(self._flat_shardings[len(self._entry.consts) :])
 
     @functools.cached_property
     def _flat_shardings(self) -> list:
@@ -283,7 +284,8 @@ class Compiled(_Arguments):
     def input_formats(self) -> Any:
         """(args, kwargs) with a `weft.layout.Format` for each array that the program reads."""
         ins, _ = self._flat_layouts
-        return self.in_tree.unflatten(list(map(Format, ins, self._flat_shardings)))
+        formats = list(map(Format, ins, self._flat_shardings))
+        return self.in_tree.unflatten(formats[len(self._entry.consts) :])
 
     @property
     def output_formats(self) -> Any:
@@ -334,7 +336,8 @@ class Compiled(_Arguments):
         leaves, tree = flatten((args, kwargs))
         if tree != self.in_tree:
             raise TypeError(self._structure_error(args, kwargs, tree))
-        refs, leaves = leaves, [value_of(x) for x in leaves]
+        refs = [*self._entry.consts, *leaves]
+        leaves = [value_of(x) for x in refs]
         any_refs = any(x is not ref for x, ref in zip(leaves, refs, strict=True))
         self._check(leaves)
         if LAYOUTS.in_use:

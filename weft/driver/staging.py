@@ -6,7 +6,9 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
+
+import numpy as np
 
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.boundary import api_boundary
@@ -17,7 +19,7 @@ from weft.core.notebook import displayed
 from weft.core.ref import AbstractRef
 from weft.core.source import function_name
 from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
-from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
+from weft.core.trace import EVAL, Tracer, check_unchangeable, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
 from weft.sharding.named import NamedSharding, Sharding, is_over_nothing, type_sharding
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from weft.collectives.async_ import InFlight
     from weft.core.primitive import Primitive
     from weft.core.trace import StagingTrace
+    from weft.sharding.layout import Format
     from weft.typing import ArrayLike
 
 
@@ -152,7 +155,7 @@ def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _is_format(sharding: NamedSharding | None) -> bool:
+def _is_format(sharding: object) -> TypeGuard[Format]:
     if not LAYOUTS.in_use:
         return False
     from weft.sharding.layout import Format
@@ -193,7 +196,7 @@ def aval_of_spec(x: ArrayLike | ShapeDtypeStruct) -> Any:
     try:
         return value_type(x)
     except TypeError:
-        if hasattr(x, "shape") and hasattr(x, "dtype"):
+        if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, np.ndarray):
             return ShapedArray(tuple(x.shape), x.dtype)
         raise
 
@@ -267,6 +270,7 @@ def make_jaxpr(
     def traced(*args: ArrayLike | ShapeDtypeStruct, **kwargs: object) -> Any:
         inner, dynamic = split_static(fun, args, static)
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
+        check_unchangeable(leaves)
         flat_fun, out = flatten_fun(inner, in_tree)
         entries = [AxisEntry(name, size, "vmap") for name, size in axis_env or ()]
         with extend_axes(entries):
@@ -299,6 +303,7 @@ def eval_shape(fun: Callable, *args: object, **kwargs: object) -> Any:
     if is_jitted(fun):
         return cast(Any, fun).eval_shape(*args, **kwargs)
     leaves, in_tree = flatten((args, kwargs))
+    check_unchangeable(leaves)
     flat_fun, out = flatten_fun(fun, in_tree)
     structs: dict[int, ShapeDtypeStruct] = {}  # among the results, which may be structs themselves
 

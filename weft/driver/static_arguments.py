@@ -52,12 +52,12 @@ def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[t
                 f"jit: {what}_argnums {i} is out of range for {function_name(fun)}, which takes "
                 f"{len(positional)} positional arguments"
             )
-    known = {p.name for p in parameters}
+    parameter_names = {p.name for p in parameters}
     for name in names:
-        if name not in known and not keywords:
+        if name not in parameter_names and not keywords:
             raise ValueError(
                 f"jit: {what}_argnames {name!r} is not an argument of {function_name(fun)}; its "
-                f"arguments are {', '.join(sorted(known))}"
+                f"arguments are {', '.join(sorted(parameter_names))}"
             )
     all_numbers = dict.fromkeys(numbers)
     for name in names:

@@ -110,9 +110,9 @@ def _partition(program: Program) -> Boundary:
         return stages
 
     with mlir.context(), mlir.unknown_location():
-        found = manual.recognize(program.module)
-    if found is not None:  # nothing that could fail, or that shardings depend on, is left to do
-        return _boundary(program, run, found.arguments, found.results)
+        whole = manual.recognize(program.module)
+    if whole is not None:  # nothing that could fail, or that shardings depend on, is left to do
+        return _boundary(program, run, whole.arguments, whole.results)
     stages = run()
     # Arrays have equal parts: a boundary that propagation split unevenly is fixed whole there.
     with mlir.context(), mlir.unknown_location():
@@ -142,6 +142,7 @@ def _fix(program: Program, which: str, layouts: Sequence[AxisLayout], given: Seq
     ]
     if not any(uneven):
         return False
+    assert program.module is not None  # it was lowered
     main = next(
         op.operation
         for op in program.module.body.operations

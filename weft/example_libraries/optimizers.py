@@ -216,7 +216,7 @@ def sm3(step_size: object, momentum: float = 0.9) -> tuple:
     def spread(v: Any, d: int, ndim: int) -> Any:
         return v.reshape([-1 if k == d else 1 for k in range(ndim)])
 
-    def init(x: Any) -> Any:
+    def init(x: ArrayLike) -> Any:
         x = wnp.asarray(x)
         return x, wnp.zeros_like(x), [wnp.zeros(n, x.dtype) for n in x.shape]
 

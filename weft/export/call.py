@@ -95,6 +95,7 @@ def _check_context(ctx: RuleContext, exported: Exported) -> None:
             f"{module.num_partitions}; give it arguments on a mesh of {want}"
         )
     mesh = module.mesh
+    assert want is not None  # a program for several devices was lowered over a mesh
     if (mesh.axis_names, mesh.axis_sizes) != (want.axis_names, want.axis_sizes):
         raise ValueError(
             f"{who} is for {want}, called in a program over {mesh}; use a mesh with the same "

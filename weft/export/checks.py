@@ -68,15 +68,15 @@ class DisabledSafetyCheck:
 
 def custom_calls(module: ir.Module) -> list[str]:
     """The names of the native code that a module calls, in order."""
-    found: dict[str, None] = {}
+    targets: dict[str, None] = {}
 
     def note(op: ir.Operation) -> Any:
         if op.name == "stablehlo.custom_call":
-            found[op.attributes["call_target_name"].value] = None
+            targets[op.attributes["call_target_name"].value] = None
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(note)
-    return list(found)
+    return list(targets)
 
 
 def check_custom_calls(

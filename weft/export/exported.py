@@ -266,8 +266,8 @@ class Exported:
             return differentiable(*leaves), leaves  # may be differentiated again
 
         def backward(leaves: tuple, cts: Sequence[Any]) -> tuple:
-            given = [ct for ct, a in zip(cts, self._out_types, strict=True) if _has_tangent(a)]
-            found = iter(self.vjp()._flat_call(*leaves, *given))
+            cotangents = [ct for ct, a in zip(cts, self._out_types, strict=True) if _has_tangent(a)]
+            found = iter(self.vjp()._flat_call(*leaves, *cotangents))
             return tuple(next(found) if _has_tangent(a) else None for a in self._in_types)
 
         differentiable.defvjp(forward, backward)
@@ -321,7 +321,7 @@ def export(
     >>> again.call(weft.numpy.ones(3))
     Array([2., 2., 2.], dtype=float32)
     """
-    if not hasattr(fun_jit, "trace"):
+    if not hasattr(fun_jit, "trace") or not callable(fun_jit):
         raise ValueError(
             f"export: fun_jit must be a function of weft.jit, got {fun_jit!r:.100}; write "
             "export(weft.jit(f))"
@@ -407,7 +407,8 @@ def _exported(
             )
         check_custom_calls(who, program.module, disabled)
         modules[platform] = _portable(program)
-    mesh = program.mesh.abstract_mesh if program.partitions > 1 else None
+    mesh = None if program.mesh is None else program.mesh.abstract_mesh
+    mesh = mesh if program.partitions > 1 else None
     # Arguments that the program does not read have no sharding there, but are still passed.
     kept = np.flatnonzero(program.kept).tolist()
     in_shardings: list = [None] * n
@@ -426,8 +427,8 @@ def _exported(
     def make_vjp() -> Exported:
         ins = [_struct(a, s) for a, s in zip(closed.in_avals, in_shardings, strict=True)]
         outs = [_struct(a, s) for a, s in zip(closed.out_avals, out_shardings, strict=True)]
-        given = [o for o, a in zip(outs, closed.out_avals, strict=True) if _has_tangent(a)]
-        return _exported(_backward(closed, name).trace(*ins, *given), platforms, disabled)
+        differentiable = [o for o, a in zip(outs, closed.out_avals, strict=True) if _has_tangent(a)]
+        return _exported(_backward(closed, name).trace(*ins, *differentiable), platforms, disabled)
 
     return Exported(
         fun_name=name,
@@ -482,6 +483,7 @@ def _portable(program: Program) -> bytes:
             del op.attributes[MARK]
         return mlir.ir.WalkResult.ADVANCE
 
+    assert program.module is not None  # it was lowered
     if program.has_marks:
         program.module.operation.walk(unmark)
     version = portable.target_version()

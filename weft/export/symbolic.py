@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import tree
 from weft.core import dtypes, trace
-from weft.core.errors import InconclusiveDimensionOperation
+from weft.core.errors import ArgumentError, InconclusiveDimensionOperation
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix
 from weft.driver.staging import ShapeDtypeStruct
@@ -111,10 +111,10 @@ def _atom_value(atom: Any, sizes: dict[str, int]) -> int:
 
 def variables(a: Poly) -> set[str]:
     """The names of the variables."""
-    found: set[str] = set()
+    names: set[str] = set()
     for atom in (x for m, _ in a for x in m):
-        found |= {atom} if isinstance(atom, str) else variables(atom[1]) | variables(atom[2])
-    return found
+        names |= {atom} if isinstance(atom, str) else variables(atom[1]) | variables(atom[2])
+    return names
 
 
 def show(a: Poly) -> str:
@@ -185,7 +185,7 @@ class SymbolicScope:
     def samples(self, count: int, names: Sequence[str]) -> list[dict[str, int]]:
         """Sizes that satisfy the constraints and differ from each other, the same each time."""
         draw = random.Random(len(names))
-        found: list[dict[str, int]] = []
+        accepted: list[dict[str, int]] = []
         used: set[int] = set()
         for attempt in range(40_000):
             sizes = {}
@@ -197,13 +197,13 @@ class SymbolicScope:
             for kind, p in self._rules:
                 _solve_equality(kind, p, sizes)
             fresh = len(set(sizes.values())) == len(sizes) and not used & set(sizes.values())
-            if self.holds(sizes) and sizes not in found and (fresh or attempt > 8_000):
-                found.append(sizes)
+            if self.holds(sizes) and sizes not in accepted and (fresh or attempt > 8_000):
+                accepted.append(sizes)
                 used |= set(sizes.values())
-                if len(found) == count:
-                    return found
-        if found:
-            return found
+                if len(accepted) == count:
+                    return accepted
+        if accepted:
+            return accepted
         raise ValueError(
             f"SymbolicScope: no sizes were found that satisfy the constraints {self.constraints}"
         )
@@ -229,9 +229,9 @@ class SymbolicScope:
     def _limits(self) -> dict[str, tuple[float, float]]:
         limits: dict[str, tuple[float, float]] = dict.fromkeys(self.sizes, (1, math.inf))
         for kind, p in self._rules:
-            found = [(m[0], c) for m, c in p if m]
-            if len(found) == 1 and isinstance(found[0][0], str) and len(p) <= 2:
-                name, c = found[0]
+            terms = [(m[0], c) for m, c in p if m]
+            if len(terms) == 1 and isinstance(terms[0][0], str) and len(p) <= 2:
+                name, c = terms[0]
                 rest = -dict(p).get((), 0) / c
                 low, high = limits.get(name, (1, math.inf))
                 low = max(low, math.ceil(rest)) if c > 0 or kind == "==" else low
@@ -508,6 +508,8 @@ def symbolic_shape(
     """
     if scope is not None and constraints:
         raise ValueError("symbolic_shape: constraints belong to a new scope; leave scope out")
+    if shape_spec is not None and not isinstance(shape_spec, str):
+        raise ArgumentError(f"symbolic_shape: shape_spec must be a text, got {shape_spec!r:.60}")
     scope = SymbolicScope(constraints) if scope is None else scope
     text = "..." if shape_spec is None else str(shape_spec).strip()
     body = text.removeprefix("(").removesuffix(")") if text.startswith("(") else text
@@ -525,12 +527,12 @@ def symbolic_shape(
     shape = []
     for i, part in enumerate(parts):
         if isinstance(part, ast.Name) and part.id == "_":
-            given = None if like is None else like[i]
-            if given is None:
+            like_size = None if like is None else like[i]
+            if like_size is None:
                 raise ValueError(
                     f"symbolic_shape: shape_spec {text!r} has '_' where like has no dimension"
                 )
-            shape.append(given)
+            shape.append(like_size)
             continue
         poly = _read(part, text)
         for name in sorted(variables(poly)):

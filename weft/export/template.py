@@ -150,11 +150,11 @@ class Fit:
                     [Fraction(self.columns[i][s]) for i in chosen] + [Fraction(1)]
                     for s in range(len(self.samples))
                 ]
-                found = _solve(rows, [Fraction(v) for v in values])
-                if found is not None:
-                    divisor = math.lcm(*(f.denominator for f in found))
-                    p = constant(int(found[-1] * divisor))
-                    for i, f in zip(chosen, found, strict=False):
+                solution = _solve(rows, [Fraction(v) for v in values])
+                if solution is not None:
+                    divisor = math.lcm(*(f.denominator for f in solution))
+                    p = constant(int(solution[-1] * divisor))
+                    for i, f in zip(chosen, solution, strict=False):
                         p = _add(p, self.terms[i], int(f * divisor))
                     return p, divisor
         return None
@@ -229,12 +229,12 @@ def _solve(rows: list[list[Fraction]], values: list[Fraction]) -> list[Fraction]
         for r in range(n):
             if r != i and a[r][i]:
                 a[r] = [x - a[r][i] * y for x, y in zip(a[r], a[i], strict=True)]
-    found = [row[-1] for row in a]
+    solution = [row[-1] for row in a]
     fits = all(
-        sum(x * y for x, y in zip(row, found, strict=True)) == v
+        sum(x * y for x, y in zip(row, solution, strict=True)) == v
         for row, v in zip(rows, values, strict=True)
     )
-    return found if fits else None
+    return solution if fits else None
 
 
 def text_of(artifact: bytes) -> str:

@@ -29,6 +29,8 @@ _TYPES = {
     "complex64": "complex<f32>",
     "complex128": "complex<f64>",
 }
+_WIDER = {"int": "int8", "uint": "uint8", "float": "float32"}
+"""What holds the values of narrower numbers: 2- and 4-bit integers, 8-bit floats and less."""
 _FLAT = frozenset(["int8", "int16", "int32", "int64", "float32", "float64"])
 """Of these a 1-D array is MLIR's dense array, which handlers read as a span."""
 
@@ -66,6 +68,12 @@ def freeze(name: str, value: object) -> Frozen:
             if not isinstance(key, str):
                 raise TypeError(f"attribute {name!r}: keys of a dict must be strings, got {key!r}")
         return "dict", tuple((k, freeze(f"{name}.{k}", v)) for k, v in sorted(value.items()))
+    elif isinstance(value, bytes):
+        raise TypeError(
+            f"attribute {name!r}: bytes are no attribute; pass numpy.frombuffer(value, 'uint8')"
+        )
+    if isinstance(value, np.generic) and (remedy := _wider(value.dtype)):
+        raise TypeError(f"attribute {name!r}: a scalar cannot be of type {value.dtype}; {remedy}")
     raise TypeError(
         f"attribute {name!r} of type {type(value).__name__} cannot be passed to native code; use a "
         "bool, int, float, string, NumPy integer or float (its width is kept), array of numbers, "
@@ -73,11 +81,22 @@ def freeze(name: str, value: object) -> Frozen:
     )
 
 
+def _wider(dtype: np.dtype) -> str:
+    """How to pass numbers of a dtype that attributes do not have, "" of those that are none."""
+    name = dtype.name
+    if name == "complex64" or name == "complex128":
+        return "pass an array of one, numpy.array([value]), or its two parts"
+    wide = next((w for n, w in _WIDER.items() if name.startswith(n)), None)
+    return f"widen it: value.astype({wide!r}), and narrow it in the handler" if wide else ""
+
+
 def _freeze_array(name: str, array: np.ndarray) -> Frozen:
     if array.dtype.name not in _TYPES:
+        remedy = _wider(array.dtype)
         raise TypeError(
             f"attribute {name!r}: an array attribute must have a dtype among "
             f"{', '.join(_TYPES)}, got {array.dtype}{list(array.shape)}"
+            + (f"; {remedy}" if remedy else "")
         )
     if array.ndim == 1 and array.dtype.name in _FLAT:
         return "array", array.dtype.name, tuple(array.tolist())

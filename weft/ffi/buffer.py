@@ -109,9 +109,9 @@ def buffer_callback(
         avals = operand_types(what, leaves)
         ins, outs = (None,) * len(avals), (None,) * len(results)
         check_aliases(what, aliases, avals, results, ins, outs)
-        given = None if rule is None else rule.fit(len(avals), len(results))
-        if given is not None:
-            given.sizes(avals, results, what)
+        fitted = None if rule is None else rule.fit(len(avals), len(results))
+        if fitted is not None:
+            fitted.sizes(avals, results, what)
         got = ffi_call_p.bind(
             *leaves,
             target=what,
@@ -124,7 +124,7 @@ def buffer_callback(
             aliases=aliases,
             api_version=4,
             legacy_config=None,
-            sharding_rule=given,
+            sharding_rule=fitted,
             num_batch_dims=0,
             callback=(BufferFunction(callback, in_tree, out_tree), bool(command_buffer_compatible)),
         )

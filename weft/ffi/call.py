@@ -133,11 +133,11 @@ def ffi_call(
         ins = check_layouts(what, "input_layouts", input_layouts, avals)
         check_aliases(what, aliases, avals, results, ins, out_layouts)
         check_batch_dims(what, num_batch_dims, avals, results)
-        given = None if rule is None else rule.fit(len(avals), len(results))
-        if given is not None:
-            given.sizes(avals, results, what)
+        fitted = None if rule is None else rule.fit(len(avals), len(results))
+        if fitted is not None:
+            fitted.sizes(avals, results, what)
         outs = ffi_call_p.bind(
-            *place(args, avals, results, given, num_batch_dims, what),
+            *place(args, avals, results, fitted, num_batch_dims, what),
             target=target_name,
             results=results,
             attributes=frozen,
@@ -148,7 +148,7 @@ def ffi_call(
             aliases=aliases,
             api_version=int(custom_call_api_version),
             legacy_config=legacy_backend_config,
-            sharding_rule=given,
+            sharding_rule=fitted,
             num_batch_dims=int(num_batch_dims),
             callback=None,
         )
@@ -173,7 +173,7 @@ def place(
     """
     if all(a.sharding is None for a in avals):
         return args
-    given = rule is not None or num_batch_dims > 0
+    has_rule = rule is not None or num_batch_dims > 0
     rule = rule or batch_rule(avals, results, num_batch_dims)
     allowed = rule.splittable()
     placed: list = []
@@ -182,7 +182,7 @@ def place(
             axes = [a.sharding.spec.axes_of(d) for d in range(a.ndim)]
             kept = [s if f in allowed else () for s, f in zip(axes, group, strict=True)]
             if kept != axes:
-                if not given:
+                if not has_rule:
                     raise _without_rule(what, len(placed), a, results)
                 whole = PartitionSpec(*(k or None for k in kept))
                 x = reshard(x, a.sharding.with_spec(whole))

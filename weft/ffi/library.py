@@ -108,17 +108,17 @@ def build(
     >>> weft.ffi.ffi_call("Twice", x)(x)
     Array([2., 2., 2.], dtype=float32)
     """
-    given = [sources] if isinstance(sources, str | os.PathLike) else sources
+    paths = [sources] if isinstance(sources, str | os.PathLike) else sources
     for argument, values in (
-        ("sources", given),
+        ("sources", paths),
         ("flags", flags),
         ("include_dirs", include_dirs),
         ("libraries", libraries),
     ):
         _check_strings(argument, values)
-    if not given:
+    if not paths:
         raise ValueError("build: sources is empty; name at least one C, C++ or CUDA file")
-    inputs = _read(given)
+    inputs = _read(paths)
     cuda = any(source.path.suffix == ".cu" for source in inputs)
     if cuda and platform == "cpu":
         platform = "cuda"
@@ -205,9 +205,9 @@ def _read(given: Sequence[Any]) -> list[Source]:
 def _compiler(cuda: bool) -> str:
     names = ("nvcc",) if cuda else (os.environ.get("CXX", ""), "c++", "g++", "clang++")
     for name in names:
-        found = shutil.which(name) if name else None
-        if found:
-            return found
+        path = shutil.which(name) if name else None
+        if path:
+            return path
     need = "nvcc (the CUDA toolkit)" if cuda else "C++17 compiler (c++, g++ or clang++)"
     raise BuildError(f"build: found no {need} on PATH; install one, or pass compiler=")
 

@@ -200,7 +200,7 @@ def _recording_table(target: str, api: int, made: collections.OrderedDict) -> An
     entry = ctypes.c_void_p.from_buffer(copy, _API_ERROR_CREATE)
     original = _CreateError(entry.value or 0)
 
-    def create(args: Any) -> int:
+    def create(args: Sequence[Any]) -> int:
         given = args[0]
         message = (given.message or b"").decode(errors="replace")
         if not message.startswith("ffi_call of "):

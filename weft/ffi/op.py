@@ -158,8 +158,8 @@ def _batch_sequential(axis: AxisData, args: list, dims: list, params: dict[str, 
     batched = [d is not None for d in dims]
 
     def body(carry: tuple, xs: tuple) -> tuple:
-        given = iter(xs)
-        full = [next(given) if b else a for a, b in zip(moved, batched, strict=True)]
+        operands = iter(xs)
+        full = [next(operands) if b else a for a, b in zip(moved, batched, strict=True)]
         return carry, tuple(ffi_call_p.bind(*full, **params))
 
     xs = tuple(a for a, b in zip(moved, batched, strict=True) if b)

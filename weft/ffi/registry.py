@@ -15,7 +15,7 @@ from weft.runtime.cpu_joint_failure import Calls
 if TYPE_CHECKING:
     from weft.core.source import Source
 
-_FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__base__  # of all ctypes functions
+_FUNCTION = type(ctypes.pythonapi.Py_IncRef).__mro__[1]  # of all ctypes functions
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 _batch_partitionable: set[str] = set()
 _partitioned: set[str] = set()  # those that XLA's partitioner has been told about
@@ -236,8 +236,8 @@ def registered_targets(platform: str = "cpu") -> list[str]:
     >>> "xla_ffi_python_cpu_callback" in weft.ffi.registered_targets()
     True
     """
-    known = _xla.registered_targets(platform) - {n + _TOGETHER for n in _together}
-    return sorted(n for n in known if not n.startswith(native_errors.PROBE))
+    registered = _xla.registered_targets(platform) - {n + _TOGETHER for n in _together}
+    return sorted(n for n in registered if not n.startswith(native_errors.PROBE))
 
 
 class UnregisteredTargetError(ValueError, RuntimeError):
@@ -252,9 +252,9 @@ def check_registered(name: str, source: Source, devices: Sequence[Device]) -> No
     platform = platform_of(devices[0])
     if name in _xla.registered_targets(platform):
         return
-    known = registered_targets(platform)
+    registered = registered_targets(platform)
     elsewhere = sorted(_platforms.get(name, set()) - {_xla.platform_name(platform)})
-    own = [t for t in known if t in _platforms]
+    own = [t for t in registered if t in _platforms]
     hint = (
         f"it is registered for {', '.join(elsewhere)} only"
         if elsewhere
@@ -262,7 +262,7 @@ def check_registered(name: str, source: Source, devices: Sequence[Device]) -> No
     )
     import difflib
 
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, registered, n=1)
     raise UnregisteredTargetError(
         f"ffi_call ({source}): target {name!r} is not registered for platform {platform!r}; "
         f"{hint}. "

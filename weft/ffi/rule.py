@@ -158,7 +158,7 @@ class ShardingRule:
 
     def sizes(self, operands: Sequence[Any], results: Sequence[Any], what: str) -> dict[str, int]:
         """Each factor's size from the shapes; raises ValueError where they disagree."""
-        found: dict[str, int] = {}
+        by_factor: dict[str, int] = {}
         where: dict[str, str] = {}
         for kind, groups, avals in (
             ("operand", self.operands, operands),
@@ -177,13 +177,13 @@ class ShardingRule:
                         "each dimension"
                     )
                 for f, size in zip(group, aval.shape, strict=True):
-                    if found.setdefault(f, size) != size:
+                    if by_factor.setdefault(f, size) != size:
                         raise ValueError(
                             f"{what}: factor {f!r} of sharding_rule {self.spec!r} has size "
-                            f"{found[f]} in {where[f]} and {size} in {kind} {i}"
+                            f"{by_factor[f]} in {where[f]} and {size} in {kind} {i}"
                         )
                     where.setdefault(f, f"{kind} {i}")
-        return found
+        return by_factor
 
     def text(self, operands: Sequence[Any], results: Sequence[Any], what: str) -> str:
         """The rule as an `sdy.op_sharding_rule` attribute."""

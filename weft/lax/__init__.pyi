@@ -416,7 +416,7 @@ def custom_root(
 ) -> Any:
     """A root of f found by a given solver; its derivative is that of the implicit …"""
 
-def dce_sink(val: Any, *, prevent_mlir_dce: bool = ...) -> None:
+def dce_sink(val: ArrayLike, *, prevent_mlir_dce: bool = ...) -> None:
     """Keeps what computes the value in the jaxpr, though nothing uses it."""
 
 def digamma(x: ArrayLike) -> Array:

@@ -98,14 +98,14 @@ def settle(program: Program, module: ir.Module, localized: bool) -> Any:
     if localized or len(program.devices) == 1 or not (program.host_callbacks or program.keepalives):
         return module
     with mlir.context(), mlir.unknown_location():
-        found: list[tuple[ir.Operation, int]] = []
-        _find(module.body, found)
-        if not found:
+        calls: list[tuple[ir.Operation, int]] = []
+        _find(module.body, calls)
+        if not calls:
             return module
         module = mlir.parse(module.operation.get_asm(enable_debug_info=True))
-        found.clear()
-        _find(module.body, found)
-        for op, position in found:
+        calls.clear()
+        _find(module.body, calls)
+        for op, position in calls:
             (_place_by_shardy if program.use_shardy else _place)(module, op, position)
     return module
 

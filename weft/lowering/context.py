@@ -230,13 +230,13 @@ class RuleContext:
         # Zeros may differ in sign, and NaN equals nothing: the bytes tell.
         if key is None or not value or value != value:
             key = (np.asarray(value).astype(dtype).tobytes(), bytes, shape, dtype)
-        known = splats.get(key)
-        if known is None:
+        cached = splats.get(key)
+        if cached is None:
             data = key[0] if key[1] is bytes else np.asarray(value).astype(dtype).tobytes()
             attrs = {"value": _splat_attr(data, shape, dtype)}
             types = [mlir.tensor_type(shape, dtype)]
-            known = splats[key] = self.op("stablehlo.constant", [], types, attrs)[0]
-        return known
+            cached = splats[key] = self.op("stablehlo.constant", [], types, attrs)[0]
+        return cached
 
     def splat_of(self, index: int, shape: tuple[int, ...]) -> ir.Value | None:
         """Operand `index` as an array of that shape, if it is a literal; else None."""
@@ -292,9 +292,9 @@ class RuleContext:
         if self.module.mesh is None:  # elsewhere each may get a sharding of its own
             # A copy of an equal reduction is made in half the time: it needs no region.
             key = (hlo, self.avals_in[0], *types, axes, dtype, self.loc)
-            known = self.module.reductions.get(key)
-            if known is not None:
-                operation = known.clone()
+            cached = self.module.reductions.get(key)
+            if cached is not None:
+                operation = cached.clone()
                 operation.operands[0], operation.operands[1] = x, init
                 return operation.results[0]
         operation = self.operation(
@@ -412,11 +412,11 @@ class RuleContext:
         """
         key = (self.eqn.primitive, *self.eqn.params.items(), *(avals or self.avals_in))
         key = (*key, *self.avals_out, id(fun.__code__), self.module.platforms)
-        known = _traced.get(key)
-        if known is None:
+        cached = _traced.get(key)
+        if cached is None:
             make_room(_traced, _MOST_TRACED)
-            known = _traced[key] = (self._trace(fun, avals or self.avals_in), fun.__code__)
-        return self.module.lower_parts(self, known[0], operands)
+            cached = _traced[key] = (self._trace(fun, avals or self.avals_in), fun.__code__)
+        return self.module.lower_parts(self, cached[0], operands)
 
     def _trace(self, fun: Callable, avals: Sequence[Any]) -> Any:
         def flat(*xs: object) -> list:

@@ -157,6 +157,7 @@ def _rank(type_: ir.RankedTensorType) -> int:
 def manual_mesh(module: ModuleContext, axes: Iterable[Any] = ()) -> AbstractMesh:
     """The module's mesh, with the axes of the enclosing regions and these marked as manual."""
     manual = dict.fromkeys((*module.manual_axes, *axes), AxisType.Manual)
+    assert module.mesh is not None, "manual axes are axes of a mesh"
     return module.mesh.abstract_mesh.update_axis_types(manual)
 
 

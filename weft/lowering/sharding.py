@@ -59,7 +59,7 @@ def constrain(
     return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
 
 
-def whole_for_xla(ctx: RuleContext, x: Any, aval: ShapedArray, dims: Collection[int]) -> Any:
+def whole_for_xla(ctx: RuleContext, x: object, aval: ShapedArray, dims: Collection[int]) -> Any:
     """The value, split along none of these dimensions where XLA's partitioner gets the module.
 
     Propagation splits others as it likes (quirks.GSPMD_WINDOWS).
@@ -104,7 +104,7 @@ def sharding_text(
     explicit = mesh.explicit_axes
     mixed = by_type and explicit and mesh.auto_axes
     unused = set(explicit) - sharding.spec.used_axes() - sharding.spec.unreduced
-    if mixed and mesh.shape != module.mesh.shape:
+    if mixed and module.mesh is not None and mesh.shape != module.mesh.shape:
         axes = axes_in(mesh, module.mesh) or {}
         unused = {a for name in unused for a in axes.get(name, ())}
     sharding = module.localize_sharding(sharding)

@@ -33,8 +33,8 @@ def power(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     if str(x.type.element_type) != "f32" or size < SMALL or not has_compiler():
         return None
     spread = maker(y)
-    same = spread is not None and spread.name == "stablehlo.broadcast_in_dim"
-    if same and spread.operands[0].type.rank == 0:
-        y = spread.operands[0]
+    if spread is not None and spread.name == "stablehlo.broadcast_in_dim":
+        scalar = spread.operands[0]
+        y = scalar if scalar.type.rank == 0 else y
     kernel = target("exponentials", "powers", {})
     return call(e, kernel, [x, y], [x.type], [size, int(y.type.rank > 0)])

@@ -175,9 +175,9 @@ class Expressions:
 
     def branch(self, test: ast.expr, yes: str, no: str) -> None:
         """Goes to one of two labels; the second operand of `and`, `or` only where it matters."""
-        known = self.known(test)
-        if known is not None:
-            return self.jump(yes if known else no)
+        outcome = self.known(test)
+        if outcome is not None:
+            return self.jump(yes if outcome else no)
         if isinstance(test, ast.BoolOp):
             for part in test.values[:-1]:
                 more = self.fresh("more")

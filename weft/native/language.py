@@ -88,7 +88,7 @@ class Unit:
         return "\n".join([*self.declarations.values(), *parts])
 
 
-def _read_only(*_: Any) -> Any:
+def _read_only(*_: object) -> Any:
     raise TypeError("kernels are compiled, not run by Python")
 
 

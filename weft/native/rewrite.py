@@ -9,6 +9,7 @@ from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
 from weft.native import convolution, elementwise, fourier, pointwise, reductions, sorting
+from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
 from weft.partition.stages import clone
 from weft.partition.walk import functions, inner_first
@@ -32,6 +33,9 @@ def rules() -> dict[str, Rule]:
     }
 
 
+_ONE_DEVICE = DeviceMesh({})
+
+
 def rewrite(module: ir.Module) -> ir.Module:
     """The program with what is faster; the same module where nothing is marked."""
     with mlir.context(), mlir.unknown_location():
@@ -42,7 +46,7 @@ def rewrite(module: ir.Module) -> ir.Module:
         for op in list(_marked(module)):
             name, number = op.attributes[MARK].value.split()
             del op.attributes[MARK]
-            results = table[name](Emitter.before(op, None), op, int(number))
+            results = table[name](Emitter.before(op, _ONE_DEVICE), op, int(number))
             if results is not None:
                 for old, new in zip(op.results, results, strict=True):
                     old.replace_all_uses_with(new)

@@ -80,9 +80,9 @@ class Writer(Expressions):
         self.label(self.fresh("after"))
 
     def _If(self, node: ast.If) -> None:
-        known = self.known(node.test)
-        if known is not None:
-            return self.block(node.body if known else node.orelse)
+        outcome = self.known(node.test)
+        if outcome is not None:
+            return self.block(node.body if outcome else node.orelse)
         then, other, after = self.fresh("then"), self.fresh("else"), self.fresh("after")
         self.branch(node.test, then, other)
         self.label(then)

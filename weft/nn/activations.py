@@ -13,8 +13,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.numpy.common import strong
-from weft.numpy.eager import as_one_program
+from weft.numpy.common import check_array, strong
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.slicing import slice_in_dim
@@ -116,7 +115,7 @@ def leaky_relu(x: ArrayLike, negative_slope: object = 0.01) -> Any:
     >>> weft.nn.leaky_relu(-1.0, 0.5)
     Array(-0.5, dtype=float32, weak_type=True)
     """
-    return as_one_program(_leaky_relu, x, negative_slope)
+    return _leaky_relu(x, negative_slope)
 
 
 def _leaky_relu(x: ArrayLike, negative_slope: Any) -> Any:
@@ -133,7 +132,7 @@ def elu(x: ArrayLike, alpha: object = 1.0) -> Any:
     >>> weft.nn.elu(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return as_one_program(_elu, x, alpha)
+    return _elu(x, alpha)
 
 
 def _elu(x: ArrayLike, alpha: Any) -> Any:
@@ -153,7 +152,7 @@ def celu(x: ArrayLike, alpha: object = 1.0) -> Any:
     >>> weft.nn.celu(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return as_one_program(_celu, x, alpha)
+    return _celu(x, alpha)
 
 
 def _celu(x: ArrayLike, alpha: Any) -> Any:
@@ -171,7 +170,7 @@ def selu(x: ArrayLike) -> Any:
     >>> weft.nn.selu(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return as_one_program(_selu, x)
+    return _selu(x)
 
 
 def _selu(x: ArrayLike) -> Any:
@@ -185,7 +184,7 @@ def hard_tanh(x: ArrayLike) -> Any:
     >>> nn.hard_tanh(wnp.array([-4.0, 0.5, 4.0]))
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """
-    return as_one_program(_hard_tanh, x)
+    return _hard_tanh(x)
 
 
 def _hard_tanh(x: ArrayLike) -> Any:
@@ -212,7 +211,7 @@ def log_sigmoid(x: ArrayLike) -> Any:
     >>> nn.log_sigmoid(wnp.array([-1000.0, 1000.0]))
     Array([-1000.,    -0.], dtype=float32)
     """
-    return as_one_program(_log_sigmoid, x)
+    return _log_sigmoid(x)
 
 
 def _log_sigmoid(x: ArrayLike) -> Any:
@@ -226,7 +225,7 @@ def hard_sigmoid(x: ArrayLike) -> Any:
     >>> nn.hard_sigmoid(wnp.array([-4.0, 0.0, 4.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return as_one_program(_hard_sigmoid, x)
+    return _hard_sigmoid(x)
 
 
 def _hard_sigmoid(x: ArrayLike) -> Any:
@@ -240,7 +239,9 @@ def sparse_sigmoid(x: ArrayLike) -> Any:
     >>> nn.sparse_sigmoid(wnp.array([-2.0, 0.5, 2.0]))
     Array([0.  , 0.75, 1.  ], dtype=float32)
     """
-    return as_one_program(_sparse_sigmoid, x)
+    if dtypes.is_complex(typeof(x).dtype):
+        raise ValueError("nn.sparse_sigmoid: x must be real, as complex numbers have no order")
+    return _sparse_sigmoid(x)
 
 
 def _sparse_sigmoid(x: ArrayLike) -> Any:
@@ -256,7 +257,7 @@ def silu(x: ArrayLike) -> Any:
     >>> weft.nn.silu(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return as_one_program(_silu, x)
+    return _silu(x)
 
 
 def _silu(x: ArrayLike) -> Any:
@@ -274,7 +275,7 @@ def hard_silu(x: ArrayLike) -> Any:
     >>> nn.hard_silu(wnp.array([-4.0, 0.0, 4.0]))
     Array([-0.,  0.,  4.], dtype=float32)
     """
-    return as_one_program(_hard_silu, x)
+    return _hard_silu(x)
 
 
 def _hard_silu(x: ArrayLike) -> Any:
@@ -363,7 +364,7 @@ def sparse_plus(x: ArrayLike) -> Any:
     >>> nn.sparse_plus(wnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    return as_one_program(_sparse_plus, x)
+    return _sparse_plus(x)
 
 
 def _sparse_plus(x: ArrayLike) -> Any:
@@ -381,7 +382,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     >>> weft.nn.squareplus(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return as_one_program(_squareplus, x, b)
+    return _squareplus(x, b)
 
 
 def _squareplus(x: ArrayLike, b: ArrayLike) -> Any:
@@ -396,7 +397,7 @@ def soft_sign(x: ArrayLike) -> Any:
     >>> nn.soft_sign(wnp.array([-1.0, 0.0, 3.0]))
     Array([-0.5 ,  0.  ,  0.75], dtype=float32)
     """
-    return as_one_program(_soft_sign, x)
+    return _soft_sign(x)
 
 
 def _soft_sign(x: ArrayLike) -> Any:
@@ -413,7 +414,7 @@ def mish(x: ArrayLike) -> Any:
     >>> weft.nn.mish(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return as_one_program(_mish, x)
+    return _mish(x)
 
 
 def _mish(x: ArrayLike) -> Any:
@@ -455,7 +456,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Any:
     >>> weft.nn.glu(np.zeros(4, "float32")).shape
     (2,)
     """
-    return as_one_program(_glu, x, axis=axis)
+    return _glu(x, axis=axis)
 
 
 def _glu(x: ArrayLike, axis: int) -> Any:
@@ -477,4 +478,5 @@ def identity(x: ArrayLike) -> Any:
     >>> nn.identity(wnp.array([1, -2]))
     Array([ 1, -2], dtype=int32)
     """
+    check_array("identity", x)
     return wnp.asarray(x)

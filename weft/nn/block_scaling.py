@@ -116,7 +116,7 @@ def _product(lhs: Array, rhs: Array, configs: Sequence[Any], dtype: np.dtype) ->
     return ew.convert(out, dtype)
 
 
-def _exact(lhs: Any, rhs: Any, dtype: object) -> Any:
+def _exact(lhs: ArrayLike, rhs: ArrayLike, dtype: object) -> Any:
     from weft.lax import dot_general
 
     lhs, rhs = (wnp.asarray(v).astype(np.float32) for v in (lhs, rhs))

@@ -14,7 +14,6 @@ from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
-from weft.numpy.eager import as_one_program
 from weft.ops import elementwise_api as ew
 
 if TYPE_CHECKING:
@@ -42,9 +41,7 @@ def standardize(
     """
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
-    return as_one_program(
-        _standardize, x, mean, variance, epsilon, where, axis=axis, algorithm=algorithm
-    )
+    return _standardize(x, mean, variance, epsilon, where, axis=axis, algorithm=algorithm)
 
 
 def _standardize(
@@ -81,6 +78,8 @@ def one_hot(
     """
     x = wnp.asarray(x)
     aval = typeof(x)
+    if dtypes.is_extended(aval.dtype):
+        raise TypeError(f"one_hot: x must be of numbers, got {aval.str_short()}")
     dtype = dtypes.canonicalize_dtype(float if dtype is None else dtype)
     num_classes = num_classes.__index__()
     if not isinstance(axis, int):

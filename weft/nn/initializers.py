@@ -11,6 +11,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft import random
 from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import check_shape
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError
@@ -30,6 +31,12 @@ class Initializer(Protocol):
     def __call__(
         self, key: object, shape: Sequence[int], dtype: object = None, out_sharding: object = None
     ) -> Any: ...
+
+
+def _initializer(init: Callable) -> Callable:
+    """Make an initializer's errors name what made it."""
+    init.__qualname__ = f"nn.initializers.{init.__qualname__.partition('.')[0]}"
+    return api_boundary(init)
 
 
 def _dtype(dtype: object) -> Any:
@@ -68,14 +75,19 @@ def constant(value: Any, dtype: DTypeLike | None = None) -> Callable:
     Array([3., 3.], dtype=float32)
     """
 
-    @api_boundary
-    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         return wnp.full(shape, value, _dtype(dtype), device=out_sharding)
 
     return init
 
 
-def uniform(scale: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
+def uniform(scale: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """Uniform numbers in [0, scale).
 
     >>> import weft
@@ -83,8 +95,13 @@ def uniform(scale: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     (2, 3)
     """
 
-    @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         dtype = _dtype(dtype)
         x = random.uniform(key, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(scale, dtype))
@@ -92,7 +109,7 @@ def uniform(scale: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     return init
 
 
-def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
+def normal(stddev: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """Normal numbers of mean 0 and the given standard deviation.
 
     >>> import weft
@@ -100,8 +117,13 @@ def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     (2, 3)
     """
 
-    @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         dtype = _dtype(dtype)
         x = random.normal(key, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(stddev, dtype))
@@ -110,7 +132,7 @@ def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Callable:
 
 
 def truncated_normal(
-    stddev: Any = 1e-2, dtype: DTypeLike | None = None, lower: Any = -2.0, upper: Any = 2.0
+    stddev: object = 1e-2, dtype: DTypeLike | None = None, lower: object = -2.0, upper: object = 2.0
 ) -> Callable:
     """Standard normal numbers conditioned on (lower, upper), times stddev.
 
@@ -119,8 +141,13 @@ def truncated_normal(
     (2, 3)
     """
 
-    @api_boundary
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
+    @_initializer
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
         dtype = _dtype(dtype)
         x = random.truncated_normal(key, lower, upper, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(stddev, dtype))
@@ -185,9 +212,9 @@ def variance_scaling(
             f"{distribution!r}"
         )
 
-    @api_boundary
+    @_initializer
     def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
-        dtype, shape = _dtype(dtype), tuple(shape)
+        dtype, shape = _dtype(dtype), check_shape(shape)
         fan = _MODES[mode](*_fans(shape, in_axis, out_axis, batch_axis))
         variance = wnp.asarray(scale / fan if fan else 0.0, dtype)
         placed = {"out_sharding": out_sharding}
@@ -207,7 +234,7 @@ def variance_scaling(
     return init
 
 
-def _polar(radius: Any, key: Any, shape: tuple, dtype: Any) -> Any:
+def _polar(radius: Any, key: object, shape: tuple, dtype: Any) -> Any:
     real = np.zeros((), dtype).real.dtype
     angle = 2 * np.pi * random.uniform(key, shape, real).astype(dtype)
     return radius.astype(dtype) * wnp.exp(1j * angle)
@@ -232,7 +259,10 @@ def _preset(
     scale: float, mode: str, distribution: str, source: str, example: str, result: str
 ) -> Callable:
     def make(
-        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+        in_axis: Axes = -2,
+        out_axis: Axes = -1,
+        batch_axis: Axes = (),
+        dtype: DTypeLike | None = None,
     ) -> Callable:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
@@ -300,7 +330,9 @@ he_normal = kaiming_normal = _preset(
 # Orthogonal -----------------------------------------------------------------------------------
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Callable:
+def orthogonal(
+    scale: object = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Callable:
     """Matrices with orthonormal columns (or rows, if they are fewer), times scale.
 
     column_axis: the dimension of columns; the others together are the rows.
@@ -311,9 +343,14 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None 
     True
     """
 
-    @api_boundary
-    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
-        dtype, shape = _dtype(dtype), tuple(shape)
+    @_initializer
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
+        dtype, shape = _dtype(dtype), check_shape(shape)
         if len(shape) < 2:
             raise ValueError(
                 f"orthogonal: needs at least 2 dimensions, got shape {shape}; "
@@ -331,7 +368,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None 
     return init
 
 
-def _place(x: Any, sharding: Any) -> Any:
+def _place(x: object, sharding: object) -> Any:
     return device_put(x, sharding)
 
 
@@ -353,9 +390,14 @@ def delta_orthogonal(
     (Array(0., dtype=float32), Array(True, dtype=bool))
     """
 
-    @api_boundary
-    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
-        dtype, shape = _dtype(dtype), tuple(shape)
+    @_initializer
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = dtype,
+        out_sharding: object = None,
+    ) -> Any:
+        dtype, shape = _dtype(dtype), check_shape(shape)
         if len(shape) not in (3, 4, 5):
             raise ValueError(f"delta_orthogonal: needs 3, 4 or 5 dimensions, got shape {shape}")
         if shape[-1] < shape[-2]:

@@ -16,7 +16,7 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.numpy.eager import as_one_program
+from weft.numpy.common import check_array
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
 from weft.ops.reduce import reduce_max_p, reduce_sum_p
@@ -108,10 +108,11 @@ softmax_p = _op("softmax", _softmax_formula, _softmax_jvp)
 log_softmax_p = _op("log_softmax", _log_softmax_formula, _log_softmax_jvp)
 
 
-def _prepare(name: str, x: Any, axis: object) -> tuple[Any, Axes]:
+def _prepare(name: str, x: Array, axis: object) -> tuple[Any, Axes]:
     try:
         aval = x.aval
     except AttributeError:
+        check_array(name, x)
         x = wnp.asarray(x)
         aval = typeof(x)
     if not dtypes.is_inexact(aval.dtype):
@@ -246,7 +247,7 @@ def logmeanexp(
     >>> float(weft.nn.logmeanexp(np.full(3, 500.0, "float32")))
     500.0
     """
-    return as_one_program(_logmeanexp, x, where, axis=axis, keepdims=keepdims)
+    return _logmeanexp(x, where, axis=axis, keepdims=keepdims)
 
 
 def _logmeanexp(x: Any, where: Any, *, axis: Any, keepdims: bool) -> Any:

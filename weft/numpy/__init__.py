@@ -26,10 +26,10 @@ _MODULES = {
         isscalar iscomplexobj isrealobj ComplexWarning
     """,
     "creation": """
-        array asarray zeros ones full empty zeros_like ones_like full_like empty_like arange
-        fromfunction frombuffer fromfile fromiter fromstring from_dlpack copy astype load save
-        savez array_repr array_str set_printoptions get_printoptions printoptions
+        array asarray arange fromfunction frombuffer fromfile fromiter fromstring from_dlpack copy
+        astype load save savez array_repr array_str set_printoptions get_printoptions printoptions
     """,
+    "filled": "zeros ones full empty zeros_like ones_like full_like empty_like",
     "spaced_ranges": "linspace logspace geomspace",
     "matrices": """
         eye identity tri tril triu diag diagflat meshgrid indices vander ix_ tril_indices
@@ -42,11 +42,12 @@ _MODULES = {
         asin asinh atan atan2 atanh bitwise_and bitwise_count bitwise_invert bitwise_left_shift
         bitwise_not bitwise_or bitwise_right_shift bitwise_xor cbrt conj conjugate cos cosh
         deg2rad degrees divide equal exp exp2 expm1 fabs fmax fmin greater greater_equal
-        imag invert isfinite isinf isnan isneginf isposinf left_shift less less_equal log log10
+        imag invert left_shift less less_equal log log10
         log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor maximum
         minimum multiply negative nextafter not_equal positive rad2deg radians real reciprocal
-        right_shift sign signbit sin sinh sqrt square subtract tan tanh true_divide iscomplex isreal
+        right_shift sign sin sinh sqrt square subtract tan tanh true_divide
     """,
+    "value_tests": "isfinite isinf isnan isneginf isposinf signbit iscomplex isreal",
     "rounding": "around ceil floor rint round trunc",
     "formulas": """
         clip copysign divmod float_power floor_divide fmod frexp gcd heaviside hypot i0 lcm ldexp

@@ -105,7 +105,7 @@ def amin(
 ) -> Array:
     """The least element over an axis, a tuple of axes, or all; NaN if one is."""
 
-def angle(z: Any, deg: builtins.bool = ...) -> Array:
+def angle(z: ArrayLike, deg: builtins.bool = ...) -> Array:
     """The argument of a complex number, in radians or degrees. Source: numpy.angle."""
 
 def any(
@@ -642,7 +642,7 @@ def fabs(x: ArrayLike, /) -> Array:
     """The absolute value as a float. Source: numpy.fabs."""
 
 def fill_diagonal(
-    a: ArrayLike, val: Any, wrap: builtins.bool = ..., *, inplace: builtins.bool = ...
+    a: ArrayLike, val: ArrayLike, wrap: builtins.bool = ..., *, inplace: builtins.bool = ...
 ) -> Array:
     """a with its main diagonal set to val, repeated if too short; needs inplace=False."""
 
@@ -1191,16 +1191,16 @@ def nan_to_num(
 
 def nanargmax(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
-    out: Any = ...,
+    axis: int | None = ...,
+    out: ArrayLike | None = ...,
     keepdims: builtins.bool | None = ...,
 ) -> Array:
     """The position of the greatest element that is not NaN. -1 where all are NaN."""
 
 def nanargmin(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
-    out: Any = ...,
+    axis: int | None = ...,
+    out: ArrayLike | None = ...,
     keepdims: builtins.bool | None = ...,
 ) -> Array:
     """The position of the least element that is not NaN. -1 where all are NaN."""
@@ -1229,7 +1229,7 @@ def nanmax(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The greatest element that is not NaN."""
+    """The greatest element that is not NaN. Source: numpy.nanmax."""
 
 def nanmean(
     a: ArrayLike,
@@ -1258,7 +1258,7 @@ def nanmin(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The least element that is not NaN."""
+    """The least element that is not NaN. Source: numpy.nanmin."""
 
 def nanpercentile(
     a: ArrayLike,
@@ -1282,7 +1282,7 @@ def nanprod(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The product of the elements that are not NaN."""
+    """The product of the elements that are not NaN. Source: numpy.nanprod."""
 
 def nanquantile(
     a: ArrayLike,
@@ -1307,7 +1307,7 @@ def nanstd(
     where: ArrayLike | None = ...,
     mean: Any = ...,
 ) -> Array:
-    """The standard deviation of the elements that are not NaN."""
+    """The standard deviation of the elements that are not NaN. Source: numpy.nanstd."""
 
 def nansum(
     a: ArrayLike,
@@ -1318,7 +1318,7 @@ def nansum(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The sum of the elements that are not NaN."""
+    """The sum of the elements that are not NaN. Source: numpy.nansum."""
 
 def nanvar(
     a: ArrayLike,
@@ -1330,7 +1330,7 @@ def nanvar(
     where: ArrayLike | None = ...,
     mean: Any = ...,
 ) -> Array:
-    """The variance of the elements that are not NaN."""
+    """The variance of the elements that are not NaN. Source: numpy.nanvar."""
 
 def ndim(a: ArrayLike) -> int:
     """The number of dimensions."""
@@ -1405,7 +1405,7 @@ pi: float
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """Of the functions the value of that whose condition holds, the later one where …"""
 
-def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: builtins.bool = ...) -> Array:
+def place(arr: ArrayLike, mask: ArrayLike, vals: Any, *, inplace: builtins.bool = ...) -> Array:
     """arr with the elements under the mask replaced by vals in turn. Source: numpy.place."""
 
 def poly(seq_of_zeros: Any) -> Array:
@@ -1418,7 +1418,7 @@ def polyder(p: ArrayLike, m: int = ...) -> Array:
     """The m-th derivative of a polynomial."""
 
 def polydiv(
-    u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = ...
+    u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: builtins.bool = ...
 ) -> tuple[Array, Array]:
     """Quotient and remainder of polynomials. Source: numpy.polydiv."""
 
@@ -1433,7 +1433,7 @@ def polyfit(
 ) -> Any:
     """The polynomial of a degree that fits points best by least squares."""
 
-def polyint(p: ArrayLike, m: int = ..., k: Any = ...) -> Array:
+def polyint(p: ArrayLike, m: int = ..., k: ArrayLike | None = ...) -> Array:
     """The m-th antiderivative of a polynomial, with constants of integration k."""
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: builtins.bool = ...) -> Array:
@@ -1528,7 +1528,7 @@ def ravel_multi_index(
 ) -> Array:
     """Indices of each dimension as indices into the flat array. Source: …"""
 
-def real(val: Any, /) -> Array:
+def real(val: ArrayLike, /) -> Array:
     """The real part. Source: numpy.real."""
 
 def reciprocal(x: ArrayLike, /) -> Array:
@@ -1760,7 +1760,7 @@ def tensordot(
 ) -> Array:
     """The sum over pairs of axes: the last of a with the first of b, or those named."""
 
-def tile(A: Any, reps: Any) -> Array:
+def tile(A: ArrayLike, reps: Any) -> Array:
     """The array repeated as a whole along each dimension. Source: numpy.tile."""
 
 def top_k(

@@ -56,8 +56,8 @@ class ArrayNamespaceInfo:
         Raises ValueError for a kind that the standard does not have.
         """
         names = _ALL if kind is None else _named(kind)
-        found = {name: np.dtype(name) for name in names}
-        return {k: d for k, d in found.items() if dtypes.canonicalize_dtype(d) == d}
+        by_name = {name: np.dtype(name) for name in names}
+        return {k: d for k, d in by_name.items() if dtypes.canonicalize_dtype(d) == d}
 
 
 def _named(kind: object) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
 from weft.core import dtypes
-from weft.core.boundary import show_user_frames
+from weft.core.boundary import explain_and_show
 from weft.core.errors import ArgumentError, ShapeError
 from weft.core.source import warn
 from weft.core.state import state
@@ -86,7 +86,7 @@ def _operands(x: Array, y: Array, name: str) -> tuple[Any, Any]:
     return ops.convert(x, joint) if joint != dtype else x, ops.convert(y, joint)
 
 
-def _spread(y: Any, final: Shape, target: Shape, name: str) -> Any:
+def _spread(y: ArrayLike, final: Shape, target: Shape, name: str) -> Any:
     """The update broadcast to the indexed shape, without the dimensions that None added."""
     aval = typeof(y)
     if not aval.shape:
@@ -241,7 +241,7 @@ def _scattered(plan: Plan, x: object, arrays: Any, options: Options, scatter: Ca
     return _update_window(plan, x, None, lambda part: scatter(part, grid, params))
 
 
-def _applied(plan: Plan, x: Any, func: Callable, arrays: object, options: Options) -> Any:
+def _applied(plan: Plan, x: Array, func: Callable, arrays: object, options: Options) -> Any:
     """func applied to the indexed elements, as often as each is indexed."""
     if plan.kind == "static":
         from weft.api.vmap_api import vmap
@@ -355,7 +355,7 @@ class AtIndex:
     min: Callable[..., Any]
     max: Callable[..., Any]
 
-    def __init__(self, array: Array, index: Any) -> None:
+    def __init__(self, array: Array, index: object) -> None:
         self.array = array
         self.index = index
 
@@ -378,8 +378,7 @@ class AtIndex:
         >>> weft.numpy.arange(3).at[5].get(mode="fill", fill_value=-1)
         Array(-1, dtype=int32)
         """
-        if hasattr(fill_value, "item"):
-            fill_value = fill_value.item()
+        fill_value = getattr(fill_value, "item", lambda: fill_value)()
         promises = indices_are_sorted, unique_indices, wrap_negative_indices
         return get(self.array, self.index, Options(mode, fill_value, *promises), out_sharding)
 
@@ -400,8 +399,8 @@ class AtIndex:
         """
         if not callable(func):
             raise TypeError(f"x.at[index].apply: func must be a function, got {func!r:.80}")
-        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return _run(self.array, self.index, func, given, "apply")
+        options = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return _run(self.array, self.index, func, options, "apply")
 
 
 def _options(mode: object, is_sorted: bool, unique: bool, wrap: bool) -> Options:
@@ -427,7 +426,7 @@ def _by_factors(name: str) -> Callable:
         x: Array, index: object, values: object, given: Options, _: str, out_sharding: object
     ) -> Any:
         import weft.numpy
-        from weft.numpy.creation import ones_like
+        from weft.numpy.filled import ones_like
 
         ones = _updated(ones_like(x), index, values, given, "multiply", out_sharding)
         return getattr(weft.numpy, name)(x, ones)
@@ -456,12 +455,12 @@ def _method(name: str, update: Callable, doc: str) -> Callable:
         out_sharding: object = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        options = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         try:
             check_not_masked(values)
-            return update(self.array, self.index, values, given, name, out_sharding)
+            return update(self.array, self.index, values, options, name, out_sharding)
         except Exception as error:
-            show_user_frames(error)
+            explain_and_show(f"x.at[index].{name}", error, method)
             raise
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"AtIndex.{name}", doc

@@ -17,8 +17,8 @@ from weft.core.trace import Tracer, typeof
 from weft.numpy import formulas
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
-from weft.numpy.creation import zeros
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import zeros
 from weft.numpy.joining import concatenate
 from weft.numpy.linear import dot
 from weft.numpy.matrices import diag
@@ -116,7 +116,7 @@ def gradient(
     return as_one_program(_gradients, f, *varargs, axis=axis, edge_order=edge_order)
 
 
-def _gradients(f: object, *varargs: Any, axis: Any, edge_order: int | None) -> Any:
+def _gradients(f: object, *varargs: Any, axis: int | None, edge_order: int | None) -> Any:
     if edge_order not in (None, 1, 2):
         raise UnsupportedArgumentError(
             f"weft.numpy.gradient: edge_order must be 1 or 2, got {edge_order}"
@@ -228,21 +228,16 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     check_array("trapezoid", y)
     if x is None:
         y, step = promote_inexact(*promote_inexact(y), dx)
-        y = moveaxis(y, axis, -1)
+        axis = canonical_axis(axis, typeof(y).ndim)
     else:
         y, x = promote_inexact(y, x)
-        if typeof(x).ndim == 1:
-            y = moveaxis(y, axis, -1)
-            step = diff(x)
-        else:
-            step = diff(moveaxis(x, axis, -1))
-            y = moveaxis(y, axis, -1)
-    n = typeof(y).shape[-1]
-    last = typeof(y).ndim - 1
+        step = diff(x if typeof(x).ndim == 1 else moveaxis(x, axis, -1))
+        y, axis = moveaxis(y, axis, -1), typeof(y).ndim - 1
+    n = typeof(y).shape[axis]
     if n == 0:
-        return sum(y, axis=-1)
-    pairs = u.add(slice_in_dim(y, 1, n, axis=last), slice_in_dim(y, 0, n - 1, axis=last))
-    return u.multiply(cast(0.5, typeof(y).dtype), sum(u.multiply(step, pairs), axis=-1))
+        return sum(y, axis=axis)
+    pairs = u.add(slice_in_dim(y, 1, n, axis=axis), slice_in_dim(y, 0, n - 1, axis=axis))
+    return u.multiply(cast(0.5, typeof(y).dtype), sum(u.multiply(step, pairs), axis=axis))
 
 
 def interp(
@@ -329,7 +324,13 @@ def unwrap(p: ArrayLike, discont: object = None, axis: int = -1, period: Any = 2
 
 
 def _convolve(
-    name: str, a: ArrayLike, v: ArrayLike, mode: str, flip: bool, precision: object, preferred: Any
+    name: str,
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str,
+    flip: bool,
+    precision: object,
+    preferred: DTypeLike | None,
 ) -> Any:
     x, y = aval_of(name, a), aval_of(name, v)
     if x.ndim != 1 or y.ndim != 1:
@@ -448,20 +449,20 @@ def _cov(
 ) -> Any:
     from weft.numpy.reductions import average, mean, sum
 
-    given = [v for v in (m, y) if v is not None]
+    operands = [v for v in (m, y) if v is not None]
     # Variables in rows, observations in columns.
-    for v in given:
+    for v in operands:
         if aval_of("cov", v).ndim > 2:
             raise ValueError(
                 f"weft.numpy.cov: m and y have at most two dimensions, got {typeof(v).str_short()}"
             )
     if ddof is not None and ddof != int(ddof):
         raise ValueError(f"weft.numpy.cov: ddof must be an integer, got {ddof}")
-    given = list(promote_inexact(*given))
+    operands = list(promote_inexact(*operands))
     if dtype is not None:
-        given = [cast(v, canonical(dtype, "cov")) for v in given]
+        operands = [cast(v, canonical(dtype, "cov")) for v in operands]
     parts = []
-    for v in given:
+    for v in operands:
         v = atleast_2d(v)
         if not rowvar and typeof(v).shape[0] != 1:
             v = transpose(v)
@@ -528,7 +529,7 @@ def corrcoef(
     return as_one_program(_corrcoef, x, y, rowvar=rowvar, dtype=dtype)
 
 
-def _corrcoef(x: Any, y: Any, rowvar: builtins.bool, dtype: DTypeLike | None) -> Any:
+def _corrcoef(x: ArrayLike, y: ArrayLike, rowvar: builtins.bool, dtype: DTypeLike | None) -> Any:
     c = cov(x, y, rowvar, dtype=dtype)
     if typeof(c).ndim == 0:
         return u.true_divide(c, c)

@@ -10,6 +10,7 @@ from weft.numpy import ufuncs as u
 from weft.numpy.common import INEXACT, aval_of, fill
 from weft.numpy.creation import asarray
 from weft.numpy.eager import as_one_program
+from weft.numpy.value_tests import isfinite, isnan
 from weft.ops.promote import promote
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ def _isclose(a: Any, b: Any, rtol: object, atol: object, equal_nan: bool) -> Any
         a, b = u.inexact(a), u.inexact(b)
     bound = u.add(atol, u.multiply(rtol, u.absolute(b)))
     near = u.less_equal(u.absolute(u.subtract(a, b)), bound)
-    finite = u.isfinite(b)  # as in NumPy: within an infinite tolerance all are close to it
+    finite = isfinite(b)  # as in NumPy: within an infinite tolerance all are close to it
     out = u.logical_or(u.logical_and(finite, near), u.equal(a, b))
     if equal_nan:
-        out = u.logical_or(out, u.logical_and(u.isnan(a), u.isnan(b)))
+        out = u.logical_or(out, u.logical_and(isnan(a), isnan(b)))
     return out
 
 
@@ -82,7 +83,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
         return fill((), False, dtypes.bool_)
     same = u.equal(a1, a2)
     if equal_nan:
-        same = u.logical_or(same, u.logical_and(u.isnan(a1), u.isnan(a2)))
+        same = u.logical_or(same, u.logical_and(isnan(a1), isnan(a2)))
     return all(same)
 
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p, reshape
+from weft.autodiff.shape import check_shape, iota_p, reshape
 from weft.core import dtypes
-from weft.core.aval import NO_MAT
-from weft.core.errors import ArgumentError, ShapeError, UnsupportedArgumentError
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, array_method, check_not_masked, typeof
@@ -24,21 +23,15 @@ from weft.numpy.common import (
     check_array,
     concrete,
     constant,
-    convert,
     place,
     scalar_array,
     to_array,
 )
-from weft.ops.compound import stand_like, vary_like
-from weft.ops.dtype_casts import host_number
 from weft.ops.elementwise_api import add_p, mul_p
-from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
 
 if TYPE_CHECKING:
-    from weft.runtime.backend import Device
-    from weft.sharding.named import NamedSharding
     from weft.typing import ArrayLike, DTypeLike
 
 set_printoptions = np.set_printoptions
@@ -56,16 +49,17 @@ ON_HOST = 1 << 16
 
 def asarray(
     a: object,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
     copy: builtins.bool | None = None,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: object = None,
 ) -> Any:
     """An array from an array, a number, or nested sequences of them; copies only if it must.
 
-    Raises ValueError where copy=False and the conversion to `dtype` needs a copy.
+    copy: True copies always; False is a hint, as in JAX: a conversion to `dtype` still makes a new
+    array, which no program can tell from the old one by writing to either.
 
     >>> import weft
     >>> weft.numpy.asarray([1, 2.5])
@@ -78,12 +72,6 @@ def asarray(
             return scalar_array(a)
         if a.__class__ is np.ndarray and a.dtype in _PLAIN:
             return put_host(a, copy=True)  # later changes of `a` are no concern of the result
-    own = getattr(a, "dtype", None)
-    if copy is False and dtype is not None and own not in (None, canonical(dtype, "asarray")):
-        raise ValueError(
-            f"weft.numpy.asarray: copy=False, but the conversion of {own} to {dtype} needs a copy; "
-            "leave copy= out"
-        )
     return array(
         a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding
     )
@@ -115,7 +103,7 @@ def array(
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    if order not in (None, "C", "K", "A"):
+    if not isinstance(order, str | None) or order not in (None, "C", "K", "A"):
         raise UnsupportedArgumentError(
             f"weft.numpy.array: order must be None, 'C', 'A' or 'K', got {order!r}; the layout of "
             "an array is the compiler's choice"
@@ -169,7 +157,7 @@ def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def _check_range(values: np.ndarray, dtype: np.dtype) -> None:
-    if values.size and values.dtype != dtype:
+    if values.size and values.dtype.kind != "b" and values.dtype != dtype:
         info = dtypes.iinfo(dtype)
         if values.dtype.kind == "O" or values.min() < info.min or values.max() > info.max:
             raise OverflowError(
@@ -292,38 +280,75 @@ def astype(
 def from_dlpack(
     x: ArrayLike, /, *, device: object = None, copy: builtins.bool | None = None
 ) -> Any:
-    """The array of another library, sharing its memory where possible (DLPack protocol)."""
+    """The array of another library, sharing its memory where possible (DLPack protocol).
+
+    >>> import weft.numpy as wnp
+    >>> import numpy
+    >>> wnp.from_dlpack(numpy.arange(3, dtype="float32"))
+    Array([0., 1., 2.], dtype=float32)
+    """
     from weft.runtime.dlpack import from_dlpack as take
 
     return take(x, device=device, copy=copy)
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
-    """An array from the bytes of a buffer, which are of the dtype asked for; the result's is the
+    r"""An array from the bytes of a buffer, which are of the dtype asked for; the result's is the
     one weft computes in. Source: numpy.frombuffer.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.frombuffer(b"\x01\x02\x03", dtype="uint8", offset=1)
+    Array([2, 3], dtype=uint8)
     """
     return array(np.frombuffer(buffer, dtype=np.dtype(dtype), count=count, offset=offset))
 
 
 def fromstring(string: str, dtype: DTypeLike | None = float, count: int = -1, *, sep: str) -> Any:
-    """An array from numbers in a text. Source: numpy.fromstring."""
+    """An array from numbers in a text. Source: numpy.fromstring.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fromstring("1, 2, 3", dtype="int32", sep=",")
+    Array([1, 2, 3], dtype=int32)
+    """
     return array(
         np.fromstring(string, dtype=dtypes.canonicalize_dtype(dtype), count=count, sep=sep)
     )
 
 
 def fromiter(iterable: Any, dtype: DTypeLike | None, count: int = -1) -> Any:
-    """A vector from an iterable of numbers. Source: numpy.fromiter."""
+    """A vector from an iterable of numbers. Source: numpy.fromiter.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fromiter((i * i for i in range(4)), dtype="int32")
+    Array([0, 1, 4, 9], dtype=int32)
+    """
     return array(np.fromiter(iterable, dtypes.canonicalize_dtype(dtype), count))
 
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
-    """A vector from a binary or text file. Source: numpy.fromfile."""
+    """A vector from a binary or text file. Source: numpy.fromfile.
+
+    >>> import weft.numpy as wnp
+    >>> import tempfile, numpy
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     numpy.arange(3, dtype="int32").tofile(file.name)
+    ...     wnp.fromfile(file.name, dtype="int32")
+    Array([0, 1, 2], dtype=int32)
+    """
     return array(np.fromfile(file, np.dtype(dtype), count, sep, offset))
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Load the array that numpy.save wrote; a .npz file as a mapping. Source: numpy.load."""
+    """Load the array that numpy.save wrote; a .npz file as a mapping. Source: numpy.load.
+
+    >>> import weft.numpy as wnp
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> wnp.save(file, wnp.arange(3))
+    >>> _ = file.seek(0)
+    >>> wnp.load(file)
+    Array([0, 1, 2], dtype=int32)
+    """
     out = np.load(os.fspath(file) if isinstance(file, os.PathLike) else file, *args, **kwargs)
     if isinstance(out, np.ndarray):
         # np.save writes ml_dtypes' bfloat16 as raw two-byte elements.
@@ -358,228 +383,6 @@ def fromfunction(
     return mapped(*(arange(n, dtype=dtype) for n in shape))
 
 
-# Filled ---------------------------------------------------------------------------------------
-
-
-def _shape(shape: object) -> tuple[int, ...]:
-    if shape.__class__ is tuple and all(d.__class__ is int and d >= 0 for d in shape):
-        return shape
-    return check_shape(shape)
-
-
-def _filled(
-    shape: object, value: object, dtype: Any, name: str, device: object, out_sharding: object
-) -> Any:
-    if dtype is None:
-        dtype = dtypes.float64 if _x64() else dtypes.float32
-    elif (
-        isinstance(dtype, np.dtype) and dtype == dtypes.float0
-    ):  # cotangents of integers, of which only the shape counts
-        return np.zeros(_shape(shape), dtypes.float0)
-    else:
-        dtype = canonical(dtype, name)
-        if dtypes.is_extended(dtype):
-            return place(dtype.filled(_shape(shape), value), device, out_sharding)
-    x = broadcast_in_dim_p.bind(dtype.type(value), shape=_shape(shape), broadcast_dimensions=())
-    return x if device is None and out_sharding is None else place(x, device, out_sharding)
-
-
-def _x64() -> builtins.bool:
-    return dtypes.config.enable_x64
-
-
-def zeros(
-    shape: int | Sequence[int],
-    dtype: DTypeLike | None = None,
-    *,
-    device: object = None,
-    out_sharding: object = None,
-) -> Any:
-    """Zeros of a shape, float by default.
-
-    >>> import weft
-    >>> weft.numpy.zeros(2)
-    Array([0., 0.], dtype=float32)
-    """
-    return _filled(shape, 0, dtype, "zeros", device, out_sharding)
-
-
-def ones(
-    shape: int | Sequence[int],
-    dtype: DTypeLike | None = None,
-    *,
-    device: object = None,
-    out_sharding: object = None,
-) -> Any:
-    """Ones of a shape, float by default.
-
-    >>> import weft
-    >>> weft.numpy.ones((1, 2), "int8")
-    Array([[1, 1]], dtype=int8)
-    """
-    return _filled(shape, 1, dtype, "ones", device, out_sharding)
-
-
-def empty(
-    shape: int | Sequence[int],
-    dtype: DTypeLike | None = None,
-    *,
-    device: object = None,
-    out_sharding: object = None,
-) -> Any:
-    """Zeros of a shape: arrays without defined content do not exist."""
-    return _filled(shape, 0, dtype, "empty", device, out_sharding)
-
-
-def full(
-    shape: int | Sequence[int],
-    fill_value: ArrayLike,
-    dtype: Any = None,
-    *,
-    device: object = None,
-    out_sharding: object = None,
-) -> Any:
-    """An array of a shape filled with a value, or with an array that is broadcast.
-
-    >>> import weft
-    >>> weft.numpy.full((2,), 7, "int32")
-    Array([7, 7], dtype=int32)
-    """
-    shape = _shape(shape)
-    aval = aval_of("full", fill_value)
-    if dtype is not None:
-        dtype = canonical(dtype, "full")
-        if isinstance(fill_value, complex):
-            fill_value = _host_scalar(fill_value, dtype)
-        elif isinstance(fill_value, SCALARS):
-            if dtypes.is_extended(dtype):
-                return place(dtype.filled(shape, fill_value), device, out_sharding)
-            fill_value = host_number(fill_value, dtype)
-        else:
-            fill_value = cast(fill_value, dtype)
-    if aval.ndim == 0:
-        x = broadcast_in_dim_p.bind(fill_value, shape=shape, broadcast_dimensions=())
-    else:
-        _check_fits(aval.shape, shape, "full")
-        x = to_array(_broadcast_to(fill_value, shape))
-    return x if device is None and out_sharding is None else place(x, device, out_sharding)
-
-
-def _check_fits(old: tuple, new: tuple, name: str) -> None:
-    if len(old) > len(new) or any(
-        a not in (1, b) for a, b in zip(old[::-1], new[::-1], strict=False)
-    ):
-        raise ShapeError(f"weft.numpy.{name}: shape {old} does not broadcast to {new}")
-
-
-def _like(
-    a: ArrayLike,
-    value: ArrayLike,
-    dtype: Any,
-    shape: Any,
-    name: str,
-    device: Device | NamedSharding | None,
-    out_sharding: object = None,
-) -> Any:
-    if hasattr(a, "dtype") and hasattr(a, "shape") and not isinstance(a, np.generic):
-        adtype, ashape = dtypes.canonicalize_dtype(a.dtype), a.shape
-        weak = getattr(a, "weak_type", False)
-    else:
-        aval = aval_of(name, a)
-        adtype, ashape, weak = aval.dtype, aval.shape, aval.weak_type
-    own = shape is None
-    shape = ashape if own else _shape(shape)
-    weak = weak and dtype is None
-    asked = adtype if dtype is None else dtype
-    if isinstance(asked, np.dtype) and asked == dtypes.float0:
-        return np.zeros(shape, dtypes.float0)
-    dtype = adtype if dtype is None else canonical(dtype, name)
-    if dtypes.is_extended(dtype):
-        if isinstance(value, SCALARS):
-            keys = dtype.filled(tuple(shape), value)
-        else:
-            keys = full(shape, value, dtype)
-        return place(keys, device, out_sharding)
-    if isinstance(value, SCALARS):
-        value = _python(value, dtype) if weak else dtype.type(value)
-        x = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=())
-    else:
-        x = full(shape, convert(value, dtype, weak))
-    if isinstance(a, Tracer) and getattr(a.aval, "mat", NO_MAT).varying:
-        x = vary_like(x, a.aval)
-    if device is not None or out_sharding is not None:
-        return place(x, device, out_sharding)
-    if typeof(value).ndim or (weak and not isinstance(a, Tracer)):
-        return x
-    return stand_like(x, a, own)
-
-
-def _python(value: Any, dtype: object) -> Any:
-    """A Python number of the dtype's kind, so that the result is weakly typed."""
-    if dtypes.is_integer(dtype):
-        return int(value)
-    return complex(value) if dtypes.is_complex(dtype) else float(value)
-
-
-def zeros_like(
-    a: ArrayLike,
-    dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] | None = None,
-    *,
-    device: object = None,
-    out_sharding: object = None,
-) -> Any:
-    """Zeros of an array's shape and dtype, placed as it is.
-
-    >>> import weft
-    >>> weft.numpy.zeros_like(weft.numpy.arange(3))
-    Array([0, 0, 0], dtype=int32)
-    """
-    return _like(a, 0, dtype, shape, "zeros_like", device, out_sharding)
-
-
-def ones_like(
-    a: ArrayLike,
-    dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] | None = None,
-    *,
-    device: object = None,
-    out_sharding: object = None,
-) -> Any:
-    """Ones of an array's shape and dtype, placed as it is."""
-    return _like(a, 1, dtype, shape, "ones_like", device, out_sharding)
-
-
-def empty_like(
-    prototype: Any,
-    dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] | None = None,
-    *,
-    device: Any = None,
-) -> Any:
-    """Zeros of an array's shape and dtype, placed as it is."""
-    return _like(prototype, 0, dtype, shape, "empty_like", device)
-
-
-def full_like(
-    a: ArrayLike,
-    fill_value: ArrayLike,
-    dtype: DTypeLike | None = None,
-    shape: int | Sequence[int] | None = None,
-    *,
-    device: object = None,
-    out_sharding: object = None,
-) -> Any:
-    """A value repeated in an array's shape and dtype, placed as it is.
-
-    >>> import weft
-    >>> weft.numpy.full_like(weft.numpy.arange(3), 7)
-    Array([7, 7, 7], dtype=int32)
-    """
-    check_array("full_like", fill_value)
-    return _like(a, fill_value, dtype, shape, "full_like", device, out_sharding)
-
-
 # Ranges ---------------------------------------------------------------------------------------
 
 
@@ -603,7 +406,7 @@ def arange(
     if dtype is not None:
         dtype = canonical(dtype, "arange")
     if start.__class__ is int and stop is None and step is None and dtype is None:
-        dtype = dtypes.int64 if _x64() else dtypes.int32
+        dtype = dtypes.int64 if dtypes.config.enable_x64 else dtypes.int32
         x = iota_p.bind(dtype=dtype, shape=(max(start, 0),), dimension=0)
         return x if device is None and out_sharding is None else place(x, device, out_sharding)
     # The size has to be known: shapes are static.

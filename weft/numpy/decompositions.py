@@ -83,6 +83,11 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 
     mode: 'reduced', 'complete' (square Q), 'r' (R alone), 'raw' (Householder form).
     Source: numpy.linalg.qr.
+
+    >>> import weft.numpy as wnp
+    >>> q, r = wnp.linalg.qr(wnp.ones((4, 2)))
+    >>> q.shape, r.shape
+    ((4, 2), (2, 2))
     """
     a = as_matrices("qr", a)
     if mode == "raw":
@@ -106,6 +111,11 @@ def svd(
     """Singular values S, descending, and unitary U, Vh with a = U S Vh.
 
     compute_uv=False gives S alone. Source: numpy.linalg.svd.
+
+    >>> import weft.numpy as wnp
+    >>> u, s, vh = wnp.linalg.svd(wnp.array([[0.0, 2.0], [3.0, 0.0]]))
+    >>> s.round(4)
+    Array([3., 2.], dtype=float32)
     """
     a = as_matrices("svd", a)
     if hermitian:
@@ -130,7 +140,12 @@ def svd(
 
 
 def svdvals(x: ArrayLike, /) -> Any:
-    """Singular values, descending (array API standard)."""
+    """Singular values, descending (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.svdvals(wnp.array([[0.0, 2.0], [3.0, 0.0]])).round(4)
+    Array([3., 2.], dtype=float32)
+    """
     return svd(x, compute_uv=False)
 
 
@@ -146,6 +161,11 @@ def eigh(
     """Ascending eigenvalues and orthonormal eigenvectors (columns) of Hermitian matrices.
 
     UPLO: the triangle that is read, 'L' or 'U'. Source: numpy.linalg.eigh.
+
+    >>> import weft.numpy as wnp
+    >>> values, vectors = wnp.linalg.eigh(wnp.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> values.round(4)
+    Array([1., 3.], dtype=float32)
     """
     lower = _triangle("eigh", UPLO)
     a = as_matrices("eigh", a, True)
@@ -156,19 +176,35 @@ def eigh(
 def eigvalsh(
     a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: builtins.bool = True
 ) -> Any:
-    """Ascending eigenvalues of Hermitian matrices."""
+    """Ascending eigenvalues of Hermitian matrices.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.eigvalsh(wnp.array([[2.0, 1.0], [1.0, 2.0]])).round(4)
+    Array([1., 3.], dtype=float32)
+    """
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
 def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the CPU only."""
+    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the CPU only.
+
+    >>> import weft.numpy as wnp
+    >>> values, vectors = wnp.linalg.eig(wnp.array([[0.0, 1.0], [-1.0, 0.0]]))
+    >>> wnp.sort_complex(values)
+    Array([0.-1.j, 0.+1.j], dtype=complex64)
+    """
     a = as_matrices("eig", a, True)
     w, v = lax_linalg().eig(a, compute_left_eigenvectors=False)
     return EigResult(w, v)
 
 
 def eigvals(a: ArrayLike) -> Any:
-    """Eigenvalues of square matrices, complex. Runs on the CPU only."""
+    """Eigenvalues of square matrices, complex. Runs on the CPU only.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.eigvals(wnp.array([[1.0, 5.0], [0.0, 2.0]]))
+    Array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
     a = as_matrices("eigvals", a, True)
     return lax_linalg().eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
@@ -201,7 +237,13 @@ def solve(a: ArrayLike, b: Any) -> Any:
 
 
 def inv(a: ArrayLike) -> Any:
-    """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv."""
+    """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.inv(wnp.array([[1.0, 2.0], [0.0, 4.0]]))
+    Array([[ 1.  , -0.5 ],
+           [ 0.  ,  0.25]], dtype=float32)
+    """
     a = as_matrices("inv", a, True)
 
     return solve(a, eye(typeof(a).shape[-1], dtype=typeof(a).dtype))

@@ -33,6 +33,10 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign and the logarithm of the magnitude of the determinant.
 
     method: 'lu' or 'qr'. Source: numpy.linalg.slogdet.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.slogdet(-1e-20 * wnp.eye(3)).sign
+    Array(-1., dtype=float32)
     """
     if method not in (None, "lu", "qr"):
         raise ValueError(
@@ -64,7 +68,7 @@ def _slogdet_by_qr() -> Callable:
     return run
 
 
-def _slogdet_of(a: object, sign: object, d: Any) -> tuple[Any, Any]:
+def _slogdet_of(a: object, sign: object, d: ArrayLike) -> tuple[Any, Any]:
     """From the sign of the factors and the diagonal of the triangular one."""
     magnitude = u.absolute(d)
     singular = u.equal(magnitude, 0)

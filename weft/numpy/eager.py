@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.core.boundary import show_user_frames
+from weft.core.boundary import explain_and_show
 from weft.core.caches import clearable
 from weft.core.namespace import EagerPrograms
 from weft.core.state import state
@@ -37,35 +37,39 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
     """
     programs: dict[tuple, Callable] = clearable({})
 
-    def method(self: Array, *args: object, **kwargs: object) -> Any:
+    def program_for(key: tuple, args: tuple, kwargs: dict[str, Any]) -> Callable:
+        target = function()
+
+        def run(array: Array) -> Any:
+            return target(array, *args, **kwargs)
+
+        run.__name__ = name
+        if len(programs) >= _MOST:
+            programs.clear()
+        program = programs[key] = jit(run)
+        return program
+
+    def wrapped(self: Array, *args: object, **kwargs: object) -> Any:
         if state.trace is not EVAL:
             return function()(self, *args, **kwargs)
         key: tuple = ()
         if args or kwargs:  # equal numbers of different kinds are different options
             key = (*args, *kwargs.items(), *map(type, (*args, *kwargs.values())))
         try:
-            program = programs.get(key)
-        except TypeError:
-            return function()(self, *args, **kwargs)
-        if program is None:
-            target = function()
-
-            def run(array: Array) -> Any:
-                return target(array, *args, **kwargs)
-
-            run.__name__ = name
-            if len(programs) >= _MOST:
-                programs.clear()
-            program = programs[key] = jit(run)
-        try:
+            try:
+                program = programs.get(key)
+            except TypeError:
+                return function()(self, *args, **kwargs)
+            if program is None:
+                program = program_for(key, args, kwargs)
             return program(self)
         except Exception as error:
-            show_user_frames(error)
+            explain_and_show(f"Array.{name}", error, function())
             raise
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = doc
-    return method
+    wrapped.__name__ = wrapped.__qualname__ = name
+    wrapped.__doc__ = doc
+    return wrapped
 
 
 _PLAIN = frozenset((ArrayImpl, bool, int, float, type(None)))
@@ -146,13 +150,13 @@ _ints: dict[int, Any] = {}
 
 def number_beside(value: Any, array: ArrayLike) -> Any:
     """The float or int as an array on the array's device, or as it is."""
-    known = _floats if value.__class__ is float else _ints
-    kept = known.get(value)
+    kept_numbers = _floats if value.__class__ is float else _ints
+    kept = kept_numbers.get(value)
     if kept is None:
         if value.__class__ is float and not value < 0 and not value > 0:
             return value  # 0.0 equals -0.0, and NaN itself not
-        if len(known) >= _MOST:
-            known.clear()
+        if len(kept_numbers) >= _MOST:
+            kept_numbers.clear()
         dtype = np.float32 if value.__class__ is float else np.int32
-        kept = known[value] = put_host(np.asarray(value, dtype), weak_type=True)
+        kept = kept_numbers[value] = put_host(np.asarray(value, dtype), weak_type=True)
     return kept if getattr(array, "_sharding", None) is kept._sharding else value

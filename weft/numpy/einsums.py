@@ -236,7 +236,7 @@ def _run_single(step: Single, x: ArrayLike) -> Any:
     return reductions.reduce_sum_p.bind(x, axes=axes)
 
 
-def _diagonal(x: Any, a: int, b: int) -> Any:
+def _diagonal(x: ArrayLike, a: int, b: int) -> Any:
     """The elements at which two dimensions of one size agree, in the place of the first."""
     return moveaxis(diagonal(x, 0, a, b), -1, a)
 

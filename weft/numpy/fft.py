@@ -219,7 +219,9 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return ew.conj(_transform("ihfft", "RFFT", a, s, (axis,), _opposite(norm)))
 
 
-def _frequencies(name: str, n: int, d: ArrayLike, dtype: Any, device: object, half: bool) -> Any:
+def _frequencies(
+    name: str, n: int, d: ArrayLike, dtype: DTypeLike | None, device: object, half: bool
+) -> Any:
     n = operator.index(n)
     if n < half:
         least = "positive" if half else "0 or more"

@@ -27,32 +27,29 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.numpy.eager import as_one_program
-from weft.numpy.reductions import any as any_
-from weft.numpy.selection import where
-from weft.numpy.ufuncs import (
-    _bool,
-    absolute,
+from weft.numpy.operands import (
     both,
     both_inexact,
     const_like,
     dtype_of,
     filled_like,
     formula_operands,
+    same_rank,
+)
+from weft.numpy.reductions import any as any_
+from weft.numpy.selection import where
+from weft.numpy.ufuncs import (
+    _bool,
+    absolute,
     imag,
-    isfinite,
-    isinf,
-    isnan,
-    isneginf,
-    isposinf,
     less,
     logical_or,
     maximum,
     minimum,
     real,
-    same_rank,
-    signbit,
     subtract,
 )
+from weft.numpy.value_tests import isfinite, isinf, isnan, isneginf, isposinf, signbit
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_args, promote
 
@@ -438,20 +435,20 @@ def clip(
     >>> weft.numpy.clip(weft.numpy.arange(5), 1, 3)
     Array([1, 1, 2, 3, 3], dtype=int32)
     """
-    arr = a if arr is None else arr
+    x: Any = a if arr is None else arr
     min, max = a_min if min is None else min, a_max if max is None else max
-    aval = aval_of("clip", arr)
+    aval = aval_of("clip", x)
     if aval.dtype in dtypes.COMPLEX:
         raise ValueError("weft.numpy.clip: complex numbers have no order")
     if min is not None:
         if aval_of("clip", min).dtype in dtypes.COMPLEX:
             raise ValueError("weft.numpy.clip: complex numbers have no order")
-        arr = maximum(min, arr)
+        x = maximum(min, x)
     if max is not None:
         if aval_of("clip", max).dtype in dtypes.COMPLEX:
             raise ValueError("weft.numpy.clip: complex numbers have no order")
-        arr = minimum(max, arr)
-    return to_array(arr)
+        x = minimum(max, x)
+    return to_array(x)
 
 
 def nan_to_num(
@@ -502,7 +499,7 @@ def frexp(x: ArrayLike, /) -> Any:
     return as_one_program(_frexp, x)
 
 
-def _frexp(x: Any) -> Any:
+def _frexp(x: ArrayLike) -> Any:
     x = inexact(x)
     dtype = typeof(x).dtype
     refuse_complex("frexp", x)

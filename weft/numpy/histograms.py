@@ -18,6 +18,7 @@ from weft.numpy.calculus import diff
 from weft.numpy.common import (
     aval_of,
     cast,
+    check_array,
     concrete,
     inexact,
     is_concrete,
@@ -25,7 +26,8 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
-from weft.numpy.creation import asarray, ones, zeros, zeros_like
+from weft.numpy.creation import asarray
+from weft.numpy.filled import ones, zeros, zeros_like
 from weft.numpy.joining import column_stack, stack
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_
@@ -74,9 +76,10 @@ def bincount(
             f"weft.numpy.bincount: weights {typeof(weights).str_short()} must have the shape of x, "
             f"{aval.shape}"
         )
+    minlength = operator.index(minlength)
     if length is None:
-        known = concrete(x, "bincount: x (without length)")
-        length = max(int(known.max()) + 1 if known.size else 0, operator.index(minlength))
+        values = concrete(x, "bincount: x (without length)")
+        length = max(int(values.max()) + 1 if values.size else 0, minlength)
     index = maximum(to_array(x), 0)
     dtype = dtypes.canonicalize_dtype(int) if weights is None else typeof(weights).dtype
     out = zeros((operator.index(length),), dtype)
@@ -266,10 +269,12 @@ def histogramdd(
     from weft.numpy.reductions import sum
 
     if isinstance(sample, Sequence):
+        check_array("histogramdd", *sample)
         sample = column_stack([to_array(s) for s in sample])
     sample = to_array(sample)
     points, rank = typeof(sample).shape
-    per = list(bins) if isinstance(bins, Sequence) else [bins] * rank
+    by_column = isinstance(bins, Sequence) or np.ndim(bins) == 1  # type: ignore[arg-type]
+    per = list(bins) if by_column else [bins] * rank  # type: ignore[call-overload]
     if len(per) != rank:
         raise ValueError(
             f"weft.numpy.histogramdd: {len(per)} bins for {rank} dimensions; "
@@ -295,7 +300,9 @@ def histogramdd(
         slots.append(slot)
     shape = tuple(typeof(e).shape[0] - 1 for e in edges)
     # Points outside of any dimension go to a place that the update below drops.
-    slots = [where(outside, n, s) for s, n in zip(slots, shape, strict=True)]
+    slots = [
+        s if outside is None else where(outside, n, s) for s, n in zip(slots, shape, strict=True)
+    ]
     if weights is None:
         one = dtypes.canonicalize_dtype(int).type(1)
         counts = (

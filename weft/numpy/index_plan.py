@@ -243,7 +243,7 @@ class _Dimensions:
 
 def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
     """The plan for an index whose static structure is `parts`; see `plan_of`."""
-    has_arrays = any(_aval(p) is not None and _aval(p).ndim for p in parts)
+    has_arrays = any((a := _aval(p)) is not None and a.ndim for p in parts)
     # With index arrays, ints and scalars take part in their broadcasting, and everything that is
     # neither (also None and an Ellipsis of no dimensions) stands between them.
     advanced = [i for i, p in enumerate(parts) if isinstance(p, int) or _aval(p) is not None]
@@ -273,7 +273,7 @@ def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
 
     plan = Plan()
     indices = [p for p in parts if _aval(p) is not None]
-    avals = [_aval(p) for p in indices]
+    avals = [a for p in indices if (a := _aval(p)) is not None]
     plan.block = broadcast_shapes(*[a.shape for a in avals]) if avals else ()
     plan.known_arrays = tuple(isinstance(p, Known) for p in indices)
     plan.known = all(plan.known_arrays)
@@ -324,8 +324,8 @@ def program(function: Callable) -> Callable:
 
 
 def _forget() -> None:
-    for known in _tables:
-        known.clear()
+    for table in _tables:
+        table.clear()
 
 
 def plan_of(x: Any, index: Any, wrap: bool = True) -> tuple[Any, Plan, list, Shape]:

@@ -11,6 +11,7 @@ from weft.autodiff.shape import broadcast_in_dim, reshape_p
 from weft.autodiff.zeros import full
 from weft.core import dtypes
 from weft.core.boundary import show_user_frames
+from weft.core.config import config
 from weft.core.errors import ArgumentError
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
@@ -145,6 +146,17 @@ class Options:
 DEFAULT = Options()
 
 
+def check_static(shape: tuple, index: object, options: Options) -> None:
+    """Raise IndexError for an int of `index` out of bounds, with config.check_static_indices."""
+    promised = options.mode in (None, PROMISE)
+    if promised and config.check_static_indices:
+        raise IndexError(
+            f"index {index!r} has an int out of bounds for an array of shape {shape}, which the "
+            "setting check_static_indices refuses; x.at[index].get(mode='clip') or mode='fill' "
+            "takes it"
+        )
+
+
 def take(plan: Plan, x: Any, arrays: Sequence[Any], options: Options) -> Any:
     """Emits the ops of a plan under the current trace."""
     fills = options.mode is FILL
@@ -252,14 +264,20 @@ def getitem(x: Any, index: object) -> Any:
                 if function is None:
                     function = _row_function(aval, index)
                 size = aval.shape[0]
+                if not -size <= index < size:
+                    check_static(aval.shape, index, DEFAULT)
                 if index < 0:
                     index = index + size if index >= -size else 0
                 return function(x, index)
             x, plan, arrays, _ = plan_of(x, index)
+            if plan.oob:
+                check_static(x.aval.shape, index, DEFAULT)
             if plan.kind == "static":
                 return _eager_static(plan, x)
             return _eager_take(plan, x, arrays, DEFAULT)
         x, plan, arrays, _ = plan_of(x, index)
+        if plan.oob:
+            check_static(x.aval.shape, index, DEFAULT)
         if plan.kind == "static":
             return _reshaped(plan.strided.take(x), plan.final)
         return take(plan, x, arrays, DEFAULT)
@@ -289,6 +307,8 @@ def get(x: ArrayLike, index: object, options: Options, out_sharding: object = No
         x, plan, arrays, _ = plan_of(x, index, options.wrap)
     except WindowInIndex:
         return traced_windows.take(x, index, lambda v, i: get(v, i, options, out_sharding))
+    if plan.oob:
+        check_static(typeof(x).shape, index, options)
     if options.fill_value is not None and np.ndim(options.fill_value):
         raise ArgumentError(f"fill_value must be a scalar, got {options.fill_value!r}")
     if out_sharding is not None:

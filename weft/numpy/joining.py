@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
 
 
-def _arrays(name: str, arrays: object, dtype: Any) -> list:
+def _arrays(name: str, arrays: object, dtype: DTypeLike | None) -> list:
     """The elements of a sequence (or the rows of an array), in one dtype."""
     if isinstance(arrays, str) or not isinstance(arrays, Sequence):
         aval = aval_of(name, arrays)
@@ -170,7 +170,7 @@ def column_stack(tup: Sequence[ArrayLike] | Array) -> Any:
            [2, 4]], dtype=int32)
     """
 
-    def column(a: Any) -> Any:
+    def column(a: ArrayLike) -> Any:
         aval = aval_of("column_stack", a)
         return to_array(a) if aval.ndim > 1 else ops.reshape(to_array(a), (aval.size, 1))
 
@@ -230,7 +230,7 @@ def append(arr: object, values: object, axis: int | None = None) -> Any:
     return concatenate([arr, values], axis)
 
 
-def tile(A: Any, reps: object) -> Any:
+def tile(A: ArrayLike, reps: object) -> Any:
     """The array repeated as a whole along each dimension. Source: numpy.tile.
 
     >>> import weft.numpy as wnp
@@ -245,6 +245,8 @@ def tile(A: Any, reps: object) -> Any:
         else (reps,)
     )
     reps = tuple(operator.index(r) for r in reps)
+    if any(r < 0 for r in reps):
+        raise ArgumentError(f"weft.numpy.tile: reps must not be negative, got {reps}")
     rank = max(aval.ndim, len(reps))
     shape = (1,) * (rank - aval.ndim) + aval.shape
     reps = (1,) * (rank - len(reps)) + reps
@@ -310,6 +312,7 @@ def repeat(
         return place(take(a, to_array(index), axis), None, out_sharding)
     if total_repeat_length is None:
         concrete(repeats, "repeat: repeats without total_repeat_length")
+    assert total_repeat_length is not None, "traced repeats were refused"
     ends = cumsum(_broadcast_to(repeats, (n,)))
     index = searchsorted(ends, arange(total_repeat_length), side="right")
     return place(take(a, index, axis, mode="clip"), None, out_sharding)
@@ -336,12 +339,12 @@ def _split(name: str, ary: ArrayLike, indices_or_sections: ArrayLike | list, axi
     aval = aval_of(name, ary)
     axis = canonical_axis(axis, aval.ndim)
     n = aval.shape[axis]
-    given = indices_or_sections
-    if isinstance(given, Sequence) or (hasattr(given, "ndim") and given.ndim):
-        points = [static_int(i, f"{name}: indices") for i in concrete(given, f"{name}: indices")]
+    sections = indices_or_sections
+    if isinstance(sections, Sequence) or (hasattr(sections, "ndim") and sections.ndim):
+        points = [static_int(i, f"{name}: indices") for i in concrete(sections, f"{name}: indices")]
         bounds = [0, *(max(min(p + n if p < 0 else p, n), 0) for p in points), n]
     else:
-        parts = static_int(given, f"{name}: sections")
+        parts = static_int(sections, f"{name}: sections")
         if parts <= 0:
             raise ValueError(
                 f"weft.numpy.{name}: the number of sections must be positive, got {parts}"
@@ -440,7 +443,7 @@ def _flat(arr: Any, axis: int | None) -> tuple[Any, int]:
     return x, canonical_axis(axis, typeof(x).ndim)
 
 
-def _position(name: str, i: Any, n: int, end: int) -> int:
+def _position(name: str, i: Array, n: int, end: int) -> int:
     i = operator.index(i)
     if not -n <= i < n + end:
         raise IndexError(f"weft.numpy.{name}: index {i} is out of bounds for an axis of size {n}")

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 def lstsq(
     a: ArrayLike,
     b: ArrayLike,
-    rcond: Any = None,
+    rcond: object = None,
     *,
     numpy_resid: builtins.bool = False,
 ) -> tuple[Any, Any, Any, Any]:
@@ -67,6 +67,11 @@ def lstsq(
 
     numpy_resid: give no residuals where NumPy gives none (rank below the number of columns).
     Source: numpy.linalg.lstsq.
+
+    >>> import weft.numpy as wnp
+    >>> x, residuals, rank, s = wnp.linalg.lstsq(wnp.ones((3, 1)), wnp.array([1.0, 2.0, 6.0]))
+    >>> x.round(4)
+    Array([3.], dtype=float32)
     """
     check_array("linalg.lstsq", a, b)
     a, b = promote_inexact(a, b)
@@ -97,7 +102,12 @@ def lstsq(
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve."""
+    """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.tensorsolve(2 * wnp.eye(4).reshape(2, 2, 4), wnp.ones((2, 2)))
+    Array([0.5, 0.5, 0.5, 0.5], dtype=float32)
+    """
     a, b = to_array(a), to_array(b)
     if axes is not None:
         rank = typeof(a).ndim
@@ -113,7 +123,12 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
-    """The inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv."""
+    """The inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.tensorinv(2 * wnp.eye(4).reshape(2, 2, 4), ind=2).shape
+    (4, 2, 2)
+    """
     ind = operator.index(ind)
     a = to_array(a)
     shape = typeof(a).shape
@@ -129,7 +144,13 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Any:
-    """The n-th power of square matrices; negative n powers the inverse."""
+    """The n-th power of square matrices; negative n powers the inverse.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.matrix_power(wnp.array([[1.0, 1.0], [0.0, 1.0]]), -3)
+    Array([[ 1., -3.],
+           [ 0.,  1.]], dtype=float32)
+    """
     a = as_matrices("matrix_power", a, True) if n < 0 else to_array(a)
     aval = typeof(a)
     if aval.ndim < 2 or aval.shape[-1] != aval.shape[-2]:
@@ -153,12 +174,17 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
 
 def matrix_rank(
     M: object,
-    rtol: Any = None,
+    rtol: object = None,
     *,
     hermitian: builtins.bool = False,
-    tol: Any = None,
+    tol: object = None,
 ) -> Any:
-    """The number of singular values above rtol times the largest (or above tol)."""
+    """The number of singular values above rtol times the largest (or above tol).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.matrix_rank(wnp.array([[1.0, 2.0], [2.0, 4.0]]))
+    Array(1, dtype=int32)
+    """
     a = inexact(to_array(M))
     if typeof(a).ndim < 2:
         from weft.numpy.reductions import any
@@ -176,7 +202,12 @@ def matrix_rank(
 
 
 def multi_dot(arrays: Sequence[Any], *, precision: object = None) -> Any:
-    """The product of several matrices in the cheapest order; the ends may be vectors."""
+    """The product of several matrices in the cheapest order; the ends may be vectors.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.multi_dot([wnp.ones((2, 100)), wnp.ones((100, 3)), wnp.ones(3)])
+    Array([300., 300.], dtype=float32)
+    """
     arrays = list(arrays)
     if len(arrays) < 2:
         raise ArgumentError("weft.numpy.linalg.multi_dot: needs at least two arrays")
@@ -206,7 +237,12 @@ def multi_dot(arrays: Sequence[Any], *, precision: object = None) -> Any:
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
-    """The cross product of vectors of three components (array API standard)."""
+    """The cross product of vectors of three components (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.cross(wnp.array([1, 0, 0]), wnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
+    """
     for x in (x1, x2):
         aval = aval_of("linalg.cross", x)
         if aval.shape[canonical_axis(axis, aval.ndim)] != 3:
@@ -217,21 +253,38 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
-    """The diagonals of matrices in the last two dimensions (array API standard)."""
+    """The diagonals of matrices in the last two dimensions (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.diagonal(wnp.arange(8).reshape(2, 2, 2))
+    Array([[0, 3],
+           [4, 7]], dtype=int32)
+    """
     from weft.numpy.selection import diagonal
 
     return diagonal(x, offset, -2, -1)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """The sums of diagonals of matrices in the last two dimensions (array API standard)."""
+    """The sums of diagonals of matrices in the last two dimensions (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.trace(wnp.arange(8).reshape(2, 2, 2))
+    Array([ 3, 11], dtype=int32)
+    """
     from weft.numpy.scans import trace
 
     return trace(x, offset, -2, -1, dtype)
 
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The products of all pairs of elements of two vectors (array API standard)."""
+    """The products of all pairs of elements of two vectors (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.outer(wnp.array([1, 2]), wnp.array([10, 20, 30]))
+    Array([[10, 20, 30],
+           [20, 40, 60]], dtype=int32)
+    """
     for x in (x1, x2):
         if aval_of("linalg.outer", x).ndim != 1:
             raise ValueError(f"weft.numpy.linalg.outer: takes vectors, got {typeof(x).str_short()}")
@@ -246,7 +299,12 @@ def matmul(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The matrix product; see `weft.numpy.matmul`."""
+    """The matrix product; see `weft.numpy.matmul`.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.matmul(wnp.ones((5, 2, 3)), wnp.ones((3, 4))).shape
+    (5, 2, 4)
+    """
     return linear.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
 
 
@@ -260,7 +318,12 @@ def tensordot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """The sum over pairs of axes; see `weft.numpy.tensordot`."""
+    """The sum over pairs of axes; see `weft.numpy.tensordot`.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.tensordot(wnp.ones((2, 3, 4)), wnp.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
+    (2, 5)
+    """
     return linear.tensordot(
         x1,
         x2,
@@ -280,7 +343,12 @@ def vecdot(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The product of vectors along an axis; see `weft.numpy.vecdot`."""
+    """The product of vectors along an axis; see `weft.numpy.vecdot`.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.vecdot(wnp.array([[1j, 0], [0, 2]]), wnp.array([1j, 1]))
+    Array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
     return linear.vecdot(
         x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
     )

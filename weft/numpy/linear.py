@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-def _operands(name: str, a: Any, b: Any, preferred: Any) -> tuple[Any, Any, Any]:
+def _operands(name: str, a: Any, b: Any, preferred: DTypeLike | None) -> tuple[Any, Any, Any]:
     """Operands in their common dtype, and the dtype asked for. Floats of 8 bits, which have no
     common dtype with others, stay as they are where one is asked for."""
     try:
@@ -138,7 +138,9 @@ def matmul(
     return _batched(a, b, precision, preferred, out_sharding)
 
 
-def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: object) -> Any:
+def _batched(
+    a: ArrayLike, b: ArrayLike, precision: object, preferred: DTypeLike | None, out_sharding: object
+) -> Any:
     """Batch dimensions that both have are batched; those of size 1 or missing stay free."""
     if out_sharding is not None:
         if in_parts(out_sharding, a, b) is not None:
@@ -344,6 +346,8 @@ def tensordot(
         left = canonical_axes(left, x.ndim, "axes of a")
         right = canonical_axes(right, y.ndim, "axes of b")
     else:
+        if axes is None:
+            raise ArgumentError("weft.numpy.tensordot: axes must be a number or a pair, got None")
         n = operator.index(axes)
         if not 0 <= n <= min(x.ndim, y.ndim):
             raise ArgumentError(

@@ -11,6 +11,7 @@ import numpy as np
 from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError, kind_of
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
 from weft.driver.staging import ensure_compile_time_eval
@@ -24,19 +25,14 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
-from weft.numpy.creation import (
-    ON_HOST,
-    arange,
-    asarray,
-    ones,
-    zeros,
-)
+from weft.numpy.creation import ON_HOST, arange, asarray
+from weft.numpy.filled import ones, zeros
 from weft.numpy.formulas import power
 from weft.numpy.joining import stack
 from weft.numpy.nonzero_positions import nonzero
+from weft.numpy.operands import filled_like
 from weft.numpy.selection import diagonal
 from weft.numpy.shaping import ravel
-from weft.numpy.ufuncs import filled_like
 from weft.ops.elementwise_api import add_p, eq_p, ge_p, select
 from weft.ops.joining import pad
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -112,14 +108,23 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     n = static_int(N, "eye: N")
     m = n if M is None else static_int(M, "eye: M")
     check_shape((n, m))
+    k = _diagonal_of("tri", k)
     dtype = dtypes.float32 if dtype is None else canonical(dtype, "tri")
     if state.trace is EVAL and n * m <= ON_HOST and not isinstance(k, Tracer):
         return constant(np.tri(n, m, int(k)).astype(dtype))
     return convert(_lower_mask(n, m, k), dtype)
 
 
-def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
-    aval = aval_of(name, m)
+def _diagonal_of(name: str, k: ArrayLike) -> Any:
+    """A diagonal's number, which may be traced."""
+    aval = aval_of(name, k)
+    if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)) or aval.ndim:
+        raise ArgumentError(f"weft.numpy.{name}: k must be an integer, got {kind_of(k)}: {k!r:.60}")
+    return k
+
+
+def _triangle(name: str, m: ArrayLike, k: Any, lower: builtins.bool) -> Any:
+    aval, k = aval_of(name, m), _diagonal_of(name, k)
     if aval.ndim < 2:
         raise ValueError(
             f"weft.numpy.{name}: m must have at least two dimensions, got {aval.str_short()}"
@@ -199,6 +204,8 @@ def vander(x: ArrayLike, N: int | None = None, increasing: builtins.bool = False
     if aval.ndim != 1:
         raise ValueError(f"weft.numpy.vander: x must be a vector, got {aval.str_short()}")
     n = aval.shape[0] if N is None else static_int(N, "vander: N")
+    if n < 0:
+        raise ValueError(f"weft.numpy.vander: N must not be negative, got {n}")
     powers = np.arange(n, dtype=np.int32)
     powers = (powers if increasing else powers[::-1])[None]
 
@@ -299,6 +306,13 @@ def _host_indices(arrays: Sequence[np.ndarray]) -> tuple:
     return tuple(constant(a.astype(dtypes.canonicalize_dtype(int))) for a in arrays)
 
 
+def _of_triangle(
+    name: str, n: ArrayLike, k: ArrayLike, m: ArrayLike | None
+) -> tuple[int, int, int | None]:
+    rows, diagonal = static_int(n, f"{name}: n"), static_int(k, f"{name}: k")
+    return rows, diagonal, None if m is None else static_int(m, f"{name}: m")
+
+
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
     """Row and column indices of the lower triangle of an n by m matrix.
 
@@ -306,7 +320,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
     >>> weft.numpy.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    return _host_indices(np.tril_indices(n, k, m))
+    return _host_indices(np.tril_indices(*_of_triangle("tril_indices", n, k, m)))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
@@ -316,7 +330,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
     >>> weft.numpy.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    return _host_indices(np.triu_indices(n, k, m))
+    return _host_indices(np.triu_indices(*_of_triangle("triu_indices", n, k, m)))
 
 
 def _matrix_shape(arr: object, name: str) -> ShapedArray:
@@ -366,6 +380,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple:
     >>> weft.numpy.diag_indices(2)
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
+    n, ndim = static_int(n, "diag_indices: n"), static_int(ndim, "diag_indices: ndim")
     if n < 0 or ndim < 0:
         raise ValueError(
             f"weft.numpy.diag_indices: n and ndim must not be negative, got {n}, {ndim}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.autodiff.shape import reshape
 from weft.core import dtypes
-from weft.core.boundary import api_boundary, show_user_frames
+from weft.core.boundary import api_boundary, explain_and_show, show_user_frames
 from weft.core.config import config
 from weft.core.namespace import bounded
 from weft.core.primitive import Primitive
@@ -97,7 +97,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
             show_user_frames(error)
             raise
 
-    def reflected(self: Array, other: Any) -> Any:
+    def reflected(self: Array, other: ArrayLike) -> Any:
         try:
             kind = other.__class__
             if kind is float or kind is int:
@@ -117,7 +117,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
 _F32, _I32 = dtypes.float32, dtypes.int32
 
 
-def _plain(value: Any, aval: Any) -> Any:
+def _plain(value: Array, aval: Any) -> Any:
     """A Python number as the operand it is beside an array of the default types, else None."""
     if aval.weak_type or config.enable_x64:
         return None
@@ -144,7 +144,7 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
             show_user_frames(error)
             raise
 
-    def reflected(self: Array, other: Any) -> Any:
+    def reflected(self: Array, other: ArrayLike) -> Any:
         nonlocal target
         if _refuses(other):
             return NotImplemented
@@ -304,19 +304,19 @@ def _forward(name: str, function: str | None = None) -> Callable:
     """A method that is a function of weft.numpy with the array as first argument."""
     target: Any = None
 
-    def method(self: Array, *args: object, **kwargs: object) -> Any:
+    def wrapped(self: Array, *args: object, **kwargs: object) -> Any:
         nonlocal target
         if target is None:
             target = _function(function or name)
         try:
             return target(self, *args, **kwargs)
         except Exception as error:
-            show_user_frames(error)
+            explain_and_show("" if name.startswith("_") else f"Array.{name}", error, target)
             raise
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"See weft.numpy.{function or name}."
-    return method
+    wrapped.__name__ = wrapped.__qualname__ = name
+    wrapped.__doc__ = f"See weft.numpy.{function or name}."
+    return wrapped
 
 
 def _sequence(args: tuple) -> Any:
@@ -335,11 +335,7 @@ def _reshape(
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
     if copy is not None:
         options["copy"] = copy
-    try:
-        return _function("reshape")(self, _sequence(args), order=order, **options)
-    except Exception as error:
-        show_user_frames(error)
-        raise
+    return _function("reshape")(self, _sequence(args), order=order, **options)
 
 
 def _transpose(self: Array, *args: int | tuple) -> Any:
@@ -399,11 +395,7 @@ def _view_complex(self: Array, old: np.dtype, new: np.dtype) -> Any:
 
 def _astype(self: Array, dtype: DTypeLike, copy: bool = False, device: object = None) -> Any:
     """The elements converted to another dtype. See weft.numpy.astype."""
-    try:
-        return _function("astype")(self, dtype, copy=copy, device=device)
-    except Exception as error:
-        show_user_frames(error)
-        raise
+    return _function("astype")(self, dtype, copy=copy, device=device)
 
 
 def _compress(
@@ -416,13 +408,7 @@ def _compress(
     fill_value: int = 0,
 ) -> Any:
     """The slices along an axis where a condition holds. See weft.numpy.compress."""
-    try:
-        return _function("compress")(
-            condition, self, axis, out=out, size=size, fill_value=fill_value
-        )
-    except Exception as error:
-        show_user_frames(error)
-        raise
+    return _function("compress")(condition, self, axis, out=out, size=size, fill_value=fill_value)
 
 
 def _to_device(self: Array, device: Device | NamedSharding, *, stream: object = None) -> Any:
@@ -450,7 +436,7 @@ def _flatten(self: Array, order: str = "C", *, out_sharding: object = None) -> A
     return _function("ravel")(self, order=order, **options)
 
 
-def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
+def _array_namespace(self: object, *, api_version: str | None = None) -> Any:
     if api_version is not None and api_version < "2021.12":
         raise ValueError(
             f"array API version {api_version} is not supported; versions from 2021.12 on are"
@@ -484,15 +470,15 @@ def _members() -> dict[str, Any]:
         "mT": property(_matrix_transpose, doc="The last two dimensions exchanged."),
         "real": property(_real, doc="The real part."),
         "imag": property(_imag, doc="The imaginary part."),
-        "reshape": _reshape,
-        "transpose": _transpose,
+    }
+    own: dict[str, Any] = {
         "flatten": _flatten,
         "ravel": _flatten,
         "view": _view,
-        "astype": _astype,
-        "compress": _compress,
         "to_device": _to_device,
     }
+    own |= dict(reshape=_reshape, transpose=_transpose, astype=_astype, compress=_compress)
+    members |= {name: bounded(method, __name__, name) for name, method in own.items()}
     return members
 
 

@@ -25,7 +25,8 @@ from weft.numpy.common import (
     is_free,
     to_array,
 )
-from weft.numpy.creation import arange, zeros
+from weft.numpy.creation import arange
+from weft.numpy.filled import zeros
 from weft.numpy.joining import stack
 from weft.numpy.scans import cumsum
 from weft.numpy.selection import index_array, where
@@ -60,15 +61,15 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
             "dimensions; give one number, or one for each dimension"
         )
     if size is None:
-        found = np.nonzero(concrete(a, "nonzero: a (without size)"))
-        return tuple(constant(i.astype(index)) for i in found)
+        positions = np.nonzero(concrete(a, "nonzero: a (without size)"))
+        return tuple(constant(i.astype(index)) for i in positions)
     size = operator.index(size)
     # Values on the host are looked at there, also inside of jit.
     if is_free(a):
-        found = np.nonzero(concrete(a, "nonzero: a"))
+        positions = np.nonzero(concrete(a, "nonzero: a"))
         if all(is_concrete(f) for f in fills if f is not None):
             out = []
-            for i, f in zip(found, fills, strict=True):
+            for i, f in zip(positions, fills, strict=True):
                 full = np.full((size,), 0 if f is None else np.asarray(f), index)
                 full[: min(size, i.size)] = i[:size]
                 out.append(constant(full))
@@ -117,10 +118,10 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | N
            [1, 0]], dtype=int32)
     """
     rank = aval_of("argwhere", a).ndim
-    found = nonzero(atleast_1d(a), size=size, fill_value=fill_value)
+    positions = nonzero(atleast_1d(a), size=size, fill_value=fill_value)
     if rank == 0:
-        return zeros((found[0].shape[0], 0), dtypes.canonicalize_dtype(int))
-    return stack(list(found), axis=1)
+        return zeros((positions[0].shape[0], 0), dtypes.canonicalize_dtype(int))
+    return stack(list(positions), axis=1)
 
 
 def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple:
@@ -174,8 +175,8 @@ def ravel_multi_index(
         i = index_array("ravel_multi_index", i)
         i = i if dtype is None else cast(i, np.dtype(dtype))
         if m == "raise":
-            known = concrete(i, "ravel_multi_index: indices (with mode='raise')")
-            if known.size and (known.min() < 0 or known.max() >= n):
+            index_values = concrete(i, "ravel_multi_index: indices (with mode='raise')")
+            if index_values.size and (index_values.min() < 0 or index_values.max() >= n):
                 raise ValueError(
                     f"weft.numpy.ravel_multi_index: an index is out of bounds for size {n}; "
                     "use mode 'wrap' or 'clip'"

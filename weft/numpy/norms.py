@@ -19,6 +19,7 @@ from weft.numpy.reductions import min as min_
 from weft.numpy.reductions import sum
 from weft.numpy.selection import where
 from weft.numpy.shaping import expand_dims, moveaxis
+from weft.numpy.value_tests import isnan
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -61,7 +62,7 @@ def norm(
     )
 
 
-def _largest(x: Array, axis: Any, keepdims: builtins.bool = False) -> Any:
+def _largest(x: Array, axis: int | Sequence[int] | None, keepdims: builtins.bool = False) -> Any:
     """The greatest of numbers that are not negative; of none it is 0."""
     empty = typeof(x).size == 0
     return max_(x, axis=axis, keepdims=keepdims, initial=0 if empty else None)
@@ -104,7 +105,12 @@ def _matrix_norm(x: ArrayLike, ord: object, axes: tuple, keepdims: builtins.bool
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: builtins.bool = False, ord: object = "fro") -> Any:
-    """The norm of matrices in the last two dimensions (array API standard)."""
+    """The norm of matrices in the last two dimensions (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.matrix_norm(wnp.array([[1.0, -2.0], [3.0, 4.0]]), ord=1)
+    Array(6., dtype=float32)
+    """
     return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
 
 
@@ -116,7 +122,12 @@ def vector_norm(
     keepdims: builtins.bool = False,
     ord: object = 2,
 ) -> Any:
-    """The norm of vectors along axes, of all elements by default (array API standard)."""
+    """The norm of vectors along axes, of all elements by default (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.vector_norm(wnp.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
+    Array([ 5., 10.], dtype=float32)
+    """
     check_array("linalg.vector_norm", x)
     x = strong(inexact(x))
     axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, typeof(x).ndim)
@@ -124,7 +135,12 @@ def vector_norm(
 
 
 def cond(x: ArrayLike, p: ArrayLike | None = None) -> Any:
-    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
+    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.cond(wnp.diag(wnp.array([4.0, 0.5])))
+    Array(8., dtype=float32)
+    """
     a = as_matrices("cond", x)
     if 0 in typeof(a).shape[-2:]:
         raise ValueError(
@@ -139,5 +155,5 @@ def cond(x: ArrayLike, p: ArrayLike | None = None) -> Any:
             else u.true_divide(s[..., -1], s[..., 0])
         )
     out = u.multiply(norm(a, ord=p, axis=(-2, -1)), norm(inv(a), ord=p, axis=(-2, -1)))
-    known = u.logical_not(u.isnan(sum(a, axis=(-2, -1))))
-    return where(u.logical_and(u.isnan(out), known), cast(np.inf, typeof(out).dtype), out)
+    is_number = u.logical_not(isnan(sum(a, axis=(-2, -1))))
+    return where(u.logical_and(isnan(out), is_number), cast(np.inf, typeof(out).dtype), out)

@@ -28,11 +28,12 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
-from weft.numpy.creation import zeros
+from weft.numpy.filled import zeros
 from weft.numpy.joining import stack
 from weft.numpy.scans import cumsum
 from weft.numpy.selection import take_along_axis, where
 from weft.numpy.ufuncs import true_divide
+from weft.numpy.value_tests import isinf, isnan
 from weft.ops import joining
 from weft.ops import sort as sorts
 from weft.ops.promote import broadcast_to, promote_inexact
@@ -103,7 +104,12 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Any:
-    """As `quantile`, of the elements that are not NaN."""
+    """As `quantile`, of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanquantile(wnp.array([0.0, wnp.nan, 10.0]), 0.5)
+    Array(5., dtype=float32)
+    """
     return _quantile(
         "nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True
     )
@@ -111,8 +117,8 @@ def nanquantile(
 
 def _quantile(
     name: str,
-    a: Any,
-    q: Any,
+    a: ArrayLike,
+    q: ArrayLike,
     axis: Any,
     out: object,
     overwrite: builtins.bool,
@@ -129,8 +135,8 @@ def _quantile(
     if method not in _METHODS:
         raise ValueError(f"weft.numpy.{name}: method must be one of {_METHODS}, got {method!r}")
     check_array(name, a, q)
-    known = isinstance(q, int | float | np.ndarray | np.generic)
-    exact = np.asarray(q, np.float64) if known else None
+    q_on_host = isinstance(q, int | float | np.ndarray | np.generic)
+    exact = np.asarray(q, np.float64) if q_on_host else None
     a = inexact(a)
     own = typeof(a).dtype
     a, q = (strong(v) for v in promote_inexact(a, q))
@@ -170,13 +176,15 @@ def _quantile(
     return result
 
 
-def _plain(x: Any, q: Array, exact: np.ndarray | None, method: str, skip_nan: builtins.bool) -> Any:
+def _plain(
+    x: ArrayLike, q: Array, exact: np.ndarray | None, method: str, skip_nan: builtins.bool
+) -> Any:
     """Quantiles along the last dimension; those of q come first. exact: q, known on the host."""
     from weft.numpy.reductions import any, sum
 
     last = typeof(x).ndim - 1
     n = typeof(x).shape[-1]
-    nan = u.isnan(x)
+    nan = isnan(x)
     ordered = sorts.sort(x, last, False)  # NaN last
     lead = typeof(x).shape[:-1]
     qs = ops.reshape(q, typeof(q).shape + (1,) * len(lead))
@@ -209,7 +217,7 @@ def _plain(x: Any, q: Array, exact: np.ndarray | None, method: str, skip_nan: bu
     else:
         below, above = at(low), at(high)
         # Between equal infinities there is nothing to interpolate.
-        same = u.logical_and(u.equal(below, above), u.isinf(below))
+        same = u.logical_and(u.equal(below, above), isinf(below))
         step = where(same, cast(0.0, typeof(x).dtype), u.subtract(above, below))
         out = u.add(below, u.multiply(step, weight))
     invalid = u.logical_not(u.logical_and(u.greater_equal(qs, 0), u.less_equal(qs, 1)))
@@ -240,7 +248,7 @@ def _known(ordered: Array, nan: Array, q: np.ndarray, method: str) -> Any:
         above = at(clean[1])
         share = weight.astype(dtype).reshape(q.shape + (1,) * last)
         # Between equal infinities there is nothing to interpolate.
-        same = u.logical_and(u.equal(out, above), u.isinf(out))
+        same = u.logical_and(u.equal(out, above), isinf(out))
         step = where(same, dtype.type(0), u.subtract(above, out))
         out = u.add(out, u.multiply(step, share if q.ndim else dtype.type(weight)))
     outside = ~((q >= 0) & (q <= 1)).reshape(q.shape + (1,) * last)
@@ -249,7 +257,7 @@ def _known(ordered: Array, nan: Array, q: np.ndarray, method: str) -> Any:
     return where(nan, dtype.type(np.nan), out)
 
 
-def _spread(x: Any, shape: tuple) -> Any:
+def _spread(x: ArrayLike, shape: tuple) -> Any:
     return broadcast_to(to_array(x), shape)
 
 
@@ -298,7 +306,14 @@ def _bracket(q: ArrayLike, n: ArrayLike, method: str, u: Any, where: Any) -> tup
 
 
 def _weighted(
-    name: str, x: Any, q: Any, weights: object, aval: Any, axes: tuple, kept: list, skip_nan: object
+    name: str,
+    x: ArrayLike,
+    q: Array,
+    weights: object,
+    aval: Any,
+    axes: tuple,
+    kept: list,
+    skip_nan: object,
 ) -> Any:
     """The least element whose share of the weight up to it reaches q."""
     from weft.numpy.reductions import any, sum
@@ -314,7 +329,7 @@ def _weighted(
         w = broadcast_to(w, typeof(x).shape)
     else:
         w = ops.reshape(ops.transpose(w, (*kept, *axes)), typeof(x).shape)
-    nan = u.isnan(x)
+    nan = isnan(x)
     if skip_nan:
         w = where(nan, 0, w)
     last = typeof(x).ndim - 1
@@ -350,7 +365,13 @@ def percentile(
     weights: ArrayLike | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """As `quantile`, with q within [0, 100]."""
+    """As `quantile`, with q within [0, 100].
+
+    >>> import weft.numpy as wnp
+    >>> wnp.percentile(wnp.array([[0.0, 10.0], [4.0, 5.0]]), wnp.array([0, 50]), axis=1)
+    Array([[0. , 4. ],
+           [5. , 4.5]], dtype=float32)
+    """
     check_array("percentile", a, q)
     result = _quantile(
         "percentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, False

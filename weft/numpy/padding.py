@@ -51,15 +51,15 @@ def _pairs(value: ArrayLike | Sequence, rank: int, name: str) -> list[tuple[int,
         for axis, p in value.items():
             pairs[operator.index(axis)] = tuple(p) if isinstance(p, Sequence) else (p, p)  # type: ignore[assignment]
         value = pairs
-    given = (
+    widths = (
         np.asarray(concrete(value, f"pad: {name}"))
         if not isinstance(value, list | tuple)
         else np.asarray(value)
     )
-    if given.dtype.kind not in "iu" and given.size:
+    if widths.dtype.kind not in "iu" and widths.size:
         raise ArgumentError(f"weft.numpy.pad: {name} must consist of integers, got {value!r}")
     try:
-        full = np.broadcast_to(given, (rank, 2))
+        full = np.broadcast_to(widths, (rank, 2))
     except ValueError:
         raise ValueError(
             f"weft.numpy.pad: {name} must be an int, (before, after), or one such pair for each of "
@@ -162,7 +162,7 @@ def _constant(x: Array, widths: list, value: float | int | tuple) -> Any:
     return x
 
 
-def _host(value: Any, dtype: Any) -> Any:
+def _host(value: Array, dtype: Any) -> Any:
     """A Python number in the dtype without an op."""
     if isinstance(value, bool | int | float | complex | np.generic):
         return np.asarray(value).astype(dtype)[()]
@@ -276,7 +276,7 @@ def _statistic(
     return joining.concatenate(parts, axis)
 
 
-def _pad_by_function(x: Any, widths: list, function: Callable, kwargs: dict) -> Any:
+def _pad_by_function(x: ArrayLike, widths: list, function: Callable, kwargs: dict) -> Any:
     x = _constant(x, widths, 0)
     for axis, width in enumerate(widths):
         x = apply_along_axis(function, axis, x, width, axis, kwargs)

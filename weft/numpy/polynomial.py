@@ -16,9 +16,10 @@ from weft.lax import scan
 from weft.numpy import ufuncs as u
 from weft.numpy.calculus import convolve
 from weft.numpy.common import cast, check_array, concrete, fill, static_int, to_array
-from weft.numpy.creation import arange, ones, zeros
+from weft.numpy.creation import arange
 from weft.numpy.decompositions import eigvals, inv
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import ones, zeros
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.linalg import lstsq
 from weft.numpy.linear import dot, outer
@@ -107,10 +108,10 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     return subtract(*_aligned("polysub", a1, a2))
 
 
-def _without_leading_zeros(p: Any, name: str) -> Any:
-    known = concrete(p, f"{name}: coefficients (with trim_leading_zeros)")
-    nonzero = np.flatnonzero(known)
-    return p[int(nonzero[0]) if nonzero.size else known.size - 1 :]
+def _without_leading_zeros(p: Array, name: str) -> Any:
+    coefficients = concrete(p, f"{name}: coefficients (with trim_leading_zeros)")
+    nonzero = np.flatnonzero(coefficients)
+    return p[int(nonzero[0]) if nonzero.size else coefficients.size - 1 :]
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: builtins.bool = False) -> Any:
@@ -135,7 +136,9 @@ def _zero(dtype: np.dtype) -> Any:
     return zeros(1, dtype)
 
 
-def polydiv(u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False) -> tuple[Any, Any]:
+def polydiv(
+    u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False
+) -> tuple[Any, Any]:
     """Quotient and remainder of polynomials. Source: numpy.polydiv.
 
     >>> import weft.numpy as wnp
@@ -156,14 +159,15 @@ def polydiv(u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = False) 
     return stack(quotient), a
 
 
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Any:
     """The m-th derivative of a polynomial.
 
     >>> import weft.numpy as wnp
     >>> wnp.polyder(wnp.array([1, 2, 3]))
     Array([2., 2.], dtype=float32)
     """
-    p = _vector("polyder", p)
+    check_array("polyder", p)
+    p = atleast_1d(p)  # of several polynomials the coefficients are columns
     m = operator.index(m)
     if m < 0:
         raise ValueError(f"weft.numpy.polyder: m must not be negative, got {m}")
@@ -178,10 +182,11 @@ def _polyder(p: Array, *, m: int) -> Any:
     factors = np.ones(n - m)
     for k in range(m):
         factors *= np.arange(n - 1 - k, m - 1 - k, -1)
+    factors = factors.reshape(-1, *(1,) * (typeof(p).ndim - 1))
     return u.multiply(p[: n - m], factors.astype(typeof(p).dtype))
 
 
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """The m-th antiderivative of a polynomial, with constants of integration k.
 
     >>> import weft.numpy as wnp
@@ -199,6 +204,11 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
         check_array("polyint", k)
         p, constants = promote_inexact(p, k)
     constants = atleast_1d(constants)
+    if typeof(constants).ndim > 1 or typeof(constants).shape[0] not in (1, m):
+        raise ValueError(
+            f"weft.numpy.polyint: k must be a number or a vector of 1 or m = {m} numbers, got "
+            f"{typeof(constants).str_short()}"
+        )
     if typeof(constants).shape[0] == 1:
         constants = broadcast_to(constants, (max(m, 1),))
     if typeof(constants).shape[0] < m:
@@ -258,11 +268,11 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
         out_dtype = dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
     if not strip_zeros:
         return _roots_of_padded(p, out_dtype)
-    known = np.flatnonzero(concrete(p, "roots: p (with strip_zeros=True)"))
-    if known.size == 0:
+    nonzero_places = np.flatnonzero(concrete(p, "roots: p (with strip_zeros=True)"))
+    if nonzero_places.size == 0:
         return zeros((0,), out_dtype)
-    trailing = typeof(p).shape[0] - 1 - int(known[-1])
-    p = p[int(known[0]) : int(known[-1]) + 1]
+    trailing = typeof(p).shape[0] - 1 - int(nonzero_places[-1])
+    p = p[int(nonzero_places[0]) : int(nonzero_places[-1]) + 1]
     if typeof(p).shape[0] < 2:
         found = zeros((0,), out_dtype)
     else:
@@ -288,9 +298,9 @@ def _roots_of_padded(p: Array, out_dtype: np.dtype) -> Any:
     leading = where(empty, n + 1, argmax(nonzero))
     # The leading zeros go to the end, which makes them roots at zero; those sort to the end too.
     shifted = where(empty, u.equal(arange(n + 1), 0), roll(p, u.negative(leading)))
-    found = cast(eigvals(_companion(cast(shifted, typeof(p).dtype))), out_dtype)
-    found = found[argsort(u.equal(found, 0))]
-    return where(u.less(arange(n), n - leading), found, np.array(np.nan * (1 + 1j), out_dtype))
+    values = cast(eigvals(_companion(cast(shifted, typeof(p).dtype))), out_dtype)
+    values = values[argsort(u.equal(values, 0))]
+    return where(u.less(arange(n), n - leading), values, np.array(np.nan * (1 + 1j), out_dtype))
 
 
 def polyfit(

@@ -11,8 +11,8 @@ from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import cast, to_array
-from weft.numpy.creation import zeros
 from weft.numpy.decompositions import adjoint, as_matrices, svd
+from weft.numpy.filled import zeros
 from weft.numpy.linear import matmul
 from weft.numpy.selection import where
 from weft.ops import elementwise_api as ew
@@ -34,6 +34,11 @@ def pinv(
     Its derivative is that of Golub and Pereyra, "The differentiation of pseudo-inverses and
     nonlinear least squares problems whose variables separate", for a rank that stays.
     Source: numpy.linalg.pinv.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.linalg.pinv(wnp.array([[2.0, 0.0], [0.0, 0.0]]))
+    Array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
     """
     a = as_matrices("pinv", a)
     m, n = typeof(a).shape[-2:]

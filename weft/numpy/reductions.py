@@ -44,7 +44,7 @@ def _keep(x: object, shape: tuple, axes: tuple) -> Any:
     return reshape(x, tuple(1 if i in axes else d for i, d in enumerate(shape)))
 
 
-def masked(name: str, a: ArrayLike, where: ArrayLike | None, value: ArrayLike) -> Any:
+def masked(name: str, a: ArrayLike, where: ArrayLike, value: ArrayLike) -> Any:
     """a with the elements outside `where` replaced by a scalar."""
     mask = aval_of(name, where)
     if mask.dtype != _bool:
@@ -75,7 +75,7 @@ def _sum_like(
     combine: Any,
     a: Any,
     axis: Any,
-    dtype: Any,
+    dtype: DTypeLike | None,
     keepdims: builtins.bool,
     initial: Any,
     where: Any,
@@ -295,7 +295,7 @@ amax, amin = max, min
 def _logical(name: str, prim: Primitive, neutral: builtins.bool) -> Callable:
     def function(
         a: ArrayLike,
-        axis: Any = None,
+        axis: int | Sequence[int] | None = None,
         out: object = None,
         keepdims: builtins.bool = False,
         *,
@@ -473,10 +473,10 @@ def var(
             raise ValueError("weft.numpy.var: give ddof or correction, not both")
         ddof = correction
     aval = aval_of("var", a)
-    given = None if dtype is None else canonical(dtype, "var")
-    computed = dtypes.to_inexact(aval.dtype) if given is None else given
-    if given is not None and dtypes.is_complex(aval.dtype) and not dtypes.is_complex(given):
-        raise ValueError(f"weft.numpy.var: dtype {given} for a complex array must be complex")
+    target = None if dtype is None else canonical(dtype, "var")
+    computed = dtypes.to_inexact(aval.dtype) if target is None else target
+    if target is not None and dtypes.is_complex(aval.dtype) and not dtypes.is_complex(target):
+        raise ValueError(f"weft.numpy.var: dtype {target} for a complex array must be complex")
     out_dtype = ew.real_dtype(computed)
     if computed.itemsize < 4 or computed not in INEXACT:
         computed = dtypes.float32

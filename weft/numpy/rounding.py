@@ -7,21 +7,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, convert, refuse_out, to_array
 from weft.numpy.formulas import floor_divide, remainder
+from weft.numpy.operands import const_like, filled_like, is_complex, named
 from weft.numpy.ufuncs import (
     add,
-    const_like,
     equal,
-    filled_like,
     greater,
     imag,
-    is_complex,
     logical_and,
     logical_or,
     multiply,
-    named,
     not_equal,
     real,
     subtract,
@@ -56,7 +54,12 @@ trunc = _rounding(
 
 
 def rint(x: ArrayLike, /) -> Any:
-    """The nearest integer as a float, halves to even. Source: numpy.rint."""
+    """The nearest integer as a float, halves to even. Source: numpy.rint.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.rint(wnp.array([0.5, 1.5, -2.6]))
+    Array([ 0.,  2., -3.], dtype=float32)
+    """
     if aval_of("rint", x).dtype not in INEXACT:
         return convert(x, dtypes.canonicalize_dtype(float))
     if is_complex(x):
@@ -75,6 +78,8 @@ def round(a: ArrayLike, decimals: int = 0, out: object = None) -> Any:
     decimals = operator.index(decimals)
     dtype = aval_of("round", a).dtype
     if dtype not in INEXACT:
+        if dtypes.is_bool(dtype) and decimals:
+            raise ArgumentError("weft.numpy.round: bools have no decimals to round to")
         if decimals >= 0:
             return to_array(a)
         if 10**-decimals > int(dtypes.iinfo(dtype).max):

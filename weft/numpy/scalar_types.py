@@ -146,7 +146,13 @@ def pair_of(x: ArrayLike) -> tuple[Any, Any]:
         return dtypes.canonicalize_dtype(x), python_scalar
     if isinstance(x, str | np.dtype) or dtypes.is_extended(x):
         return dtypes.canonicalize_dtype(x), False
-    aval = x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
+    try:
+        aval = x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
+    except TypeError:
+        dtype = getattr(x, "dtype", None)  # of an array-like of another library
+        if dtype is None:
+            raise
+        return dtypes.canonicalize_dtype(dtype), False
     return aval.dtype, aval.weak_type
 
 
@@ -248,7 +254,7 @@ def iscomplexobj(x: ArrayLike) -> Any:
     >>> weft.numpy.iscomplexobj(weft.numpy.arange(3))
     False
     """
-    if x is None:
+    if x is None or isinstance(x, str):
         return False
     if isinstance(x, list | tuple):
         return np.iscomplexobj(x)

@@ -80,7 +80,9 @@ def argmin(
 
 
 def _nan_position(name: str, plain: Callable, neutral: Callable, doc: str) -> Callable:
-    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> Any:
+    def function(
+        a: ArrayLike, axis: int | None = None, out: ArrayLike | None = None, keepdims: object = None
+    ) -> Any:
         dtype = aval_of(name, a).dtype
         if dtype not in INEXACT:
             return plain(a, axis, out, keepdims)
@@ -193,7 +195,13 @@ def nancumprod(
 
 
 def _cumulative(
-    name: str, op: str, neutral: int, x: Any, axis: Any, dtype: object, include_initial: object
+    name: str,
+    op: str,
+    neutral: int,
+    x: ArrayLike,
+    axis: Any,
+    dtype: object,
+    include_initial: object,
 ) -> Any:
     aval = aval_of(name, x)
     if aval.ndim == 0:

@@ -12,12 +12,12 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
-from weft.core.errors import ArgumentError, UnsupportedArgumentError
-from weft.core.trace import typeof
+from weft.core.errors import ArgumentError, BadIndexError, UnsupportedArgumentError
+from weft.core.trace import Tracer, typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
-from weft.numpy.creation import zeros
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import zeros
 from weft.numpy.indexing import Options, get, getitem
 from weft.numpy.shaping import broadcast_arrays, moveaxis, ravel
 from weft.numpy.ufuncs import add, less
@@ -131,11 +131,11 @@ def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") 
     choices = list(choices)
     n = len(choices)
     if mode == "raise":
-        known = concrete(a, "choose: a (with mode='raise'; use 'wrap' or 'clip')")
-        if known.size and (known.min() < 0 or known.max() >= n):
+        on_host = concrete(a, "choose: a (with mode='raise'; use 'wrap' or 'clip')")
+        if on_host.size and (on_host.min() < 0 or on_host.max() >= n):
             raise ArgumentError(
                 f"weft.numpy.choose: a must be within [0, {n}), got numbers "
-                f"from {known.min()} to {known.max()}; use mode='wrap' or 'clip' for others"
+                f"from {on_host.min()} to {on_host.max()}; use mode='wrap' or 'clip' for others"
             )
     elif mode == "wrap":
         a = remainder(a, n)
@@ -153,7 +153,7 @@ def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") 
 def index_array(name: str, indices: ArrayLike) -> Any:
     indices = to_array(indices)
     if not dtypes.is_integer(typeof(indices).dtype):
-        raise ArgumentError(
+        raise BadIndexError(
             f"weft.numpy.{name}: indices must be integers, got {typeof(indices).str_short()}"
         )
     return indices
@@ -374,7 +374,7 @@ def put(
     return ops.reshape(ravel(a).at[index].set(values, mode="drop"), aval.shape)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> Any:
+def place(arr: Any, mask: ArrayLike, vals: Any, *, inplace: builtins.bool = True) -> Any:
     """arr with the elements under the mask replaced by vals in turn. Source: numpy.place.
 
     >>> import weft.numpy as wnp
@@ -430,6 +430,19 @@ def compress(
         x, axis = ops.reshape(x, (aval.size,)), 0
     axis = canonical_axis(axis, typeof(x).ndim)
     n = typeof(x).shape[axis]
+    if size is not None and not 0 <= operator.index(size) <= n:
+        raise ValueError(
+            f"weft.numpy.compress: size must be from 0 to the length of the axis, {n}, got {size}"
+        )
+    if fill_value is None:
+        raise TypeError("weft.numpy.compress: fill_value must be a number, got None")
+    if cval.shape[0] > n and not isinstance(condition, Tracer):
+        beyond = np.flatnonzero(np.asarray(condition)[n:])
+        if beyond.size:
+            raise BadIndexError(
+                f"weft.numpy.compress: condition holds at {n + int(beyond[0])}, beyond the axis of "
+                f"size {n}"
+            )
     (index,) = nonzero(condition, size=size, fill_value=n)
     return take(x, index, axis, mode="fill", fill_value=fill_value)
 
@@ -472,7 +485,7 @@ def _diagonal(a: ArrayLike, offset: int, axis1: int, axis2: int) -> Any:
 
 
 def fill_diagonal(
-    a: ArrayLike, val: Any, wrap: builtins.bool = False, *, inplace: builtins.bool = True
+    a: ArrayLike, val: ArrayLike, wrap: builtins.bool = False, *, inplace: builtins.bool = True
 ) -> Any:
     """a with its main diagonal set to val, repeated if too short; needs inplace=False.
 

@@ -24,12 +24,14 @@ from weft.numpy.common import (
     is_concrete,
     to_array,
 )
-from weft.numpy.creation import arange, full, zeros
+from weft.numpy.creation import arange
+from weft.numpy.filled import full, zeros
 from weft.numpy.nonzero_positions import nonzero
 from weft.numpy.scans import cumsum
 from weft.numpy.selection import take, where
 from weft.numpy.shaping import moveaxis
 from weft.numpy.sorting import argsort, lexsort, searchsorted, sort
+from weft.numpy.value_tests import isnan
 from weft.ops import joining
 from weft.ops.promote import promote
 
@@ -92,6 +94,7 @@ def unique(
     else:
         if size is None:
             concrete(x, "unique: ar (without size)")
+        assert size is not None, "a traced array without size was refused"
         values, first, inverse, counts = _traced(rows, operator.index(size), fill_value, equal_nan)
     if size is not None and values.shape[0] != size:
         raise ValueError(f"weft.numpy.unique: size must not be negative, got {size}")
@@ -158,7 +161,7 @@ def _traced(rows: object, size: int, fill_value: object, equal_nan: builtins.boo
     ordered = take(columns, order, 0, mode="clip")
     differs = u.not_equal(ordered[1:], ordered[:-1])
     if equal_nan and aval.dtype in INEXACT:
-        both = u.logical_and(u.isnan(ordered[1:]), u.isnan(ordered[:-1]))
+        both = u.logical_and(isnan(ordered[1:]), isnan(ordered[:-1]))
         differs = u.logical_and(differs, u.logical_not(both))
     starts = joining.concatenate([fill((1,), True, dtypes.bool_), any(differs, axis=1)], 0)
     group = u.subtract(cumsum(starts), 1)
@@ -249,7 +252,7 @@ def union1d(
     return unique(both, size=size, fill_value=fill_value)
 
 
-def _member(a: Any, b: object) -> Any:
+def _member(a: ArrayLike, b: object) -> Any:
     """Whether each element of the vector a is in the vector b, by sorting b."""
     n = typeof(b).shape[0]
     if n == 0:
@@ -289,11 +292,11 @@ def isin(
     n = typeof(b).shape[0]
     if method == "compare_all" or (method == "auto" and n <= 32):
         pairs = u.equal(ops.reshape(a, (-1, 1)), ops.reshape(b, (1, n))) if typeof(a).size else None
-        found = fill((0,), False, dtypes.bool_) if pairs is None else any(pairs, axis=1)
+        is_member = fill((0,), False, dtypes.bool_) if pairs is None else any(pairs, axis=1)
     else:
-        found = _member(a, b)
-    found = ops.reshape(found, shape)
-    return u.logical_not(found) if invert else found
+        is_member = _member(a, b)
+    is_member = ops.reshape(is_member, shape)
+    return u.logical_not(is_member) if invert else is_member
 
 
 def _filtered(values: object, keep: Any, size: int | None, fill_value: Any) -> Any:
@@ -365,8 +368,8 @@ def setxor1d(
     both, first = _distinct_sorted(joining.concatenate([a, b], 0))
     keep = u.logical_and(first, u.not_equal(_member(both, a), _member(both, b)))
     if typeof(both).dtype in INEXACT:  # NaNs equal none: one stays of each array that has some
-        nans = u.isnan(both)
-        wanted = u.add(cast(any(u.isnan(a)), np.int32), cast(any(u.isnan(b)), np.int32))
+        nans = isnan(both)
+        wanted = u.add(cast(any(isnan(a)), np.int32), cast(any(isnan(b)), np.int32))
         keep = u.logical_or(keep, u.logical_and(nans, u.less_equal(cumsum(nans), wanted)))
     return _filtered(both, keep, size, fill_value)
 

@@ -55,6 +55,8 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
     """
     if isinstance(a, list | tuple):
         a = asarray(a)
+    if not hasattr(a, "shape") and (a is None or not np.isscalar(a) or isinstance(a, str)):
+        return np.shape(a)  # of what is no array: those of NumPy
     return aval_of("shape", a).shape
 
 
@@ -424,8 +426,8 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     axes = tuple(canonical_axis(i, aval.ndim) for i in axes)
     if isinstance(shift, Tracer) or (hasattr(shift, "ndim") and shift.ndim):
-        given = aval_of("roll", shift)
-        parts = [shift] if given.ndim == 0 else [shift[i] for i in range(given.shape[0])]
+        shift_aval = aval_of("roll", shift)
+        parts = [shift] if shift_aval.ndim == 0 else [shift[i] for i in range(shift_aval.shape[0])]
         shifts = parts if len(parts) != 1 else parts * len(axes)
     else:
         shifts = list(shift) if isinstance(shift, Sequence) else [shift] * len(axes)

@@ -27,9 +27,11 @@ from weft.numpy.common import (
     refuse_complex,
     to_array,
 )
-from weft.numpy.creation import arange, zeros
+from weft.numpy.creation import arange
 from weft.numpy.eager import as_one_program
+from weft.numpy.filled import zeros
 from weft.numpy.selection import take, take_along_axis
+from weft.numpy.value_tests import isnan
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
 from weft.ops import sort as sorts
@@ -118,7 +120,7 @@ def argsort(
     return out
 
 
-def _positions(shape: tuple, axis: int, dtype: Any = None) -> Any:
+def _positions(shape: tuple, axis: int, dtype: DTypeLike | None = None) -> Any:
     dtype = dtypes.canonicalize_dtype(int) if dtype is None else canonical(dtype, "argsort")
     return ops.iota_p.bind(dtype=dtype, shape=shape, dimension=axis)
 
@@ -293,12 +295,12 @@ def _searchsorted(a: ArrayLike, v: ArrayLike, *, side: str, method: str) -> Any:
 def _precedes(side: str) -> Any:
     """Whether an element of a stands before v: a < v, or a <= v; NaN is the greatest."""
 
-    def below(x: Any, v: Any) -> Any:
+    def below(x: ArrayLike, v: ArrayLike) -> Any:
         if not dtypes.is_inexact(typeof(x).dtype):
             return u.less(x, v) if side == "left" else u.less_equal(x, v)
         if side == "left":
-            return u.logical_or(u.less(x, v), u.logical_and(u.isnan(v), u.logical_not(u.isnan(x))))
-        return u.logical_or(u.less_equal(x, v), u.isnan(v))
+            return u.logical_or(u.less(x, v), u.logical_and(isnan(v), u.logical_not(isnan(x))))
+        return u.logical_or(u.less_equal(x, v), isnan(v))
 
     return below
 

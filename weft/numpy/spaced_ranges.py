@@ -115,7 +115,7 @@ def logspace(
     >>> weft.numpy.logspace(0, 2, 3).astype(int)
     Array([  1,  10, 100], dtype=int32)
     """
-    out = linspace(start, stop, num, endpoint, axis=axis)
+    out = linspace(start, stop, num, endpoint, axis=static_int(axis, "logspace: axis"))
     values = power(base, cast(out, typeof(out).dtype))
     return cast(values, canonical(dtype, "logspace") or typeof(values).dtype)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.namespace import bounded
 from weft.core.trace import typeof
 from weft.driver.staging import eval_shape
-from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, to_array
+from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, static_int, to_array
 from weft.numpy.refusals import refuse
 from weft.ops.slicing import slice_in_dim
 
@@ -52,7 +52,7 @@ class ufunc(functools.partial):
             func = bounded(func, "weft.numpy", name, refuse)
         self = super().__new__(cls, func)
         self.nin, self.nout, self.identity = nin, nout, identity
-        self.__name__ = self.__qualname__ = name or getattr(func, "__name__", "ufunc")
+        self.__name__ = self.__qualname__ = name or str(getattr(func, "__name__", "ufunc"))
         self.__module__, self.__doc__ = "weft.numpy", func.__doc__
         self._reduce, self._accumulate = reduce, accumulate
         return self
@@ -80,12 +80,12 @@ class ufunc(functools.partial):
     def reduce(
         self,
         a: object,
-        axis: Any = 0,
-        dtype: Any = None,
+        axis: int | Sequence[int] | None = 0,
+        dtype: object = None,
         out: object = None,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = None,
+        initial: object = None,
+        where: object = None,
     ) -> Any:
         """Folds the function over one axis, a tuple of them, or all (None).
 
@@ -285,8 +285,8 @@ def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: object = Non
         raise TypeError(f"weft.numpy.frompyfunc: func must be callable, got {func!r}")
     return ufunc(
         vectorize(func),
-        nin,
-        nout,
+        static_int(nin, "frompyfunc: nin"),
+        static_int(nout, "frompyfunc: nout"),
         name=getattr(func, "__name__", "ufunc"),
         identity=np.asarray(identity)[()] if identity is not None else None,
     )

@@ -20,90 +20,32 @@ from weft.numpy.common import (
     cast,
     check_array,
     convert,
-    fill,
     inexact,
     refuse_complex,
-    refuse_out,
     strong,
     to_array,
     zeros_of,
 )
 from weft.numpy.eager import as_one_program
+from weft.numpy.operands import (
+    both,
+    both_inexact,
+    const_like,
+    filled_like,
+    is_complex,
+    named,
+    same_rank,
+)
 from weft.numpy.ufunc_object import ufunc
 from weft.ops import elementwise_api as ew
 from weft.ops.composite import complex_log_sum, log2_p, log10_p, logaddexp2_p, logaddexp_p
-from weft.ops.promote import adapt, broadcast_args, promote_inexact, promote_numpy
-from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.promote import broadcast_args, promote_inexact
 from weft.runtime.array import ArrayImpl
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 _bool = dtypes.bool_
-
-
-# Operands -------------------------------------------------------------------------------------
-
-
-def both(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """Both operands in their common dtype, broadcast."""
-    try:
-        return promote_numpy(name, x, y)
-    except TypeError:
-        check_array(name, x, y)
-        raise
-
-
-def both_inexact(name: str, x: Any, y: Any) -> tuple[Any, Any]:
-    """Both operands in their common float or complex dtype, broadcast."""
-    try:
-        a, b = x.aval, y.aval
-        if a.dtype is b.dtype and a.dtype in INEXACT and a.weak_type is b.weak_type:
-            return (
-                (x, y) if a.shape == b.shape or not a.shape or not b.shape else broadcast_args(x, y)
-            )
-    except AttributeError:
-        check_array(name, x, y)
-    return broadcast_args(*promote_inexact(x, y))
-
-
-def same_rank(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """Operands of formulas with selects, which take no scalars among arrays."""
-    shape = typeof(x).shape or typeof(y).shape
-    return _broadcast_to(x, shape), _broadcast_to(y, shape)
-
-
-def formula_operands(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """As `same_rank`, of formulas that have weakly typed results for scalars only."""
-    x, y = same_rank(x, y)
-    return (strong(x), strong(y)) if typeof(x).shape else (x, y)
-
-
-def dtype_of(x: ArrayLike) -> Any:
-    return typeof(x).dtype
-
-
-def is_complex(x: ArrayLike) -> builtins.bool:
-    return typeof(x).dtype in dtypes.COMPLEX
-
-
-def const_like(x: ArrayLike, value: object) -> Any:
-    """A scalar of x's dtype, weak if x is."""
-    aval = typeof(x)
-    return adapt(value, aval) if aval.weak_type else aval.dtype.type(value)
-
-
-def filled_like(x: ArrayLike, value: object) -> Any:
-    """An array of x's shape and dtype filled with a number."""
-    aval = typeof(x)
-    filled = fill(aval.shape, value, aval.dtype)
-    return convert(filled, aval.dtype, True) if aval.weak_type else filled
-
-
-def named(function: Callable, name: str, doc: str) -> Callable:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
 
 
 # Unary, one op --------------------------------------------------------------------------------
@@ -138,7 +80,7 @@ def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
     """As above, for functions that are not defined on complex numbers."""
     inner = _float_unary(name, prim, doc)
 
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Any:
         aval_of(name, x)
         refuse_complex(name, x)
         return inner(x)
@@ -169,7 +111,7 @@ asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh
 
 
 def _log_base(name: str, prim: Primitive, base: int) -> Callable:
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Any:
         x = strong(inexact(x))
         if is_complex(x):
             # Part by part: an infinite real part times a complex number would give NaN.
@@ -197,7 +139,12 @@ def _any_unary(name: str, prim: Primitive, doc: str) -> Callable:
 
 
 def sign(x: ArrayLike, /) -> Any:
-    """-1, 0 or 1 by the sign, +0 of zeros; x/|x| for complex x. Source: numpy.sign."""
+    """-1, 0 or 1 by the sign, +0 of zeros; x/|x| for complex x. Source: numpy.sign.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.sign(wnp.array([-2.0, 0.0, wnp.nan, 3.0]))
+    Array([-1.,  0., nan,  1.], dtype=float32)
+    """
     if aval_of("sign", x).dtype in INEXACT:
         return as_one_program(_sign, x)
     return _sign_of_integers(x)
@@ -215,7 +162,12 @@ negative = ufunc(_any_unary("negative", ew.neg_p, "-x."), 1, 1)
 
 
 def absolute(x: ArrayLike, /) -> Any:
-    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
+    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.absolute(wnp.array([-2.0, 3 + 4j]))
+    Array([2., 5.], dtype=float32)
+    """
     dtype = aval_of("absolute", x).dtype
     return to_array(x) if dtype == _bool or dtype in dtypes.UNSIGNED else ew.abs_p.bind(x)
 
@@ -224,37 +176,67 @@ abs = absolute
 
 
 def fabs(x: ArrayLike, /) -> Any:
-    """The absolute value as a float. Source: numpy.fabs."""
+    """The absolute value as a float. Source: numpy.fabs.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fabs(wnp.array([-2, 3]))
+    Array([2., 3.], dtype=float32)
+    """
     x = inexact(x)
     refuse_complex("fabs", x)
     return ew.abs_p.bind(x)
 
 
 def positive(x: ArrayLike, /) -> Any:
-    """+x, a copy. Source: numpy.positive."""
-    check_array("positive", x)
+    """+x, a copy. Source: numpy.positive.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.positive(wnp.array([-1, 2]))
+    Array([-1,  2], dtype=int32)
+    """
+    aval_of("positive", x)
     return to_array(x)
 
 
 def square(x: ArrayLike, /) -> Any:
-    """x * x. Source: numpy.square."""
+    """x * x. Source: numpy.square.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.square(wnp.array([-3, 2j]))
+    Array([ 9.-0.j, -4.+0.j], dtype=complex64)
+    """
     if aval_of("square", x).dtype == _bool:
         x = convert(x, dtypes.canonicalize_dtype(np.int32))
     return ew.integer_pow_p.bind(x, y=2)
 
 
 def reciprocal(x: ArrayLike, /) -> Any:
-    """1 / x, as a float. Source: numpy.reciprocal."""
+    """1 / x, as a float. Source: numpy.reciprocal.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.reciprocal(wnp.array([2, -4, 0]))
+    Array([ 0.5 , -0.25,   inf], dtype=float32)
+    """
     return ew.integer_pow_p.bind(inexact(x), y=-1)
 
 
-def real(val: Any, /) -> Any:
-    """The real part. Source: numpy.real."""
+def real(val: ArrayLike, /) -> Any:
+    """The real part. Source: numpy.real.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.real(wnp.array([1 + 2j, 3]))
+    Array([1., 3.], dtype=float32)
+    """
     return ew.real_p.bind(val) if aval_of("real", val).dtype in dtypes.COMPLEX else to_array(val)
 
 
 def imag(val: object, /) -> Any:
-    """The imaginary part, zero for real numbers. Source: numpy.imag."""
+    """The imaginary part, zero for real numbers. Source: numpy.imag.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.imag(wnp.array([1 + 2j, 3]))
+    Array([2., 0.], dtype=float32)
+    """
     aval = aval_of("imag", val)
     if aval.dtype in dtypes.COMPLEX:
         return ew.imag_p.bind(val)
@@ -263,15 +245,25 @@ def imag(val: object, /) -> Any:
 
 
 def conjugate(x: ArrayLike, /) -> Any:
-    """The complex conjugate. Source: numpy.conjugate."""
+    """The complex conjugate. Source: numpy.conjugate.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.conjugate(wnp.array([1 + 2j, 3]))
+    Array([1.-2.j, 3.-0.j], dtype=complex64)
+    """
     return ew.conj_p.bind(x) if aval_of("conj", x).dtype in dtypes.COMPLEX else to_array(x)
 
 
 conj = conjugate
 
 
-def angle(z: Any, deg: builtins.bool = False) -> Any:
-    """The argument of a complex number, in radians or degrees. Source: numpy.angle."""
+def angle(z: ArrayLike, deg: builtins.bool = False) -> Any:
+    """The argument of a complex number, in radians or degrees. Source: numpy.angle.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.angle(wnp.array([1, 1j, -1]), deg=True)
+    Array([  0.,  90., 180.], dtype=float32)
+    """
     if aval_of("angle", z).dtype not in INEXACT:
         z = convert(z, dtypes.canonicalize_dtype(float), typeof(z).weak_type)
     if is_complex(z):
@@ -283,12 +275,22 @@ def angle(z: Any, deg: builtins.bool = False) -> Any:
 
 
 def degrees(x: ArrayLike, /) -> Any:
-    """Radians as degrees. Source: numpy.degrees."""
+    """Radians as degrees. Source: numpy.degrees.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.degrees(wnp.array([0.0, wnp.pi]))
+    Array([  0., 180.], dtype=float32)
+    """
     return multiply(inexact(x), 180 / math.pi)
 
 
 def radians(x: ArrayLike, /) -> Any:
-    """Degrees as radians. Source: numpy.radians."""
+    """Degrees as radians. Source: numpy.radians.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.radians(wnp.array([0.0, 180.0])) / wnp.pi
+    Array([0., 1.], dtype=float32)
+    """
     return multiply(inexact(x), math.pi / 180)
 
 
@@ -296,7 +298,12 @@ rad2deg, deg2rad = degrees, radians
 
 
 def bitwise_count(x: ArrayLike, /) -> Any:
-    """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count."""
+    """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.bitwise_count(wnp.array([7, -8], "int8"))
+    Array([3, 1], dtype=uint8)
+    """
     if aval_of("bitwise_count", x).dtype == _bool:
         return convert(x, dtypes.uint8)
     return cast(ew.population_count_p.bind(absolute(x)), dtypes.uint8)
@@ -336,7 +343,7 @@ def _ufunc(
 def _binary(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
     bind = prim.bind
 
-    def function(x1: ArrayLike, x2: Any, /) -> Any:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         return bind(*both(name, x1, x2))
 
     return _ufunc(named(function, name, doc), **methods)
@@ -413,7 +420,7 @@ def _extremum(name: str, prim: Primitive, wins: Callable, reduce: str, doc: str)
         x, y = both(name, x, y)
         if typeof(x).dtype in dtypes.COMPLEX:
             x, y = same_rank(x, y)
-            chosen = ew.select(logical_or(wins(x, y), isnan(x)), x, y)
+            chosen = ew.select(logical_or(wins(x, y), not_equal(x, x)), x, y)
             return ew.select(ew.eq_p.bind(x, y), _between(x, y), chosen)
         return bind(x, y)
 
@@ -431,7 +438,7 @@ minimum = _extremum(
 def _extremum_beside_nan(name: str, wins: Callable, doc: str) -> Callable:
     def function(x1: ArrayLike, x2: ArrayLike) -> Any:
         x1, x2 = same_rank(*both(name, x1, x2))
-        return ew.select(logical_or(wins(x1, x2), isnan(x2)), x1, x2)
+        return ew.select(logical_or(wins(x1, x2), not_equal(x2, x2)), x1, x2)
 
     return named(function, name, doc)
 
@@ -458,7 +465,7 @@ bitwise_xor = _binary(
 )
 
 
-def _shift_operands(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+def _shift_operands(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     """Both operands as integers of one dtype; booleans become the default one."""
     x, y = both(name, x, y)
     if typeof(x).dtype == _bool:
@@ -468,7 +475,12 @@ def _shift_operands(name: str, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Any:
-    """x shifted left by y bits. Source: numpy.left_shift."""
+    """x shifted left by y bits. Source: numpy.left_shift.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.left_shift(1, wnp.arange(4))
+    Array([1, 2, 4, 8], dtype=int32)
+    """
     return ew.shift_left_p.bind(*_shift_operands("left_shift", x, y))
 
 
@@ -476,7 +488,12 @@ bitwise_left_shift = left_shift
 
 
 def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """x1 shifted right by x2 bits; the sign of signed integers stays. Source: numpy.right_shift."""
+    """x1 shifted right by x2 bits; the sign of signed integers stays. Source: numpy.right_shift.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.right_shift(wnp.array([-8, 8]), 1)
+    Array([-4,  4], dtype=int32)
+    """
     x1, x2 = _shift_operands("right_shift", x1, x2)
     unsigned = typeof(x1).dtype in dtypes.UNSIGNED
     prim = ew.shift_right_logical_p if unsigned else ew.shift_right_arithmetic_p
@@ -495,7 +512,7 @@ def _logical(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
     def traced(x: ArrayLike, y: ArrayLike) -> Any:
         return prim.bind(*broadcast_args(as_bool(name, x), as_bool(name, y)))
 
-    def function(x: Any, y: Any, /) -> Any:
+    def function(x: ArrayLike, y: ArrayLike, /) -> Any:
         return as_one_program(traced, x, y)
 
     traced.__name__ = name
@@ -512,7 +529,12 @@ logical_xor = _logical("logical_xor", ew.xor_p, "Whether exactly one is nonzero.
 
 
 def logical_not(x: ArrayLike, /) -> Any:
-    """Whether x is zero. Source: numpy.logical_not."""
+    """Whether x is zero. Source: numpy.logical_not.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.logical_not(wnp.array([0.0, 0.5]))
+    Array([ True, False], dtype=bool)
+    """
     aval = aval_of("logical_not", x)
     if aval.dtype == _bool:
         return ew.not_p.bind(x)
@@ -539,78 +561,3 @@ logaddexp2 = _log_sum(
     *("logaddexp2", logaddexp2_p, exp2, log2, 2 * math.pi / math.log(2)),
     "log2(2**x1 + 2**x2), without overflow.",
 )
-
-
-# Tests ----------------------------------------------------------------------------------------
-
-
-def isnan(x: ArrayLike, /) -> Any:
-    """Whether x is NaN. Source: numpy.isnan."""
-    aval = aval_of("isnan", x)
-    if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
-    return ew.ne_p.bind(x, x)
-
-
-def isfinite(x: ArrayLike, /) -> Any:
-    """Whether x is neither infinite nor NaN. Source: numpy.isfinite."""
-    aval = aval_of("isfinite", x)
-    if aval.dtype in dtypes.COMPLEX:
-        return ew.and_p.bind(isfinite(real(x)), isfinite(imag(x)))
-    if aval.dtype not in INEXACT:
-        return fill(aval.shape, True, _bool)
-    return ew.is_finite_p.bind(x)
-
-
-def isinf(x: ArrayLike, /) -> Any:
-    """Whether x is infinite. Source: numpy.isinf."""
-    aval = aval_of("isinf", x)
-    if aval.dtype in dtypes.COMPLEX:
-        return ew.or_p.bind(isinf(real(x)), isinf(imag(x)))
-    if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
-    return ew.eq_p.bind(ew.abs_p.bind(x), aval.dtype.type(np.inf))
-
-
-def _is_signed_inf(name: str, x: Any, out: object, value: float) -> Any:
-    refuse_out(name, out)
-    aval = aval_of(name, x)
-    refuse_complex(name, x)
-    if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
-    return ew.eq_p.bind(x, aval.dtype.type(value))
-
-
-def isposinf(x: ArrayLike, /, out: object = None) -> Any:
-    """Whether x is positive infinity. Source: numpy.isposinf."""
-    return _is_signed_inf("isposinf", x, out, np.inf)
-
-
-def isneginf(x: ArrayLike, /, out: object = None) -> Any:
-    """Whether x is negative infinity. Source: numpy.isneginf."""
-    return _is_signed_inf("isneginf", x, out, -np.inf)
-
-
-def iscomplex(x: ArrayLike) -> Any:
-    """Whether the imaginary part is nonzero. Source: numpy.iscomplex."""
-    part = imag(x)
-    return not_equal(part, const_like(part, 0))
-
-
-def isreal(x: ArrayLike) -> Any:
-    """Whether the imaginary part is zero. Source: numpy.isreal."""
-    part = imag(x)
-    return equal(part, const_like(part, 0))
-
-
-def signbit(x: ArrayLike, /) -> Any:
-    """Whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
-    aval = aval_of("signbit", x)
-    if aval.dtype in dtypes.FLOATS:
-        bits = np.dtype(f"int{ew.bit_width(aval.dtype)}")
-        x = ew.bitcast_convert_type_p.bind(x, new_dtype=bits)
-    elif aval.dtype == _bool or aval.dtype in dtypes.UNSIGNED:
-        return fill(aval.shape, False, _bool)
-    else:
-        refuse_complex("signbit", x)
-    return ew.lt_p.bind(x, const_like(x, 0))

@@ -15,7 +15,8 @@ from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, cast, to_array
-from weft.numpy.creation import asarray, zeros
+from weft.numpy.creation import asarray
+from weft.numpy.filled import zeros
 from weft.ops.promote import broadcast_to as _broadcast_to
 
 if TYPE_CHECKING:

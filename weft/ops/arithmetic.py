@@ -61,7 +61,7 @@ def _div(x: ArrayLike, y: ArrayLike) -> Any:
     return div_p.bind(x, y)
 
 
-def _like(c: Any, x: ArrayLike) -> Any:
+def _like(c: ArrayLike, x: ArrayLike) -> Any:
     return broadcast_in_dim(c, typeof(x).shape, ())
 
 
@@ -150,7 +150,7 @@ def _is_known(value: ir.Value) -> bool:
     return True
 
 
-def _div_jvp_denominator(t: Any, out: Any, x: object, y: Any) -> Any:
+def _div_jvp_denominator(t: ArrayLike, out: ArrayLike, x: object, y: ArrayLike) -> Any:
     return neg_p.bind(_mul(t, _div(out, y)))
 
 
@@ -359,7 +359,7 @@ clz_p = elementwise("clz", "stablehlo.count_leading_zeros", accepts=INTEGER)
 def _share(mine: str) -> Any:
     """The derivative of max or min: 1 where the operand wins, 1/2 at ties."""
 
-    def rule(t: object, out: Any, x: object, y: object) -> Any:
+    def rule(t: object, out: ArrayLike, x: object, y: object) -> Any:
         a, b = (x, y) if mine == "x" else (y, x)
         one, half, zero = scalar(1, t), scalar(0.5, t), scalar(0, t)
         wins = select(eq_p.bind(a, out), _like(one, out), _like(zero, out))
@@ -384,7 +384,7 @@ max_p, min_p = (
 )
 
 
-def _clamp_jvp(t: Any, out: object, lo: object, x: object, hi: object) -> Any:
+def _clamp_jvp(t: ArrayLike, out: object, lo: object, x: object, hi: object) -> Any:
     inside = and_p.bind(gt_p.bind(x, lo), lt_p.bind(x, hi))
     return select(inside, t, _zeros(t))
 
@@ -423,7 +423,7 @@ def _sign_lower(ctx: RuleContext, x: ir.Value) -> Any:
     return ctx.op("stablehlo.sign", [x], ctx.out_types())[0]
 
 
-def _sign_jvp(t: object, out: Any, x: object) -> Any:
+def _sign_jvp(t: object, out: ArrayLike, x: object) -> Any:
     """Zero for reals; for complex x/|x|, the derivative of the direction."""
     if not dtypes.is_complex(typeof(x).dtype):
         return None
@@ -449,7 +449,7 @@ def _abs_lower(ctx: RuleContext, x: ir.Value) -> Any:
     return out
 
 
-def _abs_jvp(t: Any, out: object, x: object) -> Any:
+def _abs_jvp(t: ArrayLike, out: object, x: object) -> Any:
     if dtypes.is_complex(typeof(x).dtype):
         return real_p.bind(_mul(t, conjugated(sign_p.bind(x))))
     return select(ge_p.bind(x, scalar(0, x)), t, neg_p.bind(t))  # 1 at 0
@@ -504,6 +504,10 @@ def conj(x: ArrayLike) -> Any:
     """The complex conjugate; float32 and float64 numbers become complex.
 
     Raises TypeError for other dtypes. weft.numpy.conj gives real numbers as they are.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conj(wnp.array([1 + 2j, 3]))
+    Array([1.-2.j, 3.-0.j], dtype=complex64)
     """
     aval = typeof(x)
     if dtypes.is_complex(aval.dtype):

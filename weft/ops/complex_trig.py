@@ -136,7 +136,7 @@ def _is_infinite(x: object) -> Any:
     return eq_p.bind(size, _like(scalar(math.inf, size), size))
 
 
-def _hyperbolic(y: Any) -> tuple[Callable, Callable]:
+def _hyperbolic(y: ArrayLike) -> tuple[Callable, Callable]:
     """Multiplication by cosh y, and by sinh y, that overflows only where the product does."""
     from weft.ops.transcendental import cosh_p, exp_p, sinh_p
 
@@ -151,7 +151,7 @@ def _hyperbolic(y: Any) -> tuple[Callable, Callable]:
     def cosh(v: object) -> Any:
         return select(large, split(v), _mul(v, cosh_p.bind(y)))
 
-    def sinh(v: Any) -> Any:
+    def sinh(v: ArrayLike) -> Any:
         signed = select(negative, neg_p.bind(v), v)
         return select(large, split(signed), _mul(v, sinh_p.bind(y)))
 

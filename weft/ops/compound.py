@@ -113,7 +113,13 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list:
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
-    """Joins arrays of one shape along a new dimension."""
+    """Joins arrays of one shape along a new dimension.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.stack([wnp.array([1, 2]), wnp.array([3, 4])], axis=1)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     operands = list(operands)
     if not operands:
         raise ValueError("stack: needs at least one operand, got none")
@@ -122,7 +128,12 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 
 def unstack(x: Any, axis: int = 0) -> list:
-    """The elements along a dimension, as arrays without it."""
+    """The elements along a dimension, as arrays without it.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.unstack(wnp.array([[1, 2], [3, 4]]), axis=1)
+    [Array([1, 3], dtype=int32), Array([2, 4], dtype=int32)]
+    """
     aval = typeof(x)
     axis = canonical_axis(axis, aval.ndim)
     return [squeeze(part, (axis,)) for part in split(x, (1,) * aval.shape[axis], axis)]
@@ -165,7 +176,12 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 
 def broadcast_like(arr: ArrayLike, like_arr: object) -> Any:
-    """arr broadcast by NumPy's rules to the shape, and placed as, like_arr."""
+    """arr broadcast by NumPy's rules to the shape, and placed as, like_arr.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.broadcast_like(wnp.ones(3), wnp.zeros((2, 3))).shape
+    (2, 3)
+    """
     return _place(broadcast_to(arr, typeof(like_arr).shape), _placement_of(like_arr))
 
 
@@ -192,8 +208,8 @@ def full(
         value = convert(fill_value, aval.dtype, aval.weak_type)
     else:
         dtype = dtypes.canonicalize_dtype(dtype)
-        known = isinstance(fill_value, HOST_NUMBERS) and not dtypes.is_extended(dtype)
-        value = host_number(fill_value, dtype) if known else convert(fill_value, dtype)
+        is_host_number = isinstance(fill_value, HOST_NUMBERS) and not dtypes.is_extended(dtype)
+        value = host_number(fill_value, dtype) if is_host_number else convert(fill_value, dtype)
     out = broadcast_in_dim(value, check_shape(shape), ())
     if sharding is None or is_over_nothing(sharding):
         return out
@@ -269,12 +285,22 @@ def vary_like(x: ArrayLike, aval: ShapedArray) -> Any:
 
 
 def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object = None) -> Any:
-    """An array whose elements nobody should read; zeros."""
+    """An array whose elements nobody should read; zeros.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.empty((2, 3), "int8").shape
+    (2, 3)
+    """
     return _place(full(shape, 0, dtype), out_sharding)
 
 
 def dtype(x: object) -> Any:
-    """The dtype of an array, of a Python scalar, or that a type or name of one stands for."""
+    """The dtype of an array, of a Python scalar, or that a type or name of one stands for.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.dtype(3), lax.dtype(wnp.ones(2, "bfloat16"))
+    (dtype('int32'), dtype(bfloat16))
+    """
     if x is None:
         raise ValueError("weft.lax.dtype: x must be an array, a number or a dtype, got None")
     if isinstance(x, type | str | np.dtype) or dtypes.is_extended(x):
@@ -283,7 +309,12 @@ def dtype(x: object) -> Any:
 
 
 def shape_as_value(shape: Sequence[int]) -> np.ndarray:
-    """A shape as an int32 array."""
+    """A shape as an int32 array.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.shape_as_value((2, 3))
+    array([2, 3], dtype=int32)
+    """
     return np.asarray(check_shape(shape), np.int32)
 
 
@@ -338,7 +369,12 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Any:
 
 
 def stage(x: ArrayLike, /) -> Any:
-    """The value in the current trace: traced where one is active, else an array."""
+    """The value in the current trace: traced where one is active, else an array.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.stage(wnp.arange(3))
+    Array([0, 1, 2], dtype=int32)
+    """
     return copy_p.bind(x)
 
 
@@ -352,7 +388,11 @@ after_all_p = Primitive(
 
 
 def after_all(*operands: object) -> Any:
-    """A token that comes after all the given ones."""
+    """A token that comes after all the given ones.
+
+    >>> from weft import lax, numpy as wnp
+    >>> token = lax.after_all(lax.create_token(), lax.create_token())
+    """
     for i, operand in enumerate(operands):
         if typeof(operand) is not TOKEN:
             raise TypeError(
@@ -376,10 +416,13 @@ dce_sink_p = Primitive(
 )
 
 
-def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
+def dce_sink(val: ArrayLike, *, prevent_mlir_dce: bool = False) -> None:
     """Keeps what computes the value in the jaxpr, though nothing uses it.
 
     XLA still drops it; with prevent_mlir_dce the value passes an optimization barrier first.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.dce_sink(wnp.ones(3))
     """
     tree_map(dce_sink_p.bind, optimization_barrier(val) if prevent_mlir_dce else val)
 
@@ -483,9 +526,16 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
             return out
 
         jaxpr, consts = closed_call_jaxpr(run, [typeof(x) for x in leaves], name)
-        known = tuple(sorted((k, _hashable(v)) for k, v in attributes.items() if v is not None))
+        attribute_items = tuple(
+            sorted((k, _hashable(v)) for k, v in attributes.items() if v is not None)
+        )
         outs = composite_p.bind(
-            *consts, *leaves, jaxpr=jaxpr, name=name, version=int(version), attributes=known
+            *consts,
+            *leaves,
+            jaxpr=jaxpr,
+            name=name,
+            version=int(version),
+            attributes=attribute_items,
         )
         return out_tree[0].unflatten(outs)
 

@@ -132,7 +132,12 @@ def conv(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """Convolution of NCHW with OIHW, n spatial dimensions."""
+    """Convolution of NCHW with OIHW, n spatial dimensions.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conv(wnp.ones((1, 2, 8, 8)), wnp.ones((4, 2, 3, 3)), (1, 1), "SAME").shape
+    (1, 4, 8, 8)
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -153,7 +158,14 @@ def conv_with_general_padding(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """Convolution of NCHW with OIHW, with padding and dilations."""
+    """Convolution of NCHW with OIHW, with padding and dilations.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conv_with_general_padding(
+    ...     wnp.ones((1, 1, 3)), wnp.ones((1, 1, 2)), (1,), [(1, 0)], None, None
+    ... )
+    Array([[[1., 2., 2.]]], dtype=float32)
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -245,6 +257,11 @@ def conv_general_dilated_patches(
 
     Feature c * prod(filter_shape) + k of the result is element k (row-major) of the window of
     lhs's feature c. Arguments as `conv_general_dilated`.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conv_general_dilated_patches(wnp.arange(4.0).reshape(1, 1, 4), (2,), (1,), "VALID")
+    Array([[[0., 1., 2.],
+            [1., 2., 3.]]], dtype=float32)
     """
     aval = typeof(lhs)
     filter_shape = tuple(int(d) for d in filter_shape)
@@ -286,6 +303,12 @@ def conv_general_dilated_local(
 
     rhs has the result's spatial dimensions, output features, and as input features
     lhs's features times prod(filter_shape), ordered as in `conv_general_dilated_patches`.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conv_general_dilated_local(
+    ...     wnp.ones((1, 2, 4)), wnp.ones((5, 4, 3)), (1,), "VALID", (2,)
+    ... ).shape
+    (1, 5, 3)
     """
     numbers = conv_dimension_numbers(typeof(lhs).shape, typeof(rhs).shape, dimension_numbers)
     ls, rs, os = numbers

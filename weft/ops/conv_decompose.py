@@ -67,8 +67,8 @@ def _digits(x: Array, dtype: np.dtype) -> list:
     if typeof(x).dtype.itemsize * 8 <= _BITS:
         return [convert(x, dtypes.float64)]
     x = convert(x, dtypes.int64)
-    found = []
+    digits = []
     for i in range(dtype.itemsize * 8 // _BITS):
         digit = shift_right_logical(x, _wide(_BITS * i)) if i else x
-        found.append(convert(bitwise_and(digit, _wide(2**_BITS - 1)), dtypes.float64))
-    return found
+        digits.append(convert(bitwise_and(digit, _wide(2**_BITS - 1)), dtypes.float64))
+    return digits

@@ -319,7 +319,7 @@ def _lower_by_feature_groups(
     *,
     dimension_numbers: ConvDimensionNumbers,
     batch_group_count: int,
-    **params: Any,
+    **params: object,
 ) -> Any:
     """Groups of the batch as groups of features, each feature convolved alone and then added up.
 

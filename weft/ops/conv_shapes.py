@@ -69,6 +69,10 @@ def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[D
     """Per operand and result the positions of (N, C, *spatial), for rhs of (O, I, *spatial).
 
     Spatial dimensions are ordered as rhs names them.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    [(0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)]
     """
     lhs, rhs, out = dimension_numbers
     for i, (spec, pair) in enumerate(zip(dimension_numbers, ("NC", "OI", "NC"), strict=True)):
@@ -137,7 +141,12 @@ def conv_shape_tuple(
     pads: str | Sequence[tuple[int, int]],
     batch_group_count: int = 1,
 ) -> Dims:
-    """The result's shape for operands in the order NCHW and OIHW."""
+    """The result's shape for operands in the order NCHW and OIHW.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conv_shape_tuple((1, 3, 8, 8), (16, 3, 3, 3), (1, 1), [(0, 0), (1, 1)])
+    (1, 16, 6, 8)
+    """
     pairs = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
     if len(pairs) != len(lhs_shape) - 2:
         raise TypeError(
@@ -168,7 +177,14 @@ def conv_general_shape_tuple(
     padding: str | Sequence[tuple[int, int]],
     dimension_numbers: tuple[str, str, str],
 ) -> Dims:
-    """The result's shape for operands in the order of `dimension_numbers`."""
+    """The result's shape for operands in the order of `dimension_numbers`.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conv_general_shape_tuple(
+    ...     (1, 8, 8, 3), (3, 3, 3, 16), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC")
+    ... )
+    (1, 4, 4, 16)
+    """
     lhs, rhs, out = conv_general_permutations(dimension_numbers)
     shape = conv_shape_tuple(
         _arranged(lhs_shape, lhs), _arranged(rhs_shape, rhs), window_strides, padding
@@ -200,7 +216,14 @@ def conv_transpose_shape_tuple(
     padding: str | Sequence[tuple[int, int]],
     dimension_numbers: tuple[str, str, str],
 ) -> Dims:
-    """The result's shape of `conv_transpose`."""
+    """The result's shape of `conv_transpose`.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.conv_transpose_shape_tuple(
+    ...     (1, 4, 4, 3), (3, 3, 3, 16), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC")
+    ... )
+    (1, 8, 8, 16)
+    """
     lhs, rhs, out = conv_general_permutations(dimension_numbers)
     left, right = _arranged(lhs_shape, lhs), _arranged(rhs_shape, rhs)
     pads: Sequence[tuple[int, int]]

@@ -37,7 +37,7 @@ def prefix(combine: Callable, x: ArrayLike, axis: int) -> Any:
     if n < 2:
         return x
 
-    def part(v: Any, start: int, stop: int, stride: int) -> Any:
+    def part(v: ArrayLike, start: int, stop: int, stride: int) -> Any:
         return slice_in_dim(v, start, stop, stride, axis)
 
     odd = prefix(combine, combine(part(x, 0, n - 1, 2), part(x, 1, n, 2)), axis)
@@ -48,7 +48,7 @@ def prefix(combine: Callable, x: ArrayLike, axis: int) -> Any:
     return add(_spread(first, axis, 0, n), _spread(odd, axis, 1, n))
 
 
-def _spread(x: Any, axis: int, start: int, size: int) -> Any:
+def _spread(x: ArrayLike, axis: int, start: int, size: int) -> Any:
     """x at every second place of zeros, from `start` on."""
     aval = typeof(x)
     used = 2 * aval.shape[axis] - 1
@@ -72,7 +72,7 @@ def _cumulative(
         (x,), (t,) = primals, tangents
 
         # Prefixes by pairs, whose derivative is that of the combiner.
-        def scan(v: Any) -> list:
+        def scan(v: ArrayLike) -> list:
             v = rev(v, (axis,)) if reverse else v
             v = prefix(combine, v, axis)
             return [rev(v, (axis,)) if reverse else v]

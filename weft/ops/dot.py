@@ -164,7 +164,7 @@ def _batch(
     dims: Sequence[Any],
     *,
     dimension_numbers: Numbers,
-    out_sharding: Any,
+    out_sharding: NamedSharding | None,
     **params: object,
 ) -> tuple[Any, int]:
     (x, y), (xd, yd) = args, dims
@@ -370,7 +370,7 @@ def _numbers(numbers: Any, lhs_ndim: int, rhs_ndim: int) -> Numbers:
 def dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
-    dimension_numbers: DotDimensionNumbers,
+    dimension_numbers: DotDimensionNumbers | None,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     *,
@@ -380,7 +380,8 @@ def dot_general(
 
     Args:
       lhs, rhs: arrays; dtypes may differ.
-      dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)).
+      dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)); None
+        contracts the last dimension of lhs with the first of rhs.
       precision: None, `Precision`, its name, a pair of them, or a `DotAlgorithmPreset`.
       preferred_element_type: dtype of the sum and the result. Products of integers need one at
         least as wide as theirs; products of floats are converted to an integer dtype at the end.
@@ -398,6 +399,8 @@ def dot_general(
            [3., 3.]], dtype=float32)
     """
     lhs_ndim, rhs_ndim = typeof(lhs).ndim, typeof(rhs).ndim
+    if dimension_numbers is None:
+        dimension_numbers = (((-1,), (0,)), ((), ()))
     try:
         numbers = _numbers(dimension_numbers, lhs_ndim, rhs_ndim)
     except AxisError:
@@ -408,10 +411,10 @@ def dot_general(
             numbers = _numbers(((tuple(lc), tuple(rc)), (tuple(lb), tuple(rb))), lhs_ndim, rhs_ndim)
         except AxisError:
             raise
-        except (TypeError, ValueError) as e:
+        except (TypeError, ValueError):
             raise TypeError(
                 "dot_general: dimension_numbers must be ((lhs contracting, rhs contracting), "
-                f"(lhs batch, rhs batch)) with dimensions in range, got {dimension_numbers}: {e}"
+                f"(lhs batch, rhs batch)) with dimensions in range, got {dimension_numbers}"
             ) from None
     if preferred_element_type is not None:
         preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
@@ -490,7 +493,12 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: object = None) -> Any:
-    """Matrix products over equal leading dimensions: (…, i, k) by (…, k, j) to (…, i, j)."""
+    """Matrix products over equal leading dimensions: (…, i, k) by (…, k, j) to (…, i, j).
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.batch_matmul(wnp.ones((5, 2, 3)), wnp.ones((5, 3, 4))).shape
+    (5, 2, 4)
+    """
     a, b = typeof(lhs), typeof(rhs)
     if a.ndim < 2 or a.ndim != b.ndim:
         raise ValueError(

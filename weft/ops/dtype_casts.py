@@ -9,7 +9,7 @@ import numpy as np
 from weft.autodiff.shape import moveaxis
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ArgumentError
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 
@@ -121,7 +121,7 @@ def convert(operand: object, dtype: object, weak_type: bool = False) -> Any:
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return operand
     if dtypes.is_extended(dtype) or dtypes.is_extended(aval.dtype):
-        raise ArgumentError(
+        raise UnsupportedArgumentError(
             f"cannot convert {aval.str_short()} to {dtypes.short_name(dtype)}: random keys do not "
             "convert; see weft.random.key_data and weft.random.wrap_key_data"
         )
@@ -187,4 +187,6 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Any:
     >>> weft.lax.bitcast_convert_type(weft.numpy.ones(()), "int32")
     Array(1065353216, dtype=int32)
     """
+    if new_dtype is None:
+        raise ArgumentError("bitcast_convert_type needs a dtype, such as 'int32', got None")
     return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonicalize_dtype(new_dtype))

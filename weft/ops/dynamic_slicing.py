@@ -478,6 +478,11 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
 
     The result has the indices' dimension first, then the operand's other dimensions. Negative
     indices count from the end, others are clamped.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.index_take(wnp.array([[1, 2], [3, 4]]), (wnp.array([1, 0]),), (0,))
+    Array([[3, 4],
+           [1, 2]], dtype=int32)
     """
     aval = typeof(src)
     axes = tuple(canonical_axis(a, aval.ndim) for a in axes)

@@ -225,7 +225,12 @@ shift_right_logical = _public2(shift_right_logical_p, "x shifted right, zeros fi
 
 
 def mul(x: Any, y: Any, *, out_dtype: object = None) -> Any:
-    """x * y, element by element. out_dtype: the dtype to multiply in; None takes the operands'."""
+    """x * y, element by element. out_dtype: the dtype to multiply in; None takes the operands'.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.mul(wnp.array([2, 3]), wnp.array([4, 5]))
+    Array([ 8, 15], dtype=int32)
+    """
     if out_dtype is not None:
         x, y = (convert(v, dtypes.canonicalize_dtype(out_dtype)) for v in (x, y))
     x, y = promote_lax(x, y)
@@ -233,22 +238,45 @@ def mul(x: Any, y: Any, *, out_dtype: object = None) -> Any:
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """The next float after x1 toward x2."""
+    """The next float after x1 toward x2.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.nextafter(wnp.array([1.0, 1.0]), wnp.array([2.0, 0.0])) - 1
+    Array([ 1.1920929e-07, -5.9604645e-08], dtype=float32)
+    """
     return nextafter_p.bind(*promote_lax(x1, x2))
 
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Any:
-    """The m-th derivative of digamma at x."""
+    """The m-th derivative of digamma at x.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.polygamma(1.0, 1.0).round(4)
+    Array(1.6449, dtype=float32, weak_type=True)
+    """
     return polygamma_p.bind(*promote_lax(m, x))
 
 
 def abs(x: ArrayLike) -> Any:
-    """|x|; for complex x the magnitude, a real array."""
+    """|x|; for complex x the magnitude, a real array.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.abs(wnp.array([-2.0, 3.0]))
+    Array([2., 3.], dtype=float32)
+    """
     return abs_p.bind(x)
 
 
 def round(x: ArrayLike, rounding_method: int = 0) -> Any:
-    """The nearest integer as a float; halves away from zero (0) or to even (1)."""
+    """The nearest integer as a float; halves away from zero (0) or to even (1).
+
+    >>> from weft import lax, numpy as wnp
+    >>> (
+    ...     lax.round(wnp.array([0.5, 2.5])),
+    ...     lax.round(wnp.array([0.5, 2.5]), lax.RoundingMethod.TO_NEAREST_EVEN),
+    ... )
+    (Array([1., 3.], dtype=float32), Array([0., 2.], dtype=float32))
+    """
     if rounding_method not in (0, 1):
         raise ValueError(
             f"round: rounding_method must be 0 (AWAY_FROM_ZERO) or 1 (TO_NEAREST_EVEN), got "
@@ -265,12 +293,22 @@ class RoundingMethod:
 
 
 def square(x: ArrayLike) -> Any:
-    """x * x."""
+    """x * x.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.square(wnp.array([-3, 2]))
+    Array([9, 4], dtype=int32)
+    """
     return integer_pow_p.bind(x, y=2)
 
 
 def reciprocal(x: ArrayLike) -> Any:
-    """1 / x."""
+    """1 / x.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.reciprocal(wnp.array([2.0, 0.0]))
+    Array([0.5, inf], dtype=float32)
+    """
     return integer_pow(x, -1)
 
 
@@ -290,7 +328,12 @@ def integer_pow(x: ArrayLike, y: int) -> Any:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:
-    """x to the power y; a Python int exponent is computed by multiplication."""
+    """x to the power y; a Python int exponent is computed by multiplication.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.pow(wnp.array([2.0, 4.0]), wnp.array([3.0, 0.5]))
+    Array([8., 2.], dtype=float32)
+    """
     if isinstance(y, int) and not isinstance(y, bool):
         return integer_pow(x, y)
     if not dtypes.is_integer(typeof(y).dtype):
@@ -320,7 +363,12 @@ def clamp(min: object, x: ArrayLike, max: object) -> Any:
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Any:
-    """Rounds to a float format of the given numbers of bits; the dtype stays."""
+    """Rounds to a float format of the given numbers of bits; the dtype stays.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.reduce_precision(wnp.array([1.1, 1000.1]), exponent_bits=8, mantissa_bits=7)
+    Array([   1.1015625, 1000.       ], dtype=float32)
+    """
     exponent_bits, mantissa_bits = operator.index(exponent_bits), operator.index(mantissa_bits)
     if exponent_bits < 1 or mantissa_bits < 0:
         raise ValueError(

@@ -87,7 +87,7 @@ def _transpose(ct: Any, aval: ShapedArray, *, fft_type: FftType, fft_lengths: Le
     return mul(conjugated(spectrum), scale)
 
 
-def _batch(axis: object, x: Any, dim: int, **params: Any) -> tuple:
+def _batch(axis: object, x: ArrayLike, dim: int, **params: object) -> tuple:
     return fft_p.bind(moveaxis(x, dim, 0), **params), 0
 
 

@@ -427,5 +427,5 @@ def gather(
         unique_indices=bool(unique_indices),
         indices_are_sorted=bool(indices_are_sorted),
         mode=PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode),
-        fill_value=fill_value.item() if hasattr(fill_value, "item") else fill_value,
+        fill_value=getattr(fill_value, "item", lambda: fill_value)(),
     )

@@ -168,7 +168,7 @@ def _pad_lower(
     if ctx.module.for_xla and min((*lo, *hi), default=0) < 0:  # quirks.GSPMD_NEGATIVE_PADDING
         shape = ctx.avals_out[0].shape
 
-        def pad_then_cut(x: Any, value: Any) -> Any:
+        def pad_then_cut(x: ArrayLike, value: ArrayLike) -> Any:
             grown = [(max(a, 0), max(b, 0), i) for a, b, i in padding_config]
             starts = [max(-a, 0) for a in lo]
             ends = [s + n for s, n in zip(starts, shape, strict=True)]

@@ -167,10 +167,12 @@ class Tolerance:
     ulps: int = 0
 
     def __post_init__(self) -> None:
-        given = (self.atol, self.rtol, self.ulps)
-        if min(given) < 0:
-            raise ValueError(f"Tolerance: atol, rtol and ulps must not be negative, got {given}")
-        if not any(given):
+        tolerances = (self.atol, self.rtol, self.ulps)
+        if min(tolerances) < 0:
+            raise ValueError(
+                f"Tolerance: atol, rtol and ulps must not be negative, got {tolerances}"
+            )
+        if not any(tolerances):
             raise ValueError("Tolerance: give atol, rtol or ulps")
 
     def attr_text(self) -> str:

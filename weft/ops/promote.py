@@ -149,7 +149,7 @@ def broadcast_args(*xs: ArrayLike) -> tuple:
     )
 
 
-def _cast_before(x: Any, mats: list[Mat]) -> Any:
+def _cast_before(x: ArrayLike, mats: list[Mat]) -> Any:
     """An operand about to be broadcast beside others of these types, cast as an op of them would.
 
     A cast to varying is a sum in the backward pass: of the operand's size, if it stands here.

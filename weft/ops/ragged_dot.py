@@ -94,6 +94,12 @@ def ragged_dot_general(
     Each group's part of lhs is masked out and all groups go through one `dot_general`.
 
     Source: Gale et al., "MegaBlocks" (2023); XLA, `RaggedDot`.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lengths = wnp.array([1, 2])
+    >>> how = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0])
+    >>> lax.ragged_dot_general(wnp.ones((3, 2)), wnp.ones((2, 2, 4)), lengths, how).shape
+    (3, 4)
     """
     if out_sharding is not None:
         rest = (ragged_dot_dimension_numbers, precision, preferred_element_type, group_offset)

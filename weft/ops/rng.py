@@ -77,7 +77,13 @@ def _lower(
 
 
 def _batch(
-    axis: Any, args: Any, dims: Any, *, shape: tuple, dtype: object, algorithm: str
+    axis: Any,
+    args: Sequence[Any],
+    dims: Sequence[int],
+    *,
+    shape: tuple,
+    dtype: object,
+    algorithm: str,
 ) -> tuple:
     """One call for the whole batch, seeded by its first key, as JAX documents for `rbg`."""
     first = index_in_dim(args[0], 0, dims[0], keepdims=False)
@@ -148,7 +154,7 @@ rng_uniform_p = Primitive(
 )
 
 
-def _map_uniform(axis: Any, args: Any, dims: Any, shape: tuple) -> tuple:
+def _map_uniform(axis: Any, args: Sequence[Any], dims: Sequence[int], shape: tuple) -> tuple:
     """One draw per element of the batch: the op takes scalar bounds only."""
     draws = []
     for i in range(axis.size):
@@ -166,6 +172,10 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Any:
     a, b: scalars of one float or integer dtype. `weft.random.uniform` is the reproducible one.
 
     Source: StableHLO specification, `rng`.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.rng_uniform(0.0, 1.0, (2, 3)).shape
+    (2, 3)
     """
     a, b = promote(a, b)
     for name, x in (("a", a), ("b", b)):

@@ -250,7 +250,7 @@ def _lower(hlo: str | None) -> Callable:
     return lower
 
 
-def _zeros(x: Any) -> Any:
+def _zeros(x: ArrayLike) -> Any:
     return zeros_like(x)
 
 
@@ -327,7 +327,9 @@ def _set_jvp(primals: list, tangents: list, **params: object) -> tuple:
     return out, scatter_p.bind(t_operand, indices, t_updates, **params)
 
 
-def _set_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list:
+def _set_transpose(
+    ct: ArrayLike, operand: Any, indices: ArrayLike, updates: Any, **params: object
+) -> list:
     ct_operand = ct_updates = None
     shape = _shape_of(updates)
     if is_undefined(operand):
@@ -519,7 +521,13 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """Updates subtracted from the elements at the indices: `scatter_add` of their negatives."""
+    """Updates subtracted from the elements at the indices: `scatter_add` of their negatives.
+
+    >>> from weft import lax, numpy as wnp
+    >>> how = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_sub(wnp.array([5, 5, 5]), wnp.array([[1], [1]]), wnp.array([1, 2]), how)
+    Array([5, 2, 5], dtype=int32)
+    """
     return scatter_add(
         operand,
         scatter_indices,

@@ -50,20 +50,20 @@ def _apply_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: o
     n = len(operands)
     avals = [typeof(x) for x in operands]
     active = [i for i, a in enumerate(avals) if has_tangent(a)]
-    given = [i for i in active if tangents[i] is not None]
+    moving = [i for i in active if tangents[i] is not None]
     with_jacobian = jaxpr.memo(  # type: ignore[misc]
-        ("scatter_apply", tuple(active), tuple(given)),
-        lambda: _with_jacobian(jaxpr, active, given),
+        ("scatter_apply", tuple(active), tuple(moving)),
+        lambda: _with_jacobian(jaxpr, active, moving),
     )
     identity = [
         full(avals[i].shape, int(i == j), tangent_aval(avals[i]).dtype)
-        for j in given
+        for j in moving
         for i in active
     ]
     outs = scatter_apply_p.bind(*operands, *identity, indices, jaxpr=with_jacobian, **params)
     columns = iter(outs[n:])
     out_tangents: list[Any] = [None] * n
-    for j in given:
+    for j in moving:
         for i in active:
             term = mul(tangents[j], next(columns))
             out_tangents[i] = term if out_tangents[i] is None else add_any(out_tangents[i], term)

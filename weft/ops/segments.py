@@ -11,7 +11,7 @@ import numpy as np
 from weft.autodiff.op_families import scalar
 from weft.autodiff.shape import reshape
 from weft.core import dtypes
-from weft.core.errors import ArgumentError
+from weft.core.errors import ArgumentError, BadIndexError
 from weft.core.trace import Tracer, typeof
 from weft.ops.compound import full
 from weft.ops.joining import concatenate
@@ -101,7 +101,7 @@ def _segments(name: str) -> Callable:
 def _count(name: str, data: ArrayLike, ids: ArrayLike, num_segments: int | None) -> int:
     kind, shape = typeof(ids), typeof(data).shape
     if not dtypes.is_integer(kind.dtype):
-        raise ArgumentError(f"{name}: segment_ids must be integers, got {kind.str_short()}")
+        raise BadIndexError(f"{name}: segment_ids must be integers, got {kind.str_short()}")
     if kind.ndim != 1 or shape and shape[0] != kind.shape[0]:
         raise ArgumentError(
             f"{name}: segment_ids must have one number for each element of data's first "

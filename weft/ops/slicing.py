@@ -43,7 +43,12 @@ def _slice_abstract(
 
 
 def _slice_transpose(
-    ct: Any, aval: Any, *, start_indices: Shape, limit_indices: Shape, strides: Shape | None
+    ct: ArrayLike,
+    aval: ShapedArray,
+    *,
+    start_indices: Shape,
+    limit_indices: Shape,
+    strides: Shape | None,
 ) -> Any:
     from weft.ops.joining import pad
 

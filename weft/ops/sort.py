@@ -91,7 +91,7 @@ def _sort_lower(
     wide = [ctx.tensor(a.shape, dtype) for a, dtype in zip(ctx.avals_in, held, strict=True)]
     narrow = [a.dtype != dtype for a, dtype in zip(ctx.avals_in, held, strict=True)]
 
-    def convert(values: Any, types: Any) -> list:
+    def convert(values: Sequence[Any], types: Any) -> list:
         return [
             ctx.op("stablehlo.convert", [v], [t])[0] if n else v
             for v, t, n in zip(values, types, narrow, strict=True)
@@ -279,6 +279,10 @@ def approx_max_k(
     reduction_input_size_override tunes the approximation of accelerators that have one; an exact
     result meets it as it is. Raises ValueError for aggregate_to_topk=False, the candidates of an
     approximation.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.approx_max_k(wnp.array([3.0, 9.0, 5.0]), 2)
+    [Array([9., 5.], dtype=float32), Array([1, 2], dtype=int32)]
     """
     _check_recall("approx_max_k", operand, recall_target, aggregate_to_topk)
     return top_k(operand, k, axis=reduction_dimension)
@@ -292,7 +296,12 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list:
-    """The k least elements and their indices; see `approx_max_k`."""
+    """The k least elements and their indices; see `approx_max_k`.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.approx_min_k(wnp.array([3.0, 9.0, 5.0]), 2)
+    [Array([3., 5.], dtype=float32), Array([0, 2], dtype=int32)]
+    """
     _check_recall("approx_min_k", operand, recall_target, aggregate_to_topk)
     values, indices = top_k(neg(operand), k, axis=reduction_dimension)
     return [neg(values), indices]

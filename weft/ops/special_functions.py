@@ -209,7 +209,7 @@ def _fraction(a: Array, x: Array, active: Array, derivative: bool) -> tuple:
     return end[7], end[15]
 
 
-def _gamma(a: Any, x: Any, upper: bool, derivative: bool = False) -> Any:
+def _gamma(a: ArrayLike, x: ArrayLike, upper: bool, derivative: bool = False) -> Any:
     """P(a, x) or Q(a, x), or the derivative of P in a."""
     one, zero, nan, inf = (_full(a, v) for v in (1, 0, np.nan, np.inf))
     fits = and_p.bind(gt(a, zero), gt(x, zero))
@@ -278,7 +278,7 @@ random_gamma_grad_p = _formula(
 )
 
 
-def _spread(a: Any, x: Any) -> tuple[Any, Any]:
+def _spread(a: Array, x: Array) -> tuple[Any, Any]:
     """Both operands in the shape of the one that has one."""
     shape = typeof(a) if typeof(a).ndim else typeof(x)
 
@@ -288,22 +288,42 @@ def _spread(a: Any, x: Any) -> tuple[Any, Any]:
 
 
 def igamma(a: ArrayLike, x: ArrayLike) -> Any:
-    """The regularized lower incomplete gamma function P(a, x)."""
+    """The regularized lower incomplete gamma function P(a, x).
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.igamma(wnp.array([1.0, 2.0]), wnp.array([0.0, wnp.inf]))
+    Array([0., 1.], dtype=float32)
+    """
     return igamma_p.bind(*promote_lax(a, x))
 
 
 def igammac(a: ArrayLike, x: ArrayLike) -> Any:
-    """The regularized upper incomplete gamma function 1 - P(a, x)."""
+    """The regularized upper incomplete gamma function 1 - P(a, x).
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.igammac(wnp.array([1.0, 2.0]), wnp.array([0.0, wnp.inf]))
+    Array([1., 0.], dtype=float32)
+    """
     return igammac_p.bind(*promote_lax(a, x))
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Any:
-    """The derivative of igamma(a, x) in a."""
+    """The derivative of igamma(a, x) in a.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.igamma_grad_a(2.0, 1.0).round(3)
+    Array(-0.276, dtype=float32, weak_type=True)
+    """
     return igamma_grad_a_p.bind(*promote_lax(a, x))
 
 
 def random_gamma_grad(a: ArrayLike, sample: Any) -> Any:
-    """The derivative in a of a sample of the gamma distribution of shape a."""
+    """The derivative in a of a sample of the gamma distribution of shape a.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.random_gamma_grad(1.0, 0.5).round(3)
+    Array(0.807, dtype=float32, weak_type=True)
+    """
     return random_gamma_grad_p.bind(*promote_lax(a, sample))
 
 
@@ -509,15 +529,30 @@ zeta_p = elementwise(
 
 
 def bessel_i0e(x: ArrayLike) -> Any:
-    """The modified Bessel function I0(x) times exp(-|x|)."""
+    """The modified Bessel function I0(x) times exp(-|x|).
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.bessel_i0e(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     return bessel_i0e_p.bind(x)
 
 
 def bessel_i1e(x: ArrayLike) -> Any:
-    """The modified Bessel function I1(x) times exp(-|x|)."""
+    """The modified Bessel function I1(x) times exp(-|x|).
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.bessel_i1e(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return bessel_i1e_p.bind(x)
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Any:
-    """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""
+    """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.zeta(2.0, 1.0).round(4)
+    Array(1.6449, dtype=float32, weak_type=True)
+    """
     return zeta_p.bind(*promote_lax(x, q))

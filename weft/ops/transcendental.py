@@ -263,7 +263,7 @@ def no_derivative(op: str, operand: str) -> Any:
     )
 
 
-def _trigamma(x: Any) -> Any:
+def _trigamma(x: ArrayLike) -> Any:
     return polygamma_p.bind(_like(scalar(1, x), x), x)
 
 
@@ -299,7 +299,7 @@ def _integer_pow_lower(ctx: RuleContext, x: ir.Value, *, y: int) -> Any:
     return acc
 
 
-def _integer_pow_jvp(t: object, out: object, x: Any, *, y: int) -> Any:
+def _integer_pow_jvp(t: object, out: object, x: ArrayLike, *, y: int) -> Any:
     if y == 0:
         return None
     return _mul(t, x if y == 1 else _times(_power(x, y - 1) if y != 2 else x, y))
@@ -347,7 +347,7 @@ def _pow_jvp_base(t: object, out: object, x: object, y: object) -> Any:
     return _mul(t, factor)
 
 
-def _pow_jvp_exponent(t: object, out: object, x: Any, y: object) -> Any:
+def _pow_jvp_exponent(t: object, out: object, x: ArrayLike, y: object) -> Any:
     if not dtypes.is_inexact(typeof(y).dtype):
         return None
     zero = eq_p.bind(x, scalar(0, x))

@@ -90,7 +90,12 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Dims:
-    """The shape of `reduce_window`'s result."""
+    """The shape of `reduce_window`'s result.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.reduce_window_shape_tuple((8, 9), (2, 2), (2, 2), [(0, 0), (0, 1)])
+    (4, 5)
+    """
     ones = (1,) * len(operand_shape)
     return window_shape(
         "reduce_window",

@@ -277,7 +277,7 @@ def semaphore_signal(
 ) -> None:
     """Adds inc to a semaphore: this core's own, a shared one, or that of the core …"""
 
-def semaphore_wait(sem_or_view: Any, value: Any = ..., *, decrement: bool = ...) -> None:
+def semaphore_wait(sem_or_view: Any, value: ArrayLike = ..., *, decrement: bool = ...) -> None:
     """Waits until a semaphore is at least `value`, then subtracts that unless decrement …"""
 
 def store(ref: Any, idx: Any, val: Any, *, mask: Any = ..., **hints: Any) -> None:

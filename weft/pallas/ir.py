@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.core.aval import ShapedArray
 from weft.core.effects import DEBUG
@@ -145,6 +145,12 @@ class KernelCall:
         """Return the kernel's name for its ref number i."""
         return self.ref_names[i] if i < len(self.ref_names) else f"ref {i}"
 
+    def memo(self, key: object, make: Callable[[], Any]) -> Any:
+        """What make() gives, computed once for the call."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
+
     def describe(self) -> list[str]:
         """Lines that show the call and its programs, for the printer of jaxprs."""
         lines = [repr(self)]
@@ -160,6 +166,41 @@ class KernelCall:
         meshes = ", ".join(str(p.mesh) for p in self.programs if p.mesh is not None)
         where = f"meshes=({meshes})" if meshes else f"grid={self.grid}"
         return f"{self.name}[{where}]"
+
+
+class RefOperands(NamedTuple):
+    """The operands of an op on a part of a ref; mask and other are None where it has none."""
+
+    ref: Any
+    values: Sequence[Any]
+    positions: Sequence[Any]
+    mask: Any
+    other: Any
+
+
+def ref_operands(eqn: Eqn, operands: Sequence[Any], num_values: int = 0) -> RefOperands:
+    """The operands of `get`, `set` and atomics, or what stands for them, by their roles.
+
+    num_values: how many values follow the ref.
+    """
+    start = 1 + num_values
+    end = start + eqn.params["indexer"].num_operands
+    mask, other, *_ = (*operands[end:], None, None)
+    return RefOperands(operands[0], operands[1:start], operands[start:end], mask, other)
+
+
+def copy_operands(eqn: Eqn, operands: Sequence[Any]) -> tuple[list[tuple], Sequence[Any]]:
+    """The operands of `async_copy_start`, or what stands for them, by their roles.
+
+    (ref, indexer, its operands) of source, destination and semaphore; then the coordinates of the
+    core whose destination and semaphore are meant.
+    """
+    parts, start = [], 3
+    for ref, name in zip(operands, ("src_indexer", "dst_indexer", "sem_indexer"), strict=False):
+        indexer = eqn.params[name]
+        parts.append((ref, indexer, operands[start : start + indexer.num_operands]))
+        start += indexer.num_operands
+    return parts, operands[start:]
 
 
 Backend = Callable[..., list]

@@ -20,9 +20,9 @@ from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_cl
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
 from weft.pallas import narrow_integers, pairs
-from weft.pallas.formulas import ANY, arrays, complex, scalars, windows
+from weft.pallas.formulas import ANY, arrays, complex, scalars, sorting, windows
 from weft.pallas.formulas.language import plainly
-from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
+from weft.pallas.ir import OUTSIDE, KernelCall, Program, UnsupportedKernelError, unsupported
 from weft.pallas.narrow_integers import in_bytes
 from weft.pallas.order import used_vars
 from weft.pallas.pairs import Pair, Value
@@ -48,42 +48,50 @@ class Target:
 
     name: in messages. platforms: those that `platform_dependent` may name. is_native: whether the
     backend has the op for its operands' types. narrowest: op → the bytes of the narrowest floats
-    that the backend computes it in; it is computed in float32 for narrower ones. formula: op →
-    function(equation, *operands) of other ops, tried before those that all backends share.
-    has_keys: random keys are values, rather than their words. has_complex: so are complex numbers,
-    rather than pairs.
+    that the backend computes it in; it is computed in float32 for narrower ones. instead: dtype →
+    the name of one to convert to, where the backend lacks it. has_all_dtypes: random keys are
+    values, rather than their words, and complex numbers, rather than pairs.
     """
 
     name: str
     platforms: frozenset[str]
     is_native: Callable[[Eqn], bool]
     narrowest: Callable[[str], int] = lambda name: 1
-    formula: Callable[[Eqn], Callable | None] = lambda eqn: None
-    has_keys: bool = False
-    has_complex: bool = False
+    instead: Callable[[np.dtype], str] = lambda dtype: ""
+    has_all_dtypes: bool = False
 
 
 def legalize_call(call: KernelCall, target: Target) -> KernelCall:
     """The call with its programs and index maps in the target's ops."""
-    key = "legal", target
-    if key not in call.cache:
-        programs = tuple(
-            Program(_closed(p.jaxpr, target, call), p.mesh, p.name) for p in call.programs
-        )
-        blocks = tuple(
-            replace(b, index_map=_closed(b.index_map, target, call)) for b in call.blocks
-        )
-        blocks = tuple(replace(b, array=in_bytes(b.array)) for b in blocks)
-        outputs = tuple(map(in_bytes, call.outputs))
-        scratch = tuple(map(in_bytes, call.scratch))
-        if not target.has_complex:
-            blocks = tuple(map(pairs.block_of_pairs, blocks))
-            outputs = tuple(map(pairs.with_pairs, outputs))
-            scratch = tuple(pairs.parts_of(ref)[0] for ref in scratch)
-        call.cache[key] = call.replace(
-            programs=programs, blocks=blocks, outputs=outputs, scratch=scratch
-        )
-    return call.cache[key]
+    return call.memo(("legal", target), lambda: _legal_call(call, target))
+
+
+def _legal_call(call: KernelCall, target: Target) -> KernelCall:
+    _check_arrays(call, target)
+    programs = tuple(Program(_closed(p.jaxpr, target, call), p.mesh, p.name) for p in call.programs)
+    blocks = tuple(
+        replace(b, index_map=_closed(b.index_map, target, call), array=in_bytes(b.array))
+        for b in call.blocks
+    )
+    outputs = tuple(map(in_bytes, call.outputs))
+    scratch = tuple(map(in_bytes, call.scratch))
+    if not target.has_all_dtypes:
+        blocks = tuple(map(pairs.block_of_pairs, blocks))
+        outputs = tuple(map(pairs.with_pairs, outputs))
+        scratch = tuple(pairs.parts_of(ref)[0] for ref in scratch)
+    return call.replace(programs=programs, blocks=blocks, outputs=outputs, scratch=scratch)
+
+
+def _check_arrays(call: KernelCall, target: Target) -> None:
+    scratch = (in_bytes(ref).inner for ref in call.scratch)
+    for aval in (*call.operand_avals, *call.outputs, *scratch):
+        aval = aval if target.has_all_dtypes else pairs.with_pairs(aval)
+        if other := target.instead(aval.dtype):
+            raise UnsupportedKernelError(
+                f"kernel {call.name}: arrays of dtype {aval.dtype} are not supported by the "
+                f"{target.name} backend. Convert them to {other} outside of the kernel, or run it "
+                "interpreted: pallas_call(..., interpret=True)"
+            )
 
 
 def legalize(jaxpr: Any, target: Target, call: KernelCall | None = None) -> Any:
@@ -102,7 +110,7 @@ class _Rewriting:
 
     def __init__(self, target: Target, call: KernelCall | None) -> None:
         self.target, self.call = target, call
-        self.splits = not target.has_complex
+        self.splits = not target.has_all_dtypes
         self.eqns: list[Eqn] = []
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
@@ -120,7 +128,7 @@ class _Rewriting:
 
     def fresh(self, aval: ShapedArray | AbstractRef) -> Value:
         """Variables for a value of a type, as the target holds it."""
-        aval = in_bytes(aval if self.target.has_keys else _words(aval))
+        aval = in_bytes(aval if self.target.has_all_dtypes else _words(aval))
         parts = pairs.parts_of(aval) if self.splits else (aval,)
         return Pair(*map(Var, parts)) if len(parts) == 2 else Var(parts[0])
 
@@ -179,13 +187,15 @@ class _Rewriting:
             return invars[:1]
         if name == "optimization_barrier":
             return invars
+        if self.is_left_out(name):
+            return []
         if name == "platform_index" and self.target.platforms:
             return [Literal(self.platform(eqn), eqn.outvars[0].aval)]
         if name == "cond" and invars[0].__class__ is Literal:
             branches = params["branches"]
             chosen = min(max(int(invars[0].val), 0), len(branches) - 1)
             return self.inline(branches[chosen], invars[1:], composed)
-        keys = not self.target.has_keys and any(_is_key(v.aval) for v in eqn.invars)
+        keys = not self.target.has_all_dtypes and any(_is_key(v.aval) for v in eqn.invars)
         if keys and not name.startswith("random_"):
             why = "arrays of random keys; unwrap them with random.key_data"
             raise self.unsupported(eqn, composed, why)
@@ -213,21 +223,25 @@ class _Rewriting:
             if self.splits:  # a pair counts as two operands
                 params |= pairs.counts_of_atoms(eqn)
             atoms, outvars = pairs.flat(invars), pairs.flat(outs)
+            for v in outvars:
+                if isinstance(v.aval, ShapedArray) and (other := self.target.instead(v.aval.dtype)):
+                    why = f"values of dtype {dtypes.short_name(v.aval.dtype)}; compute in {other}"
+                    raise self.unsupported(eqn, composed, why)
             self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, params=params))
             return outs
-        formula = self.formula(eqn)
-        if formula is None:
+        closed = formula(eqn)
+        if closed is None:
             raise self.unsupported(eqn, composed)
-        return self.inline(formula, invars, composed or eqn)
+        return self.inline(closed, invars, composed or eqn)
 
     def on_bytes(self, eqn: Eqn, composed: Eqn | None) -> ClosedJaxpr:
         """The jaxpr that an equation of integers of 2 and 4 bits stands for."""
         op = eqn.params.get("op", "compare and swap")
-        wraps = self.target.has_keys and op in narrow_integers.ATOMIC
+        wraps = self.target.has_all_dtypes and op in narrow_integers.ATOMIC
         if eqn.primitive.name.startswith("atomic") and not wraps:
             raise self.unsupported(eqn, composed, f"{op} of {eqn.invars[0].aval.dtype}")
         if "jaxpr" in eqn.params:
-            closed = self.formula(eqn)
+            closed = formula(eqn)
             assert closed is not None, eqn.primitive.name
             return closed
         function = narrow_integers.on_bytes(eqn)
@@ -256,12 +270,18 @@ class _Rewriting:
                 both += self.computed(part, operands, composed, used)
             return [Pair(*both)]
         make = complex.ARRAYS.get(name)
-        formula = self.formula(eqn) if make is None else _formula_of(eqn, make)
-        if formula is None:
+        of_arrays = formula(eqn) if make is None else _formula_of(eqn, make)
+        if of_arrays is None:
             ordered = name in _ORDERED
             why = "complex numbers have no order" if ordered else "of complex numbers"
             raise self.unsupported(eqn, composed, "" if name in OUTSIDE else why)
-        return self.inline(formula, invars, composed or eqn)
+        return self.inline(of_arrays, invars, composed or eqn)
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether it is an op of interpreted kernels, or of those that are debugged."""
+        debugs = self.call is not None and self.call.debug
+        hints = ("delay",) if debugs else ("delay", "debug_check")
+        return name in hints and bool(self.target.platforms)
 
     def param(self, value: object) -> Any:
         """A parameter of an op that is kept, jaxprs in it legalized."""
@@ -270,10 +290,6 @@ class _Rewriting:
         if isinstance(value, tuple) and any(isinstance(v, ClosedJaxpr | Jaxpr) for v in value):
             return tuple(self.param(v) for v in value)
         return value
-
-    def formula(self, eqn: Eqn) -> ClosedJaxpr | None:
-        make = self.target.formula(eqn)
-        return formula(eqn) if make is None else _formula_of(eqn, make)
 
     def platform(self, eqn: Eqn) -> Any:
         """The place of the target's function among those of `platform_dependent`."""
@@ -337,7 +353,7 @@ class _Context:
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
     """The jaxpr of other ops that an equation stands for, or None if there is none."""
     name = eqn.primitive.name
-    make = windows.FORMULAS.get(name) or arrays.ARRAYS.get(name)
+    make = windows.FORMULAS.get(name) or arrays.ARRAYS.get(name) or sorting.FORMULAS.get(name)
     if make is not None:
         return _formula_of(eqn, make)
     function = scalars.FORMULAS.get(name)

@@ -105,9 +105,7 @@ def run_eagerly(args: Sequence[Any], call: KernelCall) -> list:
     """Runs a kernel call on concrete arrays."""
     params = as_params(call.interpret)
     if params is None or any(_is_spread(x) for x in args):
-        key = "eager"
-        if key not in call.cache:
-            call.cache[key] = op_function(pallas_call_p, {"call": call})
-        return call.cache[key](*args)
+        run = call.memo("eager", lambda: op_function(pallas_call_p, {"call": call}))
+        return run(*args)
     outs = Interpreted(call, params)(*(np.asarray(x, typeof(x).dtype) for x in args))
     return [device_put(o) for o in outs]

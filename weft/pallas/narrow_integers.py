@@ -74,7 +74,12 @@ def on_bytes(eqn: Eqn) -> Callable:
         if name in ("shift_right_logical", "population_count", "clz"):
             xs[0] = _bits(xs[0], kinds[0])
         out = eqn.outvars[0].aval.dtype if eqn.outvars else None
-        if name == "convert_element_type" and is_narrow(out) and dtypes.is_float(kinds[0]):
+        if (
+            name == "convert_element_type"
+            and out is not None
+            and is_narrow(out)
+            and dtypes.is_float(kinds[0])
+        ):
             limits = dtypes.iinfo(out)  # floats saturate
             low, high = (np.asarray(v).astype(kinds[0])[()] for v in (limits.min, limits.max))
             xs[0] = min_p.bind(max_p.bind(xs[0], low), high)

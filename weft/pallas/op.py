@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from weft.core.ref import AbstractRef
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ffi.rule import ShardingRule, batch_rule
 from weft.ops.control.scan import scan
-from weft.pallas.constants import inline_constants
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 
 if TYPE_CHECKING:
@@ -62,13 +62,7 @@ def _differentiated(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     nonzero: which inputs have tangents. Operands: scalars, inputs, their tangents; results:
     outputs, tangents of those that hold floats.
     """
-    return _memo(call, ("jvp", tuple(nonzero)), lambda: _differentiate(call, nonzero))
-
-
-def _memo(call: KernelCall, key: tuple, make: Callable) -> Any:
-    if key not in call.cache:
-        call.cache[key] = make()
-    return call.cache[key]
+    return call.memo(("jvp", tuple(nonzero)), lambda: _differentiate(call, nonzero))
 
 
 def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
@@ -100,7 +94,7 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     ins, out_blocks = call.input_blocks, call.output_blocks
     return call.replace(
         ref_names=(),
-        programs=(Program(_hoist_consts(jaxpr), None, program.name),),
+        programs=(Program(jaxpr, None, program.name),),
         num_inputs=n_i + k_i,
         outputs=(*call.outputs, *(tangent_aval(call.outputs[o]) for o in output_at)),
         scratch=(*call.scratch, *(v.aval for v in tangents[k_i + k_o :])),
@@ -123,19 +117,6 @@ def _differentiated_rule(call: KernelCall, inputs: dict, outputs: dict) -> Shard
     return rule.regrouped(
         (*ins, *(ins[n + i] for i in inputs)), (*outs, *(outs[o] for o in outputs))
     )
-
-
-def _hoist_consts(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
-    """A kernel has no constants: scalars become literals of a fresh trace."""
-    if not jaxpr.consts:
-        return jaxpr
-    consts = [np.asarray(c)[()] if not np.ndim(c) else c for c in jaxpr.consts]
-    traced, left = trace_to_jaxpr(
-        lambda *refs: eval_closed(ClosedJaxpr(jaxpr.jaxpr, consts), *refs), jaxpr.in_avals, "kernel"
-    )
-    if left:
-        return inline_constants(ClosedJaxpr(traced, left))
-    return ClosedJaxpr(traced)
 
 
 def _is_semaphore(ref: AbstractRef) -> bool:
@@ -200,7 +181,7 @@ def _batch(axis: AxisData, args: list, dims: list, *, call: KernelCall) -> tuple
             args[i], dims[i] = move_dim(args[i], None, 0, axis), 0
             batched = tuple(d is not None for d in dims)
     moved = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
-    new = _memo(call, ("batch", axis.size, batched), lambda: _batched(call, axis.size, batched))
+    new = call.memo(("batch", axis.size, batched), lambda: _batched(call, axis.size, batched))
     outs = pallas_call_p.bind(*moved, call=new)
     return outs, [0] * len(outs)
 
@@ -214,13 +195,9 @@ def _batched(call: KernelCall, size: int, batched: Sequence[bool]) -> KernelCall
         blocks=tuple(
             _batched_block(b, size, flag) for b, flag in zip(call.blocks, flags, strict=True)
         ),
-        sharding_rule=_batched_rule(call, batched),
+        sharding_rule=call.sharding_rule and call.sharding_rule.batched(batched),
         num_batch_dims=call.num_batch_dims + 1 if call.num_batch_dims and all(batched) else 0,
     )
-
-
-def _batched_rule(call: KernelCall, batched: Sequence[bool]) -> ShardingRule | None:
-    return None if call.sharding_rule is None else call.sharding_rule.batched(batched)
 
 
 def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
@@ -235,28 +212,17 @@ def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
     traced, consts = trace_to_jaxpr(flat, [int32, *old.in_avals], old.jaxpr.debug)
     index_map = ClosedJaxpr(traced, consts)
     if not batched:
-        return BlockMapping(
-            b.array,
-            b.block_shape,
-            b.squeezed,
-            b.by_element,
-            index_map,
-            b.memory_space,
-            b.whole,
-            b.origin,
-            b.padding,
-        )
+        return replace(b, index_map=index_map)
     a = b.array
-    return BlockMapping(
-        ShapedArray((size, *a.shape), a.dtype, False, None, a.mat),
-        (1, *b.block_shape),
-        (True, *b.squeezed),
-        (False, *b.by_element),
-        index_map,
-        b.memory_space,
-        False,
-        b.origin,
-        ((0, 0), *b.padding) if b.padding else (),
+    return replace(
+        b,
+        array=ShapedArray((size, *a.shape), a.dtype, False, None, a.mat),
+        block_shape=(1, *b.block_shape),
+        squeezed=(True, *b.squeezed),
+        by_element=(False, *b.by_element),
+        index_map=index_map,
+        whole=False,
+        padding=((0, 0), *b.padding) if b.padding else (),
     )
 
 
@@ -284,7 +250,7 @@ def _discharge(args: tuple, *, call: KernelCall) -> list:
     """
     values, is_open = split_open(args)
     written = [i for i, o in enumerate(is_open) if o]
-    pure = _memo(call, ("discharge", tuple(written)), lambda: _without_refs(call, written))
+    pure = call.memo(("discharge", tuple(written)), lambda: _without_refs(call, written))
     outs = pallas_call_p.bind(*values, call=pure)
     n = len(call.outputs)
     put_back(args, written, outs[n:])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _LOOKS = frozenset(("semaphore_read", "atomic_cas"))
 _CHANGES = frozenset(
     (
-        *("set", "swap", "addupdate", "debug_print", "async_copy_start", "async_copy_wait"),
+        *("set", "swap", "addupdate", "debug_print", "async_copy_start"),
         *("semaphore_signal", "semaphore_wait", "core_barrier"),
     )
 )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
 from weft.core.aval import ShapedArray
-from weft.core.jaxpr import Eqn, Var
-from weft.ffi.rule import ShardingRule
+from weft.core.jaxpr import Var
 from weft.lowering.context import RuleContext
 from weft.lowering.module import FunctionContext
 from weft.pallas.ir import BlockMapping, KernelCall
@@ -79,9 +79,7 @@ def localized(call: KernelCall, shapes: Sequence[Shape]) -> KernelCall:
 
 
 def _with_shape(b: BlockMapping, shape: Shape) -> BlockMapping:
-    array = ShapedArray(shape, b.array.dtype, False, None, b.array.mat)
-    rest = (b.index_map, b.memory_space, b.whole, b.origin, b.padding)
-    return BlockMapping(array, b.block_shape, b.squeezed, b.by_element, *rest)
+    return replace(b, array=ShapedArray(shape, b.array.dtype, False, None, b.array.mat))
 
 
 # In programs over many devices -------------------------------------------------------------------
@@ -145,20 +143,10 @@ class Splitter:
         return [*self.eqn.invars, *self.eqn.outvars]
 
 
-def sharding_rule_of(call: KernelCall, eqn: Eqn) -> ShardingRule | None:
-    """The rule along which a call may be split, or None."""
-    if call.sharding_rule is not None:
-        return call.sharding_rule
-    if not call.num_batch_dims:
-        return None
-    avals_in, avals_out = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
-    return rule_of(call, avals_in, avals_out)
-
-
 def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -> None:
     """Marks the emitted call so that partitioners may split it."""
-    rule = sharding_rule_of(call, ctx.eqn)
-    if rule is None or ctx.module.num_partitions == 1 or not ctx.module.use_shardy or not outs:
+    can_split = call.sharding_rule is not None or call.num_batch_dims
+    if not can_split or ctx.module.num_partitions == 1 or not ctx.module.use_shardy or not outs:
         return
     op = _called(outs)
     if op.name != "stablehlo.custom_call":
@@ -170,7 +158,7 @@ def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -
     avals_in, avals_out = list(ctx.avals_in), list(ctx.avals_out)
     more_in = _avals(op.operands, avals_in)
     more_out = _avals(op.results, avals_out)
-    rule = copy(rule)
+    rule = copy(rule_of(call, avals_in, avals_out))
     rule.operands = (*rule.operands, *_factors_of_their_own("in", more_in))
     rule.results = (*rule.results, *_factors_of_their_own("out", more_out))
     op.attributes["sdy.sharding_rule"] = ctx.attr(

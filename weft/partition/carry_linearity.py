@@ -74,10 +74,10 @@ class _Reader:
 
     def is_sum(self, value: ir.Value, depth: int = 0) -> bool:
         """Whether a value can stay a sum over devices."""
-        known = self.sums.get(value)
-        if known is None:
-            known = self.sums[value] = depth < _DEEPEST and self._made_of_sums(value, depth + 1)
-        return known
+        cached = self.sums.get(value)
+        if cached is None:
+            cached = self.sums[value] = depth < _DEEPEST and self._made_of_sums(value, depth + 1)
+        return cached
 
     def _made_of_sums(self, value: ir.Value, depth: int) -> bool:
         if isinstance(value.owner, ir.Block) or value.owner.operation.block != self.body:
@@ -87,11 +87,11 @@ class _Reader:
             alone = len(op.operands) == 1 and WRITTEN not in op.attributes
             return alone and combiner_of(op) == self.combiner
         linear = linear_in(op, self.combiner)
-        found = [i for i in linear if self.is_sum(op.operands[i], depth)]
-        if facts(op).bilinear and len(found) == 2:  # a product of sums is none: one is complete
-            found = [max(found, key=lambda i: byte_size(op.operands[i].type))]
-        self.operands[value] = tuple(found) if facts(op).bilinear else linear
-        return bool(found)
+        sums = [i for i in linear if self.is_sum(op.operands[i], depth)]
+        if facts(op).bilinear and len(sums) == 2:  # a product of sums is none: one is complete
+            sums = [max(sums, key=lambda i: byte_size(op.operands[i].type))]
+        self.operands[value] = tuple(sums) if facts(op).bilinear else linear
+        return bool(sums)
 
     def read(self, total: ir.Value) -> Update:
         """All that a sum is made of."""

@@ -88,16 +88,16 @@ def bytes_sent(kind: str, operand_bytes: int, n: int) -> int:
 
 def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
     """Every collective of a local module that moves data, in program order."""
-    known = functions(module)
-    block = known["main"].regions[0].blocks[0]
-    return collect_block((view.operation for view in block.operations), known, mesh)
+    by_name = functions(module)
+    block = by_name["main"].regions[0].blocks[0]
+    return collect_block((view.operation for view in block.operations), by_name, mesh)
 
 
 def collect_block(
     ops: Iterable[ir.Operation], known: dict[str, ir.Operation], mesh: DeviceMesh
 ) -> list[Collective]:
     """The collectives of operations and of what they call and repeat; `known` are functions."""
-    found: list[Collective] = []
+    collectives: list[Collective] = []
     names: dict[tuple, tuple[tuple[str, ...], int, int]] = {}
 
     def visit_block(block: ir.Block, trips: int, exact: bool) -> None:
@@ -109,31 +109,33 @@ def collect_block(
             if name in KINDS:
                 entry = _read(op, mesh, trips, exact, names)
                 if entry is not None:
-                    found.append(entry)
+                    collectives.append(entry)
             elif name == "stablehlo.async_start":
-                start = len(found)
+                start = len(collectives)
                 visit_block(op.regions[0].blocks[0], trips, exact)
                 meanwhile = overlapped_work(op, known, trip_count)
-                found[start:] = [replace(c, meanwhile=meanwhile) for c in found[start:]]
+                collectives[start:] = [replace(c, meanwhile=meanwhile) for c in collectives[start:]]
             elif name == "stablehlo.while":
                 count = trip_count(op)
                 for region in op.regions:
                     visit_block(region.blocks[0], trips * (count or 1), exact and count is not None)
             elif name in ("stablehlo.case", "stablehlo.if"):
                 # One branch runs; the one that sends most stands for all.
-                start = len(found)
+                start = len(collectives)
                 branches = []
                 for region in op.regions:
                     visit_block(region.blocks[0], trips, exact)
-                    branches.append(found[start:])
-                    del found[start:]
-                found.extend(max(branches, key=lambda b: sum(c.total_bytes for c in b), default=[]))
+                    branches.append(collectives[start:])
+                    del collectives[start:]
+                collectives.extend(
+                    max(branches, key=lambda b: sum(c.total_bytes for c in b), default=[])
+                )
             elif name == "func.call":
                 callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
                 visit_block(known[callee].regions[0].blocks[0], trips, exact)
 
     visit(ops, 1, True)
-    return found
+    return collectives
 
 
 def _read(op: ir.Operation, mesh: DeviceMesh, trips: int, exact: bool, names) -> Collective | None:
@@ -208,7 +210,9 @@ def byte_size(type: ir.Type) -> int:
 def byte_size_of(type: ir.Type) -> float:
     """Bytes of one element."""
     element = str(type)
-    bits = 1 if element == "i1" else int(re.search(r"\d+", element)[0])
+    digits = re.search(r"\d+", element)
+    assert digits is not None, f"{element} has no number of bits"
+    bits = int(digits[0])
     bits = 8 if bits == 1 else bits
     if element.startswith("complex"):
         bits *= 2
@@ -263,5 +267,5 @@ def _scalar(value: ir.Value) -> int | None:
         return None
     if not isinstance(made.results[0].type.element_type, ir.IntegerType):
         return None
-    found = re.search(r"dense<(-?\d+)>", str(made))
-    return int(found[1]) if found else None
+    match = re.search(r"dense<(-?\d+)>", str(made))
+    return int(match[1]) if match else None

@@ -54,18 +54,18 @@ class Emitter:
 
     def type(self, shape: Sequence[int], element: ir.Type) -> ir.Type:
         key = (tuple(shape), element)
-        found = self._types.get(key)
-        if found is None:
-            found = self._types[key] = ir.RankedTensorType.get(
+        cached = self._types.get(key)
+        if cached is None:
+            cached = self._types[key] = ir.RankedTensorType.get(
                 list(shape), element, loc=ir.Location.unknown(self.context)
             )
-        return found
+        return cached
 
     def attr(self, text: str) -> ir.Attribute:
-        found = self._attributes.get(text)
-        if found is None:
-            found = self._attributes[text] = ir.Attribute.parse(text, context=self.context)
-        return found
+        cached = self._attributes.get(text)
+        if cached is None:
+            cached = self._attributes[text] = ir.Attribute.parse(text, context=self.context)
+        return cached
 
     def i64s(self, values: Sequence[int]) -> ir.Attribute:
         return ir.DenseI64ArrayAttr.get([int(v) for v in values], context=self.context)
@@ -300,15 +300,15 @@ class Emitter:
     # -- the device's place ----------------------------------------------------------------------
 
     def _at_entry(self, key: str | tuple, build: Callable) -> ir.Value:
-        found = self._entry_values.get(key)
-        if found is None:
+        cached = self._entry_values.get(key)
+        if cached is None:
             here, self.ip = self.ip, self.entry_ip
             place, self.loc = self.loc, ir.Location.unknown(self.context)
             try:
-                found = self._entry_values[key] = build()
+                cached = self._entry_values[key] = build()
             finally:
                 self.ip, self.loc = here, place
-        return found
+        return cached
 
     def position(self) -> ir.Value:
         """The device's mesh position, i32."""

@@ -192,7 +192,7 @@ def _origin_text(origins: dict[str, str], constraints: dict[str, str]) -> str:
 
 def _origin_name(origin: str, constraints: dict[str, str]) -> str:
     """`input: 0` → `argument 0`; a constraint by its source line."""
-    if found := re.fullmatch(r"(input|output): (\d+)", origin):
-        return ("argument " if found[1] == "input" else "result ") + found[2]
+    if match := re.fullmatch(r"(input|output): (\d+)", origin):
+        return ("argument " if match[1] == "input" else "result ") + match[2]
     line = constraints.get(origin, "")
     return f"the constraint at {line}" if line else origin.replace("_", " ")

@@ -36,10 +36,10 @@ def count_bytes(text: str) -> Counter[str]:
         out: Counter[str] = Counter()
         memo[name] = out
         for line in bodies.get(name, ()):
-            found = re.search(rf" = (.*?) ({_OPS})(-start)?\(", line)
-            if found:
-                kind = found[2].replace("-", "_")
-                result = _arriving(kind, found[1]) if found[3] else found[1]
+            match = re.search(rf" = (.*?) ({_OPS})(-start)?\(", line)
+            if match:
+                kind = match[2].replace("-", "_")
+                result = _arriving(kind, match[1]) if match[3] else match[1]
                 out[kind] += _sent(kind, result, line)
                 continue
             if re.search(r" [\w-]+-(?:update|done)\(", line):  # counted where it starts

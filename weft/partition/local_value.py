@@ -15,21 +15,24 @@ class LocalValue:
     """The shard of a value on one device.
 
     `partial` is (atoms, kind) where the true value is the combination by `kind` (add, or, …) of the
-    devices along `atoms`. Values that are not tensors (tokens) have no layout. `remake`, where
-    given, makes the value in another layout without communication (iota, constants). `before` is
-    the value that a reshard made this one of. `via` are the layouts that a chain of reshards asks
-    for on the way to the next one, while the value still has the layout it started from.
+    devices along `atoms`. Values that are not tensors (tokens, tuples) have the layout of a scalar.
+    `remake`, where given, makes the value in another layout without communication (iota,
+    constants). `before` is the value that a reshard made this one of. `via` are the layouts that a
+    chain of reshards asks for on the way to the next one, while the value still has the layout it
+    started from.
     """
 
     value: ir.Value
-    layout: AxisLayout | None
+    layout: AxisLayout
     partial: tuple[Atoms, str] | None = None
     remake: Callable[[Emitter, AxisLayout], ir.Value] | None = None
     before: LocalValue | None = None
     via: tuple[AxisLayout, ...] = ()
 
 
-def index_mask(e: Emitter, start: ir.Value | None, size: int, low: int, high: int) -> ir.Value:
+def index_mask(
+    e: Emitter, start: ir.Value | None, size: int, low: int | None, high: int
+) -> ir.Value:
     """i1 vector: which of `start + [0, size)` lie in [low, high)."""
     index = e.iota((size,), 0)
     if start is not None:
@@ -52,7 +55,6 @@ def fill_padding(
 ) -> LocalValue:
     """Replaces the padding of `dims` by `fill` (zero unless told)."""
     layout = x.layout
-    assert layout is not None
     value = x.value
     for dim in dims:
         if not layout.padded(dim):

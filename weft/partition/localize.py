@@ -140,7 +140,7 @@ class Localizer:
         self.dead: list[ir.Operation] = []
         self.explain = False
         self.diverges = False
-        self.returns: list[Sequence[AxisLayout | None]] = []
+        self.returns: list[Sequence[AxisLayout]] = []
         self.manual: list[frozenset[int]] = [frozenset()]
         self.tuples: dict[ir.Value, list[LocalValue]] = {}
         self._layouts: dict[tuple[ir.Attribute | None, tuple[int, ...]], AxisLayout] = {}
@@ -190,16 +190,16 @@ class Localizer:
         """The layout a sharding gives to a global shape, without the enclosing manual axes."""
         shape = tuple(shape)
         key = (sharding, shape)
-        found = self._layouts.get(key)
-        if found is None:
+        cached = self._layouts.get(key)
+        if cached is None:
             dims = self.sharding_dims(sharding) if sharding is not None else ()
             dims = dims or ((),) * len(shape)
-            found = self._layouts[key] = AxisLayout(self.mesh, shape, dims)
-        if self.manual[-1] & found.used:
+            cached = self._layouts[key] = AxisLayout(self.mesh, shape, dims)
+        if self.manual[-1] & cached.used:
             gone = self.manual[-1]
-            dims = tuple(tuple(i for i in a if i not in gone) for a in found.dims)
-            return AxisLayout(self.mesh, found.shape, dims)
-        return found
+            dims = tuple(tuple(i for i in a if i not in gone) for a in cached.dims)
+            return AxisLayout(self.mesh, cached.shape, dims)
+        return cached
 
     def sharding_dims(self, sharding: ir.Attribute) -> tuple[Atoms, ...]:
         """Per-dimension atoms of a TensorShardingAttr."""
@@ -330,10 +330,10 @@ class Localizer:
             name = op.name
             apply = RULES.get(name)
             if apply is None:
-                known = "sdy.sharding_rule" in op.attributes
-                if not known and not facts(op).pure:
+                has_rule = "sdy.sharding_rule" in op.attributes
+                if not has_rule and not facts(op).pure:
                     raise self.unsupported(op, "no localization rule")
-                apply = RULES[FACTORED if known else WHOLE]
+                apply = RULES[FACTORED if has_rule else WHOLE]
             self._count_uses(op.results)
             e.ip, e.loc = ir.InsertionPoint(op), op.location
             if self.explain:
@@ -362,13 +362,13 @@ class Localizer:
         partial = self._passing(op)
         if partial is None:
             return apply(self, op)
-        found = {v: self.values[v] for v in op.operands if self.values[v].partial}
-        for v, x in found.items():
+        partial_operands = {v: self.values[v] for v in op.operands if self.values[v].partial}
+        for v, x in partial_operands.items():
             self.values[v] = LocalValue(x.value, x.layout)
         try:
             [got] = apply(self, op)
         finally:
-            self.values.update(found)
+            self.values.update(partial_operands)
         more = got.partial[0] if got.partial else ()
         return [LocalValue(got.value, got.layout, (partial[0] + more, "add"))]
 
@@ -378,10 +378,10 @@ class Localizer:
             return None
         wanted = self.unreduced(sdy.per_value(op.attributes["sdy.sharding"])[0])
         partial = [i for i, v in enumerate(op.operands) if self.values[v].partial]
-        found = {self.values[op.operands[i]].partial for i in partial}
-        if not wanted or len(found) != 1:
+        sums = {x for v in op.operands if (x := self.values[v].partial)}
+        if not wanted or len(sums) != 1:
             return None
-        atoms, kind = next(iter(found))
+        atoms, kind = next(iter(sums))
         passes = len(partial) == 1 if facts(op).bilinear else tuple(partial) == linear
         fits = passes and kind == "add" and set(atoms) == set(wanted)
         return (atoms, kind) if fits else None

@@ -43,20 +43,20 @@ def _loop(loop: ir.Operation, trips: int) -> None:
 
 def _moves_before(op: ir.Operation, number: int) -> list[ir.Operation]:
     """The moves that lead to an operand, and only there."""
-    found: list[ir.Operation] = []
+    moves: list[ir.Operation] = []
     move = maker(op.operands[number])
     while move is not None and facts(move).relayout and only_user(move.results[0]) is not None:
-        found.insert(0, move)
+        moves.insert(0, move)
         move = maker(move.operands[0])
-    return found
+    return moves
 
 
 def _moves_after(cut: ir.Operation) -> list[ir.Operation]:
     """The moves that alone use the slice, one after the other."""
-    found: list[ir.Operation] = []
-    while (user := only_user([cut, *found][-1].results[0])) is not None and facts(user).relayout:
-        found.append(user)
-    return found
+    moves: list[ir.Operation] = []
+    while (user := only_user([cut, *moves][-1].results[0])) is not None and facts(user).relayout:
+        moves.append(user)
+    return moves
 
 
 def _gather(

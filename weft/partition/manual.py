@@ -83,6 +83,7 @@ def localize(module: ir.Module, found: Manual) -> None:
     terminator = list(body.operations)[-1].operation
     for value, inner in zip(region.operands, body.arguments, strict=True):
         source = _source(value)
+        assert source is not None  # there is no sharding to differ from
         source.set_type(inner.type)
         inner.replace_all_uses_with(source)
     for view in list(body.operations)[:-1]:

@@ -12,7 +12,7 @@ import math
 from weft._xla.mlir import ir
 from weft.partition.carry_linearity import COMBINERS, WRITTEN
 from weft.partition.ops import facts
-from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, reasons
+from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, only_user, reasons
 
 
 def join_sums(block: ir.Block) -> int:
@@ -44,10 +44,10 @@ def _join(op: ir.Operation) -> int:
     if inner is None or inner.name != kind:
         return 0
     within = [_term(value, inner, kind) for value in inner.operands]
-    found = [(i, t) for i, t in enumerate(within) if t is not None and _alike(t, outer)]
-    if len(found) != 1:
+    alike = [(i, t) for i, t in enumerate(within) if t is not None and _alike(t, outer)]
+    if len(alike) != 1:
         return 0
-    [(place, term)] = found
+    [(place, term)] = alike
     whole = inner.operands[1 - place]
     both = [term, outer]
     values = [_partial(inner, place, term), _partial(op, number, outer)]
@@ -64,7 +64,7 @@ def _erase(*operations: ir.Operation) -> None:
 
 def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation | None:
     """The operation of the user's block that made a value for it alone."""
-    if isinstance(value.owner, ir.Block) or len(list(value.uses)) != 1:
+    if isinstance(value.owner, ir.Block) or only_user(value) is None:
         return None
     op = value.owner.operation
     return op if op.block == user.block else None

@@ -55,8 +55,7 @@ def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool
     if len(list(gather.results[0].uses)) != 1:
         return False
     atoms = _atoms_of(np.array(gather.attributes["replica_groups"]), mesh)
-    n = mesh.count(atoms) if atoms else 0
-    if not 1 < n <= MAX_STEPS:
+    if not atoms or not 1 < (n := mesh.count(atoms)) <= MAX_STEPS:
         return False
     dim = gather.attributes["all_gather_dim"].value
     d = stablehlo.dot_dimensions(dot.attributes["dot_dimension_numbers"])

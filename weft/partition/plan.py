@@ -97,7 +97,7 @@ class Share:
         self, e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
     ) -> float:
         sent = relayout_cost(e, x, target, via)
-        if self.alone and x.before is not None and x.layout is not None:
+        if self.alone and x.before is not None:
             sent += relayout_cost(e, x.before, x.layout)
         return sent * self.part
 
@@ -141,20 +141,28 @@ def result_cost(
     return sum(relayout_cost(lz.e, imagined(lz, r, now), target, via) for r in used)
 
 
-def _wanting(lz: Localizer, value: ir.Value, layout: AxisLayout) -> int:
-    """How many users of a value want it, or what they make of it, in the layout."""
+def _others_wanting(lz: Localizer, op: ir.Operation, value: ir.Value, layout: AxisLayout) -> int:
+    """How many other users of a value want it, or what they make of it, in the layout."""
     count = 0
     for use in value.uses:
         user = use.owner.operation
+        if user == op or (facts(user).relayout and _serves_only(user, op)):
+            continue
         row = facts(user)
         if row.relayout:
-            end = wanted(lz, user) or lz.target(user)
+            end: AxisLayout | None = wanted(lz, user) or lz.target(user)
         elif row.windowed:
             end = wanted(lz, user)
         else:
             continue
         count += end is not None and end.dims == layout.dims
     return count
+
+
+def _serves_only(move: ir.Operation, op: ir.Operation) -> bool:
+    """Whether a move is made for one operation alone."""
+    user = only_user(move.results[0])
+    return user is not None and user == op
 
 
 def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
@@ -165,7 +173,6 @@ def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
 
 def comes_split(x: LocalValue, dims: Sequence[int]) -> bool:
     """Whether dimensions are split by no reshard, and evenly."""
-    assert x.layout is not None
     if any(x.layout.padded(d) for d in dims):
         return False
     before = x.before.layout if x.before is not None else None
@@ -248,10 +255,11 @@ class Planner:
 
     def best(self) -> Way:
         """The way for the result as propagated, or one that sends less without much more work."""
-        best = first = self._way(self.given, self.out, split=True)
+        first = self._way(self.given, self.out, split=True)
         assert first is not None, "the operation runs in the layout that propagation gave it"
         if self._stays(first):
             return first
+        best = first
         others = list(self._others())
         if not others:
             return first
@@ -289,7 +297,7 @@ class Planner:
         if self.lead is not None and not self.scattered:
             for i, x in zip(self.numbers, self.given, strict=True):
                 for source in (x, x.before) if self.summed else (x.before,):
-                    if source is not None and source.layout is not None:
+                    if source is not None:
                         outs.append(self.fit(self.lead(i, source.layout)))
         if self.summed:
             outs.insert(0, self.out)
@@ -309,8 +317,8 @@ class Planner:
 
     def _way(self, sources: Sequence[LocalValue], out: AxisLayout, split: bool) -> Way | None:
         """How operands move for a result in a layout, sums split as operands are, or whole."""
-        layouts = [self.need(i, out) for i in self.numbers]
-        if any(layout is None for layout in layouts):
+        layouts = [y for i in self.numbers if (y := self.need(i, out)) is not None]
+        if len(layouts) < len(self.numbers):
             return None
         across: Atoms = ()
         for run in self.summed if split else ():
@@ -338,7 +346,12 @@ class Planner:
                 steps = [step for v in via if (step := self.need(i, v)) is not None]
             value = self.op.operands[i]
             pays = share(lz, self.op, value)
-            pays.part /= max(1, _wanting(lz, value, way.out))
+            # A copy gathered for others serves here too; an exchange may yet be left out by all.
+            gathered = x.layout is not None and layout.used < x.layout.used
+            others = _others_wanting(lz, self.op, value, layout)
+            if gathered or facts(self.op).windowed:
+                others += list(self.op.operands).count(value)
+            pays.part /= max(1, others)
             sources = [x] if self.summed or x.before is None else [x, x.before]
             if not steps and self.summed:
                 steps = reordered(x.layout, layout)

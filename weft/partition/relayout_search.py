@@ -30,11 +30,11 @@ def cheapest(
       below: elements that the way must cost less than.
       step: what one collective costs beside the elements that it sends, in elements.
     """
-    known = now.mesh.ways
+    cached_ways = now.mesh.ways
     key = (now.shape, now.dims, target.dims, int(below), int(step * _ELEMENT))
-    if key not in known:
-        known[key] = _search(now, target, below, step) if _least(now, target) < below else ()
-    return tuple(AxisLayout(now.mesh, now.shape, dims) for dims in known[key])
+    if key not in cached_ways:
+        cached_ways[key] = _search(now, target, below, step) if _least(now, target) < below else ()
+    return tuple(AxisLayout(now.mesh, now.shape, dims) for dims in cached_ways[key])
 
 
 def _least(now: AxisLayout, target: AxisLayout) -> int:

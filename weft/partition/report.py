@@ -355,8 +355,8 @@ def grouped(shapes: str) -> str:
     >>> grouped("8xf32, 4x8xf32, 8xf32")
     '2 of 8xf32, 4x8xf32'
     """
-    found = Counter(shapes.split(", "))
-    texts = [f"{count} of {shape}" if count > 1 else shape for shape, count in found.items()]
+    counts = Counter(shapes.split(", "))
+    texts = [f"{count} of {shape}" if count > 1 else shape for shape, count in counts.items()]
     return ", ".join(texts)
 
 
@@ -375,12 +375,12 @@ def merged_reasons(why: str) -> str:
     'u gives (x); b needs (y); v gives (x); b needs (y); w gives (x); b needs (y); 2 more'
     """
     parts = why.split("; ")
-    found = [_PARTIAL.fullmatch(part) for part in parts]
-    if len(parts) == 1 or not all(found):
+    matches = [match for part in parts if (match := _PARTIAL.fullmatch(part))]
+    if len(parts) == 1 or len(matches) < len(parts):
         moves = re.split(r"; (?=[^;]* gives )", why)
         return why if len(moves) < 5 else "; ".join([*moves[:3], f"{len(moves) - 3} more"])
     origins: dict[tuple[str, str], list[str]] = {}  # of each producer and its axes
-    for match in found:
+    for match in matches:
         given = origins.setdefault((match[1], match[2]), [])
         if match[3] and match[3] not in given:
             given.append(match[3])

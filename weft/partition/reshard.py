@@ -24,7 +24,7 @@ def relayout(
     Args:
       via: layouts that lead to the target, which need not be taken.
     """
-    assert x.layout is not None and x.partial is None
+    assert x.partial is None
     if x.layout.dims == target.dims:
         return x
     if 0 in target.shape:
@@ -81,7 +81,6 @@ def _routes(now: AxisLayout, target: AxisLayout, via: Sequence[AxisLayout]) -> l
 
 def _cheapest(e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout]) -> Route:
     """The route to take; estimates leave out the search, which is for moves that are made."""
-    assert x.layout is not None
     routes = _routes(x.layout, target, via)
     layouts, dims = (x.layout, target), range(len(x.layout.dims))
     search = not isinstance(e, Tally) and not any(a.padded(d) for a in layouts for d in dims)
@@ -93,9 +92,9 @@ def _cheapest(e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisL
         element = byte_size_of(x.value.type.element_type)
         step = latency(target, x.value.type.element_type)
         way = cheapest(x.layout, target, costs[best] / element, step / element)
-        found = tuple((layout, True) for layout in way)
-        if found and _cost(e, x, found) < costs[best]:
-            return found
+        steps = tuple((layout, True) for layout in way)
+        if steps and _cost(e, x, steps) < costs[best]:
+            return steps
     return routes[best]
 
 
@@ -107,7 +106,6 @@ def _cost(e: Emitter, x: LocalValue, route: Route) -> int:
 
 def _follow(e: Emitter, x: LocalValue, route: Route) -> LocalValue:
     for layout, permute in route:
-        assert x.layout is not None
         x = _step(e, x.value, x.layout, layout, permute)
     return x
 

@@ -321,15 +321,15 @@ def detach_async(module: ir.Module) -> bool:
     if not _operations(module, "stablehlo.async_start"):
         return False
     passes.run(module, "inline{default-pipeline= },symbol-dce")  # each call's own get own numbers
-    found = 0
+    detached = 0
     with module.context:
         i64 = ir.IntegerType.get_signless(64)
         for op in _operations(module, "stablehlo.async_start"):
             collective, done = _collective_in(op), _done_of(op)
             if collective is None or done is None:
                 continue  # not written by weft: it stays, and its operand is gathered
-            number = ir.IntegerAttr.get(i64, found)
-            found += 1
+            number = ir.IntegerAttr.get(i64, detached)
+            detached += 1
             collective.move_before(op)
             collective.operands[0] = op.operands[0]
             collective.attributes[_STARTED] = number
@@ -345,7 +345,7 @@ def detach_async(module: ir.Module) -> bool:
             done.results[0].replace_all_uses_with(barrier.results[0])
             done.erase()
             op.erase()
-    return bool(found)
+    return bool(detached)
 
 
 def reattach_async(module: ir.Module) -> None:
@@ -409,16 +409,16 @@ def _start_again(collective: ir.Operation, barrier: ir.Operation) -> None:
 def _uses_between(collective: ir.Operation, barrier: ir.Operation) -> list[ir.Operation]:
     """The operations in front of the barrier that use the collective's value, in order."""
     values = {collective.results[0]}
-    found, inside = [], False
+    uses, inside = [], False
     for view in collective.block.operations:
         op = view.operation
         if op == barrier:
             break
         if inside and _reads(op, values):
-            found.append(op)
+            uses.append(op)
             values.update(op.results)
         inside = inside or op == collective
-    return found
+    return uses
 
 
 def _reads(op: ir.Operation, values: set) -> bool:

@@ -4,9 +4,10 @@ A slice of a pad is one pad that may cut, so a stencil fetches its neighbours' e
 of building an array of another size and shifting that. A slice of a slice, or of one operand of a
 concatenation, reads its source. The gradient of a maximum over padded windows pads by itself, as
 an array that is padded, scattered to and cut again has a size that its shards do not fit. What
-arranges equal constants is a constant. A reduction of merged or split dimensions reduces those they
-were, so that no shards move for a result that is smaller. A lookup or an update of single rows says
-so by its dimension numbers, not by a window of size 1: Shardy then leaves the rows split.
+arranges equal constants is a constant. A product that is computed twice is computed, and adds up
+its parts, once. A reduction of merged or split dimensions reduces those they were, so that no
+shards move for a result that is smaller. A lookup or an update of single rows says so by its
+dimension numbers, not by a window of size 1: Shardy then leaves the rows split.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import numpy as np
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.ops import facts, neutral
-from weft.partition.walk import inner_first, maker, only_user
+from weft.partition.walk import attributes_of, inner_first, maker, only_user
 
 
 def simplify(module: ir.Module) -> None:
     """Applies the rewrites, in place."""
+    _compute_once(module)
     for op in inner_first(module.body):
         if facts(op).moves and op.name != "stablehlo.broadcast_in_dim" and _uniform(op):
             continue
@@ -37,6 +39,59 @@ def simplify(module: ir.Module) -> None:
             piece: ir.Operation | None = op
             while piece is not None:
                 piece = _slice(piece)
+
+
+def _compute_once(module: ir.Module) -> None:
+    """Merges products that a block computes twice, so that they communicate once.
+
+    Other equal operations stay: they cost little, and may be wanted in different layouts.
+    """
+    products: dict[tuple, list[ir.Operation]] = {}
+    equal: dict[tuple[ir.Value, ir.Value], bool] = {}
+    for op in inner_first(module.body):
+        row = facts(op)
+        if not row.bilinear or row.pointwise or "sdy.sharding" in op.attributes:
+            continue
+        key = (op.block, *op.results.types, *attributes_of(op).items())
+        alike = products.setdefault(key, [])
+        for before in alike:
+            pairs = zip(op.operands, before.operands, strict=True)
+            if all(_equal(a, b, equal) for a, b in pairs):
+                op.results[0].replace_all_uses_with(before.results[0])
+                op.erase()
+                break
+        else:
+            alike.append(op)
+
+
+def _equal(a: ir.Value, b: ir.Value, known: dict, steps: int = 64) -> bool:
+    """Whether two values are computed alike, as far as some steps show."""
+    if a == b:
+        return True
+    if (a, b) not in known:
+        one, two = maker(a), maker(b)
+        known[a, b] = (
+            one is not None
+            and two is not None
+            and steps > 0
+            and _alike(one, two)
+            and all(
+                _equal(x, y, known, steps - 1)
+                for x, y in zip(one.operands, two.operands, strict=True)
+            )
+        )
+    return known[a, b]
+
+
+def _alike(a: ir.Operation, b: ir.Operation) -> bool:
+    """Whether two operations are the same but for their operands."""
+    if a.name != b.name or not facts(a).pure or len(a.regions) or len(a.results) != 1:
+        return False
+    if a.results[0].type != b.results[0].type or len(a.operands) != len(b.operands):
+        return False
+    if not len(a.operands) and isinstance(a.results[0].type.element_type, ir.ComplexType):
+        return False  # quirks.COMPLEX_ELEMENTS
+    return attributes_of(a) == attributes_of(b)
 
 
 def _uniform(op: ir.Operation) -> bool:

@@ -23,9 +23,9 @@ def mlir_with_lines(text: str) -> str:
         if re.match(r"#loc\d* = loc\(", line):
             continue
         body, tail = line, ""
-        found = re.search(r" loc\((#loc\d*|\"[^\n]*?\"(?::\d+:\d+)?|unknown)\)$", line)
-        if found:
-            body, tail = line[: found.start()], _place(found[1], places)
+        match = re.search(r" loc\((#loc\d*|\"[^\n]*?\"(?::\d+:\d+)?|unknown)\)$", line)
+        if match:
+            body, tail = line[: match.start()], _place(match[1], places)
         body = re.sub(r' loc\((?:#loc\d*|"[^"]*"(?:\(#loc\d*\)|:\d+:\d+)?|unknown)\)', "", body)
         out.append(_line(body, tail))
     return "\n".join(out) + "\n"
@@ -45,15 +45,15 @@ def hlo_with_lines(text: str) -> str:
     rest = head[-1].split("\n\n", 1)[-1].lstrip("\n") if len(head) > 1 else ""
     out = []
     for line in (head[0] + rest).splitlines():
-        found = re.search(r", metadata=\{([^}]*)\}", line)
-        if not found:
+        match = re.search(r", metadata=\{([^}]*)\}", line)
+        if not match:
             out.append(line)
             continue
-        frame = re.search(r"stack_frame_id=(\d+)", found[1])
+        frame = re.search(r"stack_frame_id=(\d+)", match[1])
         tail = where.get(frames.get(frame[1], ""), "") if frame else ""
-        if not tail and (file := re.search(r'source_file="([^"]*)" source_line=(\d+)', found[1])):
+        if not tail and (file := re.search(r'source_file="([^"]*)" source_line=(\d+)', match[1])):
             tail = f"{file[1]}:{file[2]}"
-        out.append(_line(line[: found.start()] + line[found.end() :], short(tail)))
+        out.append(_line(line[: match.start()] + line[match.end() :], short(tail)))
     return "\n".join(out) + "\n"
 
 
@@ -82,6 +82,6 @@ def _line(body: str, tail: str) -> str:
 
 def _table(text: str, name: str, row: str) -> dict:
     """A table in front of an HLO module: number → the row's captures."""
-    found = re.search(rf"^{name}\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
-    rows = re.findall(row, found[1]) if found else []
+    match = re.search(rf"^{name}\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    rows = re.findall(row, match[1]) if match else []
     return {r[0]: r[1] if len(r) == 2 else r[1:] for r in rows}

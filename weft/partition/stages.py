@@ -88,14 +88,14 @@ def partition(
     started = detach_async(work)
     if not keep_stages and not explain:
         validate(work)
-        if (found := _by_device(work)) is not None:
-            manual.localize(work, found)
+        if (local := _by_device(work)) is not None:
+            manual.localize(work, local)
             if started:
                 reattach_async(work)
             lap("localize")
-            optimize(work, found.mesh, written=True, overlap=overlap, diverges=True)
+            optimize(work, local.mesh, written=True, overlap=overlap, diverges=True)
             lap("optimize")
-            return Stages(None, None, work, found.mesh, found.arguments, found.results, seconds())
+            return Stages(None, None, work, local.mesh, local.arguments, local.results, seconds())
     propagate(work, origins=explain)
     constraints = constraint_lines(work) if explain else {}
     lap("propagate")
@@ -117,13 +117,13 @@ def partition(
 
 def _by_device(module: ir.Module) -> manual.Manual | None:
     """The computation per device that is all of a module, whose calls are then inlined."""
-    found = manual.recognize(module)
-    if found is not None and len(module.body.operations) > 2:
+    whole = manual.recognize(module)
+    if whole is not None and len(module.body.operations) > 2:
         # No more than that: a computation that lost an argument it does not use would not be
         # recognized again, and its layouts are promised already.
         passes.run(module, "inline{default-pipeline= },symbol-dce")
-        found = manual.recognize(module)
-    return found
+        whole = manual.recognize(module)
+    return whole
 
 
 def clone(module: ir.Module) -> ir.Module:

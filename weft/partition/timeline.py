@@ -41,8 +41,8 @@ def timeline(module: ir.Module, mesh: DeviceMesh, model: HardwareModel) -> list[
     An operation takes the longer of its arithmetic at the model's peak and its operands and results
     at the memory's bandwidth (Williams et al., "Roofline", 2009); collectives as in the report.
     """
-    known = functions(module)
-    block = known["main"].regions[0].blocks[0]
+    by_name = functions(module)
+    block = by_name["main"].regions[0].blocks[0]
     ops = [view.operation for view in block.operations]
     last: dict[ir.Value, int] = {}
     for i, op in enumerate(ops):
@@ -57,8 +57,8 @@ def timeline(module: ir.Module, mesh: DeviceMesh, model: HardwareModel) -> list[
         source = short(source_line(op.location))
         kind = op.name.rpartition(".")[2]
         held.update({r: f"{_kind(r)}, {kind} {source}" for r in op.results})
-        moved = collect_block([op], known, mesh)
-        seconds = sum(model.estimate(c) for c in moved) + _seconds(op, known, model)
+        moved = collect_block([op], by_name, mesh)
+        seconds = sum(model.estimate(c) for c in moved) + _seconds(op, by_name, model)
         by_size = sorted(held, key=lambda v: -byte_size(v.type))
         live = sum(byte_size(v.type) for v in held)
         largest = tuple(held[v] for v in by_size[:3])

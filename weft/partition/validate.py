@@ -36,17 +36,17 @@ def only_mesh(module: ir.Module) -> tuple[dict[str, int], list[int], frozenset[s
       Unsupported: several different meshes (quirks.SHARDY_MESHES), or a value assigned to one
       device.
     """
-    found: dict[str, tuple[dict[str, int], list[int]]] = {}
+    meshes: dict[str, tuple[dict[str, int], list[int]]] = {}
     for op in module.body.operations:
         if op.operation.name == "sdy.mesh":
             name = ir.StringAttr(op.attributes["sym_name"]).value
             mesh = op.attributes["mesh"]
-            found[name] = (sdy.mesh_axes(mesh), sdy.mesh_device_ids(mesh))
-    whole = {k: v for k, v in found.items() if v[0]}
+            meshes[name] = (sdy.mesh_axes(mesh), sdy.mesh_device_ids(mesh))
+    whole = {k: v for k, v in meshes.items() if v[0]}
     distinct = {(tuple(axes.items()), tuple(ids)) for axes, ids in whole.values()}
     if len(distinct) > 1:
         raise Unsupported("sdy.mesh", "module", f"several different meshes: {sorted(whole)}")
-    if any(ids and not axes for axes, ids in found.values()):
+    if any(ids and not axes for axes, ids in meshes.values()):
         raise Unsupported("sdy.mesh", "module", "a value assigned to a single device")
     axes, ids = next(iter(whole.values()), ({}, []))
     return axes, ids, frozenset(whole)

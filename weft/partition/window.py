@@ -40,7 +40,6 @@ def window(
       The local window.
     """
     layout = x.layout
-    assert layout is not None
     atoms, total = layout.dims[dim], layout.shape[dim]
     held, count = layout.local[dim], layout.counts[dim]
     first = np.asarray(starts, np.int64)
@@ -242,7 +241,6 @@ def _run_rounds(
     An element that arrives beside those wanted is the right one for its place too, so pieces may
     overlap.
     """
-    assert x.layout is not None
     atoms, held = x.layout.dims[dim], x.layout.local[dim]
     own = np.arange(len(first))
     value = e.pad(x.value, dim, size, size)

@@ -7,7 +7,7 @@ from weft.random.gamma import random_gamma_p as random_gamma_p
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
-def PRNGKey(seed: Any, *, impl: Any = ...) -> Array:
+def PRNGKey(seed: int | ArrayLike, *, impl: Any = ...) -> Array:
     """A key as the raw uint32 words that older programs pass around; prefer `key`."""
 
 def ball(
@@ -183,7 +183,7 @@ def gumbel(
 ) -> Array:
     """Gumbel floats: density exp(-(x + exp(-x)))."""
 
-def key(seed: Any, *, impl: Any = ..., dtype: DTypeLike | None = ...) -> Array:
+def key(seed: int | ArrayLike, *, impl: Any = ..., dtype: DTypeLike | None = ...) -> Array:
     """A random key made of an integer seed."""
 
 def key_data(keys: Any) -> Array:

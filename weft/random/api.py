@@ -123,7 +123,7 @@ def _narrow(seed: int) -> int:
     return seed & 0xFFFFFFFF
 
 
-def key(seed: Any, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
+def key(seed: int | ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
     """A random key made of an integer seed.
 
     seed: an integer or integer scalar array; without 64-bit types only its low 32 bits count.
@@ -139,7 +139,7 @@ def key(seed: Any, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
     return _seeded("key", seed, resolve(impl, dtype))
 
 
-def PRNGKey(seed: Any, *, impl: object = None) -> Any:  # noqa: N802
+def PRNGKey(seed: int | ArrayLike, *, impl: object = None) -> Any:  # noqa: N802
     """A key as the raw uint32 words that older programs pass around; prefer `key`.
 
     >>> import weft

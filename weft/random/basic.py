@@ -258,7 +258,7 @@ def _randint(
     high: tuple | None,
     out: np.dtype,
 ) -> Any:
-    if low is not None:
+    if low is not None and high is not None:
         minval = _clip(ew.convert(minval, dtypes.int32), low)
         maxval = _clip(ew.convert(maxval, dtypes.int32), high)
     minval, maxval = _integer(minval), _integer(maxval)

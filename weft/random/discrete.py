@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
 
 
-def _static_size(name: str, what: str, x: Any) -> int:
+def _static_size(name: str, what: str, x: Array) -> int:
     try:
         return x.__index__()
     except (TypeError, AttributeError):
@@ -471,7 +471,7 @@ def _stirling_tail(k: Array) -> Any:
 
 
 def _binomial_rejection(
-    key: object, count: Any, p: Any, shape: tuple, dtype: object, limit: int
+    key: object, count: Any, p: Array, shape: tuple, dtype: object, limit: int
 ) -> Any:
     from weft.lax import while_loop
 

@@ -73,7 +73,7 @@ def _one_sample(key: Array, alpha: Array, log_space: bool) -> Any:
     return ew.mul(ew.mul(d, v), ew.select(raised, _like(one, alpha), power))
 
 
-def _like(value: Any, x: Array) -> Any:
+def _like(value: ArrayLike, x: Array) -> Any:
     """The constant with the manual-axis type of x: the carry of a loop must not change type."""
     return match_type(value, typeof(x))
 
@@ -89,7 +89,7 @@ def _samples(keys: Array, alpha: Array, log_space: bool) -> Any:
     return reshape(vmap(lambda k, a: _one_sample(k, a, log_space))(*flat), shape)
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, log_space: bool) -> tuple:
+def _batch(axis: object, args: Sequence[Any], dims: Sequence[int], *, log_space: bool) -> tuple:
     keys, alpha = args
     if dims[0] is None:
         keys = broadcast_to(keys, (axis.size, *typeof(keys).shape))
@@ -148,7 +148,7 @@ def gamma_samples(
 
 
 def _gamma(
-    name: str, key: object, a: Any, shape: Any, dtype: Any, sharding: object, log: bool
+    name: str, key: object, a: Array, shape: Any, dtype: object, sharding: object, log: bool
 ) -> Any:
     key, _ = check_key(name, key)
     dtype, shape = float_dtype(name, dtype), sample_shape(name, shape, a)

@@ -23,15 +23,15 @@ _used: OrderedDict[int, tuple[Any, str, frozenset[int]]] = clearable(OrderedDict
 def _calls() -> list[int]:
     """The frames of this package around `check_key`, from the inside, without helpers."""
     frame: Any = sys._getframe(3)
-    found = []
+    calls = []
     while frame is not None and frame.f_code.co_filename != GENERATED:
         name = frame.f_globals.get("__name__", "")
         if not name.startswith("weft.random."):
             break
         if name != "weft.random.sampling" and not frame.f_code.co_name.startswith("_"):
-            found.append(id(frame))
+            calls.append(id(frame))
         frame = frame.f_back
-    return found
+    return calls
 
 
 def use(name: str, key: object) -> None:
@@ -42,12 +42,12 @@ def use(name: str, key: object) -> None:
     if name in _LOOKS:
         return
     calls = _calls()
-    known = _used.get(id(key))
-    if known is not None and known[0] is key:
-        if not known[2].isdisjoint(calls[1:]):
+    record = _used.get(id(key))
+    if record is not None and record[0] is key:
+        if not record[2].isdisjoint(calls[1:]):
             return
         raise KeyReuseError(
-            f"{name}: key was used before, by {known[1]}: its numbers would depend on those. Use "
+            f"{name}: key was used before, by {record[1]}: its numbers would depend on those. Use "
             "each key once: weft.random.split makes new ones, and weft.random.clone allows it"
         )
     _used[id(key)] = key, f"{name} at {capture()}", frozenset(calls)

@@ -236,7 +236,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
 
     flatten = ravel
 
-    def squeeze(self, axis: Any = None) -> PRNGKeyArray:
+    def squeeze(self, axis: int | None = None) -> PRNGKeyArray:
         from weft.numpy import squeeze
 
         return squeeze(self, axis)  # type: ignore[return-value]

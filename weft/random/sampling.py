@@ -58,7 +58,7 @@ def draw(
     sampler: Callable,
     key: Array,
     params: tuple,
-    shape: int | Sequence[int],
+    shape: int | Sequence[int] | None,
     dtype: DTypeLike | None,
     out_sharding: object = None,
     **static: object,
@@ -101,7 +101,7 @@ def canonical(dtype: DTypeLike | None, default: object, name: str) -> Any:
     return narrowed(dtype, name)
 
 
-def sample_shape(name: str, shape: int | Sequence[int], *params: ArrayLike) -> Shape:
+def sample_shape(name: str, shape: int | Sequence[int] | None, *params: ArrayLike) -> Shape:
     """The shape of the samples: given, or what the parameters broadcast to (for None).
 
     Raises ValueError where the parameters do not broadcast to the given shape.

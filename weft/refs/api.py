@@ -231,7 +231,7 @@ class Ref:
 _NOT_AN_ARRAY = "a Ref is not an array; read its value with ref[...]"
 
 
-def _refuse(x: Any) -> Any:
+def _refuse(x: Array) -> Any:
     raise TypeError(f"a {x.aval.str_short()} is not an array; read its value with ref[...]")
 
 
@@ -303,15 +303,15 @@ def mask_operands(shape: tuple[int, ...], mask: Any, what: str) -> list:
     return [_spread(mask, shape, f"{what}: mask")]
 
 
-def _spread(x: Any, shape: tuple[int, ...], what: str) -> Any:
-    given = typeof(x).shape
-    fits = len(given) <= len(shape) and all(
-        a in (1, b) for a, b in zip(given[::-1], shape[::-1], strict=False)
+def _spread(x: ArrayLike, shape: tuple[int, ...], what: str) -> Any:
+    value_shape = typeof(x).shape
+    fits = len(value_shape) <= len(shape) and all(
+        a in (1, b) for a, b in zip(value_shape[::-1], shape[::-1], strict=False)
     )
     if not fits:
         raise ValueError(
-            f"{what} of shape {given} does not broadcast to the shape {shape} of the part of the "
-            "ref that is indexed"
+            f"{what} of shape {value_shape} does not broadcast to the shape {shape} of the part of "
+            "the ref that is indexed"
         )
     return broadcast_to(x, shape)
 
@@ -375,7 +375,7 @@ def to_plain(at: Index, value: ArrayLike) -> Any:
     return value
 
 
-def shown(at: Index, out: Any) -> Any:
+def shown(at: Index, out: ArrayLike) -> Any:
     """Reshape the result of an op as the index asks."""
     for form, _ in at.forms:
         out = form(out)

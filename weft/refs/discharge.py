@@ -50,18 +50,18 @@ def _discharge(
     written: list[int] = []
 
     def flat(*args: Array) -> list:
-        given = [
+        values = [
             Cell(x, a, state.trace, fixed=True) if o else x
             for x, a, o in zip(args, closed.in_avals, is_open, strict=True)
         ]
-        outs = eval_closed(closed, *given)
+        outs = eval_closed(closed, *values)
         _check_no_refs(closed)
         if write is None:
-            changed = [i for i, o in enumerate(is_open) if o and given[i].value is not args[i]]
+            changed = [i for i, o in enumerate(is_open) if o and values[i].value is not args[i]]
         else:
             changed = list(write)
         written[:] = changed
-        return [*outs, *(given[i].value for i in changed)]
+        return [*outs, *(values[i].value for i in changed)]
 
     avals = [a.inner if o else a for a, o in zip(closed.in_avals, is_open, strict=True)]
     traced, consts = trace_to_jaxpr(flat, avals, closed.jaxpr.debug)

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
+from weft.core.errors import BadIndexError
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.core.trace import Tracer, is_array_like, typeof
 from weft.ops.elementwise_api import add, lt, select
@@ -25,7 +26,7 @@ class Slice:
 
     __slots__ = ("size", "start", "stride")
 
-    def __init__(self, start: Any, size: int, stride: int = 1) -> None:
+    def __init__(self, start: ArrayLike, size: int, stride: int = 1) -> None:
         self.start = start
         self.size = size
         self.stride = stride
@@ -200,7 +201,7 @@ def _expand(shape: Shape, items: Sequence[Any]) -> list:
             item = np.asarray(item)
         if item is not None and item is not Ellipsis and not isinstance(item, slice | Slice):
             if not is_array_like(item) and not hasattr(item, "__index__"):
-                raise TypeError(
+                raise BadIndexError(
                     "an index into a Ref consists of integers, slices, pl.ds(...), integer arrays, "
                     f"None and ..., got {type(item).__name__} {item!r:.80}"
                 )
@@ -269,13 +270,13 @@ def _positions(indices: np.ndarray, n: int, dim: int) -> Any:
     indices = indices.astype(np.int64 if indices.dtype.itemsize == 8 else np.int32)
     outside = indices[(indices < -n) | (indices >= n)]
     if outside.size:
-        raise IndexError(f"index {outside[0]} is out of bounds for dimension {dim} of size {n}")
+        raise BadIndexError(f"index {outside[0]} is out of bounds for dimension {dim} of size {n}")
     return np.where(indices < 0, indices + n, indices)
 
 
 def _position(i: int, n: int, dim: int) -> int:
     if not -n <= i < n:
-        raise IndexError(f"index {i} is out of bounds for dimension {dim} of size {n}")
+        raise BadIndexError(f"index {i} is out of bounds for dimension {dim} of size {n}")
     return i + n if i < 0 else i
 
 

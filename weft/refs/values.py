@@ -166,17 +166,11 @@ def all_picks(
     for k, i in enumerate(windows):
         axis_of[i] = k if not indexer.has_picks or k < indexer.place else k + rank
     block_at = indexer.place
-    given = iter(zip(operands, batched, strict=True))
+    positions = iter(zip(operands, batched, strict=True))
     picks = []
     for i, d in enumerate(indexer.dims):
-        position, has_batch = (
-            next(given)
-            if d.operands
-            else (
-                np.int32(d.position),
-                False,
-            )
-        )
+        constant = None if d.operands else d.position
+        position, has_batch = next(positions) if constant is None else (np.int32(constant), False)
         aval = typeof(position)
         lead = (batch,) if has_batch else (1,)
         sizes = [1] * len(indexer.shape)

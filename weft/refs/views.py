@@ -70,9 +70,9 @@ def reshaped(shape: Shape, dtype: np.dtype, sizes: Sequence[Any]) -> Reshaped:
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = sizes[0]
     new = [int(n) for n in sizes]
-    known = math.prod(n for n in new if n != -1)
-    if new.count(-1) == 1 and known and math.prod(shape) % known == 0:
-        new[new.index(-1)] = math.prod(shape) // known
+    product = math.prod(n for n in new if n != -1)
+    if new.count(-1) == 1 and product and math.prod(shape) % product == 0:
+        new[new.index(-1)] = math.prod(shape) // product
     if -1 in new or math.prod(new) != math.prod(shape):
         raise ValueError(
             f"ref.reshape: a ref of shape {shape} has {math.prod(shape)} elements and cannot be "
@@ -150,8 +150,8 @@ def _axes(indexer: Indexer) -> list[Any]:
 def _below_transposed(
     permutation: Shape, indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list, Form | None]:
-    given = dict(zip(permutation, indexer.attach(operands), strict=True))
-    dims = [given[d] for d in range(len(permutation))]
+    positions = dict(zip(permutation, indexer.attach(operands), strict=True))
+    dims = [positions[d] for d in range(len(permutation))]
     lower = Indexer(tuple(d for d, _ in dims), indexer.block, 0)
     seen = [a if isinstance(a, tuple) else permutation[a] for a in _axes(indexer)]
     there = _axes(lower)
@@ -166,12 +166,12 @@ def _below_transposed(
 def _below_reshaped(
     shape: Shape, old: Shape, indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list, Form | None]:
-    found = _by_windows(shape, old, indexer, operands)
-    lower, given = _by_picks(shape, old, indexer, operands) if found is None else found
+    windows = _by_windows(shape, old, indexer, operands)
+    lower, positions = _by_picks(shape, old, indexer, operands) if windows is None else windows
     form = None
     if lower.shape != indexer.shape:
         form = (lambda x: reshape(x, indexer.shape), lambda x: reshape(x, lower.shape))
-    return lower, given, form
+    return lower, positions, form
 
 
 def _groups(shape: Shape, old: Shape) -> list[tuple[list[int], list[int]]]:

@@ -37,7 +37,7 @@ def _programs_of(text: str) -> list:
     size = re.search(r"allocat\w* (\d+) bytes", text)
     if size is None:
         return []
-    found = []
+    programs = []
     for _, compiled in sorted(in_use.items(), reverse=True, key=lambda entry: entry[0]):
         stats = compiled.memory_analysis() if compiled.runs else None
         if stats is not None and int(size[1]) in (
@@ -45,8 +45,8 @@ def _programs_of(text: str) -> list:
             stats.output_size_in_bytes - stats.alias_size_in_bytes,
             stats.temp_size_in_bytes,
         ):
-            found.append(compiled)
-    return found
+            programs.append(compiled)
+    return programs
 
 
 def memory_text(compiled: LoadedExecutable) -> str:
@@ -72,7 +72,7 @@ _NO_MEMORY = frozenset(("bitcast", "constant", "get-tuple-element", "tuple"))
 def largest_values(hlo: str) -> list[tuple[int, str]]:
     """The values of optimized HLO by size, the largest first: `type[shape] op (line)`."""
     frames = _frames(hlo)
-    found: dict[tuple[int, str], None] = {}
+    values: dict[tuple[int, str], None] = {}
     fused = False
     for line in hlo.split("\n"):
         if line.endswith("{") and not line.startswith(" "):
@@ -89,8 +89,8 @@ def largest_values(hlo: str) -> list[tuple[int, str]]:
         frame = re.search(r"stack_frame_id=(\d+)", line)
         said = f"argument {name[1]}" if op == "parameter" and name else name[1] if name else op
         where = f" ({frames[frame[1]]})" if frame and frame[1] in frames else ""
-        found[size // 8, f"{dtype}[{shape}], {said}{where}"] = None
-    return sorted(found, key=lambda entry: -entry[0])
+        values[size // 8, f"{dtype}[{shape}], {said}{where}"] = None
+    return sorted(values, key=lambda entry: -entry[0])
 
 
 def _frames(hlo: str) -> dict[str, str]:

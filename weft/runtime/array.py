@@ -19,7 +19,7 @@ from weft.core.caches import clearable
 from weft.core.notebook import displayed
 from weft.core.state import LAYOUTS
 from weft.core.trace import Tracer
-from weft.runtime.backend import client
+from weft.runtime.backend import client, local_devices
 from weft.runtime.callback_context import check_there, inside, put_shards
 from weft.sharding.physical import SingleDeviceSharding
 
@@ -158,7 +158,7 @@ def _release_shared(array: Any) -> None:
             _free(other)
 
 
-def _delete(self: Any) -> None:
+def _delete(self: object) -> None:
     """Gives the memory back: this array, and those that share buffers with it, are unusable."""
     owners = second_owners([self])
     _free(self)
@@ -167,7 +167,7 @@ def _delete(self: Any) -> None:
         _release_shared(self)
 
 
-def _block_until_ready(self: Any) -> Any:
+def _block_until_ready(self: object) -> Any:
     """Waits until the array has been computed; returns it."""
     try:
         return _wait(self)
@@ -308,10 +308,10 @@ def _parts_of(sharding: Any, aval: ShapedArray) -> tuple[ShapedArray, list[Singl
 
 def addressable_shards(array: Any) -> list[Shard]:
     """The parts that this process holds, in device order."""
-    known = getattr(array, "_shards", None)
-    if known is not None:
+    cached = getattr(array, "_shards", None)
+    if cached is not None:
         check_alive(array)
-        return list(known)
+        return list(cached)
     sharding = array._sharding
     local = sharding.addressable_devices
     rows = [r for r in _replica_ids(sharding, array.aval.shape) if r[0] in local]
@@ -345,7 +345,7 @@ def live_arrays(platform: str | None = None) -> list:
     ]
 
 
-def _addressable_data(self: Any, index: int) -> Any:
+def _addressable_data(self: object, index: int) -> Any:
     """The ``index``-th part of this process, as a single-device array."""
     held = parts(self)
     try:
@@ -372,7 +372,7 @@ def _copy_to_host_async(self: Any) -> None:
             part._copy_single_device_array_to_host_async()
 
 
-def _array(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+def _array(self: object, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     value = host_value(self)
     if dtype is not None and value.dtype != dtype:
         if copy is False:
@@ -396,10 +396,17 @@ def _dlpack(
             f"DLPack exports single-device arrays, this one is on {self._sharding.num_devices} "
             "devices; export the parts: x.addressable_data(i)"
         )
-    if dl_device is not None and tuple(map(int, dl_device)) != self.__dlpack_device__():
+    kind, number = self.__dlpack_device__()
+    asked = (kind, number) if dl_device is None else tuple(map(int, dl_device))
+    if asked[0] == _DLPACK_KINDS["cpu"] != kind and copy is not False:
+        from weft.runtime.device_put import device_put
+
+        return device_put(self, local_devices(backend="cpu")[0]).__dlpack__()
+    # All devices of the CPU are one memory.
+    if asked != (kind, number) and not asked[0] == kind == _DLPACK_KINDS["cpu"]:
         raise BufferError(
-            f"DLPack export to device {dl_device} asked for, the array is on "
-            f"{self.__dlpack_device__()}; move it with weft.device_put first"
+            f"DLPack export to device {dl_device} asked for, the array is on {(kind, number)}; "
+            "move it with weft.device_put first"
         )
     if copy:
         return _xla.to_dlpack(deep_copy(self), stream)
@@ -410,10 +417,13 @@ def _dlpack(
     return _xla.to_dlpack(self, stream)
 
 
+_DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
+"""Platforms -> DLDeviceType of dlpack.h."""
+
+
 def _dlpack_device(self: Any) -> tuple[int, int]:
     device = next(iter(self.devices()))
-    kinds = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
-    return kinds[device.platform], device.local_hardware_id or 0
+    return _DLPACK_KINDS[device.platform], device.local_hardware_id or 0
 
 
 def _scalar(self: Any, what: str) -> Any:
@@ -459,7 +469,7 @@ def _len(self: Any) -> int:
     return self.aval.shape[0]
 
 
-def _hash(self: Any) -> int:
+def _hash(self: object) -> int:
     raise TypeError(
         "arrays are not hashable; pass the array as an ordinary argument, "
         "or a tuple as a static one"
@@ -565,7 +575,7 @@ def _device(self: Any) -> Any:
     return next(iter(sharding.device_set)) if sharding.num_devices == 1 else sharding
 
 
-def _format_of(self: Any) -> Any:
+def _format_of(self: object) -> Any:
     """The array's layout and sharding, a `weft.layout.Format`."""
     from weft.runtime.layouts import format_of
 

@@ -201,12 +201,12 @@ def local_devices(
         process_index = host_id if host_id is not None else chosen.process_index()
     if process_index == chosen.process_index():
         return chosen.local_devices()
-    found = [d for d in chosen.devices() if d.process_index == process_index]
-    if not found:
+    local = [d for d in chosen.devices() if d.process_index == process_index]
+    if not local:
         raise ValueError(
             f"no process {process_index}; there are {process_count(backend)}, counted from 0"
         )
-    return found
+    return local
 
 
 def device_count(backend: str | None = None) -> int:

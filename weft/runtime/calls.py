@@ -78,10 +78,10 @@ def log_of(processes: tuple[int, ...]) -> CallLog:
 
 def user_frame(frame: FrameType | None) -> FrameType:
     """Return the innermost frame outside weft."""
-    found = frame
-    while found is not None and found.f_code.co_filename.startswith(ROOT):
-        found = found.f_back
-    return found or frame or sys._getframe()
+    outermost = frame
+    while outermost is not None and outermost.f_code.co_filename.startswith(ROOT):
+        outermost = outermost.f_back
+    return outermost or frame or sys._getframe()
 
 
 def where(code: CodeType, instruction: int) -> str:

@@ -70,21 +70,28 @@ def _ompi() -> dict[str, Any]:
 
 
 def _pmix() -> dict[str, Any]:
-    """Open MPI 5, whose PRRTE starts processes: `prterun-login1-7342@1` is the job's name.
+    """Open MPI 5 and prterun of PRRTE; `prterun-login1-7342@1` is a job's name.
 
-    No variable names the host of process 0. Where all processes are on one host, it is this one; on
-    several, WEFT_COORDINATOR_ADDRESS (`mpirun -x`) has to tell.
+    Process 0 is on this host where all processes are, and otherwise taken to be where mpirun runs,
+    which the job's name tells; process 0 knows if that is wrong. prterun does not tell how many
+    processes there are.
     """
-    job = os.environ.get("PMIX_NAMESPACE")
-    if job is None or "OMPI_COMM_WORLD_RANK" not in os.environ:
+    job, number = os.environ.get("PMIX_NAMESPACE"), os.environ.get("PMIX_RANK")
+    if job is None or number is None:
         return {}
-    found = {
-        "num_processes": os.environ.get("OMPI_COMM_WORLD_SIZE"),
-        "process_id": os.environ["OMPI_COMM_WORLD_RANK"],
-    }
-    if os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == found["num_processes"]:
-        number = int(hashlib.blake2b(job.encode(), digest_size=4).hexdigest(), 16)
-        found["coordinator_address"] = f"127.0.0.1:{_port(number)}"
+    found = {"process_id": number}
+    size = os.environ.get("OMPI_COMM_WORLD_SIZE")
+    if size is not None:
+        found["num_processes"] = size
+    match = re.fullmatch(r"\w+?-(.+)-\d+@\d+", job)
+    host = match and match[1]
+    if size is not None and os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size:
+        host = "127.0.0.1"
+    elif number == "0" and os.environ.get("PMIX_HOSTNAME") not in (None, host):
+        host = None
+    if host is not None:
+        key = int(hashlib.blake2b(job.encode(), digest_size=4).hexdigest(), 16)
+        found["coordinator_address"] = f"{host}:{_port(key)}"
     return found
 
 

@@ -51,11 +51,11 @@ def calls_of(module: ModuleContext) -> Calls | None:
     """The calls of a module under construction (a `ModuleContext`), if it can run together."""
     if module.num_partitions == 1 or module.platforms != ("cpu",) or process_count() > 1:
         return None
-    found = next((k for k in module.keepalives if isinstance(k, Calls)), None)
-    if found is None:
-        found = Calls()
-        module.keepalives.append(found)
-    return found
+    calls = next((k for k in module.keepalives if isinstance(k, Calls)), None)
+    if calls is None:
+        calls = Calls()
+        module.keepalives.append(calls)
+    return calls
 
 
 class _Run:

@@ -254,8 +254,8 @@ def cpu_count() -> int:
 @functools.lru_cache(maxsize=8)
 def _threads(devices: int) -> int:
     """Threads in the pool of a CPU client of so many devices."""
-    given = os.environ.get("PJRT_NPROC", "")
-    return int(given) if given.isdigit() else max(cpu_count(), devices)
+    setting = os.environ.get("PJRT_NPROC", "")
+    return int(setting) if setting.isdigit() else max(cpu_count(), devices)
 
 
 def called_together(function: Callable) -> Callable:

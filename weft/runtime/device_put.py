@@ -237,7 +237,7 @@ def _rewrap(x: Any, aval: object, sharding: object) -> Any:
     return share(_xla.new_array(aval, sharding, x._arrays, committed=True), x)
 
 
-def _moved_aval(aval: Any, sharding: object) -> Any:
+def _moved_aval(aval: ShapedArray, sharding: object) -> Any:
     typed = type_sharding(sharding, len(aval.shape))
     return aval if aval.sharding is typed else aval.update(sharding=typed)
 
@@ -383,7 +383,7 @@ def device_put(
     return _put_tree(x, device, donate, may_alias, src)
 
 
-def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: object = None) -> Any:
+def _put_tree(x: object, device: Any, donate: Any, may_alias: Any, src: object = None) -> Any:
     kind = type(x)
     plain = type(donate) is bool and (may_alias is None or type(may_alias) is bool)
     if plain and src is None and (kind is np.ndarray or kind is ArrayImpl):
@@ -404,8 +404,8 @@ def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: object = No
     sources = spread("src", src, tree, is_place)
     pairs = zip(leaves, places, strict=True)
     targets = [None if p is None else _target(p, leaf) for leaf, p in pairs]
-    given = lambda p: None if p is None or isinstance(p, Space) else as_sharding(p, "src")
-    sources = list(map(given, sources))
+    as_source = lambda p: None if p is None or isinstance(p, Space) else as_sharding(p, "src")
+    sources = list(map(as_source, sources))
     columns = zip(leaves, targets, donations, aliases, sources, strict=True)
     put = _formatted if LAYOUTS.in_use else _leaf
     out = [put(leaf, *rest) for leaf, *rest in columns]

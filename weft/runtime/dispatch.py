@@ -67,7 +67,9 @@ def cached_call(
     @api_boundary
     def counting_miss(*args: object, **kwargs: object) -> tuple:
         result, found, remove = cache_miss(*args, **kwargs)
-        fast, place = found or (None, cpu_run_limit.ELSEWHERE)
+        if found is None:
+            return result, None, remove
+        fast, place = found
         if place:
             if cpu_run_limit.inside.pending is not None or not fast.out_avals:
                 return result, None, remove  # Python checks such runs, or keeps their tokens

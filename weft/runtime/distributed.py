@@ -93,10 +93,10 @@ def initialize(
             "the top of the program, before weft.devices() or any array"
         )
     # What is not given comes from the environment: weft's variables, or those of a cluster.
-    known = _from_environment(cluster_detection_method)
-    address = coordinator_address or known.get("coordinator_address")
-    count = num_processes if num_processes is not None else known.get("num_processes")
-    number = process_id if process_id is not None else known.get("process_id")
+    environment = _from_environment(cluster_detection_method)
+    address = coordinator_address or environment.get("coordinator_address")
+    count = num_processes if num_processes is not None else environment.get("num_processes")
+    number = process_id if process_id is not None else environment.get("process_id")
     for name, value in (
         ("coordinator_address", address),
         ("num_processes", count),
@@ -113,8 +113,8 @@ def initialize(
             f"weft.distributed.initialize: process_id {number} is not one of {count} processes; "
             f"give numbers from 0 to {count - 1}"
         )
-    found = re.fullmatch(r".+:(\d{1,5})", str(address))
-    if found is None or not 1 <= int(found[1]) <= 65535:
+    port = re.fullmatch(r".+:(\d{1,5})", str(address))
+    if address is None or port is None or not 1 <= int(port[1]) <= 65535:
         raise ValueError(
             f"weft.distributed.initialize: coordinator_address must be 'host:port', got {address!r}"
         )
@@ -275,5 +275,5 @@ def _seconds(name: str, given: float | None, default: float) -> float:
 
 def _from_environment(method: str | None) -> dict[str, Any]:
     names = ("coordinator_address", "num_processes", "process_id")
-    given = {n: os.environ.get(f"WEFT_{n.upper()}") for n in names}
-    return {**clusters.detect(method), **{n: v for n, v in given.items() if v is not None}}
+    settings = {n: os.environ.get(f"WEFT_{n.upper()}") for n in names}
+    return {**clusters.detect(method), **{n: v for n, v in settings.items() if v is not None}}

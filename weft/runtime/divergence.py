@@ -50,7 +50,9 @@ def publish_program(
     if client is None or len(processes) < 2 or me not in processes:
         return lambda: name
     number = _count[processes] = _count.get(processes, 0) + 1
-    calls.log_of(processes).note(COMPILATION + name, calls.user_frame(sys._getframe(1)))
+    frame = calls.user_frame(sys._getframe(1))
+    code, at = frame.f_code, frame.f_lasti
+    calls.log_of(processes).note(COMPILATION + name, frame)
     group = "-".join(map(str, processes)) if len(processes) < 64 else f"all-{len(processes)}"
     meeting = _Meeting(client, f"weft/program/{group}", number, processes, me)
     comparison = _Comparison(meeting, print_lines)
@@ -62,7 +64,8 @@ def publish_program(
         if comparison.agreed:
             return label  # also when it is asked again
         lines = print_lines(True)
-        client.key_value_set(f"{meeting.texts}{me:06}", "\n".join([f"{digest} {name}", *lines]))
+        head = f"{digest} {name} at {calls.where(code, at)}"
+        client.key_value_set(f"{meeting.texts}{me:06}", "\n".join([head, *lines]))
         texts = meeting.all_texts(name)
         digests = {rank: text.split("\n", 1)[0] for rank, text in texts.items()}
         other = next(r for r, value in digests.items() if value.split(" ", 1)[0] != digest)
@@ -79,7 +82,9 @@ class _Comparison:
         self.digest = ""
         self.agreed = False
         self.error: BaseException | None = None
-        self._ended = threading.Event()
+        # Held until the end. Who waits for it is in this file, as the watchdog has to see.
+        self._running = threading.Lock()
+        self._running.acquire()
 
     def run(self) -> None:
         """Publish the digest and wait for the others', on a helper's thread."""
@@ -91,12 +96,13 @@ class _Comparison:
             self.agreed = self.meeting.agree()
         except BaseException as error:
             self.error = error
-        self._ended.set()
+        self._running.release()
 
     def wait(self) -> str:
         """Return the digest once all processes have published theirs, or one that differs."""
-        while not self._ended.wait(0.5):
+        while not self._running.acquire(timeout=0.5):
             calls.check()
+        self._running.release()
         if not self.agreed:
             calls.check()  # the group's failure, where that is why
         if self.error is not None:
@@ -202,14 +208,14 @@ class _Meeting:
         )
 
     def _entries(self, folder: str) -> list[tuple[str, str]]:
-        found = self.client.key_value_dir_get(folder)
-        return [(key.rsplit("/", 1)[1], value) for key, value in found]
+        entries = self.client.key_value_dir_get(folder)
+        return [(key.rsplit("/", 1)[1], value) for key, value in entries]
 
 
 def _describe(
     me: int, lines: Sequence[str], other: int, theirs: Sequence[str], digests: dict[int, str]
 ) -> str:
-    """The ranks that differ, and the first line that does, on both sides with its source."""
+    """The ranks that differ, where they call, and the first line that does, with its source."""
     groups: dict[str, list[int]] = {}
     for rank, value in digests.items():
         groups.setdefault(value.split(" ", 1)[0], []).append(rank)
@@ -217,13 +223,26 @@ def _describe(
         f"{digests[g[0]].split(' ', 1)[1]} on process {', '.join(map(str, g))}"
         for g in groups.values()
     )
-    pairs = zip_longest(lines, theirs, fillvalue="(no more equations)")
-    mine, their = next(
-        (a, b) for a, b in pairs if a.split("  # ")[0].strip() != b.split("  # ")[0].strip()
-    )
+    pairs = enumerate(zip_longest(lines, theirs, fillvalue=""))
+    at = next(i for i, (a, b) in pairs if a.split("  # ")[0].strip() != b.split("  # ")[0].strip())
     return (
         f"processes compile different programs over all their devices ({ranks}). The first "
-        f"difference is\n  process {me}: {mine.strip()}\n  process {other}: {their.strip()}\n"
+        f"difference is\n  process {me}: {_with_source(lines, at)}\n  process {other}: "
+        f"{_with_source(theirs, at)}\n"
         "Every process must trace the same program: a value that differs between processes, such "
         "as weft.process_index(), os.environ or a random number, must not decide what is computed"
     )
+
+
+def _with_source(lines: Sequence[str], at: int) -> str:
+    """Return a line; if it is a parameter of an equation, with that equation's source line."""
+    if at >= len(lines):
+        return "(no more equations)"
+    line, depth = lines[at], len(lines[at]) - len(lines[at].lstrip())
+    for above in reversed(lines[:at] if "  # " not in line else []):
+        indent = len(above) - len(above.lstrip())
+        if indent < depth and "  # " in above:
+            equation, _, source = above.strip().partition("  # ")
+            return f"{line.strip()} of {equation.rstrip('[')}  # {source}"
+        depth = min(depth, indent)
+    return line.strip()

@@ -144,9 +144,9 @@ class Executable:
             for i, (a, s) in enumerate(zip(args, self.in_shardings, strict=True))
         ]
         if self.donates:
-            given = list(itertools.compress(placed, self.donated))
-            check_given_once(self.compiled.name, given, placed)
-            owners = second_owners(given)
+            donated = list(itertools.compress(placed, self.donated))
+            check_given_once(self.compiled.name, donated, placed)
+            owners = second_owners(donated)
         if self.log is not None:
             calls.check()
             if not noted:
@@ -158,13 +158,13 @@ class Executable:
                 results = self.xla.execute_sharded(placed)
         except (XlaRuntimeError, RuntimeError, ValueError) as error:
             self._explain(placed, error)
-            known = host_calls.explained(error, self.compiled)
-            host_calls.note_sites(known, self.compiled.keep_alive or ())
-            if known is not error:
-                raise known from None
+            explained = host_calls.explained(error, self.compiled)
+            host_calls.note_sites(explained, self.compiled.keep_alive or ())
+            if explained is not error:
+                raise explained from None
             raise
         if self.donates:
-            release(given, owners)
+            release(donated, owners)
         outs = results.consume_with_handlers(self.handlers)
         if self.without_bits:
             for i in self.without_bits:
@@ -212,8 +212,8 @@ class Executable:
         if self.kept_args is not None:
             position = [i for i, k in enumerate(self.kept_args) if k][kept]
         if self.arg_names is not None and position < len(self.arg_names):
-            known = self.arg_names[position]
-            return f"argument {known if known.isdigit() else repr(known)} of {self.compiled.name}"
+            label = self.arg_names[position]
+            return f"argument {label if label.isdigit() else repr(label)} of {self.compiled.name}"
         return f"argument {position} of {self.compiled.name}"
 
     def in_place(self, args: Sequence[Any]) -> bool:

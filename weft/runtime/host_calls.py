@@ -117,9 +117,9 @@ def note_late(error: BaseException) -> None:
 
 def late_failure() -> BaseException | None:
     """The first exception of a callback that nobody waited for, to be raised; forgets them."""
-    found = explained(_late[0]) if _late else None
+    failure = explained(_late[0]) if _late else None
     _late.clear()
-    return found
+    return failure
 
 
 def explained(error: BaseException, compiled: LoadedExecutable | None = None) -> BaseException:
@@ -130,9 +130,9 @@ def explained(error: BaseException, compiled: LoadedExecutable | None = None) ->
     that used the failed result.
     """
     text = str(error)
-    found = _MARK.search(text)
-    if found is not None and int(found[1]) in _raised:
-        original, traceback = _raised[int(found[1])]
+    mark = _MARK.search(text)
+    if mark is not None and int(mark[1]) in _raised:
+        original, traceback = _raised[int(mark[1])]
         if stands_for_jax() and isinstance(original, Exception):
             # Programs written for JAX catch its error and read the callback's in the text.
             said = f"{type(original).__name__}: {original}"

@@ -67,12 +67,12 @@ def resolved(who: str, names: Any, asked: Any, have: Any, n_out: int) -> tuple |
     for i, (a, h) in enumerate(zip(ins, have, strict=True)):
         if a is None or h is None or (a is not AUTO and fits(a, h)):
             continue
-        known = [""] * (len(ins) - len(names())) + [f" {n}" for n in names()]
+        labels = [""] * (len(ins) - len(names())) + [f" {n}" for n in names()]
         remedy = "pass a weft.ShapeDtypeStruct to .lower(), and put arrays into its input_formats"
         if a is not AUTO:
             remedy = "move it with weft.device_put(x, Format(layout, sharding))"
         raise ValueError(
-            f"{who}: argument{known[i]} has {h!r}, but in_shardings asks for {a!r}; {remedy}"
+            f"{who}: argument{labels[i]} has {h!r}, but in_shardings asks for {a!r}; {remedy}"
         )
     own = [a if h is None or a is not None else h for a, h in zip(ins, have, strict=True)]
     result = tuple(_asked(a) for a in own), tuple(_asked(a) for a in outs)

@@ -80,10 +80,10 @@ class _Guest:
         """Takes what has come; True once all is said. Raises OSError for who is a stranger."""
         part = self.connection.recv(_INTRODUCTION)
         self.received += part
-        line, found, rest = self.received.partition(b"\n")
-        if not part or len(line) > _INTRODUCTION or (found and rest):
+        line, newline, rest = self.received.partition(b"\n")
+        if not part or len(line) > _INTRODUCTION or (newline and rest):
             raise ConnectionError("no process of weft")
-        if not found:
+        if not newline:
             return False
         self.received = b""
         text = line.decode(errors="replace")

@@ -71,17 +71,17 @@ def replay(states: Mapping[int, State]) -> tuple[list[str], Verdict | None]:
 def describe(path: str | Path) -> tuple[str, bool]:
     """Replay a dump; return the text to print, and whether it fits the verdict of the run."""
     dump = read_dump(path)
-    steps, found = replay(dump["states"])
+    steps, outcome = replay(dump["states"])
     told = dump["verdict"]
     lines = [f"{dump['count']} processes; what process {dump['rank']} knew:"]
     lines += steps[-20:] or ["  (no call was made by all)"]
-    if found is not None:
-        lines.append(f"then: {found.text}")
+    if outcome is not None:
+        lines.append(f"then: {outcome.text}")
     else:
         lines.append("then: every process has made the same calls")
     lines.append(f"the run: {told['text']}")
     # A death is known from silence, not from calls, of which the newest may not have been told.
     same = told["kind"] in ("gone", "failed") or (
-        found is not None and tuple(told["ranks"]) == found.ranks
+        outcome is not None and tuple(told["ranks"]) == outcome.ranks
     )
     return "\n".join(lines), same

@@ -50,14 +50,14 @@ class Store:
     def trusted(self) -> bool:
         """Whether nobody but this user can write the folder; if others can, warns once."""
         try:
-            found = os.stat(self.folder)
+            status = os.stat(self.folder)
         except OSError:
             return True  # it is made by the first write
-        if found.st_uid in _owners() and not found.st_mode & 0o022:
+        if status.st_uid in _owners() and not status.st_mode & 0o022:
             return True
         if self.folder not in _refused:
             _refused.add(self.folder)
-            mine = found.st_uid == os.geteuid()
+            mine = status.st_uid == os.geteuid()
             remedy = f"run `chmod go-w {self.folder}`" if mine else "name a folder of your own"
             warn(
                 f"the {self.kind} {self.folder} is not used: users other than you can write it, "
@@ -135,8 +135,8 @@ class Store:
 
 def user_folder(variable: str, name: str) -> Path:
     """The folder that an environment variable names, else `name` in the user's cache of weft."""
-    given = os.environ.get(variable)
-    return Path(given) if given else _user_cache() / name
+    folder = os.environ.get(variable)
+    return Path(folder) if folder else _user_cache() / name
 
 
 def _user_cache() -> Path:
@@ -182,10 +182,10 @@ def _read_file(path: Path) -> bytes:
     """The bytes of a file that this user wrote; a pipe of that name is not waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError("it is no file")
-        if found.st_uid not in _owners() or found.st_mode & 0o022:
+        if status.st_uid not in _owners() or status.st_mode & 0o022:
             raise OSError("users other than you can write it")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read()
@@ -214,5 +214,5 @@ def host_cpu() -> str:
         import platform
 
         return platform.processor()
-    found = re.search(r"^(flags|Features)\s*:.*$", text, re.MULTILINE)
-    return found.group(0) if found else ""
+    match = re.search(r"^(flags|Features)\s*:.*$", text, re.MULTILINE)
+    return match.group(0) if match else ""

@@ -26,10 +26,10 @@ def _sockets() -> Iterator[socket.socket]:
             with contextlib.suppress(OSError, ValueError):
                 if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
                     continue
-                with socket.socket(fileno=os.dup(int(name))) as found:
-                    inet = found.family in (socket.AF_INET, socket.AF_INET6)
-                    if inet and found.type == socket.SOCK_STREAM:
-                        yield found
+                with socket.socket(fileno=os.dup(int(name))) as connection:
+                    inet = connection.family in (socket.AF_INET, socket.AF_INET6)
+                    if inet and connection.type == socket.SOCK_STREAM:
+                        yield connection
 
 
 def _listening() -> set[int]:
@@ -54,9 +54,9 @@ def break_connections(others: Collection[int]) -> None:
     Gloo's thread then reads an end and fails everything that waits. Writing stays possible: a write
     that fails in the thread that sends leaves that thread waiting for ever (jaxlib 0.10.2).
     """
-    for found in _sockets():
+    for connection in _sockets():
         with contextlib.suppress(OSError):
-            if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 continue
-            if found.getsockname()[1] in ports or found.getpeername()[1] in others:
-                found.shutdown(socket.SHUT_RD)
+            if connection.getsockname()[1] in ports or connection.getpeername()[1] in others:
+                connection.shutdown(socket.SHUT_RD)

@@ -168,14 +168,14 @@ def find_gone(states: Mapping[int, State], gone: Mapping[int, str]) -> Verdict |
 
 def _groups(states: Mapping[int, State]) -> dict[str, list[State]]:
     """Return the states of each set of processes, with empty calls for those that made none."""
-    found: dict[str, list[State]] = {}
+    groups: dict[str, list[State]] = {}
     for group in {g for s in states.values() for g in s.calls}:
         ranks = [int(r) for r in group.split(",")]
         members = [states[r] for r in ranks if r in states]
         for state in members:
             state.calls.setdefault(group, Calls())
-        found[group] = members
-    return found
+        groups[group] = members
+    return groups
 
 
 def _where(state: State) -> str:

@@ -27,8 +27,8 @@ def placement(what: str, value: Any) -> Any:
         )
     mesh = getattr(sharding, "mesh", None)
     if isinstance(mesh, AbstractMesh):
-        known = [context_mesh(), *concrete_meshes(mesh)]
-        for real in known:
+        meshes = [context_mesh(), *concrete_meshes(mesh)]
+        for real in meshes:
             if isinstance(real, Mesh) and real.shape == mesh.shape:
                 return sharding.update(mesh=real.update(axis_types=mesh.axis_types))
     return sharding

@@ -136,6 +136,8 @@ class Watchdog:
         if progress != self._progress[0]:
             self._progress = (progress, now)
         frame = sys._current_frames().get(self.main or 0)
+        while frame is not None and frame.f_code.co_filename == threading.__file__:
+            frame = frame.f_back  # who waits for a thread is whoever asked for it
         waits, line = False, "unknown"
         if frame is not None:
             waits = frame.f_code.co_filename.startswith(calls.ROOT)
@@ -205,16 +207,16 @@ class Watchdog:
 
     def _difference(self, now: float) -> Verdict | None:
         """Find calls that differ; wait a little for the processes that are not there yet."""
-        found = verdicts.find_difference(self.states, complete=True)
-        if found is not None:
-            return found
-        found = verdicts.find_difference(self.states, complete=False)
-        if found is None:
+        difference = verdicts.find_difference(self.states, complete=True)
+        if difference is not None:
+            return difference
+        difference = verdicts.find_difference(self.states, complete=False)
+        if difference is None:
             self._difference_since = None
             return None
         if self._difference_since is None:
             self._difference_since = now
-        return found if now - self._difference_since > _SETTLE else None
+        return difference if now - self._difference_since > _SETTLE else None
 
     def _decide(self, verdict: Verdict) -> None:
         """Record why the group has failed, tell all, and end what waits."""
@@ -269,8 +271,8 @@ class Watchdog:
         """Compare what all have called: programs that differ may have run without a hang."""
         if self.count > _ALL:
             return
-        found = self.client.key_value_dir_get("weft/watchdog-end/")
-        states = [State.from_json(json.loads(text)) for _, text in found]
+        ends = self.client.key_value_dir_get("weft/watchdog-end/")
+        states = [State.from_json(json.loads(text)) for _, text in ends]
         verdict = verdicts.find_difference({s.rank: s for s in states}, complete=True)
         if verdict is not None and self.verdict is None:
             self.states = {s.rank: s for s in states}

@@ -11,7 +11,6 @@ import weft.numpy as wnp
 from weft.core.errors import UnsupportedArgumentError
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
-from weft.scipy.examples import EXAMPLES
 from weft.scipy.special.factorials import as_float
 
 if TYPE_CHECKING:
@@ -100,12 +99,17 @@ def _inverse_of(kind: int, norm: str | None) -> tuple[int, str | None]:
 
 
 def dct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Any:
     """The discrete cosine transform of real x along an axis.
 
     type: 1 to 4. n: the length, cut off or padded with zeros. norm: None, 'ortho' or 'forward'.
     Source: scipy.fft.dct.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import fft
+    >>> round(float(fft.dct(wnp.array([1.0, 2.0]))[0]), 3)
+    6.0
     """
     x = _checked("dct", x, type, norm)
     (axis,) = canonical_axes(axis, x.ndim, "axis")
@@ -118,6 +122,11 @@ def idct(
     """The inverse of dct: what has the transform x.
 
     Source: scipy.fft.idct.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import fft
+    >>> [round(float(v), 3) for v in fft.idct(fft.dct(wnp.array([1.0, 2.0])))]
+    [1.0, 2.0]
     """
     x = _checked("idct", x, type, norm)
     return dct(x, *_swap(type, norm, n, axis))
@@ -129,7 +138,7 @@ def _swap(type: int, norm: str | None, n: object, axis: object) -> tuple:
 
 
 def dctn(
-    x: Any,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
@@ -138,6 +147,11 @@ def dctn(
     """The discrete cosine transform along several axes, all by default.
 
     s: their lengths. Source: scipy.fft.dctn.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import fft
+    >>> round(float(fft.dctn(wnp.ones((2, 2)))[0, 0]), 3)
+    16.0
     """
     x = _checked("dctn", x, type, norm)
     if axes is None:
@@ -161,9 +175,14 @@ def idctn(
     """The inverse of dctn.
 
     Source: scipy.fft.idctn.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import fft
+    >>> round(float(fft.idctn(fft.dctn(wnp.ones((2, 2))))[0, 0]), 3)
+    1.0
     """
     x = _checked("idctn", x, type, norm)
     return dctn(x, *_swap(type, norm, s, axes))
 
 
-seal(globals(), examples=EXAMPLES, prefix="fft.")
+seal(globals())

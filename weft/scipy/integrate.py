@@ -2,7 +2,6 @@
 
 from weft.core.namespace import seal
 from weft.numpy.calculus import trapezoid
-from weft.scipy.examples import EXAMPLES
 
 __all__ = ["trapezoid"]
-seal(globals(), examples=EXAMPLES, prefix="integrate.")
+seal(globals())

@@ -37,7 +37,7 @@ class RegularGridInterpolator:
     def __init__(
         self,
         points: Sequence[Any],
-        values: Any,
+        values: object,
         method: str = "linear",
         bounds_error: bool = False,
         fill_value: Any = wnp.nan,

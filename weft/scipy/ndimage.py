@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import weft.numpy as wnp
 from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
-from weft.scipy.examples import EXAMPLES
 from weft.scipy.linalg.factorizations import _choice
 from weft.scipy.special.factorials import as_float
 
@@ -37,11 +36,11 @@ _FOLDS = {
 
 
 def map_coordinates(
-    input: Any,
+    input: object,
     coordinates: Sequence[Any],
     order: int,
     mode: str = "constant",
-    cval: Any = 0.0,
+    cval: object = 0.0,
 ) -> Any:
     """The values of an array at fractional positions.
 
@@ -49,6 +48,11 @@ def map_coordinates(
     result's. order: 0 takes the nearest element, 1 interpolates linearly. mode: what lies outside:
     'constant' (cval), 'nearest', 'mirror', 'reflect', or 'wrap', which has the array's size for its
     period. Source: scipy.ndimage.map_coordinates.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import ndimage
+    >>> ndimage.map_coordinates(wnp.array([0.0, 10.0]), [wnp.array([0.25])], order=1)
+    Array([2.5], dtype=float32)
     """
     _choice("map_coordinates", "mode", mode, tuple(_FOLDS))
     if order not in (0, 1):
@@ -91,4 +95,4 @@ def map_coordinates(
     return total.astype(x.dtype)
 
 
-seal(globals(), examples=EXAMPLES, prefix="ndimage.")
+seal(globals())

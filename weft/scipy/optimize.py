@@ -9,7 +9,6 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft.core.namespace import seal
-from weft.scipy.examples import EXAMPLES
 from weft.scipy.special.factorials import as_float
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _line_search(
 
 def minimize(
     fun: Callable,
-    x0: Any,
+    x0: object,
     args: tuple = (),
     *,
     method: str,
@@ -122,6 +121,12 @@ def minimize(
     method: 'BFGS'. tol: the size of the gradient at which it ends, 1e-5. options: 'maxiter',
     'gtol', 'norm' (of the gradient, inf) and 'line_search_maxiter'.
     Source: Nocedal and Wright, Numerical Optimization, algorithm 6.1.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import optimize
+    >>> result = optimize.minimize(lambda x: ((x - 3) ** 2).sum(), wnp.zeros(2), method='BFGS')
+    >>> [round(float(v), 3) for v in result.x]
+    [3.0, 3.0]
     """
     if options is None:
         options = {}
@@ -129,10 +134,10 @@ def minimize(
         raise TypeError(f"minimize: args must be a tuple, got {type(args).__name__}; write (a,)")
     if method.lower() != "bfgs":
         raise ValueError(f"minimize: method must be 'BFGS', got {method!r}")
-    known = {"maxiter", "gtol", "norm", "line_search_maxiter"}
-    if set(options) - known:
+    option_names = {"maxiter", "gtol", "norm", "line_search_maxiter"}
+    if set(options) - option_names:
         raise TypeError(
-            f"minimize: options may have {', '.join(sorted(known))}; got {sorted(options)}"
+            f"minimize: options may have {', '.join(sorted(option_names))}; got {sorted(options)}"
         )
     x = as_float(x0)
     if x.ndim != 1:
@@ -189,4 +194,4 @@ def minimize(
     )  # fmt: skip
 
 
-seal(globals(), examples=EXAMPLES, prefix="optimize.")
+seal(globals())

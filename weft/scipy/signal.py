@@ -11,7 +11,6 @@ import weft.numpy as wnp
 from weft import lax
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
-from weft.scipy.examples import EXAMPLES
 from weft.scipy.linalg.factorizations import _choice
 from weft.scipy.special.factorials import as_float
 
@@ -26,12 +25,17 @@ __all__ = [
 
 
 def fftconvolve(
-    in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None
+    in1: object, in2: object, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Any:
     """The convolution of two arrays of one rank along axes, by Fourier transforms.
 
     mode: 'full', 'same' (of in1's shape), 'valid'. axes: all by default; the others broadcast.
     Source: scipy.signal.fftconvolve.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> signal.fftconvolve(wnp.array([1.0, 2.0]), wnp.array([1.0, 1.0])).round(3)
+    Array([1., 3., 2.], dtype=float32)
     """
     _choice("fftconvolve", "mode", mode, ("full", "same", "valid"))
     x, y = as_float(in1), as_float(in2)
@@ -107,6 +111,11 @@ def convolve(
 
     mode: 'full', 'same' (of in1's shape), 'valid'. method: 'direct', 'fft' or 'auto', which is
     'direct'. precision: of 'direct'. Source: scipy.signal.convolve.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> signal.convolve(wnp.array([1.0, 2.0]), wnp.array([1.0, 1.0]))
+    Array([1., 3., 2.], dtype=float32)
     """
     _choice("convolve", "mode", mode, ("full", "same", "valid"))
     _choice("convolve", "method", method, ("auto", "direct", "fft"))
@@ -116,11 +125,16 @@ def convolve(
 
 
 def correlate(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: object = None
+    in1: object, in2: object, mode: str = "full", method: str = "auto", precision: object = None
 ) -> Any:
     """The cross-correlation of two arrays of one rank: convolution with in2 reversed, conjugate.
 
     mode, method, precision: as `convolve` has them. Source: scipy.signal.correlate.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> signal.correlate(wnp.array([1.0, 2.0]), wnp.array([0.0, 1.0]))
+    Array([1., 2., 0.], dtype=float32)
     """
     _choice("correlate", "mode", mode, ("full", "same", "valid"))
     _choice("correlate", "method", method, ("auto", "direct", "fft"))
@@ -178,6 +192,12 @@ def convolve2d(
 
     mode: 'full', 'same' (of in1's shape), 'valid'. boundary: what lies around in1: 'fill' (the
     fillvalue), 'wrap' or 'symm'. Source: scipy.signal.convolve2d.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> signal.convolve2d(wnp.ones((2, 2)), wnp.ones((2, 2)), mode='same')
+    Array([[1., 2.],
+           [2., 4.]], dtype=float32)
     """
     x, y, left = _two_dimensional("convolve2d", in1, in2, boundary, fillvalue, mode)
     return _direct("convolve2d", x, y, "valid" if left == "inner" else left, precision)
@@ -194,6 +214,11 @@ def correlate2d(
     """The cross-correlation of two matrices.
 
     Arguments are those of `convolve2d`. Source: scipy.signal.correlate2d.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> signal.correlate2d(wnp.ones((2, 2)), wnp.ones((2, 2)), mode='valid')
+    Array([[4.]], dtype=float32)
     """
     x, y, left = _two_dimensional("correlate2d", in1, in2, boundary, fillvalue, mode)
     if left == "inner":
@@ -202,11 +227,20 @@ def correlate2d(
 
 
 def detrend(
-    data: Any, axis: int = -1, type: str = "linear", bp: object = 0, overwrite_data: object = None
+    data: ArrayLike,
+    axis: int = -1,
+    type: str = "linear",
+    bp: object = 0,
+    overwrite_data: object = None,
 ) -> Any:
     """The data less their mean ('constant') or their least-squares line ('linear') along an axis.
 
     bp: where the line may break, indices. Source: scipy.signal.detrend.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> abs(signal.detrend(wnp.array([1.0, 2.0, 3.0]))).max() < 1e-6
+    Array(True, dtype=bool)
     """
     _choice("detrend", "type", type, ("linear", "constant", "l", "c"))
     x = as_float(data)
@@ -374,7 +408,7 @@ def _spectra(
 
 
 def stft(
-    x: Any,
+    x: ArrayLike,
     fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int = 256,
@@ -390,6 +424,12 @@ def stft(
 
     The result has the frequencies where the axis was, and times last.
     Source: scipy.signal.stft.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> f, t, z = signal.stft(wnp.ones(64), nperseg=16)
+    >>> z.shape
+    (9, 9)
     """
     x = as_float(x)
     (axis,) = canonical_axes(axis, x.ndim, "axis")
@@ -429,6 +469,12 @@ def csd(
 
     y: None for x's own density. average: 'mean' or 'median', over segments.
     Source: Welch, 1967; scipy.signal.csd.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> f, p = signal.csd(wnp.ones(64), wnp.ones(64), nperseg=16)
+    >>> p.shape
+    (9,)
     """
     _choice("csd", "average", average, ("mean", "median"))
     a = as_float(x)
@@ -475,6 +521,12 @@ def welch(
     """Frequencies and the power spectral density, averaged over segments.
 
     Source: Welch, The use of fast Fourier transform for the estimation of power spectra, 1967.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> f, p = signal.welch(wnp.ones(64), nperseg=16)
+    >>> p.shape
+    (9,)
     """
     return csd(
         x,
@@ -493,8 +545,8 @@ def welch(
 
 
 def istft(
-    Zxx: Any,
-    fs: Any = 1.0,
+    Zxx: object,
+    fs: object = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
@@ -507,6 +559,12 @@ def istft(
     """Times and the signal that has the short-time transform Zxx, by overlapping addition.
 
     Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import signal
+    >>> f, t, z = signal.stft(wnp.ones(64), nperseg=16)
+    >>> signal.istft(z, nperseg=16)[1].shape
+    (64,)
     """
     z = as_float(Zxx)
     if z.ndim < 2:
@@ -537,4 +595,4 @@ def istft(
     return times, wnp.moveaxis(x, -1, min(time_axis, x.ndim - 1)) if x.ndim > 1 else x
 
 
-seal(globals(), examples=EXAMPLES, prefix="signal.")
+seal(globals())

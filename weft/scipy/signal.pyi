@@ -51,7 +51,7 @@ def csd(
     """Frequencies and the cross power spectral density of x and y, by Welch's method."""
 
 def detrend(
-    data: Any, axis: int = ..., type: str = ..., bp: Any = ..., overwrite_data: Any = ...
+    data: ArrayLike, axis: int = ..., type: str = ..., bp: Any = ..., overwrite_data: Any = ...
 ) -> Array:
     """The data less their mean ('constant') or their least-squares line ('linear') along …"""
 

@@ -72,13 +72,13 @@ def axes_in(mesh: AbstractMesh, common: Mesh) -> dict[Any, tuple] | None:
     if mesh.size != common.size:
         return None
     steps = list(zip(common.axis_names, common.axis_sizes, _strides(common), strict=True))
-    found = {}
+    parts = {}
     for name, size, stride in zip(mesh.axis_names, mesh.axis_sizes, _strides(mesh), strict=True):
         inside = [(n, s) for n, s, t in steps if s > 1 and stride <= t < stride * size]
         if np.prod([s for _, s in inside], initial=1) != size:
             return None
-        found[name] = tuple(n for n, _ in inside)
-    return found
+        parts[name] = tuple(n for n, _ in inside)
+    return parts
 
 
 @clearable

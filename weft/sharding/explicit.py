@@ -84,9 +84,11 @@ def _reshard(x: ArrayLike, target: NamedSharding) -> Any:
             f"reshard: out_shardings must be a NamedSharding or a PartitionSpec, got "
             f"{type(sharding).__name__}; use weft.device_put for other placements"
         )
-    given = sharding.spec.partitions
-    if len(given) > aval.ndim and not any(given[aval.ndim :]):  # no more than the type needs
-        sharding = sharding.with_spec(sharding.spec.update(partitions=given[: aval.ndim]))
+    partitions = sharding.spec.partitions
+    if len(partitions) > aval.ndim and not any(
+        partitions[aval.ndim :]
+    ):  # no more than the type needs
+        sharding = sharding.with_spec(sharding.spec.update(partitions=partitions[: aval.ndim]))
     if UNCONSTRAINED in sharding.spec.partitions:
         raise ValueError(
             f"reshard: {sharding.spec!r} leaves a dimension UNCONSTRAINED; use None or axis names, "
@@ -393,7 +395,7 @@ def _agrees(have: NamedSharding, wanted: NamedSharding, spec: PartitionSpec) -> 
 # device_put of traced values -------------------------------------------------------------------
 
 
-def staged_device_put(x: Any, sharding: Any, src: Any = None) -> Any:
+def staged_device_put(x: Any, sharding: object, src: Any = None) -> Any:
     """`device_put` of a traced value: an op of the program.
 
     src: where the value is, which its cotangent goes back to; known of values that are there.

@@ -133,9 +133,11 @@ def _whole(avals: list, outs: list, whole: Sequence[int]) -> str:
 
 
 def _sort(
-    avals: list, outs: list, *, dimension: int | None = None, axis: Any = None, **_: object
+    avals: list, outs: list, *, dimension: int | None = None, axis: int | None = None, **_: object
 ) -> str:
-    return _whole(avals, outs, (dimension if axis is None else axis,))
+    along = dimension if axis is None else axis
+    assert along is not None, "sorts name a dimension"
+    return _whole(avals, outs, (along,))
 
 
 def _fft(avals: list, outs: list, *, fft_lengths: tuple, **_: object) -> str:
@@ -459,6 +461,7 @@ def result_shardings(name: str, rule: Any, avals: Any, outs: Any, params: dict) 
     text = rule(avals, outs, **params)
     if not isinstance(text, str):
         return list(text)  # shardings that the op's parameters give
+    assert mesh is not None  # of the typed operands
     factors, sizes = parse_factors(text)
     join = _Join(name, avals, mesh, factors, sizes)
     for i in typed:
@@ -491,11 +494,11 @@ def _partial_axes(
     operand are partial sums already, over the axis that splits the other operand.
     """
     specs = [a.sharding.spec if a.sharding is not None else None for a in avals]
-    found = [s for s in specs if s is not None and (s.unreduced or s.reduced)]
-    if not found:
+    partial = [s for s in specs if s is not None and (s.unreduced or s.reduced)]
+    if not partial:
         return frozenset(), frozenset()
-    unreduced = frozenset().union(*(s.unreduced for s in found))
-    reduced = frozenset().union(*(s.reduced for s in found))
+    unreduced = frozenset().union(*(s.unreduced for s in partial))
+    reduced = frozenset().union(*(s.reduced for s in partial))
     if unreduced and not _is_additive(prim, avals, unreduced, params):
         listing = ", ".join(a.str_short() for a in avals)
         raise ShardingTypeError(

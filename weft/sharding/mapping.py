@@ -279,10 +279,12 @@ class SdyShardingRule:
         for d, (factors, size) in enumerate(zip(dims, shape, strict=True)):
             if len(factors) == 1:
                 (factor,) = factors
-                known = sizes.setdefault(factor, size)
-                if known != size and factor[0] == BATCHING:
-                    raise ValueError(f"{what}: leading dimension {d} has size {known} elsewhere")
-                sizes[factor] = min(known, size)
+                factor_size = sizes.setdefault(factor, size)
+                if factor_size != size and factor[0] == BATCHING:
+                    raise ValueError(
+                        f"{what}: leading dimension {d} has size {factor_size} elsewhere"
+                    )
+                sizes[factor] = min(factor_size, size)
                 continue
             for factor in factors:
                 sizes.setdefault(factor, self.factor_sizes.get(factor, size))
@@ -376,9 +378,9 @@ def as_rule(value: Rule | None, options: dict[str, Any]) -> SdyShardingRule | Ca
     """A rule, or the function that makes it, from what a user gives."""
     if value is None or isinstance(value, SdyShardingRule) or callable(value):
         if any(options.values()):
-            given: Iterable[str] = (name for name, v in options.items() if v)
+            chosen: Iterable[str] = (name for name, v in options.items() if v)
             raise ValueError(
-                f"sharding_rule: {', '.join(given)} belong to a rule given as text; give them to "
+                f"sharding_rule: {', '.join(chosen)} belong to a rule given as text; give them to "
                 "SdyShardingRule(…) itself"
             )
         return value

@@ -157,9 +157,9 @@ def _types(axis_types: Any, names: tuple) -> tuple[AxisType, ...]:
 
 def _sizes(sizes: Any, what: str) -> tuple[int, ...]:
     """The sizes of axes as ints; raises unless they are whole and at least 1."""
-    given = sizes if isinstance(sizes, Sequence | np.ndarray) else (sizes,)
+    listed = sizes if isinstance(sizes, Sequence | np.ndarray) else (sizes,)
     try:
-        whole = tuple(operator.index(s) for s in given)
+        whole = tuple(operator.index(s) for s in listed)
     except TypeError:
         raise ArgumentError(f"{what} must hold whole numbers, got {sizes!r}") from None
     _check_sizes(whole, what)
@@ -452,7 +452,7 @@ class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
 
     def __init__(self, mesh: Mesh | None):
         if mesh is not None and not isinstance(mesh, Mesh):
-            raise TypeError(
+            raise ArgumentError(
                 f"set_mesh takes a weft.sharding.Mesh or None, got {type(mesh).__name__}"
             )
         if mesh is not None and mesh.manual_axes:

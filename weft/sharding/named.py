@@ -54,13 +54,13 @@ def placement_class(cls: type) -> type:
         """Whether a device of the sharding belongs to this process."""
         return bool(self.addressable_devices)
 
-    def check_compatible_aval(self: Any, aval_shape: tuple[int, ...]) -> None:
+    def check_compatible_aval(self: object, aval_shape: tuple[int, ...]) -> None:
         """Raises ValueError unless arrays of this shape have a dimension for each split."""
         check = getattr(self, "check_rank", None)
         if check is not None:
             check(aval_shape)
 
-    def is_equivalent_to(self: Any, other: object, ndim: int) -> bool:
+    def is_equivalent_to(self: object, other: object, ndim: int) -> bool:
         """True when both put the same parts of a rank-``ndim`` array on the same devices."""
         return self is other or _equivalent(self, other, ndim)
 

@@ -201,16 +201,16 @@ def spec_from_hlo(hlo: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
     tile_of[order] = np.indices(dims).reshape(len(dims), -1).T
     by_coordinate = tile_of.reshape(*mesh.axis_sizes, len(dims))
     origin = (0,) * len(mesh.axis_sizes)
-    found: list[list[tuple[int, Any]]] = [[] for _ in range(ndim)]
+    entries: list[list[tuple[int, Any]]] = [[] for _ in range(ndim)]
     for i, name in enumerate(mesh.axis_names):
         if mesh.axis_sizes[i] == 1:
             continue
         step = by_coordinate[origin[:i] + (1,) + origin[i + 1 :]] - by_coordinate[origin]
         moved = np.flatnonzero(step[:ndim])
         if len(moved) == 1:
-            found[moved[0]].append((int(step[moved[0]]), name))
+            entries[moved[0]].append((int(step[moved[0]]), name))
     kinds = list(hlo.subgroup_types())
-    spec = PartitionSpec(*(tuple(n for _, n in sorted(f, key=lambda x: -x[0])) for f in found))
+    spec = PartitionSpec(*(tuple(n for _, n in sorted(f, key=lambda x: -x[0])) for f in entries))
     if _xla.SubgroupType.UNREDUCED in kinds:
         left = [n for n in mesh.axis_names if n not in spec.used_axes()]
         choices = itertools.chain.from_iterable(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Rules that all of them share ------------------------------------------------------------------
 
 
-def _to_type(x: object, aval: Any) -> Any:
+def _to_type(x: object, aval: ShapedArray) -> Any:
     """A cotangent with the explicit sharding that its primal's type asks for, or with none."""
     wanted = aval.sharding
     if wanted is not None and (wanted.spec.unreduced or wanted.spec.reduced):
@@ -132,11 +132,11 @@ def _concrete(x: ArrayLike, sharding: Any) -> Any:
     mesh = getattr(sharding, "mesh", None)
     if not isinstance(mesh, AbstractMesh):
         return sharding
-    known = [getattr(getattr(x, "sharding", None), "mesh", None), context_mesh()]
+    candidates = [getattr(getattr(x, "sharding", None), "mesh", None), context_mesh()]
     seen = concrete_meshes(mesh)
     if len(seen) == 1:  # the types of the program can mean one set of devices only
-        known += seen
-    for own in known:
+        candidates += seen
+    for own in candidates:
         if isinstance(own, Mesh) and own.shape == mesh.shape:
             return sharding.update(mesh=own.update(axis_types=mesh.axis_types))
     raise ValueError(
@@ -249,7 +249,7 @@ def _device_put_lower(
     return x if sharding.memory_kind is None else ctx.in_memory(x, sharding.memory_kind)
 
 
-def _device_put_impl(x: Any, *, sharding: object, src: object) -> Any:
+def _device_put_impl(x: ArrayLike, *, sharding: object, src: object) -> Any:
     with current_trace(EVAL):
         return provided.device_put(x, _concrete(x, sharding))
 

@@ -114,7 +114,7 @@ def bcoo_todense(mat: BCOO) -> Array:
 def _todense(mat: BCOO) -> Any:
     _, sparse, dense = split_shape(mat)
 
-    def fill(data: Any, indices: Any) -> Any:
+    def fill(data: Any, indices: object) -> Any:
         if not sparse:
             return data.sum(0, dtype=data.dtype)
         zeros = wnp.zeros((*sparse, *dense), data.dtype)
@@ -165,8 +165,8 @@ def _fromdense(mat: Any, *, nse: int, n_batch: int, n_dense: int, dtype: Any) ->
     sparse = mat.shape[n_batch : mat.ndim - n_dense]
 
     def find(mat: Any, stored: Any) -> tuple:
-        found = wnp.nonzero(stored, size=nse, fill_value=sparse) if sparse else ()
-        columns = [f.astype(dtype) for f in found]
+        positions = wnp.nonzero(stored, size=nse, fill_value=sparse) if sparse else ()
+        columns = [f.astype(dtype) for f in positions]
         indices = wnp.stack(columns, 1) if columns else wnp.zeros((nse, 0), dtype)
         data = extract(indices, mat)
         there = wnp.arange(nse) < stored.sum()
@@ -314,7 +314,7 @@ def _sum_duplicates(mat: BCOO, *, nse: int) -> BCOO:
         return BCOO.tree_unflatten(info, new._bufs)
     distinct, place, _, _ = over_batches(lambda i: duplicates(i, sparse), n, mat.indices)
 
-    def add(place: Any, data: Any) -> Any:
+    def add(place: object, data: Any) -> Any:
         zeros = wnp.zeros((nse, *data.shape[1:]), data.dtype)
         return zeros.at[place].add(data, mode="drop")
 

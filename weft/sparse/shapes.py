@@ -83,8 +83,8 @@ def bcoo_broadcast_in_dim(
     indices = zeros.at[..., np.array(places, int)].set(rows) if places else zeros
     if math.prod(sparse) != math.prod(old):
         # Dimensions that grow have each element at every index.
-        known = {p: s for p, s in zip(places, old, strict=True)}
-        grown = [s if known.get(i, 1) == 1 else 1 for i, s in enumerate(sparse)]
+        old_size = {p: s for p, s in zip(places, old, strict=True)}
+        grown = [s if old_size.get(i, 1) == 1 else 1 for i, s in enumerate(sparse)]
         grid = np.indices(grown).reshape(len(grown), -1).T.astype(rows.dtype)
         inside = in_bounds(rows, old)[..., None, None]
         spread = wnp.where(inside, indices[..., None, :] + grid, np.array(sparse, rows.dtype))

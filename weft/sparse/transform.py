@@ -296,7 +296,8 @@ def _reshape(ins: list, params: dict) -> Any:
 
 def _conv(ins: list, params: dict) -> Any:
     names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers")
-    return shapes.bcoo_conv_general_dilated(*ins, **{n: params.get(n) for n in names})
+    options: dict[str, Any] = {n: params.get(n) for n in names}
+    return shapes.bcoo_conv_general_dilated(*ins, **options)
 
 
 RULES: dict[str, Callable] = {
@@ -335,7 +336,7 @@ def _operator(fun: Callable, *, swapped: bool = False) -> Callable:
     compiled = weft.jit(sparsify(fun))
 
     @api_boundary
-    def method(self: Any, other: object) -> Any:
+    def method(self: object, other: object) -> Any:
         ordered = (other, self) if swapped else (self, other)
         return compiled(*ordered)
 
@@ -346,13 +347,13 @@ def _keeping(fun: Callable) -> Callable:
     """A method whose arguments, beside the array, are static."""
 
     @api_boundary
-    def method(self: Any, *args: object, **kwargs: object) -> Any:
+    def method(self: object, *args: object, **kwargs: object) -> Any:
         return sparsify(lambda x: fun(x, *args, **kwargs))(self)
 
     return method
 
 
-def _getitem(self: Any, index: object) -> Any:
+def _getitem(self: object, index: object) -> Any:
     return sparsify(lambda x: x[index])(self)
 
 

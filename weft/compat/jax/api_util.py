@@ -82,7 +82,8 @@ def donation_vector(
     """Whether each leaf of `(args, kwargs)` is donated."""
     args, kwargs = in_tree.children()
     mask = [i in donate_argnums for i, c in enumerate(args.children()) for _ in range(c.num_leaves)]
-    names = kwargs.node_data()[1] if kwargs.num_leaves else ()
+    data = kwargs.node_data() if kwargs.num_leaves else None
+    names = () if data is None else data[1]
     pairs = zip(names, kwargs.children(), strict=True)
     mask += [n in donate_argnames for n, c in pairs for _ in range(c.num_leaves)]
     return tuple(mask)

@@ -64,11 +64,11 @@ class Trace(metaclass=_KindOfTrace):
 
     finished = False
 
-    def process(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
+    def process(self, prim: object, args: object, params: dict[str, Any]) -> Any:
         """Give an operation to the program's own rule."""
         return self.process_primitive(prim, args, params)
 
-    def process_primitive(self, primitive: Any, tracers: Any, params: dict[str, Any]) -> Any:
+    def process_primitive(self, primitive: object, tracers: object, params: dict[str, Any]) -> Any:
         raise NotImplementedError(f"{type(self).__name__}: define process_primitive")
 
 
@@ -207,8 +207,8 @@ def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
 
 def subjaxprs(jaxpr: Any) -> list:
     """The jaxprs among the params of a jaxpr's equations."""
-    found = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.params))
-    return [open_jaxpr(s) for s in found]
+    inner = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.params))
+    return [open_jaxpr(s) for s in inner]
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> list:
@@ -237,7 +237,7 @@ def new_jaxpr_eqn(
     params: dict[str, Any],
     effects: Any = no_effects,
     source_info: Any = None,
-    ctx: RuleContext = None,
+    ctx: RuleContext | None = None,
 ) -> JaxprEqn:
     from weft.core.source import UNKNOWN
 

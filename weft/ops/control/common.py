@@ -18,7 +18,7 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, jaxpr_axes
 from weft.core.masks import closed_under
 from weft.core.primitive import Primitive
 from weft.core.source import function_name
-from weft.core.trace import Tracer, is_array_like, typeof
+from weft.core.trace import Tracer, check_unchangeable, is_array_like, typeof
 from weft.core.trace_body import args_tree, derived, trace_body
 from weft.core.tree import names_in
 from weft.ops.elementwise_api import select_n_p
@@ -48,6 +48,7 @@ def value_in_python(x: ArrayLike) -> Any:
 
 def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list:
     """The types of values; TypeError naming the first that is no array."""
+    check_unchangeable(leaves)
     try:
         return [typeof(x) for x in leaves]
     except TypeError:
@@ -188,8 +189,8 @@ def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) 
 
 
 def ordered_effects_of(*jaxprs: ClosedJaxpr) -> list:
-    found = {e for j in jaxprs for e in j.effects if e.ordered}
-    return sorted(found, key=lambda e: e.name)
+    ordered = {e for j in jaxprs for e in j.effects if e.ordered}
+    return sorted(ordered, key=lambda e: e.name)
 
 
 # Jaxprs ----------------------------------------------------------------------------------------
@@ -216,22 +217,22 @@ def dependents(jaxpr: Jaxpr, start: Iterable[Var], differentiable: bool = False)
 
     differentiable: only through values that have tangents (an upper bound of what is nonzero).
     """
-    found = set(start)
+    dependent = set(start)
     for eqn in jaxpr.eqns:
-        marked = [v.__class__ is Var and v in found for v in eqn.invars]
+        marked = [v.__class__ is Var and v in dependent for v in eqn.invars]
         if any(marked) and not (differentiable and eqn.primitive.name == "stop_gradient"):
             outs = zip(eqn.outvars, depends(eqn, marked), strict=True)
-            found.update(
+            dependent.update(
                 v for v, m in outs if m and not (differentiable and not has_tangent(v.aval))
             )
-    return found
+    return dependent
 
 
 def out_mask(jaxpr: Jaxpr, in_mask: Sequence[bool], differentiable: bool = False) -> list[bool]:
     """Which outputs depend on the marked inputs."""
     start = [v for v, m in zip(jaxpr.invars, in_mask, strict=True) if m]
-    found = dependents(jaxpr, start, differentiable)
-    return [v.__class__ is Var and v in found for v in jaxpr.outvars]
+    dependent = dependents(jaxpr, start, differentiable)
+    return [v.__class__ is Var and v in dependent for v in jaxpr.outvars]
 
 
 def carry_fixpoint(

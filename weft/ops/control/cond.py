@@ -175,6 +175,10 @@ def cond(
         if operands:
             raise TypeError("cond: give the operands by position or operand=, not both")
         operands = (operand,)
+    if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
+        # JAX's older order: pred, true_operand, true_fun, false_operand, false_fun.
+        of_true, of_false, other = false_fun, operands[1], operands[0]
+        return cond(pred, lambda x, _: of_true(x), lambda _, y: of_false(y), true_fun, other)
     check_function("cond", "true_fun", true_fun)
     check_function("cond", "false_fun", false_fun)
     aval = _scalar("cond", "pred", pred)
@@ -200,7 +204,7 @@ def cond(
 
 @api_boundary
 def switch(
-    index: Any, branches: Sequence[Callable], *operands: object, operand: object = _MISSING
+    index: ArrayLike, branches: Sequence[Callable], *operands: object, operand: object = _MISSING
 ) -> Any:
     """`branches[index](*operands)`, with index clamped to the range of the branches.
 
@@ -252,9 +256,10 @@ def _platform_lower(ctx: RuleContext, *, platforms: tuple) -> Any:
     for i, names in enumerate(platforms):
         if aliases & set(names) or not names:
             return ctx.splat(i, (), dtypes.int32)
-    known = sorted(n for names in platforms for n in names)
+    platform_names = sorted(n for names in platforms for n in names)
     raise ValueError(
-        f"platform_dependent: no function for platform {mine!r}, only for {', '.join(known)}; "
+        f"platform_dependent: no function for platform {mine!r}, only for "
+        f"{', '.join(platform_names)}; "
         "give default="
     )
 

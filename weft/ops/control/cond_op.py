@@ -91,8 +91,8 @@ def _jvp(primals: list, tangents: list, *, branches: Branches) -> tuple:
     nonzero = [t is not None for t in tangents[1:]]
     out_nonzero = _any([jvp_jaxpr(b, nonzero)[1] for b in branches])
     pushed = tuple(jvp_jaxpr(b, nonzero, out_nonzero)[0] for b in branches)
-    given = [t for t in tangents[1:] if t is not None]
-    outs = cond_p.bind(index, *operands, *given, branches=pushed)
+    nonzero_tangents = [t for t in tangents[1:] if t is not None]
+    outs = cond_p.bind(index, *operands, *nonzero_tangents, branches=pushed)
     n = len(out_nonzero)
     return outs[:n], unpick(outs[n:], out_nonzero)
 
@@ -174,22 +174,22 @@ def _linearize(primals: list, tangents: list, *, branches: Branches) -> tuple:
     n = len(split.out_nonzero)
     if not any(split.out_nonzero):
         return outs[:n], [None] * n
-    given = [t for t in tangents[1:] if t is not None]
+    nonzero_tangents = [t for t in tangents[1:] if t is not None]
     residuals = [operands[i] for i in split.operands]
-    made = cond_p.bind(index, *residuals, *outs[n:], *given, branches=split.tangent)
+    made = cond_p.bind(index, *residuals, *outs[n:], *nonzero_tangents, branches=split.tangent)
     return outs[:n], unpick(made, split.out_nonzero)
 
 
 def _transpose(cts: Any, index: object, *operands: Any, branches: Branches) -> list:
     linear = [is_undefined(x) for x in operands]
     nonzero = [ct is not None for ct in cts]
-    found = _any([transpose_jaxpr(b, linear, nonzero)[1] for b in branches])
-    instantiate = [bool(made) for made in unpick(found, linear)]
+    has_cotangent = _any([transpose_jaxpr(b, linear, nonzero)[1] for b in branches])
+    instantiate = [bool(made) for made in unpick(has_cotangent, linear)]
     back = tuple(transpose_jaxpr(b, linear, nonzero, instantiate)[0] for b in branches)
     check_derivative(index, branches, back)
-    known = [x for x in operands if not is_undefined(x)]
-    outs = cond_p.bind(index, *known, *(c for c in cts if c is not None), branches=back)
-    return [None, *unpick(unpick(outs, found), linear)]
+    constants = [x for x in operands if not is_undefined(x)]
+    outs = cond_p.bind(index, *constants, *(c for c in cts if c is not None), branches=back)
+    return [None, *unpick(unpick(outs, has_cotangent), linear)]
 
 
 # Batching --------------------------------------------------------------------------------------

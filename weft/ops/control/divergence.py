@@ -137,15 +137,19 @@ def check_reached_by_all(
         return
     for jaxpr in jaxprs:
         axes = mat.varying & jaxpr_axes(jaxpr)
-        found = _communication(jaxpr, axes) if axes else None
-        if found is None:
+        communication = _communication(jaxpr, axes) if axes else None
+        if communication is None:
             continue
-        met = tuple(sorted(axes.intersection(found.primitive.named_axes(found.params)), key=str))
+        met = tuple(
+            sorted(
+                axes.intersection(communication.primitive.named_axes(communication.params)), key=str
+            )
+        )
         text = names_text(met)
         warn(
             f"{who}: {what} of type {aval.str_short()} may differ along {text}, over which "
-            f"{found.primitive.name} ({found.source}) communicates inside: devices that do not get "
-            f"there are waited for forever. {remedy.format(axes=text)}"
+            f"{communication.primitive.name} ({communication.source}) communicates inside: devices "
+            f"that do not get there are waited for forever. {remedy.format(axes=text)}"
         )
         return
 

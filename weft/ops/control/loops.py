@@ -111,8 +111,8 @@ def _pushed(primals: list, tangents: list, params: dict) -> tuple[list, dict, li
     pred = cond_jaxpr.memo(
         ("while tangents", m, *_key(body, m)), lambda: _widen(cond_jaxpr, body, m)
     )
-    given = filled_tangents(pick(carry, nz_carry), pick(t_carry, nz_carry))
-    operands = [*cond_consts, *body_consts, *pick(t_consts, nz_consts), *carry, *given]
+    filled = filled_tangents(pick(carry, nz_carry), pick(t_carry, nz_carry))
+    operands = [*cond_consts, *body_consts, *pick(t_consts, nz_consts), *carry, *filled]
     new = {**params, "cond_jaxpr": pred, "body_jaxpr": body, "body_nconsts": bn + k}
     return operands, new, nz_carry
 

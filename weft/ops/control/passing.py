@@ -12,8 +12,8 @@ Positions = list[int | None]
 
 def passed_on(closed: ClosedJaxpr) -> Positions:
     """For each result the position of the input it is; None where it is computed."""
-    known: Positions = closed.memo("passed on", lambda: _passed_on(closed))
-    return known
+    positions: Positions = closed.memo("passed on", lambda: _passed_on(closed))
+    return positions
 
 
 def _passed_on(closed: ClosedJaxpr) -> Positions:

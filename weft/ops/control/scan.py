@@ -68,9 +68,11 @@ def leading_size(xs: Sequence[Any], tree: PyTreeDef, length: int | None, who: st
             f"{who}: the leading axes of xs must all have the number of iterations as their size: "
             f"{listing}{extra}"
         )
-    if not sizes and length is None:
+    if sizes:
+        return sizes[0]
+    if length is None:
         raise ValueError(f"{who}: xs has no arrays, so length must say how often to iterate")
-    return sizes[0] if sizes else length
+    return length
 
 
 def check_unroll(unroll: int, length: int, who: str) -> int:
@@ -183,7 +185,7 @@ def trace_with_carry(
     init: list,
     init_tree: Any,
     other_avals: Sequence[Any],
-    tree: Any,
+    tree: object,
     split: Callable[[Any, Sequence[Any]], tuple[Any, Any]],
     place: int | None = None,
 ) -> tuple[list, Any, Any]:
@@ -200,12 +202,12 @@ def trace_with_carry(
         body = trace_body(f, tree, [*avals, *other_avals])
         carry_tree, rest_tree = split(body.out_tree, body.jaxpr.out_avals)
         if carry_tree != init_tree:
-            given, got = init_tree, carry_tree
+            want, got = init_tree, carry_tree
             if place is not None:
-                given, got = given.children()[place], got.children()[place]
+                want, got = want.children()[place], got.children()[place]
             raise TypeError(
                 f"{who}: the body must return a carry of the structure it is given, but\n"
-                f"  the carry has  {given}\n  the body gives {got}"
+                f"  the carry has  {want}\n  the body gives {got}"
             )
         got = body.jaxpr.out_avals[:n]
         if all(a is b for a, b in zip(avals, got, strict=True)):

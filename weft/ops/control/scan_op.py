@@ -116,8 +116,8 @@ def _jvp(
         *range(num_carry, n_out),
         *range(first_ys, len(pushed.out_avals)),
     ]
-    given = filled_tangents(pick(primals, nonzero), pick(tangents, nonzero))
-    t_of = dict(zip(range(n, n + len(given)), given, strict=True))
+    filled = filled_tangents(pick(primals, nonzero), pick(tangents, nonzero))
+    t_of = dict(zip(range(n, n + len(filled)), filled, strict=True))
     outs = scan_p.bind(
         *(primals[i] if i < n else t_of[i] for i in inputs),
         jaxpr=reorder(pushed, inputs, outputs),
@@ -254,18 +254,18 @@ def _split_primal(
             Jaxpr(p.constvars, p.invars[:num_consts], hoisted, eqns, NO_EFFECTS, p.debug),
             consts,
         )
-        given = set(hoisted)
-        constvars = [v for v in p.constvars if v not in given]
+        available = set(hoisted)
+        constvars = [v for v in p.constvars if v not in available]
         body = body.replace(
             invars=[*p.invars[:num_consts], *hoisted, *p.invars[num_consts:]],
             eqns=[
-                _without(e, given)
+                _without(e, available)
                 for e in p.eqns
-                if not e.outvars or not given.issuperset(e.outvars)
+                if not e.outvars or not available.issuperset(e.outvars)
             ],
             constvars=constvars,
         )
-        consts = [c for v, c in zip(p.constvars, consts, strict=True) if v not in given]
+        consts = [c for v, c in zip(p.constvars, consts, strict=True) if v not in available]
     split.primal, read_inputs = dce_closed(ClosedJaxpr(body, consts))
     # Hoisted values that only the tangent body reads are no operands of the primal one.
     split.hoisted_read = read_inputs[num_consts : num_consts + len(hoisted)]
@@ -356,8 +356,12 @@ def _backward_body(
     )
     j = back.jaxpr
     # The transposed body takes what is known first, then cotangents of carry and of ys.
-    known = [not m for m in linear]
-    a, b, c = sum(known[:num_consts]), sum(known[num_consts:end]), sum(known[end:])
+    is_constant = [not m for m in linear]
+    a, b, c = (
+        sum(is_constant[:num_consts]),
+        sum(is_constant[num_consts:end]),
+        sum(is_constant[end:]),
+    )
     k = sum(lin_carry)
     start = a + b + c
     n_consts = sum(lin_consts)
@@ -471,13 +475,15 @@ def _known_carries(
 ) -> list:
     """Return the values in each iteration of nonlinear carries, such as counters."""
     end = num_consts + num_carry
-    known = [not m for m in linear]
+    is_constant = [not m for m in linear]
     j = jaxpr.jaxpr
-    carried = [v for v, k in zip(j.invars[num_consts:end], known[num_consts:end], strict=True) if k]
-    outs = pick(j.outvars[:num_carry], known[num_consts:end])
+    carried = [
+        v for v, k in zip(j.invars[num_consts:end], is_constant[num_consts:end], strict=True) if k
+    ]
+    outs = pick(j.outvars[:num_carry], is_constant[num_consts:end])
     body = ClosedJaxpr(
         j.replace(
-            invars=pick(j.invars, known),
+            invars=pick(j.invars, is_constant),
             outvars=[*outs, *carried],
             eqns=needed_eqns(j.eqns, outs),
             effects=NO_EFFECTS,
@@ -485,12 +491,12 @@ def _known_carries(
         jaxpr.consts,
     )
     result = scan_p.bind(
-        *pick(args, known),
+        *pick(args, is_constant),
         jaxpr=dce_closed(body)[0],
         length=length,
         reverse=reverse,
         unroll=unroll,
-        num_consts=sum(known[:num_consts]),
+        num_consts=sum(is_constant[:num_consts]),
         num_carry=len(carried),
     )
     return result[len(carried) :]

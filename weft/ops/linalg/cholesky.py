@@ -104,6 +104,11 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     """The upper triangular R' with R'^T R' = R^T R + w w^T, for real R (n, n) and w (n,).
 
     One rotation per row (Golub and Van Loan, "Matrix Computations", 6.5.4).
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.linalg.cholesky_update(wnp.eye(2), wnp.array([0.0, wnp.sqrt(3.0)])).round(4)
+    Array([[1., 0.],
+           [0., 2.]], dtype=float32)
     """
     r, w = typeof(r_matrix), typeof(w_vector)
     if r.ndim != 2 or r.shape[0] != r.shape[1] or w.shape != r.shape[:1] or r.dtype != w.dtype:
@@ -138,6 +143,13 @@ def symmetric_product(
     """alpha a a^T + beta c, for a (..., n, k) and symmetric c (..., n, n).
 
     The result is whole, so symmetrize_output changes nothing.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.linalg.symmetric_product(
+    ...     wnp.array([[1.0], [2.0]]), wnp.eye(2), beta=10.0, symmetrize_output=True
+    ... )
+    Array([[11.,  2.],
+           [ 2., 14.]], dtype=float32)
     """
     a, c = typeof(a_matrix), typeof(c_matrix)
     if a.ndim < 2 or c.shape != (*a.shape[:-1], a.shape[-2]) or a.dtype != c.dtype:

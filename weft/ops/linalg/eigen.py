@@ -59,7 +59,7 @@ def _real_of(x: ShapedArray) -> Any:
     return real_dtype(x.dtype)
 
 
-def difference_quotients(w: Any) -> Any:
+def difference_quotients(w: ArrayLike) -> Any:
     """1 / (w[j] - w[i]) at (i, j), zero on the diagonal."""
     aval = typeof(w)
     n = aval.shape[-1]
@@ -353,6 +353,12 @@ def schur(
     """x = v t v^H with (quasi-)triangular t and unitary v: (t, v), or (t,) without vectors.
 
     Real x give blocks of 2 x 2 for pairs of complex eigenvalues. CPU only.
+
+    >>> from weft import lax, numpy as wnp
+    >>> t, vectors = lax.linalg.schur(wnp.array([[1.0, 2.0], [0.0, 3.0]]))
+    >>> t
+    Array([[1., 2.],
+           [0., 3.]], dtype=float32)
     """
     if sort_eig_vals or select_callable is not None:
         raise ValueError(
@@ -387,6 +393,11 @@ def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
 
     packed holds h, and below its subdiagonal the reflectors of q for `householder_product`; taus
     (..., n - 1) are their factors. CPU only.
+
+    >>> from weft import lax, numpy as wnp
+    >>> packed, taus = lax.linalg.hessenberg(wnp.ones((3, 3)))
+    >>> packed.shape, taus.shape
+    ((3, 3), (2,))
     """
     check_matrix("hessenberg", typeof(a), square=True)
     return tuple(hessenberg_p.bind(a))  # type: ignore[return-value]
@@ -428,6 +439,11 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any
 
     d (..., n) is t's diagonal, e (..., n - 1) the one beside it; packed holds the reflectors of q
     in the triangle that is read, taus their factors.
+
+    >>> from weft import lax, numpy as wnp
+    >>> packed, d, e, taus = lax.linalg.tridiagonal(wnp.eye(3))
+    >>> d
+    Array([1., 1., 1.], dtype=float32)
     """
     check_matrix("tridiagonal", typeof(a), square=True)
     return tuple(tridiagonal_p.bind(a, lower=bool(lower)))  # type: ignore[return-value]

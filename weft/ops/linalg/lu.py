@@ -202,7 +202,12 @@ lu_pivots_to_permutation_p = Primitive(
 
 
 def lu_pivots_to_permutation(pivots: object, permutation_size: int) -> Any:
-    """The permutation of rows that the swaps (..., k) of `lu` amount to."""
+    """The permutation of rows that the swaps (..., k) of `lu` amount to.
+
+    >>> from weft import lax, numpy as wnp
+    >>> lax.linalg.lu_pivots_to_permutation(wnp.array([2, 1, 2]), 3)
+    Array([2, 1, 0], dtype=int32)
+    """
     return lu_pivots_to_permutation_p.bind(pivots, permutation_size=int(permutation_size))
 
 
@@ -237,7 +242,7 @@ def _solve_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, transposed: b
 
 
 def _solve_transpose(
-    ct: object, a: object, packed: object, permutation: object, b: Any, *, transposed: bool
+    ct: object, a: object, packed: object, permutation: object, b: ArrayLike, *, transposed: bool
 ) -> list:
     if not is_undefined(b):
         raise ShapeError(
@@ -251,7 +256,7 @@ def _solve_transpose(
 def _solve_lower(
     ctx: RuleContext, a: ir.Value, packed: Any, permutation: object, b: Any, *, transposed: bool
 ) -> Any:
-    def forward(packed: Any, permutation: Any, b: Any) -> Any:
+    def forward(packed: Any, permutation: object, b: ArrayLike) -> Any:
         y = take_rows(b, permutation)
         y = triangular_solve(packed, y, left_side=True, lower=True, unit_diagonal=True)
         return triangular_solve(packed, y, left_side=True, lower=False)

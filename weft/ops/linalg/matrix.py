@@ -46,7 +46,7 @@ def eye(like: object, n: int) -> Any:
     )
 
 
-def _masked(x: Any, mask: np.ndarray) -> Any:
+def _masked(x: ArrayLike, mask: np.ndarray) -> Any:
     aval = typeof(x)
     rank = aval.ndim
     keep = broadcast_in_dim(mask, aval.shape, (rank - 2, rank - 1))
@@ -74,7 +74,7 @@ def diagonal(x: ArrayLike) -> Any:
     return reduce_sum(_masked(x, np.eye(*aval.shape[-2:], dtype=np.bool_)), (aval.ndim - 1,))
 
 
-def of_diagonal(d: Any) -> Any:
+def of_diagonal(d: ArrayLike) -> Any:
     """Square matrices with these diagonals."""
     aval = typeof(d)
     n = aval.shape[-1]
@@ -102,7 +102,7 @@ def spread(v: ArrayLike, like: object) -> Any:
     return convert(broadcast_in_dim(v, target.shape, kept), target.dtype)
 
 
-def scale_columns(x: Any, d: Any) -> Any:
+def scale_columns(x: ArrayLike, d: ArrayLike) -> Any:
     """x times the diagonal matrix of d, on the right."""
     return mul(x, spread(row(d), x))
 

@@ -69,6 +69,11 @@ def qdwh(
 
     Source: Nakatsukasa, Bai and Gygi, "Optimizing Halley's iteration for computing the matrix
     polar decomposition" (2010).
+
+    >>> from weft import lax, numpy as wnp
+    >>> u, h, steps, converged = lax.linalg.qdwh(wnp.array([[0.0, 2.0], [-3.0, 0.0]]))
+    >>> wnp.allclose(u @ h, wnp.array([[0.0, 2.0], [-3.0, 0.0]]), atol=1e-4)
+    Array(True, dtype=bool)
     """
     aval = typeof(x)
     check_matrix("qdwh", aval)
@@ -141,9 +146,9 @@ def _scalar(value: float, like: object) -> Any:
 @lru_cache(maxsize=64)
 def _weights(least: float, most: int) -> list[tuple[float, float, float]]:
     """The weights (a, b, c) that bring singular values between `least` and 1 to 1."""
-    found: list[tuple[float, float, float]] = []
+    weights: list[tuple[float, float, float]] = []
     low = least
-    while low + 5 * least < 1 and len(found) < most:
+    while low + 5 * least < 1 and len(weights) < most:
         square = low * low
         d = np.cbrt(4 * (1 / square - 1) / square)
         root = np.sqrt(1 + d)
@@ -151,5 +156,5 @@ def _weights(least: float, most: int) -> list[tuple[float, float, float]]:
         b = (a - 1) ** 2 / 4
         c = a + b - 1
         low *= (a + b * square) / (1 + c * square)
-        found.append((a, b, c))
-    return found
+        weights.append((a, b, c))
+    return weights

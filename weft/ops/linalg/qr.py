@@ -76,7 +76,13 @@ geqrf_p = Primitive(
 
 
 def geqrf(a: ArrayLike) -> tuple[Any, Any]:
-    """R and the Householder reflectors of a QR decomposition in one matrix, and their factors."""
+    """R and the Householder reflectors of a QR decomposition in one matrix, and their factors.
+
+    >>> from weft import lax, numpy as wnp
+    >>> packed, taus = lax.linalg.geqrf(wnp.ones((4, 2)))
+    >>> packed.shape, taus.shape
+    ((4, 2), (2,))
+    """
     return tuple(geqrf_p.bind(a))  # type: ignore[return-value]
 
 
@@ -147,6 +153,12 @@ def householder_product(a: ArrayLike, taus: object) -> Any:
     """The first n columns of the product of Householder reflectors.
 
     Reflector k is 1 - taus[k] v v^H with v[k] = 1, v[k+1:] = a[k+1:, k], for a (..., m, n), m >= n.
+
+    >>> from weft import lax, numpy as wnp
+    >>> q = lax.linalg.householder_product(*lax.linalg.geqrf(wnp.eye(3, 2)))
+    >>> (q.T @ q).round(4)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
     """
     return householder_product_p.bind(a, taus)
 
@@ -198,6 +210,11 @@ def ormqr(
     """Q c (or c Q if not left), Q or its adjoint the product of the reflectors of `geqrf`.
 
     a: (..., m, k), taus: (..., k), c: (..., m, n) if left, else (..., n, m).
+
+    >>> from weft import lax, numpy as wnp
+    >>> packed, taus = lax.linalg.geqrf(wnp.ones((3, 3)))
+    >>> lax.linalg.ormqr(packed, taus, wnp.ones((3, 1)), transpose=True).shape
+    (3, 1)
     """
     return ormqr_p.bind(a, taus, c, left=bool(left), transpose=bool(transpose))
 

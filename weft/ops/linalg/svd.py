@@ -122,9 +122,14 @@ def _jvp(
 
 
 def _lower(
-    ctx: RuleContext, x: Any, *, full_matrices: bool, compute_uv: bool, algorithm: SvdAlgorithm
+    ctx: RuleContext,
+    x: object,
+    *,
+    full_matrices: bool,
+    compute_uv: bool,
+    algorithm: SvdAlgorithm,
 ) -> list:
-    def run(x: Any) -> list:
+    def run(x: ArrayLike) -> list:
         if tpu.on_tpu(ctx):
             return tpu.svd_by_polar(x, full_matrices, compute_uv)
         if ctx.module.platforms[0] != "cpu":
@@ -168,7 +173,7 @@ _JACOBI = 1024
 """Up to this size cuSOLVER's Jacobi method is the faster one."""
 
 
-def _on_gpu(x: Any, full: bool, vectors: bool, algorithm: SvdAlgorithm) -> list:
+def _on_gpu(x: ArrayLike, full: bool, vectors: bool, algorithm: SvdAlgorithm) -> list:
     """cuSOLVER's routines: gesvdj (Jacobi), gesvdp (polar), gesvd (QR, for m >= n)."""
     aval = typeof(x)
     m, n = aval.shape[-2:]

@@ -43,7 +43,7 @@ def _abstract(a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object) -
     return ShapedArray(b.shape, b.dtype)
 
 
-def _apply(a: Any, x: Any, params: dict) -> Any:
+def _apply(a: ArrayLike, x: ArrayLike, params: dict) -> Any:
     """op(a) x, or x op(a), of the matrix that triangular_solve inverts."""
     if params["transpose_a"]:
         a = transpose(a)
@@ -65,7 +65,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> t
     return x, triangular_solve_p.bind(a, rest, **params)
 
 
-def _transpose(ct: object, a: Any, b: object, *, transpose_a: bool, **params: object) -> list:
+def _transpose(ct: object, a: ArrayLike, b: object, *, transpose_a: bool, **params: object) -> list:
     if is_undefined(a):
         raise ShapeError(
             "triangular_solve is linear in b only, and what is transposed is a; differentiate with "
@@ -278,12 +278,12 @@ def _tri_lower(ctx: RuleContext, *operands: object, perturb_singular: bool) -> A
     return ctx.lower_fun(gtsv, *operands)[0]
 
 
-def _thomas(dl: Any, d: Any, du: Any, b: Any) -> Any:
+def _thomas(dl: Any, d: Any, du: Any, b: ArrayLike) -> Any:
     """Elimination without pivoting, row by row (Thomas)."""
     front = [moveaxis(v, typeof(v).ndim - 1, 0) for v in (dl, d, du)]
     rows = moveaxis(b, typeof(b).ndim - 2, 0)
 
-    def forward(carry: Any, xs: Any) -> Any:
+    def forward(carry: Any, xs: Sequence[Any]) -> Any:
         upper, value = carry
         lower, diagonal, above, right = xs
         pivot = sub(diagonal, mul(lower, upper))
@@ -295,7 +295,7 @@ def _thomas(dl: Any, d: Any, du: Any, b: Any) -> Any:
     zero = (mul(front[0][0], 0), mul(rows[0], 0))
     _, (uppers, values) = scan(forward, zero, (*front, rows))
 
-    def backward(below: object, xs: Any) -> Any:
+    def backward(below: object, xs: Sequence[Any]) -> Any:
         upper, value = xs
         x = sub(value, mul(spread(column(upper), value), below))
         return x, x

@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
-from weft.core.config import config
 from weft.core.dtypes import canonicalize_dtype, int32
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs, walk_eqns
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, walk_eqns
 from weft.core.kernel_frame import Frame, kernel_frame
 from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, leaf_names
 from weft.ffi.call import place
-from weft.ffi.checks import check_batch_dims as check
+from weft.ffi.checks import check_batch_dims
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.ops.as_array import as_array
 from weft.ops.dtype_casts import convert
 from weft.pallas.api.memory import MemorySpace, ScratchShape
-from weft.pallas.api.params import check_options, checks, wait_limit
+from weft.pallas.api.params import check_options, settings
 from weft.pallas.api.primitives import scratch_types
 from weft.pallas.api.signature import Arrangement, Builds
 from weft.pallas.api.specs import (
@@ -39,6 +38,7 @@ from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
 from weft.pallas.op import pallas_call_p
 from weft.pallas.strip_manual_types import without_manual_types
+from weft.pallas.uses import written_vars
 from weft.refs.api import Ref
 
 if TYPE_CHECKING:
@@ -170,6 +170,12 @@ def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
         if prim.named_axes is None or prim.higher_order or prim.name == "pcast":
             continue
         names = [n for n in prim.named_axes(eqn.params) if n not in frame.axis_sizes]
+        if prim.name == "axis_index" and any(names[0] in m.shape for m in frame.meshes if names):
+            raise TypeError(
+                f"{what}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
+                f"which is an axis of another mesh than its own, {frame.mesh}: it runs on no core "
+                f"of that one. weft.lax.axis_size({names[0]!r}) is known here"
+            )
         if prim.name == "axis_index" and names:
             raise TypeError(
                 f"{what}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
@@ -196,41 +202,6 @@ def _check_signature(what: str, fun: Callable, args: tuple, kwargs: dict) -> Non
             f"{what}: kernel {getattr(fun, '__name__', 'kernel')}{signature} is called with "
             f"{len(args)} refs (scalars, inputs, outputs, scratch, in this order){extra}: {e}"
         ) from None
-
-
-_WRITERS = frozenset(("set", "swap", "addupdate", "atomic_rmw", "atomic_cas"))
-
-
-def written_vars(jaxpr: Jaxpr | ClosedJaxpr) -> dict[Any, Eqn]:
-    """The ref arguments that a jaxpr writes to, with the first equation that does."""
-    inner = open_jaxpr(jaxpr)
-    return inner.memo("written refs", lambda: _written(inner))
-
-
-def _written(jaxpr: Jaxpr) -> dict[Any, Eqn]:
-    writers: dict[Any, Eqn] = {}
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        if name in _WRITERS:
-            writers.setdefault(eqn.invars[0], eqn)
-        elif name == "async_copy_start":
-            writers.setdefault(eqn.invars[1], eqn)
-        for param, sub in subjaxprs(eqn.params):
-            body = open_jaxpr(sub)
-            for k, v in enumerate(body.invars):
-                first = written_vars(sub).get(v)
-                if first is not None:
-                    writers.setdefault(_operand(eqn, param, k), first)
-    return writers
-
-
-def _operand(eqn: Eqn, param: str, k: int) -> Any:
-    """The operand that is argument k of an inner jaxpr."""
-    if eqn.primitive.name == "cond":
-        return eqn.invars[1 + k]
-    if param == "body_jaxpr":
-        return eqn.invars[eqn.params["cond_nconsts"] + k]
-    return eqn.invars[k] if k < len(eqn.invars) else None
 
 
 def with_constant_names(names: tuple[str, ...], at: int, n: int) -> tuple[str, ...]:
@@ -284,13 +255,6 @@ def check_aliases(
                 f"type {r.str_short()}; aliased arrays have one shape and dtype"
             )
     return tuple(pairs)
-
-
-def check_batch_dims(
-    what: str, n: int, operands: Sequence[ShapedArray], results: Sequence[ShapedArray]
-) -> int:
-    check(what, n, operands, results)
-    return n
 
 
 def _placed(operands: list, call: KernelCall) -> Sequence[Any]:
@@ -469,8 +433,8 @@ class _Builder:
         ]
         operand_types = [typeof(x) for x in (*flat, *consts)]
         check_inputs_unwritten(what, jaxpr, hidden, operand_types, [*names, *labels])
-        if self.options["num_batch_dims"]:
-            check_batch_dims(what, self.options["num_batch_dims"], types, results)
+        if batch := self.options["num_batch_dims"]:
+            check_batch_dims(what, batch, types, results)
         name = getattr(self.kernel, "__name__", "kernel")
         built = KernelCall(
             name=self.title,
@@ -485,11 +449,9 @@ class _Builder:
             used_axes=frozenset(frame.asked),
             ref_names=with_constant_names(ref_names, at, len(consts)),
             dynamic=dynamic,
-            poison=config.pallas_poison_buffers,
-            wait_limit=wait_limit(self.options["compiler_params"]),
             **{
                 **self.options,
-                **checks(self.options["debug"]),
+                **settings(self.options["debug"], self.options["compiler_params"]),
                 "sharding_rule": self._rule(types, consts),
             },
         )

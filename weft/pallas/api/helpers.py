@@ -213,7 +213,7 @@ def dot(
     trans_a: bool = False,
     trans_b: bool = False,
     allow_tf32: bool | None = None,
-    precision: Any = None,
+    precision: object = None,
 ) -> Any:
     """The matrix product of two rank-2 arrays, of which either may be transposed first.
 
@@ -258,24 +258,10 @@ def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 _TRANSCENDENTAL = frozenset(
-    [
-        "exp",
-        "exp2",
-        "log",
-        "log1p",
-        "expm1",
-        "sin",
-        "cos",
-        "tan",
-        "tanh",
-        "logistic",
-        "erf",
-        "erf_inv",
-        "pow",
-        "sqrt",
-        "rsqrt",
-        "cbrt",
-    ]
+    (
+        *("exp", "exp2", "log", "log1p", "expm1", "sin", "cos", "tan", "tanh", "logistic"),
+        *("erf", "erf_inv", "pow", "sqrt", "rsqrt", "cbrt"),
+    )
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from weft.core.aval import ShapedArray
 from weft.core.dtypes import canonicalize_dtype, short_name
 from weft.core.ref import AbstractRef
 from weft.driver.staging import checked_shape
-
-if TYPE_CHECKING:
-    pass
 
 
 class MemorySpace(enum.Enum):

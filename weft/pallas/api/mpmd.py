@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
-from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.kernel_frame import Frame
 from weft.core.ref import AbstractRef
@@ -23,7 +22,7 @@ from weft.pallas.api.call import (
 )
 from weft.pallas.api.memory import SHARED_SPACES, MemorySpace, ScratchShape
 from weft.pallas.api.mesh import Mesh
-from weft.pallas.api.params import check_options, checks, wait_limit
+from weft.pallas.api.params import check_options, settings
 from weft.pallas.api.primitives import scratch_types as flat_scratch
 from weft.pallas.api.signature import Arrangement, Builds
 from weft.pallas.api.specs import whole_mapping
@@ -150,8 +149,9 @@ def mpmd_map(
 
     meshes_and_fns: pairs of a `Mesh` and a function. Every function gets refs of all arguments,
     all outputs and all scratch (by name if scratch_shapes is a dict), and returns None; inside it
-    weft.lax.axis_index and axis_size know the axes of its mesh. Arguments and outputs are whole
-    arrays that all cores see; nothing orders the cores but semaphores, barriers and copies.
+    weft.lax.axis_index knows the axes of its mesh, axis_size those of all meshes. Arguments and
+    outputs are whole arrays that all cores see; nothing orders the cores but semaphores, barriers
+    and copies.
     out_shapes: as out_shape of `pallas_call`. scratch_shapes: scratch types; `type @ mesh` is one
     for each core of the mesh, `type @ pl.SHARED` one for all cores. With one mesh, LOCAL memory
     and semaphores are each core's own; with several meshes they must say whose they are.
@@ -223,10 +223,7 @@ def mpmd_map(
             blocks=(*ins, *outs),
             aliases=check_aliases(what, input_output_aliases, types, results),
             interpret=interpret,
-            **checks(debug),
-            poison=config.pallas_poison_buffers,
-            wait_limit=wait_limit(compiler_params),
-            compiler_params=compiler_params,
+            **settings(debug, compiler_params),
             cost_estimate=cost_estimate,
             metadata=metadata,
             ref_names=ref_names,

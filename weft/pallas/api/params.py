@@ -57,11 +57,6 @@ def _word(entry: str) -> str:
     return str(entry).lower().split(".")[-1]
 
 
-def wait_limit(params: dict | CompilerParams | None) -> float:
-    """The limit of waiting that compiler_params or the options give."""
-    return float(param(params, "wait_limit", config.pallas_wait_limit))
-
-
 def check_options(
     what: str,
     *,
@@ -102,7 +97,13 @@ def check_options(
         )
 
 
-def checks(debug: bool | None) -> dict[str, Any]:
-    """Return the checks that the option `debug` and the configuration ask of a native kernel."""
+def settings(debug: bool | None, compiler_params: object) -> dict[str, Any]:
+    """The fields of a `KernelCall` that its options and the configuration give."""
     asked = bool(debug) or bool(config.pallas_enable_debug_checks)
-    return {"debug": asked, "checked": asked or debug is None}
+    return {
+        "debug": asked,
+        "checked": asked or debug is None,
+        "poison": config.pallas_poison_buffers,
+        "wait_limit": float(param(compiler_params, "wait_limit", config.pallas_wait_limit)),
+        "compiler_params": compiler_params,
+    }

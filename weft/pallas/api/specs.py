@@ -133,7 +133,7 @@ class NoBlockSpec:
 no_block_spec = NoBlockSpec()
 
 
-@dataclass(frozen=True, slots=True, eq=False, init=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class GridSpec:
     """A grid with the blocks of arguments and results, and scratch.
 
@@ -144,32 +144,19 @@ class GridSpec:
     too, as refs behind the grid indices.
     """
 
-    grid: tuple
-    in_specs: Any
-    out_specs: Any
-    scratch_shapes: Any
-    num_scalar_prefetch: int
+    grid: Any = ()
+    in_specs: Any = no_block_spec
+    out_specs: Any = no_block_spec
+    scratch_shapes: Any = ()
+    num_scalar_prefetch: int = field(default=0, kw_only=True)
 
-    def __init__(
-        self,
-        grid: Any = (),
-        in_specs: Any = no_block_spec,
-        out_specs: Any = no_block_spec,
-        scratch_shapes: Any = (),
-        *,
-        num_scalar_prefetch: int = 0,
-    ) -> None:
-        set_field = object.__setattr__
-        set_field(self, "grid", check_grid(grid))
-        set_field(self, "in_specs", in_specs)
-        set_field(self, "out_specs", out_specs)
-        set_field(self, "scratch_shapes", scratch_shapes)
-        if not isinstance(num_scalar_prefetch, int) or num_scalar_prefetch < 0:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grid", check_grid(self.grid))
+        count = self.num_scalar_prefetch
+        if not isinstance(count, int) or count < 0:
             raise ValueError(
-                f"GridSpec: num_scalar_prefetch must be a nonnegative int, got "
-                f"{num_scalar_prefetch!r}"
+                f"GridSpec: num_scalar_prefetch must be a nonnegative int, got {count!r}"
             )
-        set_field(self, "num_scalar_prefetch", num_scalar_prefetch)
 
 
 def PrefetchScalarGridSpec(  # noqa: N802  (JAX's name)

@@ -51,10 +51,7 @@ def _sync_jvp(prim: Primitive, primals: Any, tangents: Any, params: dict) -> tup
 
 
 prims: dict[str, Primitive] = {}
-for _name in (
-    *("semaphore_signal", "semaphore_wait", "core_barrier"),
-    *("async_copy_start", "async_copy_wait"),
-):
+for _name in (*("semaphore_signal", "semaphore_wait", "core_barrier", "async_copy_start"),):
     prims[_name] = _op(_name)
 prims["semaphore_read"] = _op("semaphore_read", lambda *avals, **params: _INT32)
 
@@ -63,7 +60,6 @@ semaphore_wait_p = prims["semaphore_wait"]
 semaphore_read_p = prims["semaphore_read"]
 core_barrier_p = prims["core_barrier"]
 async_copy_start_p = prims["async_copy_start"]
-async_copy_wait_p = prims["async_copy_wait"]
 
 
 class DeviceIdType(enum.Enum):
@@ -217,7 +213,7 @@ def _own_only(who: str, sem: Ref) -> None:
         )
 
 
-def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
+def semaphore_wait(sem_or_view: Any, value: ArrayLike = 1, *, decrement: bool = True) -> None:
     """Waits until a semaphore is at least `value`, then subtracts that unless decrement is False.
 
     sem_or_view: this core's own, or a shared one. Seeing the value and subtracting are one
@@ -240,7 +236,9 @@ def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) 
     handle, indexer, operands = _semaphore("semaphore_wait", sem_or_view, _COUNTING)
     _own_only("semaphore_wait", sem_or_view)
     count = _int32("semaphore_wait", "value", value)
-    semaphore_wait_p.bind(handle, *operands, count, indexer=indexer, decrement=bool(decrement))
+    semaphore_wait_p.bind(
+        handle, *operands, count, indexer=indexer, decrement=bool(decrement), of_copy=False
+    )
 
 
 def semaphore_read(sem_or_view: Any) -> Any:
@@ -301,12 +299,11 @@ def core_barrier(barrier: Any, *, meshes: Any = None) -> None:
 class AsyncCopy:
     """A copy from one ref to another: `start()` starts it, `wait()` waits until it is done."""
 
-    __slots__ = ("_args", "_params", "_started")
+    __slots__ = ("_args", "_params", "_semaphore")
 
-    def __init__(self, args: list, params: dict) -> None:
-        self._args = args
-        self._params = params
-        self._started = False
+    def __init__(self, args: list, params: dict, semaphore: list) -> None:
+        self._args, self._params = args, params
+        self._semaphore = semaphore
 
     def start(self) -> AsyncCopy:
         """Starts the copy; source and destination must be left alone until it is done."""
@@ -315,7 +312,13 @@ class AsyncCopy:
 
     def wait(self) -> None:
         """Waits until a copy of this form is done: for its semaphore, at its destination."""
-        async_copy_wait_p.bind(*self._args, **self._params)
+        semaphore_wait_p.bind(
+            *self._semaphore,
+            np.int32(1),
+            indexer=self._params["sem_indexer"],
+            decrement=True,
+            of_copy=True,
+        )
 
 
 def async_copy(src: Any, dst: Any, sem: Any, *, core_index: object = None) -> AsyncCopy:
@@ -362,7 +365,7 @@ def async_copy(src: Any, dst: Any, sem: Any, *, core_index: object = None) -> As
         "axes": axes,
     }
     args = [from_handle, to_handle, handle, *src_operands, *dst_operands, *sem_operands, *core]
-    return AsyncCopy(args, params)
+    return AsyncCopy(args, params, [handle, *sem_operands])
 
 
 make_async_copy = async_copy

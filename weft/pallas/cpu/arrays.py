@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.core import dtypes
+from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
@@ -54,7 +55,6 @@ def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: object) -> Array:
 def _iota(t: Translator, eqn: Eqn, *rest: object) -> Array:
     p = eqn.params
     dtype, dim = p["dtype"], p["dimension"]
-    t.check_dtypes(eqn, ())
 
     def element(f: Function, indices: tuple) -> str:
         value = str(indices[dim])
@@ -69,7 +69,6 @@ def _iota(t: Translator, eqn: Eqn, *rest: object) -> Array:
 
 @rule("convert_element_type")
 def _convert(t: Translator, eqn: Eqn, x: Array) -> Array:
-    t.check_dtypes(eqn, (x,))
     new = eqn.params["new_dtype"]
     if new == x.dtype:
         return x
@@ -99,21 +98,6 @@ def pointwise(
     return out
 
 
-@rule("bitcast_convert_type")
-def _bitcast(t: Translator, eqn: Eqn, x: Array) -> Array:
-    t.check_dtypes(eqn, (x,))
-    new = eqn.params["new_dtype"]
-    if "bool" in (x.dtype.name, new.name):
-        raise t.unsupported(eqn, "bits of bools")
-    a, b = types.register(x.dtype), types.register(new)
-
-    def element(f: Function, i: tuple) -> str:
-        value = x.at(f, i)
-        return value if a == b else f.op(f"bitcast {a} {value} to {b}")
-
-    return pointwise(x.shape, new, element, [x])
-
-
 @rule("elements")
 def _elements(t: Translator, eqn: Eqn, x: Array, *places: Array) -> Array:
     for operand in (x, *places):
@@ -125,19 +109,6 @@ def _elements(t: Translator, eqn: Eqn, x: Array, *places: Array) -> Array:
 
     inputs = [(x, None), *((p, same_indices) for p in places)]
     return Array(places[0].shape, x.dtype, element, inputs, 4)
-
-
-@rule("select_n")
-def _select(t: Translator, eqn: Eqn, which: Array, *cases: Array) -> Array:
-    t.check_dtypes(eqn, (which, *cases))
-    type_ = types.register(cases[0].dtype)
-    of_which = same_indices if which.shape or not cases[0].shape else no_indices
-
-    def element(f: Function, i: tuple) -> str:
-        w, (no, yes) = which.at(f, of_which(i)), (c.at(f, i) for c in cases)
-        return f.op(f"select i1 {w}, {type_} {yes}, {type_} {no}")
-
-    return pointwise(cases[0].shape, cases[0].dtype, element, [which, *cases])
 
 
 # Shapes ----------------------------------------------------------------------------------------
@@ -352,43 +323,15 @@ def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int
 # Reductions and scans --------------------------------------------------------------------------
 
 
-def _reduction(kind: str) -> None:
-    @rule(f"reduce_{kind}")
-    def code(t: Translator, eqn: Eqn, x: Array) -> Array:
-        t.check_dtypes(eqn, (x,))
-        return loops.reduce(t.f, t.memory, x, eqn.params["axes"], kind)
+@rule(*REDUCTIONS)
+def _reduce(t: Translator, eqn: Eqn, x: Array) -> Array:
+    op = REDUCTIONS[eqn.primitive.name]
+    return loops.reduce(t.f, t.memory, x, eqn.params["axes"], op)
 
 
-for _kind in ("sum", "prod", "max", "min", "and", "or", "xor"):
-    _reduction(_kind)
-
-
-def nest_sequential(f: Function, shape: Sequence[int], body: Callable) -> None:
-    """Loops without claims of independence, for bodies that loop themselves."""
-    indices: list[Index] = []
-
-    def level(k: int) -> None:
-        if k == len(shape):
-            body(tuple(indices))
-            return
-        with f.loop(0, shape[k]) as loop:
-            indices.append(loop.index)
-            level(k + 1)
-            indices.pop()
-
-    with f.scope():
-        level(0)
-
-
-def _cumulative(name: str, kind: str) -> None:
-    @rule(name)
-    def code(t: Translator, eqn: Eqn, x: Array) -> Array:
-        t.check_dtypes(eqn, (x,))
-        return _accumulate(t, x, eqn.params["axis"], eqn.params["reverse"], kind)
-
-
-def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) -> Array:
-    f = t.f
+@rule(*CUMULATIVE)
+def _accumulate(t: Translator, eqn: Eqn, x: Array) -> Array:
+    f, op, axis = t.f, CUMULATIVE[eqn.primitive.name], eqn.params["axis"]
     target = t.temporary(x.shape, x.dtype)
     t.store(target, x)
     n = x.shape[axis]
@@ -397,7 +340,8 @@ def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) ->
         return Array(x.shape, x.dtype, buffer=target)
 
     def place(indices: tuple, k: Index) -> tuple:
-        return (*indices[:axis], f.sub(n - 1, k) if reverse else k, *indices[axis:])
+        k = f.sub(n - 1, k) if eqn.params["reverse"] else k
+        return (*indices[:axis], k, *indices[axis:])
 
     with f.loop(1, n) as loop:
         before = f.sub(loop.index, 1)
@@ -405,17 +349,7 @@ def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) ->
         def body(indices: tuple) -> None:
             where = place(indices, loop.index)
             pair = [target.load(f, place(indices, before)), target.load(f, where)]
-            op = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
             target.store(f, where, scalar.emit(f, op, x.dtype, pair, {}, x.dtype))
 
         loops.nest(f, rest, body)
     return Array(x.shape, x.dtype, buffer=target)
-
-
-for _name, _kind in (
-    ("cumsum", "sum"),
-    ("cumprod", "prod"),
-    ("cummax", "max"),
-    ("cummin", "min"),
-):
-    _cumulative(_name, _kind)

@@ -23,16 +23,10 @@ def _program_id(t: Translator, eqn: Eqn) -> Array:
     return t.program_id(t.call.num_batch + eqn.params["axis"])
 
 
-@rule("delay")
-def _delay(t: Translator, eqn: object, nanos: Array) -> None:
-    return None
-
-
 @rule("debug_check")
 def _debug_check(t: Translator, eqn: Eqn, ok: Array) -> None:
-    if t.call.debug:
-        wrong = t.f.op(f"xor i1 {ok.at(t.f, ())}, true")
-        t.fail(wrong, f"kernel {t.call.name}: {eqn.params['message']} ({eqn.source})")
+    wrong = t.f.op(f"xor i1 {ok.at(t.f, ())}, true")
+    t.fail(wrong, f"kernel {t.call.name}: {eqn.params['message']} ({eqn.source})")
 
 
 @rule("debug_print")
@@ -79,9 +73,6 @@ def _cond(t: Translator, eqn: Eqn, index: Array, *operands: Any) -> list:
     targets = [t.temporary(a.shape, a.dtype) if a.shape else None for a in avals]
     which = index.at(f, ())
     type_ = types.register(index.dtype)
-    if which in ("true", "false") or which.lstrip("-").isdigit():
-        number = int(which == "true") if which in ("true", "false") else int(which)
-        return t.run(branches[min(max(number, 0), len(branches) - 1)], operands)
     after = f.name_of("join")
     labels = [f.name_of("branch") for _ in branches]
     cases = " ".join(

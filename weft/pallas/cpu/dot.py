@@ -38,7 +38,6 @@ stay in the second-level cache between them."""
 
 @rule("dot_general")
 def _dot_general(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
-    t.check_dtypes(eqn, (x, y))
     (xc, yc), (xb, yb) = eqn.params["dimension_numbers"]
     aval = eqn.outvars[0].aval
     result = aval.dtype
@@ -92,7 +91,7 @@ def _by_reduction(t: Translator, left: Array, right: Array, dtype: np.dtype) -> 
         return scalar.emit(f, "mul", dtype, [a, b], {}, dtype)
 
     both = Array(shape, dtype, element, [(left, of_left), (right, of_right)], 1)
-    return loops.reduce(t.f, t.memory, both, (3 if along else 2,), "sum")
+    return loops.reduce(t.f, t.memory, both, (3 if along else 2,), "add")
 
 
 def product(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
@@ -120,10 +119,7 @@ def product(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
             return
         scratch = loops.temporary(f, memory, shape, dtype)
         make(f, scratch, False)
-        value: Array = arrays.converted(Array(shape, dtype, buffer=scratch), target.dtype)
-        if accumulate:
-            value = added(Array(shape, target.dtype, buffer=target), value)
-        loops.store(f, memory, target, value)
+        _store(f, memory, target, scratch, accumulate)
         memory.offset = middle
 
     inputs = [(left, None), (right, None)]
@@ -152,11 +148,14 @@ def _by_words(
     )
 
 
-def added(x: Array, y: Array) -> Array:
-    def element(f: Function, i: tuple) -> str:
-        return scalar.add(f, x.dtype, x.at(f, i), y.at(f, i))
-
-    return arrays.pointwise(x.shape, x.dtype, element, [x, y])
+def _store(f: Function, memory: Memory, target: Buffer, product: Buffer, accumulate: bool) -> None:
+    """target[...] (+)= product."""
+    value = arrays.converted(Array(product.shape, product.dtype, buffer=product), target.dtype)
+    if accumulate:
+        old, new = Array(target.shape, target.dtype, buffer=target), value
+        total = lambda f, i: scalar.add(f, old.dtype, old.at(f, i), new.at(f, i))
+        value = arrays.pointwise(old.shape, old.dtype, total, [old, new])
+    loops.store(f, memory, target, value)
 
 
 def _reshaped_product(t: Translator, cube: Array, shape: tuple[int, ...]) -> Array:
@@ -173,10 +172,8 @@ def _reshaped_product(t: Translator, cube: Array, shape: tuple[int, ...]) -> Arr
             return
         scratch = loops.temporary(f, t.memory, cube.shape, cube.dtype)
         make(f, scratch, False)
-        value = Array(shape, cube.dtype, buffer=scratch.view(f, 0, shape, row_major(shape)))
-        if accumulate:
-            value = added(Array(shape, target.dtype, buffer=target), value)
-        loops.store(f, t.memory, target, value)
+        flat = scratch.view(f, 0, shape, row_major(shape))
+        _store(f, t.memory, target, flat, accumulate)
 
     return Array(shape, cube.dtype, None, cube.inputs, 0, producer=produce)
 

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 from weft.core import dtypes
 from weft.core.jaxpr import open_jaxpr
 from weft.pallas.api.params import param
-from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory, copy_elements
 from weft.pallas.cpu.nontemporal import streamed_outputs
-from weft.pallas.cpu.order import work_of
 from weft.pallas.cpu.refs import checked
 from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, constant, row_major, size_of
-from weft.pallas.ir import UnsupportedKernelError
+from weft.pallas.cpu.work import work_of
 from weft.pallas.order import parallel_dims
 from weft.runtime.cpu_run_limit import cpu_count
 
@@ -121,19 +119,9 @@ def whole_arrays(t: Translator, arrays: Sequence[ShapedArray | AbstractRef]) -> 
         groups[operand] = groups[first + output]
     whole = []
     for k, (array, group) in enumerate(zip(arrays, groups, strict=True)):
-        check_array(t, array)
         pointer = f.load("ptr", f.address("ptr", "%buffers", k), parallel=False)
         whole.append(Buffer(pointer, array.dtype, array.shape, row_major(array.shape), group))
     return whole
-
-
-def check_array(t: Translator, array: Any) -> None:
-    if not types.is_supported(array.dtype):
-        raise UnsupportedKernelError(
-            f"kernel {t.call.name}: arrays of dtype {array.dtype} are not supported by the CPU "
-            "backend. Convert them, or run the kernel interpreted: "
-            "pallas_call(..., interpret=True)"
-        )
 
 
 def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list[Index]) -> None:

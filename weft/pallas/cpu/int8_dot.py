@@ -147,7 +147,7 @@ def _biased(x: Array) -> Array:
 def start_sums(f: Function, memory: Memory, right: Array, target: Buffer, accumulate: bool) -> None:
     """target[b, i, j] (+)= -128 * sum of right[b, :, j], for a left side with 128 added."""
     numbers = arrays.converted(right, dtypes.int32)
-    sums = loops.reduce(f, memory, numbers, (1,), "sum")
+    sums = loops.reduce(f, memory, numbers, (1,), "add")
 
     def element(f: Function, i: tuple[Index, ...]) -> str:
         low = f.op(f"mul i32 {sums.at(f, (i[0], i[2]))}, -128")

@@ -9,28 +9,27 @@ KeyboardInterrupt. A program that sets a handler of its own later has that one a
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import signal
 from functools import cache
 from typing import TYPE_CHECKING
 
-from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.native import engine
+from weft.pallas.cpu.work import work_of_equation
 
 if TYPE_CHECKING:
-    from weft.core.jaxpr import Eqn, Jaxpr
+    from weft.core.jaxpr import Eqn
     from weft.pallas.cpu.translate import Translator
 
 COUNTER = "weft_interrupts"
 _IGNORED = 1  # SIG_IGN; SIG_DFL is 0
 _LONG = 2**26
-"""Elements from which on a loop counts as long: a part of a second."""
+"""Vector operations from which on a loop counts as long: a part of a second."""
 
 
 def emit_look(t: Translator, eqn: Eqn) -> None:
     """In the body of a loop: ends the kernel if there was an interrupt since it began."""
-    if _work_of(eqn) < _LONG:
+    if eqn.primitive.name != "while" and work_of_equation(eqn) < _LONG:
         return
     f = t.f
     f.module.globals[f"@{COUNTER}"] = "external global i64"
@@ -42,33 +41,6 @@ def emit_look(t: Translator, eqn: Eqn) -> None:
     where = f"the loop at {eqn.source}" if eqn.source else "a loop"
     t.fail(f.op(f"xor i1 {same}, true"), f"kernel {t.call.name}: interrupted in {where}")
     t.leave_unless(same)
-
-
-def _work_of(eqn: Eqn) -> float:
-    """About how many elements an equation computes; without bound for a while loop."""
-    p = eqn.params
-    match eqn.primitive.name:
-        case "while":
-            return math.inf
-        case "scan":
-            return p["length"] * _sum_of_work(open_jaxpr(p["jaxpr"]))
-        case "dot_general":
-            sizes = [v.aval.size for v in (*eqn.invars, *eqn.outvars)]
-            return math.sqrt(math.prod(sizes))
-    inside = [open_jaxpr(jaxpr) for _, jaxpr in subjaxprs(eqn.params)]
-    if inside:
-        return sum(map(_sum_of_work, inside))
-    return max((math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars), default=1)
-
-
-def _sum_of_work(jaxpr: Jaxpr) -> float:
-    return jaxpr.memo("work", lambda: sum(map(_bounded_work, jaxpr.eqns)))
-
-
-def _bounded_work(eqn: Eqn) -> float:
-    """The same inside of another loop; a while loop looks for itself."""
-    work = _work_of(eqn)
-    return 1 if work == math.inf else work
 
 
 @cache

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from weft.pallas.combiners import neutral
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
@@ -71,54 +73,36 @@ def temporary(f: Function, memory: Memory, shape: Sequence[int], dtype: np.dtype
     return Buffer(pointer, dtype, shape, row_major(shape), Group("temporary"))
 
 
-class Strip:
-    """A part of the last dimension that loops pass at a time: its size, and where it starts."""
-
-    __slots__ = ("size", "start")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.start: Index = 0
-
-
 def nest(
     f: Function,
     shape: Sequence[int],
-    body: Callable[[tuple[Index, ...]], None],
+    body: Callable[[tuple], None],
     arrays: Sequence[Array] = (),
-    strip: Strip | None = None,
-    after: Callable[[tuple[Index, ...]], None] | None = None,
+    dims: Sequence[int] | None = None,
+    *,
+    parallel: bool = True,
 ) -> None:
-    """Runs body(indices) for every index of the shape, the last dimension innermost.
+    """Runs body(indices) for every index along `dims`, the last of them innermost.
 
+    dims: of the shape, all if not given; the index along another is None, or 0 where its size is 1.
     arrays: read in the body at these same indices; what of them is constant along the inner
-    dimensions is computed outside of their loops. Iterations are independent.
-    strip: how to pass the last dimension in strips, each followed by after(its first indices).
+    dimensions is computed outside of their loops. parallel: iterations of the innermost loop are
+    independent.
     """
     if 0 in shape:
         return
     indices: list[Index | None] = [0 if n == 1 else None for n in shape]
-    loops = [d for d, n in enumerate(shape) if n != 1]
+    loops = [d for d in (range(len(shape)) if dims is None else dims) if shape[d] != 1]
 
     def level(k: int) -> None:
+        if k < len(loops) or None in indices:
+            for a in arrays:
+                a.hoist(f, tuple(indices))
         if k == len(loops):
-            body(tuple(indices))  # type: ignore[arg-type]
+            body(tuple(indices))
             return
-        for a in arrays:
-            a.hoist(f, tuple(indices))
         d = loops[k]
-        if k == len(loops) - 1 and strip:
-            with f.loop(0, shape[d], step=strip.size) as outer:
-                strip.start = outer.index
-                with f.loop(0, strip.size, parallel=True) as loop:
-                    indices[d] = f.add(outer.index, loop.index)
-                    level(k + 1)
-                indices[d] = outer.index
-                if after is not None:
-                    after(tuple(indices))  # type: ignore[arg-type]
-                indices[d] = None
-            return
-        with f.loop(0, shape[d], parallel=k == len(loops) - 1) as loop:
+        with f.loop(0, shape[d], parallel=parallel and k == len(loops) - 1) as loop:
             indices[d] = loop.index
             level(k + 1)
             indices[d] = None
@@ -224,17 +208,19 @@ def _store_strips(
 ) -> None:
     """The loops of `store`, by way of a strip in the first cache and past the caches from there."""
     room = temporary(f, memory, (size,), target.dtype)
-    strip = Strip(size)
 
-    def body(indices: tuple[Index, ...]) -> None:
-        keep(f, fused, indices)
-        room.store(f, (f.sub(indices[-1], strip.start),), value.at(f, indices))
+    def row(outer: tuple) -> None:
+        with f.loop(0, shape[-1], step=size) as strip:
+            with f.loop(0, size, parallel=True) as loop:
+                indices = (*outer[:-1], f.add(strip.index, loop.index))
+                keep(f, fused, indices)
+                place = f.sub(indices[-1], strip.index)
+                room.store(f, (place,), value.at(f, indices))
+            first = (*outer[:-1], strip.index)
+            goal, coming = target.address(f, first), read_soon(f, target, first)
+            emit_copy(f, goal, room.pointer, size * target.dtype.itemsize, coming)
 
-    def after(indices: tuple[Index, ...]) -> None:
-        coming = read_soon(f, target, indices)
-        emit_copy(f, target.address(f, indices), room.pointer, size * target.dtype.itemsize, coming)
-
-    nest(f, shape, body, [value, *(a for a, _ in fused)], strip, after)
+    nest(f, shape, row, [value, *(a for a, _ in fused)], range(len(shape) - 1))
 
 
 def _store_sum(f: Function, memory: Memory, target: Buffer, x: Array, y: Array) -> bool:
@@ -272,23 +258,42 @@ def _copy_plainly(f: Function, target: Buffer, source: Buffer) -> None:
 
 # Reductions ------------------------------------------------------------------------------------
 
-_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
-
-def combine(f: Function, kind: str, dtype: np.dtype, a: str, b: str) -> str:
+def combine(f: Function, op: str, dtype: np.dtype, a: str, b: str) -> str:
     """One step of a reduction; sums and products of floats may be reordered."""
-    if types.is_float(dtype) and kind in ("sum", "prod"):
-        op = "fadd" if kind == "sum" else "fmul"
-        return f.op(f"{op} reassoc contract {types.register(dtype)} {a}, {b}")
-    return scalar.emit(f, _COMBINE.get(kind, kind), dtype, [a, b], {}, dtype)
+    if types.is_float(dtype) and op in ("add", "mul"):
+        return f.op(f"f{op} reassoc contract {types.register(dtype)} {a}, {b}")
+    return scalar.emit(f, op, dtype, [a, b], {}, dtype)
 
 
-def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kind: str) -> Array:
-    """The reduction over some dimensions: "sum", "prod", "max", "min", "and", "or", "xor"."""
-    shape, dtype = operand.shape, operand.dtype
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """A reduction by an op over the axes of an operand of this shape; kept: its other dimensions.
+
+    element: the operand's at some indices. arrays: what that reads.
+    """
+
+    op: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    axes: Sequence[int]
+    kept: Sequence[int]
+    element: Callable[[tuple], str]
+    arrays: Sequence[Array]
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        return tuple(self.shape[d] for d in self.kept)
+
+    @property
+    def start(self) -> str:
+        return types.constant(neutral(self.op, self.dtype), self.dtype)
+
+
+def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], op: str) -> Array:
+    """The reduction over some dimensions by "add", "mul", "max", "min", "and", "or" or "xor"."""
+    shape = operand.shape
     kept = [d for d in range(len(shape)) if d not in axes]
-    result = tuple(shape[d] for d in kept)
-    first = scalar.identity_of(kind, dtype)
     fused = prepare(f, memory, [operand], shape)
     arrays = [operand, *(a for a, _ in fused)]
     # Trailing dimensions that are all summed are passed as one where memory allows.
@@ -298,51 +303,38 @@ def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kin
         trailing = a.adjacent_dims(trailing)
     shape = joined(shape, trailing)
 
-    def element(indices: tuple[Index, ...]) -> str:
+    def element(indices: tuple) -> str:
         keep(f, fused, indices)
         return operand.at(f, indices)
 
+    r = _Reduction(op, operand.dtype, shape, axes, kept, element, arrays)
     looped = [d for d in range(len(shape)) if shape[d] != 1]
     along = 0 in shape or not looped or looped[-1] in axes
-    write = _reduce_inner if along else _reduce_outer
-    total = write(f, memory, shape, kept, axes, result, kind, dtype, first, element, arrays)
+    total = (_reduce_inner if along else _reduce_outer)(f, memory, r)
     settle(fused)
     return total
 
 
-def _reduce_inner(
-    f: Function,
-    memory: Memory,
-    shape: Sequence[int],
-    kept: list[int],
-    axes: Sequence[int],
-    result: tuple[int, ...],
-    kind: str,
-    dtype: np.dtype,
-    first: str,
-    element: Callable[[tuple[Index, ...]], str],
-    arrays: list[Array],
-) -> Array:
+def _reduce_inner(f: Function, memory: Memory, r: _Reduction) -> Array:
     """The innermost dimension is summed: a register accumulates."""
+    shape, result, dtype = r.shape, r.result, r.dtype
     target = temporary(f, memory, result, dtype) if size_of(result) != 1 else None
     type_ = types.register(dtype)
-    extremum, firsts = None, [first]
-    if kind in ("max", "min") and types.is_float(dtype):
-        extremum = Extremum(types.Real(f, type_), kind)
+    extremum, firsts = None, [r.start]
+    if r.op in ("max", "min") and types.is_float(dtype):
+        extremum = Extremum(types.Real(f, type_), r.op)
         type_, firsts = extremum.m.int, extremum.starts()
-    summed = [d for d in axes if shape[d] != 1]
-    summed.sort()
-    outer = [d for d in kept if shape[d] != 1]
+    summed = sorted(d for d in r.axes if shape[d] != 1)
     indices: list[Index | None] = [0 if n == 1 else None for n in shape]
     answer = ""
 
     def sum_level(k: int, starts: list[str]) -> list[str]:
         if k == len(summed):
-            value = element(tuple(indices))  # type: ignore[arg-type]
+            value = r.element(tuple(indices))
             if extremum is not None:
                 return extremum.step(starts, value)
-            return [combine(f, kind, dtype, starts[0], value)]
-        for a in arrays:
+            return [combine(f, r.op, dtype, starts[0], value)]
+        for a in r.arrays:
             a.hoist(f, tuple(indices))
         d = summed[k]
         carry = [(type_, start) for start in starts]
@@ -352,69 +344,36 @@ def _reduce_inner(
             indices[d] = None
         return loop.results
 
-    def level(k: int) -> None:
+    def row(outer: tuple) -> None:
         nonlocal answer
-        if k == len(outer):
-            totals = firsts if 0 in shape else sum_level(0, firsts)
-            total = totals[0] if extremum is None else extremum.result(totals)
-            if target is None:
-                answer = total
-            else:
-                target.store(f, [indices[d] or 0 for d in kept], total)
-            return
-        d = outer[k]
-        with f.loop(0, shape[d]) as loop:
-            indices[d] = loop.index
-            level(k + 1)
-            indices[d] = None
+        indices[:] = outer
+        totals = firsts if 0 in shape else sum_level(0, firsts)
+        total = totals[0] if extremum is None else extremum.result(totals)
+        if target is None:
+            answer = total
+        else:
+            target.store(f, [outer[d] or 0 for d in r.kept], total)
 
+    sizes = [n if d in r.kept else max(n, 1) for d, n in enumerate(shape)]
     if target is None:
-        before = f.memo
-        f.memo = dict(before)
-        level(0)
-        f.memo = before
+        with f.scope():
+            row(tuple(indices))
         return Array(result, dtype, lambda f, i: answer)
-    with f.scope():
-        level(0)
+    nest(f, sizes, row, dims=r.kept, parallel=False)
     return Array(result, dtype, buffer=target)
 
 
-def _reduce_outer(
-    f: Function,
-    memory: Memory,
-    shape: Sequence[int],
-    kept: list[int],
-    axes: Sequence[int],
-    result: tuple[int, ...],
-    kind: str,
-    dtype: np.dtype,
-    first: str,
-    element: Callable[[tuple[Index, ...]], str],
-    arrays: list[Array],
-) -> Array:
+def _reduce_outer(f: Function, memory: Memory, r: _Reduction) -> Array:
     """The innermost dimension stays: rows are added to rows in memory."""
-    target = temporary(f, memory, result, dtype)
-    nest(f, result, lambda indices: target.store(f, indices, first))
-    order = [d for d in kept[:-1] if shape[d] != 1]
-    last = next(d for d in reversed(kept) if shape[d] != 1)
-    order = [d for d in order if d != last]
-    order += [d for d in sorted(axes) if shape[d] != 1] + [last]
-    indices: list[Index | None] = [0 if n == 1 else None for n in shape]
+    target, start = temporary(f, memory, r.result, r.dtype), r.start
+    nest(f, r.result, lambda indices: target.store(f, indices, start))
+    last = next(d for d in reversed(r.kept) if r.shape[d] != 1)
+    order = [*(d for d in r.kept if d < last), *sorted(r.axes), last]
 
-    def level(k: int) -> None:
-        if k == len(order):
-            where = [indices[d] or 0 for d in kept]
-            value = element(tuple(indices))  # type: ignore[arg-type]
-            target.store(f, where, combine(f, kind, dtype, target.load(f, where), value))
-            return
-        for a in arrays:
-            a.hoist(f, tuple(indices))
-        d = order[k]
-        with f.loop(0, shape[d], parallel=d == last) as loop:
-            indices[d] = loop.index
-            level(k + 1)
-            indices[d] = None
+    def body(indices: tuple) -> None:
+        where = [indices[d] or 0 for d in r.kept]
+        value = r.element(indices)
+        target.store(f, where, combine(f, r.op, r.dtype, target.load(f, where), value))
 
-    with f.scope():
-        level(0)
-    return Array(result, dtype, buffer=target)
+    nest(f, r.shape, body, r.arrays, order)
+    return Array(r.result, r.dtype, buffer=target)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def kernel_text(call: KernelCall) -> str:
     """The LLVM IR of a kernel call: the function `handler`, called by XLA."""
-    return call.cache.get("cpu text") or call.cache.setdefault("cpu text", _text(call))
+    return call.memo("cpu text", lambda: _text(call))
 
 
 def _first_message(f: Function) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.core.jaxpr import open_jaxpr
-from weft.pallas.cpu import loops, types
+from weft.pallas.cpu import loops
 from weft.pallas.cpu.frame import emit_handler, field, set_field
-from weft.pallas.cpu.grid import check_array, whole_arrays
+from weft.pallas.cpu.grid import whole_arrays
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.sync import Core, linear_index
@@ -122,8 +122,6 @@ def _emit_core(
         group = Group(call.ref_name(count + i))
         group.shared = True
         operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), group))
-        if not types.is_supported(aval.dtype):
-            check_array(t, aval)
     t.run(program.jaxpr, operands)
     memory.place_lasting(f)
     f.goto("%leave")

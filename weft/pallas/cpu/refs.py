@@ -10,11 +10,12 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.pallas.cpu import scalar, types
-from weft.pallas.cpu.arrays import nest_sequential
 from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.loops import nest
 from weft.pallas.cpu.ranges import Known
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices, size_of
+from weft.pallas.ir import ref_operands
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -167,7 +168,8 @@ class Gathered:
                 self.positions.append((dim, position))
                 continue
             start = t.index(position)
-            reach, size = ref.shape[d] - 1, ref.shape[d]
+            reach = ref.shape[d] - 1
+            size: int | None = ref.shape[d]
             if dim.__class__ is Window:
                 reach, size = reach - (dim.size - 1) * dim.stride, None
                 if not dim.size:
@@ -199,7 +201,7 @@ class Gathered:
             with self.t.f.when(mask.at(self.t.f, i if mask.shape else ())):
                 body(i)
 
-        nest_sequential(self.t.f, self.indexer.shape, guarded)
+        nest(self.t.f, self.indexer.shape, guarded, parallel=False)
 
     def of_pick(self, indices: tuple) -> tuple:
         place = self.indexer.place
@@ -269,11 +271,8 @@ def read(
 
 @rule("get")
 def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
-    indexer = eqn.params["indexer"]
-    n = indexer.num_operands
-    mask = rest[n] if eqn.params["masked"] else None
-    other = rest[n + 1] if eqn.params["has_other"] else None
-    return read(t, ref, indexer, rest[:n], mask, other)
+    of = ref_operands(eqn, (ref, *rest))
+    return read(t, ref, eqn.params["indexer"], of.positions, of.mask, of.other)
 
 
 def write(
@@ -307,9 +306,8 @@ def write(
 
 @rule("set")
 def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> None:
-    indexer = eqn.params["indexer"]
-    n = indexer.num_operands
-    write(t, ref, indexer, rest[:n], value, rest[n] if eqn.params["masked"] else None)
+    of = ref_operands(eqn, (ref, value, *rest), 1)
+    write(t, ref, eqn.params["indexer"], of.positions, value, of.mask)
 
 
 @rule("addupdate")
@@ -344,8 +342,7 @@ def _atomic_op(op: str, dtype: np.dtype) -> str:
 @rule("atomic_rmw")
 def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> Array:
     f, indexer = t.f, eqn.params["indexer"]
-    n = indexer.num_operands
-    mask = rest[n] if eqn.params["masked"] else None
+    _, _, index, mask, _ = ref_operands(eqn, (ref, value, *rest), 1)
     op = _atomic_op(eqn.params["op"], ref.dtype)
     if not op or types.is_float8(ref.dtype):
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
@@ -354,7 +351,7 @@ def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array
     if apart:
         ref = t.temporary(ref.shape, ref.dtype)
         t.store(ref, Array(ref.shape, ref.dtype, lambda f, i: zero))
-    gathered = Gathered(t, ref, indexer, rest[:n])
+    gathered = Gathered(t, ref, indexer, index)
     gathered.ready(value, mask, of=shared)
     old = t.temporary(indexer.shape, ref.dtype) if t.used[0] else None
     if old is not None and mask is not None:
@@ -408,7 +405,7 @@ def _add_all(t: Translator, shared: Buffer, sums: Buffer) -> None:
         with f.when(f.op(f"icmp ne {type_} {value}, 0")):
             f.op(f"atomicrmw add ptr {shared.address(f, i)}, {type_} {value} seq_cst")
 
-    nest_sequential(f, sums.shape, body)
+    nest(f, sums.shape, body, parallel=False)
 
 
 @rule("atomic_cas")

@@ -369,20 +369,3 @@ def _has_bfloat16() -> bool:
     """Whether LLVM converts to bfloat16 without a call of compiler-rt, which jaxlib lacks."""
     processor = host()
     return not processor.triple.startswith("x86") or {"avx512bf16", "avx512vl"} <= processor.able
-
-
-def identity_of(kind: str, dtype: np.dtype) -> str:
-    """The value that a reduction starts from."""
-    if kind in ("sum", "or", "xor", "add"):
-        return types.constant(0, dtype)
-    if kind in ("prod", "mul"):
-        return types.constant(1, dtype)
-    if kind == "and":
-        return "true" if dtype.name == "bool" else "-1"
-    lowest = kind == "max"
-    if types.is_float(dtype):
-        return types.constant(-np.inf if lowest else np.inf, dtype)
-    if dtype.name == "bool":
-        return "false" if lowest else "true"
-    info = dtypes.iinfo(dtype)
-    return str(int(info.min if lowest else info.max))

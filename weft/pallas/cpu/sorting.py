@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.cpu import scalar, types
-from weft.pallas.cpu.arrays import nest_sequential
+from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
@@ -71,7 +70,7 @@ def _sorted(t: Translator, operands: Sequence[Array], dim: int, num_keys: int) -
             for buffer, target in zip(done, targets, strict=True):
                 target.store(f, at(loop.index), buffer.load(f, (loop.index,)))
 
-    nest_sequential(f, shape[:dim] + shape[dim + 1 :], row)
+    loops.nest(f, shape[:dim] + shape[dim + 1 :], row, parallel=False)
     return targets
 
 
@@ -115,7 +114,6 @@ def _merge_pass(
 
 @rule("sort")
 def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
-    t.check_dtypes(eqn, operands)
     if 0 in operands[0].shape:
         return list(operands)
     buffers = _sorted(t, operands, eqn.params["dimension"], eqn.params["num_keys"])

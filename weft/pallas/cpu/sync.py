@@ -15,6 +15,7 @@ from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.refs import checked, window
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
+from weft.pallas.ir import copy_operands
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -79,7 +80,7 @@ def _semaphore(t: Translator, eqn: Eqn, sem: Buffer, operands: Sequence[Array]) 
 
 
 @rule("semaphore_signal")
-def _signal(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
+def _signal(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (inc, *core) = _semaphore(t, eqn, sem, operands)
     owner = eqn.invars[0].aval.core
@@ -94,7 +95,8 @@ def _wait(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (value,) = _semaphore(t, eqn, sem, operands)
     amount = t.f.op(f"trunc i64 {t.index(value)} to i32")
-    _take(t, eqn, sem, place, amount, eqn.params["decrement"])
+    _wait_until(t, eqn, sem, place, amount, eqn.params["decrement"])
+    _progress(t)
 
 
 @rule("semaphore_read")
@@ -119,43 +121,21 @@ def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
 
 
 @rule("async_copy_start")
-def _copy_start(t: Translator, eqn: Any, src: Buffer, dst: Buffer, sem: Buffer, *rest: Any) -> None:
+def _copy_start(t: Translator, eqn: Eqn, *operands: Any) -> None:
     """The copy is done at once: the cores of a CPU have no engine that copies beside them."""
     t.before_sync()
-    parts, core = _copy_parts(t, eqn, (src, dst, sem), rest)
-    owners = [v.aval.core for v in eqn.invars[:3]]
-    axes = eqn.params["axes"]
-    goal = retargeted(t, parts[1], dst, owners[1], axes, core)
-    flag = retargeted(t, parts[2], sem, owners[2], axes, core)
-    t.before_write(dst.group)
-    source = Array(parts[0].shape, src.dtype, buffer=parts[0])
+    parts, core = copy_operands(eqn, operands)
+    start, goal, flag = (window(t, *part) for part in parts)
+    owners, axes = [v.aval.core for v in eqn.invars[:3]], eqn.params["axes"]
+    goal = retargeted(t, goal, operands[1], owners[1], axes, core)
+    flag = retargeted(t, flag, operands[2], owners[2], axes, core)
+    t.before_write(goal.group)
+    source = Array(start.shape, start.dtype, buffer=start)
     if not source.aligned_with(goal):
         t.snapshot(source)
     t.store(goal, source)
     t.f.op(f"atomicrmw add ptr {flag.pointer}, i32 1 seq_cst")
     _progress(t)
-
-
-@rule("async_copy_wait")
-def _copy_wait(
-    t: Translator, eqn: Eqn, src: Buffer, dst: Buffer, sem: Buffer, *rest: object
-) -> None:
-    t.before_sync()
-    parts, _ = _copy_parts(t, eqn, (src, dst, sem), rest)
-    _take(t, eqn, sem, parts[2], "1")
-
-
-def _copy_parts(t: Translator, eqn: Eqn, refs: Sequence[Buffer], rest: Sequence[Any]) -> tuple:
-    """The parts of source, destination and semaphore, and the operands of the target core."""
-    parts, start = [], 0
-    for ref, name in zip(refs, ("src_indexer", "dst_indexer", "sem_indexer"), strict=True):
-        indexer = eqn.params[name]
-        n = indexer.num_operands
-        if indexer.has_picks:
-            raise t.unsupported(eqn, "copies of parts that index arrays select")
-        parts.append(window(t, ref, indexer, rest[start : start + n]))
-        start += n
-    return parts, rest[start:]
 
 
 @rule("axis_index")
@@ -185,29 +165,20 @@ def _progress(t: Translator) -> None:
         t.f.op(f"atomicrmw add ptr {place}, i64 1 monotonic")
 
 
-def _take(
-    t: Translator, eqn: Eqn, sem: Buffer, place: Buffer, amount: str, decrement: bool = True
-) -> None:
-    """Waits until the semaphore has the amount, and takes it or leaves it there."""
-    _wait_until(t, eqn, sem, place, amount, decrement, 0)
-    _progress(t)
-
-
 def _wait_until(
     t: Translator,
-    eqn: Any,
+    eqn: Eqn,
     sem: Buffer,
     place: Buffer,
     amount: str,
     decrement: bool,
-    count: int,
+    count: int = 0,
 ) -> None:
     """Waits; a program alone, for which nobody will signal, fails where it would wait."""
     f, source = t.f, waits.literal(str(eqn.source))
     name = waits.literal(sem.group.name)
-    copies = eqn.primitive.name == "async_copy_wait"
-    owner = eqn.invars[2 if copies else 0].aval.core
-    copy = "a copy to finish: " if copies else ""
+    owner = eqn.invars[0].aval.core
+    copy = "a copy to finish: " if eqn.params.get("of_copy") else ""
     if t.core is not None:
         kind, text = "semaphore", "to be at least %ld (it is %ld)"
         if count:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr
 from weft.core.ref import Window
+from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.cpu import scalar
 from weft.pallas.cpu.values import COSTLY, size_of
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 TILE_BYTES = 8 << 10
 """Bytes of refs that a tile is to touch: with what is stored on the way, a first cache's part."""
 POINTWISE = {"select_n", "pow", "convert_element_type", "bitcast_convert_type"}
-SCANS = {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,9 @@ class _Tiling:
             return
         indexer = eqn.params["indexer"]
         first = indexer.dims[0] if indexer.dims else None
-        whole = isinstance(first, Window) and (first.start, first.stride) == (0, 1)
-        if indexer.has_picks or not whole or first.size != ref.aval.shape[0]:
+        if not isinstance(first, Window) or (first.start, first.stride) != (0, 1):
+            raise _Whole
+        if indexer.has_picks or first.size != ref.aval.shape[0]:
             raise _Whole
         self.agree(first.size)
 
@@ -223,9 +224,8 @@ _DEMANDS: dict[str, Callable[[Eqn, int], list[int | None]]] = {
     "transpose": lambda eqn, dim: [eqn.params["permutation"][dim]],
     "iota": _iota,
     "concatenate": _join,
-    **dict.fromkeys(SCANS, _scan),
-    **dict.fromkeys(("argmax", "argmin"), _reduce),
-    **{f"reduce_{k}": _reduce for k in ("sum", "prod", "max", "min", "and", "or", "xor")},
+    **dict.fromkeys(CUMULATIVE, _scan),
+    **dict.fromkeys(REDUCTIONS, _reduce),
 }
 """Op → the dimensions in which its operands are needed in tiles where its result is."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr
 from weft.pallas.cpu import loops, ranges, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.values import (
@@ -25,6 +25,8 @@ from weft.pallas.cpu.values import (
 from weft.pallas.cpu.values import same_indices as same
 from weft.pallas.ir import unsupported
 from weft.pallas.legalize import Target
+from weft.pallas.narrow_integers import byte_of
+from weft.pallas.uses import written_vars
 
 if TYPE_CHECKING:
     from weft.core.aval import ShapedArray
@@ -35,12 +37,6 @@ Value = Array | Buffer
 """Arrays by value; refs as the memory they stand for."""
 
 Rule = Callable[..., Any]
-WRITTEN = {
-    **dict.fromkeys(("set", "addupdate", "atomic_rmw", "atomic_cas"), (0,)),
-    "async_copy_start": (1,),
-}
-"""Positions of the refs whose contents a primitive changes."""
-
 RULES: dict[str, Rule] = {}
 """Primitive name → rule(translator, eqn, *operands): an Array, a list of them, or None."""
 
@@ -60,6 +56,7 @@ LLVM = Target(
     frozenset({"cpu"}),
     _is_native,
     _narrowest,
+    instead=lambda dtype: "" if types.is_supported(byte_of(dtype)) else "float32",
 )
 
 
@@ -159,8 +156,7 @@ class Translator:
 
     def elementwise(self, eqn: Eqn, operands: list[Array]) -> Array:
         aval = eqn.outvars[0].aval
-        self.check_dtypes(eqn, operands)
-        dtype = operands[0].dtype
+        dtype = operands[-1 if eqn.primitive.name == "select_n" else 0].dtype
         name, params, result = eqn.primitive.name, eqn.params, aval.dtype
         plain = [not o.shape for o in operands]
 
@@ -185,8 +181,6 @@ class Translator:
             array = array.astype(aval.dtype)
         if array.shape:
             return self.constant_array(array)
-        if not types.is_supported(array.dtype):
-            raise self.unsupported(self.eqn, f"constants of dtype {array.dtype}")
         return constant(array[()], array.dtype)
 
     def constant_array(self, array: Any) -> Array:
@@ -234,8 +228,6 @@ class Translator:
 
     def scratch(self, aval: AbstractRef, name: str = "scratch") -> Buffer:
         """Fresh memory for a ref; semaphores start at 0. name: what errors call it."""
-        if not types.is_supported(aval.dtype):
-            raise self.unsupported(self.eqn, f"scratch of dtype {aval.dtype}")
         buffer = self.temporary(aval.shape, aval.dtype)
         buffer.group.name = name
         if getattr(aval.memory_space, "holds_semaphores", False):
@@ -309,35 +301,25 @@ class Translator:
             self.depth -= 1
 
     def written(self, jaxpr: Jaxpr | ClosedJaxpr, values: Sequence[Value]) -> set[Group]:
-        """Groups of the refs among the values that the jaxpr may change: those of the types of
-        the refs that something in it writes to."""
-        avals = set()
-        for eqn in walk_eqns(jaxpr):
-            for position in WRITTEN.get(eqn.primitive.name, ()):
-                avals.add(eqn.invars[position].aval)
-        invars = jaxpr.jaxpr.invars if isinstance(jaxpr, ClosedJaxpr) else jaxpr.invars
-        return {
-            value.group
-            for v, value in zip(invars, values, strict=True)
-            if value.__class__ is Buffer and v.aval in avals
-        }
+        """Groups of the refs among the values that the jaxpr may change."""
+        written = written_vars(jaxpr)
+        pairs = zip(open_jaxpr(jaxpr).invars, values, strict=True)
+        return {x.group for v, x in pairs if x.__class__ is Buffer and v in written}
 
     # Errors ------------------------------------------------------------------------------------
 
     def unsupported(self, eqn: Eqn, why: str = "") -> Exception:
         return unsupported("CPU", self.call, eqn, why)
 
-    def check_dtypes(self, eqn: Eqn, operands: Sequence[Any]) -> None:
-        for dtype in (*(o.dtype for o in operands), *(v.aval.dtype for v in eqn.outvars)):
-            if not types.is_supported(dtype):
-                raise self.unsupported(eqn, f"arrays of dtype {dtypes.short_name(dtype)}")
+    def message(self, text: str) -> int:
+        """The number of an error's message, from 1."""
+        if text not in self.messages:
+            self.messages.append(text)
+        return self.messages.index(text) + 1
 
     def fail(self, condition: str, text: str) -> None:
         """Where the condition (i1) holds, the call will end with this error."""
-        if text not in self.messages:
-            self.messages.append(text)
-        number = self.messages.index(text) + 1
-        f = self.f
+        number, f = self.message(text), self.f
         if self.core is not None:
             with f.when(condition):
                 self.core.end(f, number)
@@ -348,9 +330,7 @@ class Translator:
     def greatest(self, text: str, type_: str, high: int) -> str:
         """Where loops keep the greatest of some positions (unsigned); the call will end with this
         error if it is more than `high`."""
-        if text not in self.messages:
-            self.messages.append(text)
-        number = self.messages.index(text) + 1
+        number = self.message(text)
         key = number, type_, high
         if key not in self.f.greatest:
             name = self.f.alloca(type_)

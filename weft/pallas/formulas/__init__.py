@@ -29,7 +29,7 @@ from weft.core.trace import trace_to_jaxpr
 from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
 from weft.pallas.formulas import elementary, floats, inverse, special
-from weft.pallas.formulas.language import plainly, where
+from weft.pallas.formulas.language import by_squaring, plainly, where
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -42,16 +42,10 @@ def _sign(x: Array) -> Array:
 
 
 def _integer_pow(x: Array, *, y: int) -> Array:
-    total, square, n = None, x, abs(y)
-    while n:
-        if n & 1:
-            total = square if total is None else total * square
-        n >>= 1
-        if n:
-            square = square * square
-    if total is None:
+    if not y:
         return where(x == x, x.dtype.type(1), x.dtype.type(1))
-    return 1 / total if y < 0 else total
+    power = by_squaring(x, abs(y), lambda a, b: a * b)
+    return 1 / power if y < 0 else power
 
 
 ANY: dict[str, Callable] = {
@@ -97,6 +91,7 @@ def _formula(name: str, kind: np.dtype, result: np.dtype | None) -> Callable | N
     if name == "convert_element_type":
         if kind.name in dtypes.float8_names:
             return lambda x, **_: floats.widen(x)
+        assert result is not None  # a conversion has one
         return lambda x, **_: floats.narrow(x, result)
     return ANY.get(name) or FLOATS.get(name)
 

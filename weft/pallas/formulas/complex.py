@@ -32,7 +32,7 @@ from weft.ops.transcendental import (
     sqrt_p,
 )
 from weft.pallas.formulas.arrays import cumulative
-from weft.pallas.formulas.language import clamp, copysign, fma, is_wide, where
+from weft.pallas.formulas.language import by_squaring, clamp, copysign, fma, is_wide, where
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -61,23 +61,15 @@ def _div(x: Pair, y: Pair) -> Pair:
 
 
 def _inverse(x: Pair) -> Pair:
-    one = (x[0] * 0 + 1, x[0] * 0)
-    return _div(one, x)
+    return _div((x[0].dtype.type(1), x[0].dtype.type(0)), x)
 
 
 def _integer_pow(x: Pair, y: int) -> Pair:
-    total: Pair | None = None
-    square, n = x, abs(y)
-    while n:
-        if n & 1:
-            total = square if total is None else _mul(total, square)
-        n >>= 1
-        if n:
-            square = _mul(square, square)
-    if total is None:
+    if not y:
         one = x[0].dtype.type(1)
         return where(x[0] == x[0], one, one), where(x[0] == x[0], 0 * one, 0 * one)
-    return _div((total[0].dtype.type(1), total[0].dtype.type(0)), total) if y < 0 else total
+    power = by_squaring(x, abs(y), _mul)
+    return _inverse(power) if y < 0 else power
 
 
 def _sizes(x: Pair) -> Pair:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core.aval import ShapedArray
+from weft.core.config import options
 from weft.core.primitive import Primitive
 from weft.ops.arithmetic import add_p, floor_p, le_p, lt_p, select_n_p
 from weft.ops.dtype_casts import bitcast_convert_type_p
@@ -100,6 +101,18 @@ def from_bits(n: Array) -> Array:
     return bitcast_convert_type_p.bind(n, new_dtype=dtype)
 
 
+def by_squaring(x: Any, n: int, multiply: Callable[[Any, Any], Any]) -> Any:
+    """The n-th power for n > 0."""
+    total, square = None, x
+    while True:
+        if n & 1:
+            total = square if total is None else multiply(total, square)
+        n >>= 1
+        if not n:
+            return total
+        square = multiply(square, square)
+
+
 def copysign(size: ArrayLike, x: Array) -> Array:
     """size >= 0 with the sign of x."""
     sign = -(1 << (63 if is_wide(x) else 31))
@@ -144,10 +157,11 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def in_double(function: Callable) -> Callable:
-    """The formula computed in float64, whatever its operands."""
+    """The formula computed in float64, whatever its operands and whether x64 is enabled."""
 
     def wider(*operands: Array) -> Array:
-        out = function(*(x.astype("float64") for x in operands))
-        return out.astype(operands[0].dtype)
+        with options["enable_x64"](True):
+            out = function(*(x.astype("float64") for x in operands))
+            return out.astype(operands[0].dtype)
 
     return wider

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.config import options
+from weft.pallas.formulas.language import in_double
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -31,17 +31,6 @@ def _modules() -> tuple[Array, Array]:
 
 
 # Sums, in double precision -----------------------------------------------------------------------
-
-
-def _in_double(function: Callable) -> Callable:
-    """The function computed in float64, whatever its operands and whether x64 is enabled."""
-
-    def of(*operands: Array) -> Array:
-        with options["enable_x64"](True):
-            wide = [x.astype("float64") for x in operands]
-            return function(*wide).astype(operands[0].dtype)
-
-    return of
 
 
 def _bernoulli(count: int) -> list[float]:
@@ -101,6 +90,31 @@ def _bits(x: Array, sign: str = "int") -> Array:
     return lax.bitcast_convert_type(x, f"{sign}{8 * x.dtype.itemsize}")
 
 
+def _unsigned(x: Array) -> Array:
+    return _bits(x, "uint") if dtypes.is_signed(x.dtype) else x
+
+
+def _population_count(x: Array) -> Array:
+    """Sums of neighbouring fields of 1, 2 and 4 bits, then of all bytes by a product."""
+    n = _unsigned(x)
+    number, width = n.dtype.type, 8 * n.dtype.itemsize
+    field = lambda byte: number(int.from_bytes([byte] * n.dtype.itemsize, "big"))
+    n = n - ((n >> number(1)) & field(0x55))
+    n = (n & field(0x33)) + ((n >> number(2)) & field(0x33))
+    n = (n + (n >> number(4))) & field(0x0F)
+    return ((n * field(0x01)) >> number(width - 8)).astype(x.dtype)
+
+
+def _leading_zeros(x: Array) -> Array:
+    """The bits that stay zero when the highest one is copied to all below it."""
+    n = _unsigned(x)
+    width, step = 8 * n.dtype.itemsize, 1
+    while step < width:
+        n = n | (n >> n.dtype.type(step))
+        step *= 2
+    return x.dtype.type(width) - _population_count(n).astype(x.dtype)
+
+
 def _nextafter(x: Array, y: Array) -> Array:
     """The number with the next bits, further from 0 or nearer to it."""
     jnp, lax = _modules()
@@ -152,9 +166,11 @@ FORMULAS: dict[str, Callable] = {
     "eq_to": _total_order("eq"),
     "lt_to": _total_order("lt"),
     "le_to": _total_order("le"),
-    "digamma": _in_double(_digamma),
-    "polygamma": _in_double(_polygamma),
-    "zeta": _in_double(_zeta),
+    "digamma": in_double(_digamma),
+    "polygamma": in_double(_polygamma),
+    "zeta": in_double(_zeta),
+    "population_count": _population_count,
+    "clz": _leading_zeros,
     "nextafter": _nextafter,
     "reduce_precision": _reduce_precision,
 }

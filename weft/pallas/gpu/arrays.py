@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
-from weft.ops.reduce import highest, lowest
+from weft.pallas.combiners import CUMULATIVE, REDUCTIONS, neutral
 from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, padded, rule
-
-if TYPE_CHECKING:
-    pass
 
 # Shapes ------------------------------------------------------------------------------------------
 
@@ -216,44 +213,25 @@ def _concatenate(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
 # Reductions --------------------------------------------------------------------------------------
 
 
-_REDUCTIONS: dict[str, tuple] = {
-    "reduce_sum": ("add", lambda d: 0),
-    "reduce_prod": ("mul", lambda d: 1),
-    "reduce_max": ("max", lowest),
-    "reduce_min": ("min", highest),
-    "reduce_and": ("and", lambda d: -1),
-    "reduce_or": ("or", lambda d: 0),
-    "reduce_xor": ("xor", lambda d: 0),
-}
-
-
-@rule(*_REDUCTIONS)
+@rule(*REDUCTIONS)
 def _reduce(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    name, neutral = _REDUCTIONS[eqn.primitive.name]
+    op = REDUCTIONS[eqn.primitive.name]
     aval, axes = eqn.invars[0].aval, eqn.params["axes"]
-    x = e.masked(x, aval.shape, axes, neutral(aval.dtype), aval.dtype)
+    x = e.masked(x, aval.shape, axes, neutral(op, aval.dtype), aval.dtype)
     for axis in sorted(axes, reverse=True):
-        combine = lambda a, b: [e.binary(name, a[0], b[0], aval.dtype)]
+        combine = lambda a, b: [e.binary(op, a[0], b[0], aval.dtype)]
         (x,) = e.reduce_with([x], axis, combine)
     return x
 
 
-_CUMULATIVE = {
-    "cumsum": ("add", lambda d: 0),
-    "cumprod": ("mul", lambda d: 1),
-    "cummax": ("max", lowest),
-    "cummin": ("min", highest),
-}
-
-
-@rule(*_CUMULATIVE)
+@rule(*CUMULATIVE)
 def _cumulative(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    name, neutral = _CUMULATIVE[eqn.primitive.name]
+    op = CUMULATIVE[eqn.primitive.name]
     aval, axis = eqn.invars[0].aval, eqn.params["axis"]
     reverse = eqn.params["reverse"]
     if reverse:  # what is past the end comes first
-        x = e.masked(x, aval.shape, (axis,), neutral(aval.dtype), aval.dtype)
-    combine = lambda a, b: [e.binary(name, a[0], b[0], aval.dtype)]
+        x = e.masked(x, aval.shape, (axis,), neutral(op, aval.dtype), aval.dtype)
+    combine = lambda a, b: [e.binary(op, a[0], b[0], aval.dtype)]
     return e.scan_with([x], axis, reverse, combine)[0]
 
 

@@ -49,11 +49,6 @@ def _run_scoped(e: Emitter, eqn: Eqn, *consts: View | Cell) -> list:
     return e.run(jaxpr, [*consts, *fresh])
 
 
-@rule("delay")
-def _delay(e: Emitter, eqn: Eqn, *_: object) -> list:
-    return []
-
-
 @rule("debug_print")
 def _debug_print(e: Emitter, eqn: Eqn, *xs: ir.Value) -> list:
     context = mlir.context()
@@ -70,8 +65,7 @@ def _debug_print(e: Emitter, eqn: Eqn, *xs: ir.Value) -> list:
 
 @rule("debug_check")
 def _debug_check(e: Emitter, eqn: Eqn, ok: object) -> list:
-    if e.call.debug:
-        _check(e, ok, eqn.params["message"])
+    _check(e, ok, eqn.params["message"])
     return []
 
 
@@ -87,6 +81,7 @@ def clock_check(e: Emitter) -> Callable[[], None]:
     if not limit or e.platform != "cuda":
         return lambda: None
     start, site = _clock(e), e.eqn
+    assert site is not None, "loops stand for an equation"
     message = (
         f"kernel {e.call.name}: a wait lasted longer than {limit:g} s, the limit of waiting "
         f"(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit): "

@@ -58,38 +58,20 @@ def _compare(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
 
 # Functions of one number -------------------------------------------------------------------------
 
-# Primitive -> (operation of MLIR's math dialect that Triton compiles or None, the name in NVIDIA's
-# libdevice and, but for its ends, in AMD's ocml).
-_FUNCTIONS = {
-    "exp": ("math.exp", "exp"),
-    "exp2": ("math.exp2", "exp2"),
-    "log": ("math.log", "log"),
-    "log2": ("math.log2", "log2"),
-    "sin": ("math.sin", "sin"),
-    "cos": ("math.cos", "cos"),
-    "sqrt": ("math.sqrt", "sqrt"),
-    "rsqrt": ("math.rsqrt", "rsqrt"),
-    "floor": ("math.floor", "floor"),
-    "ceil": ("math.ceil", "ceil"),
-    "erf": ("math.erf", "erf"),
-    "tan": (None, "tan"),
-    "asin": (None, "asin"),
-    "acos": (None, "acos"),
-    "atan": (None, "atan"),
-    "sinh": (None, "sinh"),
-    "cosh": (None, "cosh"),
-    "tanh": (None, "tanh"),
-    "asinh": (None, "asinh"),
-    "acosh": (None, "acosh"),
-    "atanh": (None, "atanh"),
-    "log1p": (None, "log1p"),
-    "expm1": (None, "expm1"),
-    "log10": (None, "log10"),
-    "cbrt": (None, "cbrt"),
-    "erfc": (None, "erfc"),
-    "erf_inv": (None, "erfinv"),
-    "lgamma": (None, "lgamma"),
+_MATH = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "floor", "ceil", "erf")
+"""Those that Triton compiles as operations of MLIR's math dialect."""
+
+_LIBRARY = {
+    **{
+        name: name
+        for name in (
+            *("tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+            *("log1p", "expm1", "log10", "cbrt", "erfc", "lgamma"),
+        )
+    },
+    "erf_inv": "erfinv",
 }
+"""Those of NVIDIA's libdevice: their names there and, but for its ends, in AMD's ocml."""
 
 
 def libdevice(e: Emitter, name: str, xs: list, result: object = None) -> ir.Value:
@@ -112,10 +94,10 @@ def libdevice(e: Emitter, name: str, xs: list, result: object = None) -> ir.Valu
     )
 
 
-@rule(*_FUNCTIONS, least=4)
+@rule(*_MATH, *_LIBRARY, least=4)
 def _function(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    operation, name = _FUNCTIONS[eqn.primitive.name]
-    return e.same(operation, x) if operation is not None else libdevice(e, name, [x])
+    name = eqn.primitive.name
+    return e.same(f"math.{name}", x) if name in _MATH else libdevice(e, _LIBRARY[name], [x])
 
 
 @rule("pow", "atan2", least=4)
@@ -177,35 +159,6 @@ def _shift(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
         return e.same("arith.shrsi", x, e.select(far, e.constant(bits - 1, sizes, dtype), y))
     shifted = e.same("arith.shli" if name == "shift_left" else "arith.shrui", x, y)
     return e.select(far, e.constant(0, sizes, dtype), shifted)
-
-
-@rule("population_count")
-def _count_bits(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    return count_bits(e, x, _dtype(eqn))
-
-
-def count_bits(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """Sums of neighbouring fields of 1, 2 and 4 bits, then of all bytes by a product."""
-    sizes, bits = e.sizes(x), dtype.itemsize * 8
-    unsigned = np.dtype(f"uint{bits}")
-    field = lambda byte: e.constant(int.from_bytes([byte] * (bits // 8), "big"), sizes, unsigned)
-    right = lambda x, by: e.same("arith.shrui", x, e.constant(by, sizes, dtype))
-    both = lambda x, byte: e.binary("and", x, field(byte), dtype)
-    x = e.binary("sub", x, both(right(x, 1), 0x55), dtype)
-    x = e.binary("add", both(x, 0x33), both(right(x, 2), 0x33), dtype)
-    x = both(e.binary("add", x, right(x, 4), dtype), 0x0F)
-    return right(e.binary("mul", x, field(0x01), dtype), bits - 8)
-
-
-@rule("clz")
-def _leading_zeros(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    """The bits that stay zero when the highest one is copied to all below it."""
-    sizes, dtype = e.sizes(x), _dtype(eqn)
-    bits, step = dtype.itemsize * 8, 1
-    while step < bits:
-        x = e.binary("or", x, e.same("arith.shrui", x, e.constant(step, sizes, dtype)), dtype)
-        step *= 2
-    return e.same("arith.subi", e.constant(bits, sizes, dtype), count_bits(e, x, dtype))
 
 
 @rule("select_n")

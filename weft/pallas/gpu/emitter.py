@@ -22,9 +22,10 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.api.params import param
-from weft.pallas.formulas.sorting import FORMULAS
+from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.ir import KernelCall, unsupported
 from weft.pallas.legalize import Target
+from weft.pallas.narrow_integers import is_narrow
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom
@@ -37,8 +38,7 @@ RULES: dict[str, Callable] = {}
 
 
 LEAST: dict[str, int] = {
-    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "sort"), 2),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), 2),
+    **dict.fromkeys((*REDUCTIONS, *CUMULATIVE, "sort"), 2),
 }
 """Primitive name -> the bytes of the narrowest floats that Triton has it for; 1 if not named."""
 
@@ -91,11 +91,12 @@ def element_type(dtype: np.dtype) -> ir.Type:
     return mlir.element_type(dtype)
 
 
-def no_type(dtype: np.dtype) -> str | None:
-    """Suggest a remedy for dtypes without a Triton type; None for those that have one."""
-    if dtype.name in dtypes.float8_names and dtype.name not in ("float8_e4m3fn", "float8_e5m2"):
-        return "compute in float16, or store float8_e4m3fn or float8_e5m2"
-    return None
+def _instead(dtype: np.dtype) -> str:
+    """A dtype to convert to, for those without a Triton type and for integers packed in memory."""
+    if is_narrow(dtype):
+        return "int8"
+    known = dtype.itemsize > 1 or dtype.name in ("float8_e4m3fn", "float8_e5m2")
+    return "" if known or not dtypes.is_float(dtype) else "float16"
 
 
 def i32_attr(value: int) -> ir.Attribute:
@@ -154,7 +155,7 @@ class Emitter:
         self.program_ids: list[ir.Value] = []
         self.scoped: Callable[[Any], Any] | None = None  # storage of a run_scoped ref
         self.streamed: Callable = lambda jaxpr, refs: ({}, set())  # see products.py
-        self.stream: Callable | None = None
+        self.stream: Any = None  # set where a product is streamed
         self.written: set = set()  # storage that was written, and read, since the last barrier
         self.read: set = set()
         self.stores = 0  # how many operations that write memory were emitted
@@ -194,6 +195,7 @@ class Emitter:
 
     def fail(self, why: str = "") -> Any:
         """The error for the current equation."""
+        assert self.eqn is not None, "what fails is an equation"
         return unsupported("GPU", self.call, self.eqn, why)
 
     # Types ---------------------------------------------------------------------------------
@@ -423,10 +425,6 @@ class Emitter:
             if id(eqn) in replaced:
                 continue
             self.eqn, self.loc = eqn, _location(eqn)
-            for var in eqn.outvars:
-                dtype = getattr(var.aval, "dtype", INT)
-                if remedy := no_type(dtype):
-                    raise self.fail(f"{dtype} has no Triton type; {remedy}")
             if id(eqn) in products:
                 with self.loc:
                     env[eqn.outvars[0]] = self.stream(self, products[id(eqn)], read)
@@ -456,7 +454,7 @@ def target_of(platform: str) -> Target:
         frozenset({platform, "gpu"}),
         is_native=_is_native,
         narrowest=lambda name: LEAST.get(name, 1),
-        formula=lambda eqn: FORMULAS.get(eqn.primitive.name),
+        instead=_instead,
     )
 
 

@@ -16,6 +16,7 @@ from weft.core.ref import Indexer, Pick, Window, whole
 from weft.pallas.gpu.elementwise import convert
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, element_type, i32_attr, rule
 from weft.pallas.gpu.registers import Cell
+from weft.pallas.ir import ref_operands
 
 LONG = np.dtype(np.int64)
 BYTE = np.dtype(np.int8)
@@ -215,33 +216,24 @@ def store(
     e.op("tt.store", [pointer, value] + ([] if mask is None else [mask]), [], attrs)
 
 
-def _parts(eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
-    """(ref, values, index operands with their dtypes, mask, other) of an op on refs."""
-    indexer: Indexer = eqn.params["indexer"]
-    end = 1 + num_values + indexer.num_operands
-    index = xs[1 + num_values : end]
-    types = [v.aval.dtype for v in eqn.invars[1 + num_values : end]]
-    rest = list(zip(xs[end:], eqn.invars[end:], strict=True))
-    return xs[0], xs[1 : 1 + num_values], index, types, rest
-
-
 def _spread(e: Emitter, x: object, var: Any, shape: Sequence[int]) -> Any:
     return e.splat(x, shape) if shape and not var.aval.shape else x
 
 
 def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
-    view, values, index, types, rest = _parts(eqn, xs, num_values)
+    of, atoms = ref_operands(eqn, xs, num_values), ref_operands(eqn, eqn.invars, num_values)
     indexer = eqn.params["indexer"]
     shape = indexer.shape
-    pointer, mask = addresses(e, view, indexer, index, types)
+    pointer, mask = addresses(
+        e, of.ref, indexer, of.positions, [v.aval.dtype for v in atoms.positions]
+    )
     other = None
-    if rest:
-        (condition, var), *more = rest
-        mask = e.both(mask, _spread(e, condition, var, shape))
-        for value, of in more:
-            other = _spread(e, value, of, shape)
-    values = [_spread(e, x, v, shape) for x, v in zip(values, eqn.invars[1:], strict=False)]
-    return view, shape, pointer, mask, other, values
+    if of.mask is not None:
+        mask = e.both(mask, _spread(e, of.mask, atoms.mask, shape))
+    if of.other is not None:
+        other = _spread(e, of.other, atoms.other, shape)
+    values = [_spread(e, x, v, shape) for x, v in zip(of.values, atoms.values, strict=True)]
+    return of.ref, shape, pointer, mask, other, values
 
 
 @rule("get")

@@ -20,12 +20,11 @@ from weft.core.ref import AbstractRef
 from weft.pallas.gpu import elementwise, products, sync  # noqa: F401  (their rules)
 from weft.pallas.gpu.control import for_loop, program_index
 from weft.pallas.gpu.edges import steps_of
-from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type, target_of
+from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, target_of
 from weft.pallas.gpu.memory import View, array_view, pointer_type, read_whole, write_whole
 from weft.pallas.gpu.registers import holds, is_set, new_cell, reads, used
 from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
 from weft.pallas.legalize import legalize_call
-from weft.pallas.narrow_integers import is_narrow
 from weft.pallas.order import parallel_dims
 
 if TYPE_CHECKING:
@@ -392,29 +391,15 @@ def function_name(call: KernelCall) -> str:
     return name if name and not name[0].isdigit() else f"kernel_{name}"
 
 
-def _check_dtypes(call: KernelCall) -> None:
-    arrays = [*call.operand_avals, *call.outputs]
-    for aval in (*arrays, *(r.inner for r in call.scratch)):
-        packed = is_narrow(aval.dtype) and aval in arrays
-        if packed or no_type(aval.dtype):
-            other = "int8" if packed else "float16"
-            raise UnsupportedKernelError(
-                f"kernel {call.name}: arrays of dtype {aval.dtype} are not supported on the "
-                f"GPU. Convert them to {other} outside of the kernel, or run it interpreted: "
-                "pallas_call(..., interpret=True)"
-            )
-
-
 def build(call: KernelCall, platform: str = "cuda", capability: Any = None) -> Launch:
     """The Triton module of a call, verified; made once for each kind of GPU.
 
     platform: "cuda" or "rocm". capability: CUDA's compute capability, such as (9, 0), if known.
     """
     converts_float8 = capability is not None and capability >= (8, 9)
-    key = platform, converts_float8
-    launch = call.cache.get(key)
-    if launch is None:
-        _check_dtypes(call)
+
+    def make() -> Launch:
         legal = legalize_call(call, target_of(platform))
-        launch = call.cache[key] = Builder(legal, platform, converts_float8).build()
-    return launch
+        return Builder(legal, platform, converts_float8).build()
+
+    return call.memo((platform, converts_float8), make)

@@ -7,7 +7,7 @@ it, so an accumulator stays next to the matrix units, and no barrier orders its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from weft._xla.mlir import ir
 from weft.core.jaxpr import Eqn, open_jaxpr
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu.emitter import Emitter, padded
+from weft.pallas.uses import passed
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import ClosedJaxpr
@@ -90,28 +91,8 @@ def _uses_whole(eqn: Eqn, operand: int) -> bool:
         indexer, shape = eqn.params["indexer"], eqn.invars[0].aval.shape
         unmasked = len(eqn.invars) == 1 + _VALUES[name] + indexer.num_operands
         return operand == 0 and unmasked and indexer.is_whole(shape)
-    inner = list(_passed_to(eqn, operand))
-    return bool(inner) and all(used_whole(jaxpr, i) for jaxpr, i in inner)
-
-
-def _passed_to(eqn: Eqn, operand: int) -> Iterator[tuple[Any, int]]:
-    """(body, its operand) for the bodies of an equation that get one of its operands."""
-    p = eqn.params
-    match eqn.primitive.name:
-        case "cond":
-            for branch in p["branches"] if operand else ():
-                yield branch, operand - 1
-        case "scan":
-            if operand < p["num_consts"]:
-                yield p["jaxpr"], operand
-        case "while":
-            a, b = p["cond_nconsts"], p["body_nconsts"]
-            if operand < a:
-                yield p["cond_jaxpr"], operand
-            elif operand < a + b:
-                yield p["body_jaxpr"], operand - a
-        case "jit" | "checkpoint" | "run_scoped":
-            yield p["jaxpr"], operand
+    inner = [(body, places.index(operand)) for body, places in passed(eqn) if operand in places]
+    return bool(inner) and all(used_whole(body, i) for body, i in inner)
 
 
 # Control flow ------------------------------------------------------------------------------------

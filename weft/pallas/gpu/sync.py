@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
 from weft.core.jaxpr import Eqn
-from weft.core.ref import Indexer
+from weft.core.ref import At, Indexer, Pick, Window
 from weft.pallas.gpu.control import clock_check, for_loop
 from weft.pallas.gpu.elementwise import convert
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, rule
@@ -31,6 +31,7 @@ from weft.pallas.gpu.memory import (
     load,
     store,
 )
+from weft.pallas.ir import copy_operands
 
 if TYPE_CHECKING:
     from weft.pallas.api.mesh import Mesh
@@ -152,84 +153,64 @@ def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: object) -> list:
 # Copies ------------------------------------------------------------------------------------------
 
 
-def _copy_parts(eqn: Eqn, xs: Sequence[Any]) -> tuple:
-    """((view, indexer, operands, dtypes) of src, dst and sem, coordinates of the target core)."""
-    p, start, parts = eqn.params, 3, []
-    for i, name in enumerate(("src_indexer", "dst_indexer", "sem_indexer")):
-        n = p[name].num_operands
-        parts.append((xs[i], p[name], xs[start : start + n], _types(eqn, start, n)))
-        start += n
-    return (*parts, xs[start:])
-
-
 @rule("async_copy_start")
 def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
     """Copies at once, by this program's threads, and signals."""
-    src, dst, sem, core = _copy_parts(eqn, xs)
-    axes = eqn.params["axes"]
-    target = of_core(e, dst[0], eqn.invars[1].aval.core, axes, core)
-    signalled = of_core(e, sem[0], eqn.invars[2].aval.core, axes, core)
+    parts, core = copy_operands(eqn, xs)
+    dtypes = [[v.aval.dtype for v in atoms] for _, _, atoms in copy_operands(eqn, eqn.invars)[0]]
+    owners, axes = [v.aval.core for v in eqn.invars[:3]], eqn.params["axes"]
+    src, dst, sem = (
+        (of_core(e, view, owner, axes if k else (), core), indexer, index, types)
+        for k, ((view, indexer, index), types, owner) in enumerate(
+            zip(parts, dtypes, owners, strict=True)
+        )
+    )
     barrier(e)
-    shape = src[1].shape
+    shape = eqn.params["src_indexer"].shape
     total = math.prod(shape)
     if total >= 1 << 31:
         raise e.fail(f"a copy of {total} elements; copy less than 2**31 at a time")
-    from_view, to_view = _window_view(e, *src), _window_view(e, target, *dst[1:])
+    size = min(CHUNK, 1 << (total - 1).bit_length() if total > 1 else 1)
 
     def chunk(index: ir.Value) -> list:
-        size = min(CHUNK, 1 << (total - 1).bit_length() if total > 1 else 1)
         base = e.binary("mul", index, e.constant(size), INT)
         linear = e.binary("add", e.iota(size), e.splat(base, (size,)), INT)
-        mask = e.compare("lt", linear, e.constant(total, (size,)), INT)
+        inside = e.compare("lt", linear, e.constant(total, (size,)), INT)
         places = e.unflatten(linear, shape)
-        pointers = [_pointers(e, v, places, size) for v in (from_view, to_view)]
-        value = load(e, pointers[0], mask, None, from_view.dtype, (size,))
-        store(e, pointers[1], value, mask, from_view.dtype)
+        (start, of_start), (goal, of_goal) = (
+            _picked(e, *part, places, size) for part in (src, dst)
+        )
+        mask, shown = (inside, (size,)) if shape else (None, ())
+        value = load(e, start, e.both(mask, of_start), None, src[0].dtype, shown)
+        store(e, goal, value, e.both(mask, of_goal), src[0].dtype)
         return []
 
     if total > CHUNK:
         for_loop(e, -(-total // CHUNK), [], chunk)
     elif total:
         chunk(e.constant(0))
-    _signal(e, _counter(e, signalled, *sem[1:]), e.constant(1))
+    _signal(e, _counter(e, *sem), e.constant(1))
     return []
 
 
-def _window_view(
-    e: Emitter, view: View, indexer: Indexer, dynamic: Sequence, types: Sequence
-) -> View:
-    """The indexed window of a view as a view of its own."""
-    kind, offset = view.index_dtype, view.offset
+def _picked(
+    e: Emitter,
+    view: View,
+    indexer: Indexer,
+    dynamic: Sequence,
+    types: Sequence,
+    places: Sequence[ir.Value],
+    size: int,
+) -> tuple[ir.Value, ir.Value | None]:
+    """The addresses of so many elements of an indexed part, at these places of it."""
     positions = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
-    strides = []
-    for (dim, position), stride in zip(indexer.attach(positions), view.strides, strict=True):
+    inner, dims, operands = iter(places), [], []
+    for dim, position in indexer.attach(positions):
         start = e.constant(position) if isinstance(position, int) else position
-        scaled = e.binary("mul", convert(e, start, INT, kind), e.constant(stride, (), kind), kind)
-        offset = scaled if offset is None else e.binary("add", offset, scaled, kind)
-        if hasattr(dim, "size"):
-            strides.append(stride * dim.stride)
-    shape = indexer.shape
-    return replace(
-        view, shape=shape, strides=tuple(strides), offset=offset, bounds=(None,) * len(shape)
-    )
-
-
-def _pointers(e: Emitter, view: View, places: Sequence[ir.Value], size: int) -> ir.Value:
-    kind = view.index_dtype
-    pointer = view.pointer
-    if view.offset is not None:
-        pointer = e.same("tt.addptr", pointer, view.offset)
-    total = e.constant(0, (size,), kind)
-    for place, stride in zip(places, view.strides, strict=True):
-        step = e.constant(stride, (size,), kind)
-        total = e.binary(
-            "add", total, e.binary("mul", convert(e, place, INT, kind), step, kind), kind
-        )
-    return e.same("tt.addptr", e.splat(pointer, (size,)), total)
-
-
-@rule("async_copy_wait")
-def _copy_wait(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> list:
-    _, _, sem, _ = _copy_parts(eqn, xs)
-    _wait(e, _counter(e, *sem), e.constant(1))
-    return []
+        if dim.__class__ is Window:
+            step = e.binary("mul", next(inner), e.constant(dim.stride, (size,)), INT)
+            start = e.binary("add", step, e.splat(start, (size,)), INT)
+        dims.append(Pick() if dim.__class__ is Window else At(None))
+        operands.append(start)
+    part = Indexer(tuple(dims), (size,))
+    return addresses(e, view, part, operands, [INT] * len(operands))

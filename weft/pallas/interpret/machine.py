@@ -10,18 +10,18 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, open_jaxpr
-from weft.core.ref import AbstractRef, Indexer
+from weft.core.ref import AbstractRef
 from weft.pallas.interpret.errors import (
     DataRaceError,
     DeadlockError,
     KernelError,
     UninitializedReadError,
 )
-from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
+from weft.pallas.interpret.memory import Buffer, Region, locate
 from weft.pallas.interpret.numpy_ops import function_of, in_numpy
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
-from weft.pallas.ir import OUTSIDE
+from weft.pallas.ir import OUTSIDE, RefOperands, ref_operands
 from weft.pallas.legalize import Target, lowering_formula
 from weft.pallas.order import used_vars
 from weft.pallas.spin_loops import polls
@@ -57,8 +57,7 @@ NUMPY = Target(
     frozenset(),
     _is_native,
     narrowest=lambda name: 4 if name in ("reduce_sum", "reduce_prod", "cumsum", "cumprod") else 1,
-    has_keys=True,
-    has_complex=True,
+    has_all_dtypes=True,
 )
 
 
@@ -109,6 +108,7 @@ class _Op:
         self.outs = outs
         self.used = used
         self.many = eqn.primitive.multiple_results
+        self.rule: Any
         self.rule, self.simple = RULES.get(eqn.primitive.name, (None, False))
         self.function = None
         if self.rule is None:
@@ -194,8 +194,9 @@ class Machine:
 
     def check_written(self, task: Task, buffer: Buffer, region: Region, source: Source) -> None:
         """Raises for a read of what nobody wrote."""
-        checked = buffer.written is not None and self.params.uninitialized_memory == "raise"
-        if checked and not np.all(region.get(buffer.written)):
+        if buffer.written is None or self.params.uninitialized_memory != "raise":
+            return
+        if not np.all(region.get(buffer.written)):
             self.fail(
                 UninitializedReadError,
                 f"{task.name} reads {buffer} at {source}, of which "
@@ -246,6 +247,7 @@ class Machine:
 
 
 def _missing(region: Region, buffer: Buffer) -> str:
+    assert buffer.written is not None  # something was found missing
     written = np.asarray(region.get(buffer.written))
     if not written.any():
         return "all of the elements read"
@@ -265,13 +267,10 @@ def rule(name: str, simple: bool = False) -> Callable[[Callable], Callable]:
     return add
 
 
-def _region(
-    m: Machine, buffer: Buffer, indexer: Indexer, operands: Sequence[Any], mask: Any, op: _Op
-) -> Region:
+def _region(m: Machine, of: RefOperands, op: _Op) -> Region:
     what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
-    if mask is None:
-        return locate(buffer, indexer, operands, op.eqn.source, what)
-    return locate_masked(buffer, indexer, operands, mask, op.eqn.source, what)
+    indexer, source = op.eqn.params["indexer"], op.eqn.source
+    return locate(of.ref, indexer, of.positions, source, what, of.mask)
 
 
 def _value(region: Region, data: np.ndarray, other: int) -> Any:
@@ -285,14 +284,10 @@ def _value(region: Region, data: np.ndarray, other: int) -> Any:
 
 @rule("get")
 def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: object) -> Steps:
-    params = op.eqn.params
-    indexer = params["indexer"]
-    n = indexer.num_operands
-    mask = rest[n] if params["masked"] else None
-    other = rest[n + 1] if params["has_other"] else 0
-    region = _region(m, ref, indexer, rest[:n], mask, op)
+    of = ref_operands(op.eqn, (ref, *rest))
+    region = _region(m, of, op)
     m.read(task, ref, region, op.eqn.source)
-    value = _value(region, ref.data, other)
+    value = _value(region, ref.data, 0 if of.other is None else of.other)
     if ref.shadow is not None:
         yield None
     return [value]
@@ -300,10 +295,7 @@ def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: object) -> Steps:
 
 @rule("set")
 def _set(m: Machine, task: Task, op: _Op, ref: Buffer, value: object, *rest: object) -> Steps:
-    params = op.eqn.params
-    indexer = params["indexer"]
-    n = indexer.num_operands
-    region = _region(m, ref, indexer, rest[:n], rest[n] if params["masked"] else None, op)
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
     m.write(task, ref, region, op.eqn.source)
     region.put(ref.data, value)
     if ref.shadow is not None:
@@ -316,7 +308,7 @@ def _addupdate(
     m: Machine, task: Task, op: _Op, ref: Buffer, value: np.ndarray, *rest: np.ndarray
 ) -> Steps:
     """At index arrays, where positions may repeat."""
-    region = _region(m, ref, op.eqn.params["indexer"], rest, None, op)
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
     m.read(task, ref, region, op.eqn.source)
     m.write(task, ref, region, op.eqn.source)
     region.combine(ref.data, value, np.add)
@@ -339,29 +331,21 @@ _ATOMIC = {
 def _atomic_rmw(
     m: Machine, task: Task, op: _Op, ref: Buffer, value: object, *rest: np.ndarray
 ) -> Steps:
-    params = op.eqn.params
-    indexer = params["indexer"]
-    n = indexer.num_operands
-    mask = rest[n] if params["masked"] else None
     if ref.shadow is not None:
         yield None
-    region = _region(m, ref, indexer, rest[:n], mask, op)
-    _begin_atomic(m, task, ref, region, rest[:n], op)
-    how = params["op"]
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
+    _begin_atomic(m, task, ref, region, op)
+    how = op.eqn.params["op"]
     if op.used:
-        old = _one_by_one(ref, indexer, rest[:n], region, value, how)
-    elif how == "xchg":
-        old = np.zeros(indexer.shape, ref.data.dtype)
+        return [_one_by_one(ref, region, value, how)]
+    if how == "xchg":
         region.put(ref.data, value)
     else:
-        old = np.zeros(indexer.shape, ref.data.dtype)
         region.combine(ref.data, value, _ATOMIC[how])
-    return [old]
+    return [np.zeros(region.shape, ref.data.dtype)]
 
 
-def _begin_atomic(
-    m: Machine, task: Task, ref: Buffer, region: Region, operands: Sequence[Any], op: _Op
-) -> None:
+def _begin_atomic(m: Machine, task: Task, ref: Buffer, region: Region, op: _Op) -> None:
     """Checks an atomic; one on a single element orders what the tasks do around it."""
     if ref.shadow is not None and region.shape == () and region.mask is None:
         element = tuple(int(i) for i in region.view if not isinstance(i, slice))
@@ -372,13 +356,11 @@ def _begin_atomic(
     task.tick()
 
 
-def _one_by_one(
-    ref: Buffer, indexer: Indexer, operands: Sequence[Any], region: Region, value: Any, how: str
-) -> np.ndarray:
+def _one_by_one(ref: Buffer, region: Region, value: Any, how: str) -> np.ndarray:
     """The values before, where positions may repeat: element after element."""
     flat = np.arange(ref.data.size).reshape(ref.data.shape)
     where = np.asarray(region.get(flat))
-    value = np.broadcast_to(value, indexer.shape)
+    value = np.broadcast_to(value, region.shape)
     updates = value[region.mask] if region.mask is not None else value
     data = ref.data.flat
     old = np.zeros(where.shape, ref.data.dtype)
@@ -388,7 +370,7 @@ def _one_by_one(
         data[i] = new if how == "xchg" else _ATOMIC[how](data[i], new)
     if region.mask is None:
         return old
-    out = np.zeros(indexer.shape, ref.data.dtype)
+    out = np.zeros(region.shape, ref.data.dtype)
     out[region.mask] = old
     return out
 
@@ -399,9 +381,9 @@ def _atomic_cas(
 ) -> Steps:
     if ref.shadow is not None:
         yield None
-    region = _region(m, ref, op.eqn.params["indexer"], rest, None, op)
+    region = _region(m, ref_operands(op.eqn, (ref, compare, value, *rest), 2), op)
     looks = m.looks
-    _begin_atomic(m, task, ref, region, rest, op)
+    _begin_atomic(m, task, ref, region, op)
     old = np.array(region.get(ref.data))
     if old == compare:
         region.put(ref.data, value)

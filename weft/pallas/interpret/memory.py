@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from weft.pallas.interpret.races import Shadow
 
 if TYPE_CHECKING:
     from weft.core.source import Source
+    from weft.pallas.interpret.sync import Semaphores
 
 Coords = tuple[int, ...]
 
@@ -81,154 +82,103 @@ class Buffer:
 
 
 class Region:
-    """The part of arrays of one shape that an index selects; `get` and `put` move values."""
+    """The part of arrays of one shape that windows and places select, where it lies."""
 
-    __slots__ = ("mask", "place", "picks", "shape", "view")
+    __slots__ = ("mask", "shape", "view")
 
-    def __init__(self, shape: tuple, view: tuple, picks: tuple | None, place: tuple) -> None:
+    def __init__(self, shape: tuple, view: tuple, mask: np.ndarray | None = None) -> None:
         self.shape = shape
         self.view = view
-        self.picks = picks
-        self.place = (
-            place  # (where NumPy puts the index arrays' dimensions, where they belong, rank)
-        )
-        self.mask: np.ndarray | None = None
-
-    def get(self, array: np.ndarray) -> np.ndarray:
-        part = array[self.view]
-        if self.picks is None:
-            return part
-        return _moved(part[self.picks], *self.place)
-
-    def put(self, array: np.ndarray, value: Any) -> None:
-        if self.picks is None:
-            array[self.view] = value
-            return
-        source, target, rank = self.place
-        value = _moved(np.broadcast_to(value, self.shape), target, source, rank)
-        array[self.view][self.picks] = value
-
-    def combine(self, array: np.ndarray, value: Any, ufunc: Any) -> None:
-        """array[region] = ufunc(array[region], value), repeatedly where positions repeat."""
-        if self.picks is None:
-            self.put(array, ufunc(self.get(array), value).astype(array.dtype))
-            return
-        source, target, rank = self.place
-        value = _moved(np.broadcast_to(value, self.shape), target, source, rank)
-        ufunc.at(array[self.view], self.picks, value)
-
-
-class Scattered(Region):
-    """A masked part: only the elements where the mask is true, given by their coordinates."""
-
-    __slots__ = ("coordinates",)
-
-    def __init__(self, shape: tuple, coordinates: tuple, mask: np.ndarray) -> None:
-        super().__init__(shape, (), None, (0, 0, 0))
-        self.coordinates = coordinates
         self.mask = mask
 
     def get(self, array: np.ndarray) -> np.ndarray:
-        """The masked elements, in one dimension."""
-        return array[self.coordinates]
+        """The elements; where there is a mask those under it, in one dimension."""
+        return array[self.view]
 
     def put(self, array: np.ndarray, value: Any) -> None:
-        array[self.coordinates] = np.broadcast_to(value, self.shape)[self.mask]
+        array[self.view] = self.chosen(value)
 
     def combine(self, array: np.ndarray, value: Any, ufunc: Any) -> None:
-        ufunc.at(array, self.coordinates, np.broadcast_to(value, self.shape)[self.mask])
+        """array[region] = ufunc(array[region], value), repeatedly where positions repeat."""
+        ufunc.at(array, self.view, self.chosen(value))
 
-
-def _moved(x: np.ndarray, source: int, target: int, rank: int) -> np.ndarray:
-    if source == target:
-        return x
-    rest = [d for d in range(x.ndim) if not source <= d < source + rank]
-    rest[target:target] = range(source, source + rank)
-    return x.transpose(rest)
-
-
-class Indexed(Protocol):
-    """The target of an index: a buffer, an array of semaphores."""
-
-    @property
-    def data(self) -> np.ndarray: ...
+    def chosen(self, value: Any) -> Any:
+        """Those of the values for all of the region that go to its elements."""
+        return value if self.mask is None else np.broadcast_to(value, self.shape)[self.mask]
 
 
 def locate(
-    buffer: Indexed, indexer: Indexer, operands: Sequence[Any], where: Source, what: str
+    buffer: Buffer | Semaphores,
+    indexer: Indexer,
+    operands: Sequence[Any],
+    where: Source,
+    what: str,
+    mask: np.ndarray | None = None,
 ) -> Region:
-    """The region an index selects; raises where it reaches outside of the buffer."""
-    shape = buffer.data.shape
+    """The region an index selects; raises where it reaches outside of the buffer.
+
+    What the mask hides may be outside.
+    """
+    if mask is not None or indexer.has_picks:
+        return _locate_elements(buffer, indexer, operands, where, what, mask)
     view: list[Any] = []
-    picks: list[Any] = []
-    places: list[int] = []
-    for dim, ((d, at), n) in enumerate(zip(indexer.attach(operands), shape, strict=True)):
-        kind = d.__class__
-        if kind is Window:
-            start = int(at)
+    dims = zip(indexer.attach(operands), buffer.data.shape, strict=True)
+    for dim, ((d, at), n) in enumerate(dims):
+        start = int(at)
+        if isinstance(d, Window):
             stop = start + (d.size - 1) * d.stride + 1
             if d.size and (start < 0 or stop > n):
                 _outside(buffer, dim, n, f"the window {start}:{stop}", where, what)
             view.append(slice(start, stop if d.size else start, d.stride))
-            picks.append(slice(None))
-        elif kind is At:
-            i = int(at)
-            if not -n <= i < n:
-                _outside(buffer, dim, n, f"index {i}", where, what)
-            view.append(i % n)
         else:
-            if at.size and (at.min() < -n or at.max() >= n):
-                bad = at[(at < -n) | (at >= n)].flat[0]
-                _outside(buffer, dim, n, f"index {bad}", where, what)
-            view.append(slice(None))
-            places.append(len(picks))
-            picks.append(np.where(at < 0, at + n, at))
-    if not places:
-        return Region(indexer.shape, tuple(view), None, (0, 0, 0))
-    together = places[-1] - places[0] == len(places) - 1
-    place = (places[0] if together else 0, indexer.place, len(indexer.block))
-    return Region(indexer.shape, tuple(view), tuple(picks), place)
+            if not -n <= start < n:
+                _outside(buffer, dim, n, f"index {start}", where, what)
+            view.append(start % n)
+    return Region(indexer.shape, tuple(view))
 
 
-def locate_masked(
-    buffer: Buffer,
+def _locate_elements(
+    buffer: Buffer | Semaphores,
     indexer: Indexer,
     operands: Sequence[Any],
-    mask: np.ndarray,
     where: Source,
     what: str,
-) -> Scattered:
-    """The region under a mask; what the mask hides may be outside of the buffer."""
-    full = indexer.shape
-    mask = np.broadcast_to(mask, full)
-    rank = len(indexer.block)
+    mask: np.ndarray | None,
+) -> Region:
+    """The region by the coordinates of each of its elements, or of those under a mask."""
+    full, rank = indexer.shape, len(indexer.block)
+    mask = None if mask is None else np.broadcast_to(mask, full)
+    hidden = "" if mask is None else " (where the mask is True)"
     coordinates = []
-    window = 0
+    windows = iter(
+        d
+        for d in range(len(full))
+        if not indexer.has_picks or not indexer.place <= d < indexer.place + rank
+    )
     for dim, (d, at) in enumerate(indexer.attach(operands)):
-        kind = d.__class__
-        lead = [1] * len(full)
-        if kind is Window:
-            axis = window if not indexer.has_picks or window < indexer.place else window + rank
-            window += 1
-            lead[axis] = d.size
-            values = (int(at) + np.arange(d.size) * d.stride).reshape(lead)
-        elif kind is At:
-            values = np.asarray(int(at)).reshape(lead)
+        lead, n = [1] * len(full), buffer.data.shape[dim]
+        if isinstance(d, Window):
+            lead[next(windows)] = d.size
+            values = int(at) + np.arange(d.size) * d.stride
+        elif isinstance(d, At):
+            values = np.asarray(int(at))
         else:
             lead[indexer.place : indexer.place + rank] = indexer.block
-            values = np.reshape(at, lead)
-        chosen = np.broadcast_to(values, full)[mask]
-        n = buffer.data.shape[dim]
-        if kind is not Window:
-            chosen = np.where((chosen < 0) & (chosen >= -n), chosen + n, chosen)
+            values = np.asarray(at)
+        if not isinstance(d, Window):
+            values = np.where((values < 0) & (values >= -n), values + n, values)
+        chosen = np.broadcast_to(values.reshape(lead), full)
+        chosen = chosen if mask is None else chosen[mask]
         if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
             bad = chosen[(chosen < 0) | (chosen >= n)].flat[0]
-            _outside(buffer, dim, n, f"index {bad} (where the mask is True)", where, what)
+            _outside(buffer, dim, n, f"index {bad}{hidden}", where, what)
         coordinates.append(chosen)
-    return Scattered(full, tuple(coordinates), mask)
+    return Region(full, tuple(coordinates), mask)
 
 
-def _outside(buffer: Indexed, dim: int, n: int, index: str, where: Source, what: str) -> None:
+def _outside(
+    buffer: Buffer | Semaphores, dim: int, n: int, index: str, where: Source, what: str
+) -> None:
     raise OutOfBoundsError(
         f"{what} at {where}: {index} is outside of dimension {dim} of {buffer}, which has size {n}"
     )

@@ -78,15 +78,10 @@ _DIRECT: dict[str, Callable] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "not": np.invert,
-    "exp": np.exp,
-    "log": np.log,
-    "tanh": np.tanh,
-    "sin": np.sin,
-    "cos": np.cos,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
+    **{
+        name: getattr(np, name)
+        for name in ("exp", "log", "tanh", "sin", "cos", "sqrt", "abs", "floor", "ceil")
+    },
     "elements": lambda x, *places: x[places],
     "select_n": lambda which, no, yes: np.where(which, yes, no),
 }
@@ -135,38 +130,10 @@ def _iota(eqn: Eqn, *, shape: tuple, dtype: np.dtype, dimension: int, **_: objec
     return lambda: value
 
 
-@_maker("pad")
-def _pad(eqn: Eqn, *, padding_config: tuple) -> Any:
-    if any(lo < 0 or hi < 0 for lo, hi, _ in padding_config):
-        return None
-    shape = eqn.outvars[0].aval.shape
-    inside = tuple(
-        slice(lo, lo + (n - 1) * (step + 1) + 1 if n else lo, step + 1)
-        for n, (lo, _, step) in zip(eqn.invars[0].aval.shape, padding_config, strict=True)
-    )
-
-    def run(x: np.ndarray, value: object) -> Any:
-        out = np.full(shape, value, x.dtype)
-        out[inside] = x
-        return out
-
-    return run
-
-
 def _window(shape: tuple, sizes: tuple, starts: tuple) -> tuple:
     """The window at starts, moved inside as dynamic_slice does."""
     at = [min(max(int(s), 0), n - k) for s, n, k in zip(starts, shape, sizes, strict=True)]
     return tuple(slice(s, s + k) for s, k in zip(at, sizes, strict=True))
-
-
-@_maker("dynamic_update_slice")
-def _dynamic_update(eqn: Eqn) -> Callable:
-    def run(x: np.ndarray, update: np.ndarray, *starts: object) -> Any:
-        out = np.array(x)
-        out[_window(x.shape, update.shape, starts)] = update
-        return out
-
-    return run
 
 
 def _sliced(
@@ -197,13 +164,6 @@ _REDUCTIONS: dict[str, Callable] = {
     "reduce_or": np.bitwise_or.reduce,
     "reduce_xor": np.bitwise_xor.reduce,
 }
-_ACCUMULATED = {
-    "cumsum": np.add,
-    "cumprod": np.multiply,
-    "cummax": np.maximum,
-    "cummin": np.minimum,
-}
-
 # Reductions and products -----------------------------------------------------------------------
 
 
@@ -213,18 +173,6 @@ def _reduce(eqn: Eqn, *, axes: tuple, **_: object) -> Callable | None:
     if ufunc in (np.max, np.min) and not all(eqn.invars[0].aval.shape[a] for a in axes):
         return None
     return lambda x: np.asarray(ufunc(x, axis=axes)).astype(dtype)
-
-
-@_maker(*_ACCUMULATED)
-def _accumulate(eqn: Eqn, *, axis: int, reverse: bool) -> Callable:
-    ufunc: Any = _ACCUMULATED[eqn.primitive.name]
-
-    def run(x: np.ndarray) -> Any:
-        x = np.flip(x, axis) if reverse else x
-        out = ufunc.accumulate(x, axis=axis, dtype=x.dtype)
-        return np.flip(out, axis) if reverse else out
-
-    return run
 
 
 @_maker("dot_general")

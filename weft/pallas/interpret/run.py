@@ -96,7 +96,7 @@ class _Run:
     def start_cores(self) -> list:
         """Starts a task for every core of every mesh; returns all scratch."""
         scratch: list[Any] = []
-        per_call: list[dict] = []  # for each scratch: mesh coordinates -> instance
+        per_call: list[dict[Any, Any]] = []  # for each scratch: mesh coordinates -> instance
         for i, aval in enumerate(self.call.scratch):
             name = self.scratch_name(i)
             if aval.core is None:
@@ -104,7 +104,7 @@ class _Run:
                 per_call.append({None: one})
                 scratch.append(one)
                 continue
-            group = {}
+            group: dict[Any, Any] = {}
             for coords in _coordinates(aval.core):
                 group[coords] = fresh(
                     self.m, name, aval, _core_name(aval.core, coords), self.watching
@@ -239,7 +239,7 @@ class _Block:
             self.region, self.buffer = None, array.part((*cut, ...))
             return
         self.inside = tuple(i for i, gone in zip(inner, m.squeezed, strict=True) if not gone)
-        self.region = Region(tuple(shape), cut, None, (0, 0, 0))
+        self.region = Region(tuple(shape), cut)
         part = array.data[cut]
         uneven = part.shape != tuple(shape)
         if uneven:

@@ -14,6 +14,7 @@ from weft.pallas.interpret.machine import Machine, Steps, _Op, rule
 from weft.pallas.interpret.memory import Buffer, locate
 from weft.pallas.interpret.races import Clock, join
 from weft.pallas.interpret.scheduler import Task, Wait
+from weft.pallas.ir import copy_operands
 
 if TYPE_CHECKING:
     from weft.core.source import Source
@@ -83,20 +84,16 @@ class Semaphore:
 class Semaphores:
     """An array of semaphores."""
 
-    __slots__ = ("array", "name", "others", "owner")
+    __slots__ = ("data", "name", "others", "owner")
 
     def __init__(self, name: str, shape: tuple[int, ...], owner: str = "") -> None:
         self.name = name
         self.owner = owner
-        self.array = np.empty(shape, object)
+        self.data = np.empty(shape, object)
         self.others: dict = {}
         for index in np.ndindex(*shape):
             label = name + (f"[{', '.join(map(str, index))}]" if index else "")
-            self.array[index] = Semaphore(f"{label} of {owner}" if owner else label)
-
-    @property
-    def data(self) -> np.ndarray:
-        return self.array
+            self.data[index] = Semaphore(f"{label} of {owner}" if owner else label)
 
     def __str__(self) -> str:
         return f"{self.name} of {self.owner}" if self.owner else self.name
@@ -104,10 +101,10 @@ class Semaphores:
     def at(self, m: Machine, indexer: Indexer, operands: Sequence[Any], op: _Op) -> Semaphore:
         what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
         view = locate(self, indexer, operands, op.eqn.source, what).view
-        return self.array[view]
+        return self.data[view]
 
     def check_balanced(self, m: Machine, when: str) -> None:
-        for s in self.array.reshape(-1):
+        for s in self.data.reshape(-1):
             if s.value:
                 taken = f"last waited for at {s.waited}" if s.waited else "never waited for"
                 m.fail(
@@ -145,7 +142,7 @@ def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) ->
 
 
 def _wait_for(
-    s: Semaphore, value: int, task: Task, source: Source, what: str, decrement: bool = True
+    s: Semaphore, value: int, task: Task, source: Source, what: str, decrement: bool
 ) -> Waits:
     while s.value < value:
         yield Wait(
@@ -166,7 +163,8 @@ def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Step
     s = sems.at(m, params["indexer"], rest[:-1], op)
     yield None
     value, decrement = int(rest[-1]), params["decrement"]
-    yield from _wait_for(s, value, task, op.eqn.source, "semaphore ", decrement)
+    what = "a copy to finish: semaphore " if params["of_copy"] else "semaphore "
+    yield from _wait_for(s, value, task, op.eqn.source, what, decrement)
     return []
 
 
@@ -206,30 +204,15 @@ def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -
 # Copies ----------------------------------------------------------------------------------------
 
 
-def _copy_operands(m: Machine, op: _Op, args: Sequence[Any]) -> tuple:
-    """(source, destination, semaphores, their index operands, the target core)."""
-    p = op.eqn.params
-    src, dst, sems = args[:3]
-    rest = list(args[3:])
-    parts = []
-    for key in ("src_indexer", "dst_indexer", "sem_indexer"):
-        n = p[key].num_operands
-        parts.append(rest[:n])
-        rest = rest[n:]
-    if rest:
-        dst = at_core(m, op, dst, rest) if dst.others else dst
-        sems = at_core(m, op, sems, rest) if sems.others else sems
-    return src, dst, sems, parts
-
-
 @rule("async_copy_start")
 def _copy_start(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
-    p, source = op.eqn.params, op.eqn.source
-    src, dst, sems, (src_at, dst_at, sem_at) = _copy_operands(m, op, args)
-    what = f"kernel {m.kernel}: async_copy"
-    from_region = locate(src, p["src_indexer"], src_at, source, what)
-    to_region = locate(dst, p["dst_indexer"], dst_at, source, what)
-    s = sems.at(m, p["sem_indexer"], sem_at, op)
+    source, what = op.eqn.source, f"kernel {m.kernel}: async_copy"
+    parts, core = copy_operands(op.eqn, args)
+    (src, src_indexer, src_at), (dst, dst_indexer, dst_at), (sems, sem_indexer, sem_at) = parts
+    dst, sems = (at_core(m, op, ref, core if ref.others else ()) for ref in (dst, sems))
+    from_region = locate(src, src_indexer, src_at, source, what)
+    to_region = locate(dst, dst_indexer, dst_at, source, what)
+    s = sems.at(m, sem_indexer, sem_at, op)
     copy = m.new_task(f"the copy that {task.name} started at {source}")
     join(copy.clock, task.clock)
     task.tick()
@@ -245,16 +228,6 @@ def _copy_start(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
 
     m.scheduler.start(copy, steps())
     yield None
-    return []
-
-
-@rule("async_copy_wait")
-def _copy_wait(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
-    p = op.eqn.params
-    *_, (_, _, sem_at) = _copy_operands(m, op, args)
-    s = args[2].at(m, p["sem_indexer"], sem_at, op)  # a core waits for its own
-    yield None
-    yield from _wait_for(s, 1, task, op.eqn.source, "a copy to finish: semaphore ")
     return []
 
 

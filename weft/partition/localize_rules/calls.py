@@ -32,9 +32,6 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         lead = ()
         now = [_leading(o, (), 0) for o in outs]
     for x in xs:
-        if x.layout is None:
-            values.append(x.value)
-            continue
         moved = lz.move(x, _leading(x.layout, lead, batch))
         values.append(fill_padding(lz.e, moved, range(min(batch, len(lead)))).value)
     return lz.keep_and_move(op, values, now, outs)
@@ -91,7 +88,7 @@ def _by_rule(
     def reduces(factor: int, parts: int) -> bool:
         return factor in r.reduction and divides(factor, parts)
 
-    operands = list(zip((x.layout for x in xs), r.operands, strict=True))
+    operands = list(zip([x.layout for x in xs], r.operands, strict=True))
     split = split_factors(r, [*zip(outs, r.results, strict=True), *operands], follows)
     split = split_factors(r, operands, reduces, split)
     values = []

@@ -121,7 +121,7 @@ def _free_dims(layout: AxisLayout, manual: frozenset[int]):
 def tuple_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """A tuple is known by its members; only get_tuple_element may use it."""
     lz.tuples[op.results[0]] = lz.operands(op)
-    return lz.replace(op, LocalValue(op.results[0], None))
+    return lz.replace(op, LocalValue(op.results[0], lz.layout(None, ())))
 
 
 @rule("stablehlo.get_tuple_element")

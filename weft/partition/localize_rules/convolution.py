@@ -146,7 +146,6 @@ def _cheapest(
     out: AxisLayout,
 ) -> tuple[_Plan, LocalValue, LocalValue]:
     """The plan that sends least without much more work, and its operands."""
-    assert lhs.layout is not None and rhs.layout is not None
     outs = _results(conv, lhs.layout, rhs.layout, out)
     plans = [_plan(conv, lhs.layout, rhs.layout, o) for o in outs]
     first = plans[0]

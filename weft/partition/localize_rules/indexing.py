@@ -430,6 +430,7 @@ def scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         values = [e.make("stablehlo.optimization_barrier", (v,), v.type) for v in values]
     got = lz.keep(op, [*values, index, *us], [AxisLayout(lz.mesh, o.shape, now.dims) for o in outs])
     if across:
+        assert kind is not None  # without one nothing is summed
         got[0].partial = (across, kind)
         if now.dims != outs[0].dims:
             got = [LocalValue(e.all_reduce(got[0].value, across, kind), now)]

@@ -33,11 +33,11 @@ def kernel_call(
     n, count = kernel.counts
     mappings = [*r.operands[:n], *r.results[:count]]
     layouts = [*(x.layout for x in xs[:n]), *outs[:count]]
-    known = {f for mapping in r.results for dim in mapping for f in dim} | set(r.reduction)
+    splittable = {f for mapping in r.results for dim in mapping for f in dim} | set(r.reduction)
 
     def fits(factor: int, parts: int) -> bool:
         marks = [[bool(f) and f[0] == factor for f in mapping] for mapping in mappings]
-        return factor in known and r.sizes[factor] % parts == 0 and kernel.fits(marks, parts)
+        return factor in splittable and r.sizes[factor] % parts == 0 and kernel.fits(marks, parts)
 
     results = zip(outs[:count], r.results[:count], strict=True)
     split = split_factors(r, [*results, *zip(layouts, mappings, strict=True)], fits)

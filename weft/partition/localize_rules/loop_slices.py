@@ -119,9 +119,9 @@ def _maps(op: ir.Operation, operands: int) -> bool:
 
 def _run(op: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
     """The wanted operations that use the result one after the other, each alone."""
-    found: list[ir.Operation] = []
-    while (user := only_user([op, *found][-1].results[0])) is not None and wanted(user):
+    ops: list[ir.Operation] = []
+    while (user := only_user([op, *ops][-1].results[0])) is not None and wanted(user):
         if user.block != op.block:
             break
-        found.append(user)
-    return found
+        ops.append(user)
+    return ops

@@ -34,7 +34,9 @@ def _constant_parts(op: ir.Operation):
     type = op.results[0].type
     if isinstance(type.element_type, ir.ComplexType):
         # Through text: quirks.COMPLEX_ELEMENTS.
-        text = re.search(r"dense<(.*)> : tensor<", str(op), re.DOTALL)[1]
+        dense = re.search(r"dense<(.*)> : tensor<", str(op), re.DOTALL)
+        assert dense is not None, "constants are printed as dense elements"
+        text = dense[1]
         splat = None if "[" in text else lambda e, t: e.constant_text(text, t)
         return splat, lambda e: e.constant_text(text, type)
     value = op.attributes["value"]
@@ -171,12 +173,12 @@ def _carry(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout | N
         inner = 1
         for d in reversed(right):
             stride = inner * shape[d]
-            found: Atoms = ()
+            carried: Atoms = ()
             while (step := _splitting(mesh, at, stride, inner)) is not None:
-                found += (step,)
+                carried += (step,)
                 stride //= mesh.atoms[step].size
                 del at[stride]
-            dims[d] = found
+            dims[d] = carried
             inner *= shape[d]
         if at:
             return None

@@ -67,7 +67,6 @@ def _slice_operand(
     e: Emitter, op: ir.Operation, x: LocalValue, out: AxisLayout
 ) -> tuple[ir.Value, dict[str, list[int]]]:
     """Return the part of the operand that a device needs for its share of a slice."""
-    assert x.layout is not None
     layout, value = x.layout, x.value
     shape, held = layout.shape, list(layout.local)
     names = ("start_indices", "limit_indices", "strides")
@@ -179,7 +178,6 @@ def _pad_operand(
       Also the dimensions in which each device's share begins at another place of what the padding
       gives, with these places by coordinate.
     """
-    assert x.layout is not None
     layout, value = x.layout, x.value
     low, high, cuts = list(low), list(high), []
     for d in range(len(layout.shape)):
@@ -261,8 +259,8 @@ def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
         return None
     out = lz.layouts(op)[0]
     dim = op.attributes["dimension"].value
-    known = lz.values.get(source)
-    if known is None or known.layout is None or known.layout != out or not out.dims[dim]:
+    source_value = lz.values.get(source)
+    if source_value is None or source_value.layout != out or not out.dims[dim]:
         return None
     if out.padded(dim):
         return None

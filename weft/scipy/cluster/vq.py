@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft.core.namespace import seal
-from weft.scipy.examples import EXAMPLES
 from weft.scipy.special.factorials import as_float
 
 if TYPE_CHECKING:
@@ -15,10 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["vq"]
 
 
-def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
+def vq(obs: object, code_book: object, check_finite: bool = True) -> tuple[Any, Any]:
     """The nearest row of the code book to each observation, and its distance.
 
     obs: (m, n) or (m,). code_book: (k, n) or (k,). Source: scipy.cluster.vq.vq.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import cluster
+    >>> cluster.vq.vq(wnp.array([[0.0], [5.0]]), wnp.array([[4.0], [1.0]]))[0]
+    Array([1, 0], dtype=int32)
     """
     x, codes = as_float(obs), as_float(code_book)
     if x.ndim != codes.ndim or x.ndim not in (1, 2):
@@ -32,4 +36,4 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
     return nearest, wnp.take_along_axis(gaps, nearest[:, None], 1)[:, 0]
 
 
-seal(globals(), examples=EXAMPLES, prefix="vq.")
+seal(globals())

@@ -2,7 +2,6 @@
 
 import weft.numpy  # noqa: F401  (arrays get their methods)
 from weft.core.namespace import seal
-from weft.scipy.linalg.examples import EXAMPLES
 from weft.scipy.linalg.factorizations import (
     cho_factor,
     cho_solve,
@@ -92,4 +91,4 @@ __all__ = [
     "svd",
     "toeplitz",
 ]
-seal(globals(), examples=EXAMPLES)
+seal(globals())

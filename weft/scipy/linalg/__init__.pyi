@@ -24,7 +24,7 @@ def cholesky(
 ) -> Array:
     """The upper triangular u with a = u^H u, or the lower triangular l with a = l l^H."""
 
-def circulant(c: Any) -> Array:
+def circulant(c: ArrayLike) -> Array:
     """The matrices (..., n, n) whose columns are the rotations of c (..., n)."""
 
 def companion(a: ArrayLike) -> Array:
@@ -115,7 +115,7 @@ def funm(A: Any, func: Callable[..., Any], disp: bool = ...) -> Array:
 def hadamard(n: int, dtype: DTypeLike | None = ...) -> Array:
     """Sylvester's Hadamard matrix: n x n of 1 and -1 with orthogonal rows; n is a power …"""
 
-def hankel(c: Any, r: Any = ...) -> Array:
+def hankel(c: ArrayLike, r: ArrayLike | None = ...) -> Array:
     """The matrices (..., m, n) with first columns c (..., m) and last rows r (..., n)."""
 
 def helmert(n: int, full: bool = ...) -> Array:
@@ -264,5 +264,5 @@ def svd(
 ) -> Any:
     """U, s, Vh with a = U diag(s) Vh, or s alone."""
 
-def toeplitz(c: Any, r: Any = ...) -> Array:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = ...) -> Array:
     """The matrices (..., m, n) with first columns c (..., m) and first rows r (..., n)."""

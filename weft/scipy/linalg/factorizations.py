@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _choice(name: str, argument: str, value: int | str, allowed: tuple) -> None:
+def _choice(name: str, argument: str, value: int | str | None, allowed: tuple) -> None:
     if value not in allowed:
         listed = ", ".join(map(repr, allowed))
         raise UnsupportedArgumentError(f"{name}: {argument} must be one of {listed}; got {value!r}")
@@ -35,6 +35,12 @@ def cholesky(
 
     a: Hermitian positive definite (..., n, n); the result is NaN where it is not.
     Source: scipy.linalg.cholesky.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.cholesky(wnp.array([[4.0, 2.0], [2.0, 5.0]]), lower=True).round(3)
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
     """
     factor = lax_linalg.cholesky(as_matrices("cholesky", a, True))
     return factor if lower else adjoint(factor)
@@ -46,6 +52,13 @@ def cho_factor(
     """The Cholesky factor of a (..., n, n) and `lower`, as `cho_solve` takes them.
 
     Source: scipy.linalg.cho_factor.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> c, lower = linalg.cho_factor(wnp.array([[4.0, 2.0], [2.0, 5.0]]), lower=True)
+    >>> c.round(3)
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
     """
     return cholesky(a, lower), lower
 
@@ -59,6 +72,12 @@ def cho_solve(
     """x with a x = b, from what `cho_factor(a)` gave; b is (..., n) or (..., n, k).
 
     Source: scipy.linalg.cho_solve.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> factor = linalg.cho_factor(wnp.array([[4.0, 2.0], [2.0, 5.0]]))
+    >>> linalg.cho_solve(factor, wnp.array([6.0, 7.0])).round(3)
+    Array([1., 1.], dtype=float32)
     """
     c, lower = c_and_lower
     return solve_triangular(
@@ -80,6 +99,12 @@ def solve_triangular(
 
     trans: 0 or 'N' for a, 1 or 'T' for its transpose, 2 or 'C' for its adjoint.
     Source: scipy.linalg.solve_triangular.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> a = wnp.array([[2.0, 0.0], [1.0, 1.0]])
+    >>> linalg.solve_triangular(a, wnp.array([2.0, 3.0]), lower=True)
+    Array([1., 2.], dtype=float32)
     """
     _choice("solve_triangular", "trans", trans, (0, 1, 2, "N", "T", "C"))
     kind = "NTC".index(trans) if isinstance(trans, str) else trans
@@ -118,6 +143,11 @@ def solve(
 
     assume_a: 'gen'; 'sym' or 'her', which are solved alike; 'pos' uses Cholesky's decomposition of
     the triangle that `lower` names. Source: scipy.linalg.solve.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.solve(wnp.diag(wnp.array([2.0, 4.0])), wnp.array([2.0, 2.0]))
+    Array([1. , 0.5], dtype=float32)
     """
     _choice("solve", "assume_a", assume_a, ("gen", "sym", "her", "pos"))
     a, b = _pair(a, b)
@@ -136,6 +166,12 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
     """The inverse of a (..., n, n).
 
     Source: scipy.linalg.inv.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.inv(wnp.diag(wnp.array([2.0, 4.0])))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
     """
     return wnp.linalg.inv(a)
 
@@ -144,6 +180,11 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
     """The determinant of a (..., n, n).
 
     Source: scipy.linalg.det.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> round(float(linalg.det(wnp.array([[4.0, 2.0], [2.0, 5.0]]))), 3)
+    16.0
     """
     return wnp.linalg.det(a)
 
@@ -159,6 +200,12 @@ def svd(
     """U, s, Vh with a = U diag(s) Vh, or s alone.
 
     Source: scipy.linalg.svd.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> u, s, vh = linalg.svd(wnp.diag(wnp.array([3.0, 4.0])))
+    >>> [round(float(x), 3) for x in s]
+    [4.0, 3.0]
     """
     out = wnp.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
     return tuple(out) if compute_uv else out
@@ -170,6 +217,13 @@ def lu(
     """p, l, u with a = p l u for a (..., m, n), or p l and u.
 
     Source: scipy.linalg.lu.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> p, l, u = linalg.lu(wnp.array([[0.0, 1.0], [2.0, 3.0]]))
+    >>> u
+    Array([[2., 3.],
+           [0., 1.]], dtype=float32)
     """
     a = as_matrices("lu", a)
     packed, _, permutation = lax_linalg.lu(a)
@@ -187,6 +241,12 @@ def lu_factor(
     """Packed factors of a (..., n, n) and pivots, as `lu_solve` takes them.
 
     Source: scipy.linalg.lu_factor.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> packed, pivots = linalg.lu_factor(wnp.array([[0.0, 1.0], [2.0, 3.0]]))
+    >>> pivots
+    Array([1, 1], dtype=int32)
     """
     packed, pivots, _ = lax_linalg.lu(as_matrices("lu_factor", a))
     return packed, pivots
@@ -202,6 +262,12 @@ def lu_solve(
     """x with op(a) x = b, from what `lu_factor(a)` gave; b is (..., n) or (..., n, k).
 
     trans: 0 for a, 1 for its transpose, 2 for its adjoint. Source: scipy.linalg.lu_solve.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> factors = linalg.lu_factor(wnp.array([[0.0, 1.0], [2.0, 2.0]]))
+    >>> linalg.lu_solve(factors, wnp.array([1.0, 4.0]))
+    Array([1., 1.], dtype=float32)
     """
     _choice("lu_solve", "trans", trans, (0, 1, 2))
     packed, pivots = lu_and_piv
@@ -233,6 +299,12 @@ def qr(
     """q, r with a = q r for a (..., m, n); with pivoting q, r, p with a[..., p] = q r.
 
     mode: 'full' (square q), 'economic', 'r' (without q). Source: scipy.linalg.qr.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> q, r = linalg.qr(wnp.ones((3, 1)))
+    >>> abs(r[0]).round(3).tolist()[0] > 1.73
+    True
     """
     _choice("qr", "mode", mode, ("full", "r", "economic"))
     full = mode != "economic"
@@ -252,6 +324,12 @@ def qr_multiply(
     """The product of c with q, and r (and p): `c q` for mode 'right', `q c` for 'left'.
 
     q is that of the economic decomposition where c fits it. Source: scipy.linalg.qr_multiply.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> product, r = linalg.qr_multiply(wnp.eye(2), wnp.array([1.0, 2.0]))
+    >>> abs(product)
+    Array([1., 2.], dtype=float32)
     """
     _choice("qr_multiply", "mode", mode, ("right", "left"))
     a, c = _pair(a, c)
@@ -289,6 +367,12 @@ def eigh(
 
     b: positive definite; for a v = w b v (type 1), a b v = w v (2), b a v = w v (3).
     eigvals: first and last index of those that are wanted. Source: scipy.linalg.eigh.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> w, v = linalg.eigh(wnp.array([[4.0, 2.0], [2.0, 5.0]]))
+    >>> [round(float(x), 3) for x in w]
+    [2.438, 6.562]
     """
     _choice("eigh", "type", type, (1, 2, 3))
     a = as_matrices("eigh", a, True)
@@ -320,6 +404,11 @@ def hessenberg(
     """h, zero below its first subdiagonal, with a = q h q^H; with calc_q also unitary q.
 
     Source: scipy.linalg.hessenberg.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.hessenberg(wnp.eye(3)).shape
+    (3, 3)
     """
     a = as_matrices("hessenberg", a, True)
     n = a.shape[-1]
@@ -340,6 +429,13 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
 
     output: 'real' lets real a have blocks of 2 x 2 for pairs of complex eigenvalues; 'complex'.
     CPU only. Source: scipy.linalg.schur.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> t, z = linalg.schur(wnp.array([[1.0, 2.0], [0.0, 3.0]]))
+    >>> abs(t)
+    Array([[1., 2.],
+           [0., 3.]], dtype=float32)
     """
     _choice("schur", "output", output, ("real", "complex", "r", "c"))
     a = as_matrices("schur", a, True)
@@ -360,6 +456,13 @@ def polar(
 
     method: 'qdwh', or 'svd' for any shape and rank. eps, max_iterations: of 'qdwh'.
     Source: Nakatsukasa, Bai and Gygi, 2010; scipy.linalg.polar.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> u, p = linalg.polar(2 * wnp.eye(2))
+    >>> p.round(3)
+    Array([[2., 0.],
+           [0., 2.]], dtype=float32)
     """
     _choice("polar", "side", side, ("right", "left"))
     _choice("polar", "method", method, ("qdwh", "svd"))

@@ -26,6 +26,12 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
 
     upper_triangular: A is. max_squarings: NaN where more would be needed.
     Source: Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.expm(wnp.zeros((2, 2)))
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
     """
     A = as_matrices("expm", A, True)
     count = static_int(max_squarings, "expm: max_squarings")
@@ -72,6 +78,13 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
 
     method: None, 'SPS' or 'blockEnlarge', which are computed alike.
     Source: scipy.linalg.expm_frechet.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> value, slope = linalg.expm_frechet(wnp.zeros((2, 2)), wnp.eye(2))
+    >>> slope
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
     """
     _choice("expm_frechet", "method", method, (None, "SPS", "blockEnlarge"))
     A, E = _pair(as_matrices("expm_frechet", A, True), as_matrices("expm_frechet", E, True))
@@ -104,6 +117,12 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
 
     blocksize: must be 1, and changes nothing. CPU only.
     Source: Bjorck and Hammarling, A Schur method for the square root of a matrix, 1983.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> abs(linalg.sqrtm(wnp.diag(wnp.array([4.0, 9.0])))).round(3)
+    Array([[2.       , 0.       ],
+           [0.       , 3.0000002]], dtype=float32)
     """
     if blocksize != 1:
         raise NotImplementedError(f"sqrtm: blocksize must be 1, got {blocksize}")
@@ -124,6 +143,11 @@ def funm(A: Any, func: Callable, disp: bool = True) -> Any:
     func: of the array of eigenvalues. disp: False also gives an estimate of the relative error.
     Accurate where eigenvalues are distinct. CPU only.
     Source: Golub and Van Loan, Matrix Computations, 9.1.4.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> round(float(linalg.funm(wnp.eye(2), wnp.exp)[0, 0].real), 3)
+    2.718
     """
     a = as_matrices("funm", A, True)
     if a.ndim != 2:
@@ -148,6 +172,12 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
     """The complex Schur form of the real one `T, Z` of a matrix.
 
     Source: Golub and Van Loan, Matrix Computations, 7.4.1; scipy.linalg.rsf2csf.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> t, z = linalg.rsf2csf(*linalg.schur(wnp.array([[0.0, 1.0], [-1.0, 0.0]])))
+    >>> [round(abs(float(x.imag)), 3) for x in wnp.diagonal(t)]
+    [1.0, 1.0]
     """
     T, Z = as_matrices("rsf2csf", T, True), as_matrices("rsf2csf", Z, True)
     if T.shape != Z.shape:
@@ -192,6 +222,11 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     method: 'schur', or 'eigen' by eigenvectors. tol: NaN where a sum of eigenvalues of A and B
     is smaller. CPU only.
     Source: Bartels and Stewart, Solution of the matrix equation AX + XB = C, 1972.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.solve_sylvester(wnp.eye(1), wnp.eye(1), wnp.ones((1, 1)))
+    Array([[0.5]], dtype=float32)
     """
     _choice("solve_sylvester", "method", method, ("schur", "eigen"))
     A, B = as_matrices("solve_sylvester", A, True), as_matrices("solve_sylvester", B, True)
@@ -242,6 +277,12 @@ def eigh_tridiagonal(
     counted upwards; 'v' for those in the half-open interval of select_range, outside of jit only.
     tol: the absolute error of eigenvalues that come alone. Eigenvectors are those of the dense
     matrix. Source: bisection by Sturm counts; Barth, Martin and Wilkinson, 1967.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> w = linalg.eigh_tridiagonal(wnp.array([2.0, 2.0]), wnp.array([1.0]), eigvals_only=True)
+    >>> [round(float(x), 3) for x in w]
+    [1.0, 3.0]
     """
     _choice("eigh_tridiagonal", "select", select, ("a", "i", "v"))
     d, e = as_float(d), as_float(e)
@@ -257,19 +298,17 @@ def eigh_tridiagonal(
     else:
         matrix = wnp.diag(d) + wnp.diag(e, -1) + wnp.diag(wnp.conj(e), 1)
         vectors, values = lax_linalg.eigh(matrix)
+    if select_range is None:
+        return values if vectors is None else (values, vectors)
     if select == "i":
         first, last = (static_int(v, "eigh_tridiagonal: select_range") for v in select_range)
         if not 0 <= first <= last < n:
             raise ValueError(f"eigh_tridiagonal: indices {select_range} are not in order below {n}")
-        values, vectors = (
-            values[first : last + 1],
-            None if eigvals_only else vectors[:, first : last + 1],
-        )
-    if select == "v":
+        kept: Any = slice(first, last + 1)
+    else:
         low, high = select_range
         kept = wnp.nonzero((values > low) & (values <= high))[0]
-        values, vectors = values[kept], None if eigvals_only else vectors[:, kept]
-    return values if eigvals_only else (values, vectors)
+    return values[kept] if vectors is None else (values[kept], vectors[:, kept])
 
 
 def _tridiagonal_values(d: Array, e: Array, tol: float | None) -> Any:

@@ -42,6 +42,12 @@ def block_diag(*arrs: Any) -> Any:
     """The matrix with the arguments, matrices, vectors or numbers, as blocks on its diagonal.
 
     Source: scipy.linalg.block_diag.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.block_diag(wnp.array([[1, 2]]), 3)
+    Array([[1, 2, 0],
+           [0, 0, 3]], dtype=int32)
     """
     blocks = [wnp.atleast_2d(a) for a in arrs] or [wnp.zeros((1, 0))]
     for i, b in enumerate(blocks):
@@ -55,38 +61,59 @@ def block_diag(*arrs: Any) -> Any:
     return wnp.concatenate(rows)
 
 
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
     """The matrices (..., m, n) with first columns c (..., m) and first rows r (..., n).
 
     r: c's conjugate by default; its first element is not read. Source: scipy.linalg.toeplitz.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.toeplitz(wnp.array([1, 2, 3]))
+    Array([[1, 2, 3],
+           [2, 1, 2],
+           [3, 2, 1]], dtype=int32)
     """
-    c = wnp.atleast_1d(c)
-    r = wnp.conj(c) if r is None else wnp.atleast_1d(r)
-    batch = wnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
-    m, n = c.shape[-1], r.shape[-1]
-    c, r = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    values = wnp.concatenate([wnp.flip(r[..., 1:], -1), c], -1)
+    columns = wnp.atleast_1d(c)
+    rows = wnp.conj(columns) if r is None else wnp.atleast_1d(r)
+    batch = wnp.broadcast_shapes(columns.shape[:-1], rows.shape[:-1])
+    m, n = columns.shape[-1], rows.shape[-1]
+    columns, rows = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (columns, rows))
+    values = wnp.concatenate([wnp.flip(rows[..., 1:], -1), columns], -1)
     return values[..., np.arange(m)[:, None] - np.arange(n)[None] + max(n - 1, 0)]
 
 
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
     """The matrices (..., m, n) with first columns c (..., m) and last rows r (..., n).
 
     r: zeros by default; its first element is not read. Source: scipy.linalg.hankel.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.hankel(wnp.array([1, 2, 3]))
+    Array([[1, 2, 3],
+           [2, 3, 0],
+           [3, 0, 0]], dtype=int32)
     """
-    c = wnp.atleast_1d(c)
-    r = wnp.zeros_like(c) if r is None else wnp.atleast_1d(r)
-    batch = wnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
-    m, n = c.shape[-1], r.shape[-1]
-    c, r = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    values = wnp.concatenate([c, r[..., 1:]], -1)
+    columns = wnp.atleast_1d(c)
+    rows = wnp.zeros_like(columns) if r is None else wnp.atleast_1d(r)
+    batch = wnp.broadcast_shapes(columns.shape[:-1], rows.shape[:-1])
+    m, n = columns.shape[-1], rows.shape[-1]
+    columns, rows = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (columns, rows))
+    values = wnp.concatenate([columns, rows[..., 1:]], -1)
     return values[..., np.arange(m)[:, None] + np.arange(n)[None]]
 
 
-def circulant(c: Any) -> Any:
+def circulant(c: ArrayLike) -> Any:
     """The matrices (..., n, n) whose columns are the rotations of c (..., n).
 
     Source: scipy.linalg.circulant.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.circulant(wnp.array([1, 2, 3]))
+    Array([[1, 3, 2],
+           [2, 1, 3],
+           [3, 2, 1]], dtype=int32)
     """
     c = wnp.atleast_1d(c)
     n = c.shape[-1]
@@ -97,6 +124,12 @@ def companion(a: Any) -> Any:
     """The companion matrices (..., n - 1, n - 1) of polynomials with coefficients a (..., n).
 
     Source: scipy.linalg.companion.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.companion(wnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
     """
     a = as_float(_vectors("companion", a, 2))
     n = a.shape[-1] - 1
@@ -105,10 +138,16 @@ def companion(a: Any) -> Any:
     return wnp.concatenate([row[..., None, :], below], -2)
 
 
-def fiedler(a: Any) -> Any:
+def fiedler(a: ArrayLike) -> Any:
     """The symmetric matrices (..., n, n) of |a[i] - a[j]|.
 
     Source: scipy.linalg.fiedler.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.fiedler(wnp.array([1, 4]))
+    Array([[0, 3],
+           [3, 0]], dtype=int32)
     """
     a = wnp.atleast_1d(a)
     return wnp.abs(a[..., :, None] - a[..., None, :])
@@ -118,6 +157,12 @@ def fiedler_companion(a: Any) -> Any:
     """The pentadiagonal companion matrices of polynomials with coefficients a (..., n).
 
     Source: Fiedler, A note on companion matrices, 2003; scipy.linalg.fiedler_companion.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.fiedler_companion(wnp.array([1.0, 2.0, 3.0]))
+    Array([[-2., -3.],
+           [ 1.,  0.]], dtype=float32)
     """
     a = as_float(wnp.atleast_1d(a))
     n = a.shape[-1] - 1
@@ -140,6 +185,12 @@ def leslie(f: Any, s: Any) -> Any:
     """The Leslie matrices (..., n, n) of fecundities f (..., n) and survival rates s (..., n - 1).
 
     Source: scipy.linalg.leslie.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.leslie(wnp.array([0.5, 2.0]), wnp.array([0.25]))
+    Array([[0.5 , 2.  ],
+           [0.25, 0.  ]], dtype=float32)
     """
     f, s = _vectors("leslie", f, 2), _vectors("leslie", s, 1)
     if f.shape[-1] != s.shape[-1] + 1:
@@ -155,6 +206,14 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
     mode: 'full', 'same' or 'valid', as numpy.convolve has them.
     Source: scipy.linalg.convolution_matrix.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import linalg
+    >>> linalg.convolution_matrix(wnp.array([1, 2]), 3)
+    Array([[1, 0, 0],
+           [2, 1, 0],
+           [0, 2, 1],
+           [0, 0, 2]], dtype=int32)
     """
     _choice("convolution_matrix", "mode", mode, ("full", "same", "valid"))
     a, n = _vectors("convolution_matrix", a), _size("convolution_matrix", n, 1)
@@ -172,6 +231,11 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     """The n x n matrix of the discrete Fourier transform.
 
     scale: None, 'sqrtn' or 'n', what it is divided by. dtype: complex. Source: scipy.linalg.dft.
+
+    >>> from weft.scipy import linalg
+    >>> linalg.dft(2).real
+    Array([[ 1.,  1.],
+           [ 1., -1.]], dtype=float32)
     """
     _choice("dft", "scale", scale, (None, "sqrtn", "n"))
     n = _size("dft", n)
@@ -185,6 +249,11 @@ def hadamard(n: int, dtype: DTypeLike | None = int) -> Any:
     """Sylvester's Hadamard matrix: n x n of 1 and -1 with orthogonal rows; n is a power of 2.
 
     Source: scipy.linalg.hadamard.
+
+    >>> from weft.scipy import linalg
+    >>> linalg.hadamard(2)
+    Array([[ 1,  1],
+           [ 1, -1]], dtype=int32)
     """
     n = _size("hadamard", n, 1)
     if n & (n - 1):
@@ -197,6 +266,10 @@ def helmert(n: int, full: bool = False) -> Any:
     """The orthonormal Helmert matrix (n - 1, n); full: with the row of equal elements, first.
 
     Source: scipy.linalg.helmert.
+
+    >>> from weft.scipy import linalg
+    >>> linalg.helmert(2).shape
+    (1, 2)
     """
     n = _size("helmert", n, 1)
     rows = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
@@ -210,6 +283,11 @@ def hilbert(n: int) -> Any:
     """The n x n Hilbert matrix of 1 / (i + j + 1).
 
     Source: scipy.linalg.hilbert.
+
+    >>> from weft.scipy import linalg
+    >>> linalg.hilbert(2)
+    Array([[1.        , 0.5       ],
+           [0.5       , 0.33333334]], dtype=float32)
     """
     k = np.arange(_size("hilbert", n))
     return _host(1 / (k[:, None] + k[None] + 1))
@@ -219,6 +297,11 @@ def invhilbert(n: int) -> Any:
     """The inverse of the n x n Hilbert matrix, of whole numbers.
 
     Source: scipy.linalg.invhilbert.
+
+    >>> from weft.scipy import linalg
+    >>> linalg.invhilbert(2)
+    Array([[ 4., -6.],
+           [-6., 12.]], dtype=float32)
     """
     n = _size("invhilbert", n)
     entry = lambda i, j: (
@@ -240,6 +323,12 @@ def pascal(n: int, kind: str | None = None) -> Any:
     """The n x n Pascal matrix of binomial coefficients: 'symmetric' (default), 'lower', 'upper'.
 
     Source: scipy.linalg.pascal.
+
+    >>> from weft.scipy import linalg
+    >>> linalg.pascal(3)
+    Array([[1., 1., 1.],
+           [1., 2., 3.],
+           [1., 3., 6.]], dtype=float32)
     """
     lower, kind = _pascal("pascal", n, kind)
     return _host({"lower": lower, "upper": lower.T, "symmetric": lower @ lower.T}[kind])
@@ -249,6 +338,11 @@ def invpascal(n: int, kind: str | None = None) -> Any:
     """The inverse of the n x n Pascal matrix: 'symmetric' (default), 'lower', 'upper'.
 
     Source: scipy.linalg.invpascal.
+
+    >>> from weft.scipy import linalg
+    >>> linalg.invpascal(2)
+    Array([[ 2., -1.],
+           [-1.,  1.]], dtype=float32)
     """
     lower, kind = _pascal("invpascal", n, kind)
     k = np.arange(len(lower))

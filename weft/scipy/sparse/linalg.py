@@ -15,7 +15,6 @@ from weft import lax, tree
 from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.flatten_util import ravel_pytree
-from weft.scipy.examples import EXAMPLES
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["bicgstab", "cg", "gmres"]
 
 
-def _operator(name: str, argument: str, a: Any) -> Callable:
+def _operator(name: str, argument: str, a: Array) -> Callable:
     if callable(a):
         return a
     if getattr(a, "ndim", None) != 2 or a.shape[0] != a.shape[1]:
@@ -226,6 +225,12 @@ def cg(
     A: a matrix or a function of pytrees like b. x0: where it starts, zero by default. It ends when
     the residual's norm is at most max(tol |b|, atol), or after maxiter steps (10 n). M: an
     approximate inverse of A. Source: Hestenes and Stiefel, 1952; scipy.sparse.linalg.cg.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy.sparse.linalg import cg
+    >>> x, _ = cg(wnp.diag(wnp.array([2.0, 4.0])), wnp.ones(2))
+    >>> [round(float(v), 3) for v in x]
+    [0.5, 0.25]
     """
     return _solve("cg", _cg, A, b, x0, tol, atol, maxiter, M, True)
 
@@ -243,12 +248,18 @@ def bicgstab(
     """x with A x = b for any square A, by stabilized biconjugate gradients; and None.
 
     Arguments are those of `cg`. Source: van der Vorst, Bi-CGSTAB, 1992.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy.sparse.linalg import bicgstab
+    >>> x, _ = bicgstab(wnp.diag(wnp.array([2.0, 4.0])), wnp.ones(2))
+    >>> [round(float(v), 3) for v in x]
+    [0.5, 0.25]
     """
     return _solve("bicgstab", _bicgstab, A, b, x0, tol, atol, maxiter, M, False)
 
 
 def gmres(
-    A: Any,
+    A: ArrayLike,
     b: ArrayLike,
     x0: Any = None,
     *,
@@ -264,6 +275,12 @@ def gmres(
     Arguments are those of `cg`; restart: how many vectors are kept; maxiter: how many restarts.
     solve_method: 'batched' solves once in a restart, 'incremental' may end within one.
     Source: Saad and Schultz, GMRES, 1986.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy.sparse.linalg import gmres
+    >>> x, _ = gmres(wnp.diag(wnp.array([2.0, 4.0])), wnp.ones(2))
+    >>> [round(float(v), 3) for v in x]
+    [0.5, 0.25]
     """
     if solve_method not in ("batched", "incremental"):
         raise ValueError(
@@ -285,4 +302,4 @@ def gmres(
     )
 
 
-seal(globals(), examples=EXAMPLES, prefix="sparse.")
+seal(globals())

@@ -30,7 +30,7 @@ def cg(
     """x with A x = b for Hermitian positive definite A, by conjugate gradients; and None."""
 
 def gmres(
-    A: Any,
+    A: ArrayLike,
     b: ArrayLike,
     x0: Any = ...,
     *,

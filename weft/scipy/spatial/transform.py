@@ -49,7 +49,7 @@ class Rotation:
         return cls(wnp.concatenate([wnp.atleast_2d(r.quat) for r in rotations]))
 
     @classmethod
-    def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
+    def from_euler(cls, seq: str, angles: object, degrees: bool = False) -> Rotation:
         """Rotate by angles (...) around one axis, or (..., k) around the k axes of seq in turn.
 
         seq: up to three of 'xyz' (axes that stay) or of 'XYZ' (axes that turn along).
@@ -65,7 +65,7 @@ class Rotation:
             )
         half = (wnp.deg2rad(a) if degrees else a) / 2
         sin, cos = wnp.sin(half), wnp.cos(half)
-        total = None
+        total: Any = None
         for n, axis in enumerate(axes):
             unit = wnp.eye(3, dtype=a.dtype)[axis]
             turn = wnp.concatenate([sin[..., n : n + 1] * unit, cos[..., n : n + 1]], -1)
@@ -76,7 +76,7 @@ class Rotation:
         return cls(total[0] if len(axes) == 1 and wnp.shape(angles) == (1,) else total)
 
     @classmethod
-    def from_matrix(cls, matrix: Any) -> Rotation:
+    def from_matrix(cls, matrix: object) -> Rotation:
         """Take rotation matrices (..., 3, 3), which must be orthogonal with determinant 1."""
         m = as_float(matrix)
         _check_shape("from_matrix", "matrix", m, (3, 3))
@@ -95,7 +95,7 @@ class Rotation:
         return cls(_normalized(chosen))
 
     @classmethod
-    def from_mrp(cls, mrp: Any) -> Rotation:
+    def from_mrp(cls, mrp: object) -> Rotation:
         """Take modified Rodrigues parameters (..., 3): the axis times the tangent of angle / 4."""
         m = as_float(mrp)
         _check_shape("from_mrp", "mrp", m, (3,))
@@ -103,14 +103,14 @@ class Rotation:
         return cls(wnp.concatenate([2 * m, 1 - square], -1) / (1 + square))
 
     @classmethod
-    def from_quat(cls, quat: Any) -> Rotation:
+    def from_quat(cls, quat: object) -> Rotation:
         """Take quaternions (..., 4), scalar last, which are normalized."""
         q = as_float(quat)
         _check_shape("from_quat", "quat", q, (4,))
         return cls(_normalized(q))
 
     @classmethod
-    def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
+    def from_rotvec(cls, rotvec: object, degrees: bool = False) -> Rotation:
         """Take rotation vectors (..., 3): the axis times the angle."""
         v = as_float(rotvec)
         _check_shape("from_rotvec", "rotvec", v, (3,))
@@ -121,7 +121,7 @@ class Rotation:
         )
 
     @classmethod
-    def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
+    def identity(cls, num: int | None = None, dtype: object = float) -> Rotation:
         """Make the rotation that changes nothing, or num of them."""
         q = wnp.array([0, 0, 0, 1], dtype=dtype)
         return cls(q if num is None else wnp.tile(q, (num, 1)))
@@ -136,7 +136,7 @@ class Rotation:
         """Whether this is one rotation and not a sequence."""
         return self.quat.ndim == 1
 
-    def __getitem__(self, indexer: Any) -> Rotation:
+    def __getitem__(self, indexer: object) -> Rotation:
         if self.single:
             raise TypeError("Single rotation is not subscriptable.")
         return Rotation(self.quat[indexer])
@@ -154,7 +154,7 @@ class Rotation:
             return NotImplemented
         return Rotation(_product(self.quat, other.quat))
 
-    def apply(self, vectors: Any, inverse: bool = False) -> Array:
+    def apply(self, vectors: object, inverse: bool = False) -> Array:
         """Rotate vectors (..., 3), back if inverse; vectors and rotations broadcast."""
         v = as_float(vectors)
         _check_shape("apply", "vectors", v, (3,))

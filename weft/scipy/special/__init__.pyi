@@ -166,7 +166,7 @@ def owens_t(h: Any, a: ArrayLike) -> Array:
 def poch(z: Any, m: ArrayLike) -> Array:
     """The rising factorial gamma(z + m) / gamma(z)."""
 
-def polygamma(n: Any, x: ArrayLike) -> Array:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """The n-th derivative of digamma at x."""
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:

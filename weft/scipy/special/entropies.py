@@ -53,6 +53,10 @@ def logit(x: ArrayLike) -> Any:
     """The logarithm of the odds, log(x / (1 - x)): the inverse of expit.
 
     Source: scipy.special.logit.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.logit(0.5)), 4)
+    0.0
     """
     return _logit(x)
 
@@ -61,6 +65,10 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
     """x * log(y), and 0 where x is 0.
 
     Source: scipy.special.xlogy.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.xlogy(0.5, 2.0)), 4)
+    0.3466
     """
     return _xlogy(x, y)
 
@@ -69,6 +77,10 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
     """x * log(1 + y), and 0 where x is 0.
 
     Source: scipy.special.xlog1py.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.xlog1py(0.5, 1.0)), 4)
+    0.3466
     """
     return _xlog1py(x, y)
 
@@ -77,6 +89,10 @@ def entr(x: ArrayLike) -> Any:
     """The entropy -x log(x): 0 at 0, -inf where x is negative.
 
     Source: scipy.special.entr.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.entr(0.5)), 4)
+    0.3466
     """
     return _entr(x)
 
@@ -85,6 +101,10 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Any:
     """The relative entropy p log(p / q): 0 where p is 0, infinite where either is negative.
 
     Source: scipy.special.rel_entr.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.rel_entr(0.5, 0.25)), 4)
+    0.3466
     """
     return _rel_entr(p, q)
 
@@ -93,6 +113,10 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Any:
     """p log(p / q) - p + q, a Kullback-Leibler divergence's term, which is never negative.
 
     Source: scipy.special.kl_div.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.kl_div(0.5, 0.25)), 4)
+    0.0966
     """
     p, q = floats(p, q)
     return rel_entr(p, q) - p + q
@@ -102,6 +126,10 @@ def boxcox(x: ArrayLike, lmbda: object) -> Any:
     """The Box-Cox transform (x**lmbda - 1) / lmbda, and log(x) where lmbda is 0.
 
     Source: scipy.special.boxcox.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.boxcox(4.0, 0.5)), 4)
+    2.0
     """
     x, lmbda = floats(x, lmbda)
     return _power_transform(wnp.log(x), lmbda)
@@ -111,6 +139,10 @@ def boxcox1p(x: ArrayLike, lmbda: object) -> Any:
     """The Box-Cox transform of 1 + x.
 
     Source: scipy.special.boxcox1p.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.boxcox1p(3.0, 0.5)), 4)
+    2.0
     """
     x, lmbda = floats(x, lmbda)
     return _power_transform(wnp.log1p(x), lmbda)

@@ -12,6 +12,9 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
+from weft.core import dtypes
+from weft.core.errors import ArgumentError
+from weft.core.trace import typeof
 from weft.numpy.common import inexact, static_int, to_array
 from weft.ops.promote import broadcast_args, promote_inexact
 
@@ -31,7 +34,7 @@ def floats(*xs: Array) -> tuple:
 
 
 def _unary(name: str, op: Callable, doc: str) -> Callable:
-    def traced(x: Any) -> Any:
+    def traced(x: ArrayLike) -> Any:
         return op(as_float(x))
 
     traced.__name__ = traced.__qualname__ = name
@@ -47,6 +50,10 @@ def loggamma(x: ArrayLike) -> Any:
     """The logarithm of gamma(x) for real x: NaN where gamma(x) is negative.
 
     Source: scipy.special.loggamma.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.loggamma(0.5)), 4)
+    0.5724
     """
     x = as_float(x)
     return wnp.where(gammasgn(x) < 0, wnp.nan, gammaln(x))
@@ -56,6 +63,10 @@ def gammasgn(x: Any) -> Any:
     """The sign of gamma(x): 1 or -1, and NaN at negative integers.
 
     Source: scipy.special.gammasgn.
+
+    >>> from weft.scipy import special
+    >>> special.gammasgn(-0.5)
+    Array(-1., dtype=float32)
     """
     x = as_float(x)
     below = wnp.floor(x)
@@ -69,6 +80,10 @@ def gamma(x: ArrayLike) -> Any:
     """The gamma function, (x - 1)! for positive integers.
 
     Source: scipy.special.gamma.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.gamma(5.0)), 4)
+    24.0
     """
     return gammasgn(x) * wnp.exp(gammaln(x))
 
@@ -77,6 +92,10 @@ def betaln(a: Any, b: ArrayLike) -> Any:
     """The logarithm of |beta(a, b)|.
 
     Source: scipy.special.betaln.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.betaln(2.0, 3.0)), 4)
+    -2.4849
     """
     a, b = floats(a, b)
     return gammaln(a) + gammaln(b) - gammaln(a + b)
@@ -86,6 +105,10 @@ def beta(a: Any, b: ArrayLike) -> Any:
     """gamma(a) gamma(b) / gamma(a + b).
 
     Source: scipy.special.beta.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.beta(2.0, 3.0)), 4)
+    0.0833
     """
     a, b = floats(a, b)
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * wnp.exp(betaln(a, b))
@@ -95,6 +118,10 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
     """The regularized incomplete beta function I_x(a, b).
 
     Source: scipy.special.betainc.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.betainc(2.0, 2.0, 0.5)), 4)
+    0.5
     """
     return lax.betainc(*floats(a, b, x))
 
@@ -103,6 +130,10 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Any:
     """The regularized lower incomplete gamma function P(a, x).
 
     Source: scipy.special.gammainc.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.gammainc(2.0, 1.0)), 4)
+    0.2642
     """
     return lax.igamma(*floats(a, x))
 
@@ -111,6 +142,10 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Any:
     """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x).
 
     Source: scipy.special.gammaincc.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.gammaincc(2.0, 1.0)), 4)
+    0.7358
     """
     return lax.igammac(*floats(a, x))
 
@@ -120,6 +155,10 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
     exact: integers of any size, which arrays do not hold: it must be False.
     Source: scipy.special.factorial.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.factorial(4)), 4)
+    24.0
     """
     if exact:
         raise NotImplementedError(
@@ -135,6 +174,10 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
 
     repetition: things may be taken more than once. 0 where k < 0, N < 0 or k > N.
     Source: scipy.special.comb.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.comb(5, 2)), 4)
+    10.0
     """
     N, k = floats(N, k)
     if repetition:
@@ -155,6 +198,10 @@ def poch(z: Any, m: ArrayLike) -> Any:
     """The rising factorial gamma(z + m) / gamma(z).
 
     Source: scipy.special.poch.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.poch(2.0, 3.0)), 4)
+    24.0
     """
     z, m = floats(z, m)
     value = gammasgn(z) * gammasgn(z + m) * wnp.exp(gammaln(z + m) - gammaln(z))
@@ -165,32 +212,75 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
     """The logarithm of the multivariate gamma function of dimension d.
 
     Source: Wilks, Mathematical Statistics, 1962.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.multigammaln(3.0, 2)), 4)
+    1.5502
     """
     d = static_int(d, "multigammaln: d")
     shifted = as_float(a)[..., None] - wnp.arange(d) / 2
     return gammaln(shifted).sum(-1) + d * (d - 1) / 4 * log(pi)
 
 
-def polygamma(n: object, x: ArrayLike) -> Any:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
     """The n-th derivative of digamma at x.
 
-    Source: scipy.special.polygamma.
+    n: whole numbers, of an integer dtype or Python's. Source: scipy.special.polygamma.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.polygamma(1, 0.5)), 4)
+    4.9348
     """
-    return lax.polygamma(*floats(n, x))
+    dtype = typeof(to_array(n)).dtype
+    if not dtypes.is_integer(dtype) and not dtypes.is_bool(dtype):
+        raise ArgumentError(f"polygamma: n must be of an integer dtype, got {dtype}")
+    order, at = floats(n, x)
+    odd = wnp.where(order % 2 == 1, 1.0, -1.0).astype(at.dtype)
+    below = odd * wnp.exp(gammaln(order + 1)) * _zeta_below(order + 1, at)
+    is_below = (at <= 0) & (order > 0)
+    above = lax.polygamma(order, wnp.where(is_below, 1.0, at))  # below, not even derivatives are
+    return wnp.where(is_below, below, above)
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
     """The Hurwitz zeta function, the sum of (k + q)**-x over k >= 0; q=None: Riemann's, q=1.
 
     Source: scipy.special.zeta.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.zeta(2.0, 1.0)), 4)
+    1.6449
     """
-    return lax.zeta(*floats(x, 1 if q is None else q))
+    if q is None:
+        return lax.zeta(*floats(x, 1))
+    power, start = floats(x, q)
+    above = lax.zeta(power, wnp.where(start <= 0, 1.0, start))  # below, not even derivatives are
+    return wnp.where(start <= 0, _zeta_below(power, start), above)
+
+
+def _zeta_below(x: Array, q: Array) -> Any:
+    """The Hurwitz zeta function of q up to 0, for whole x only; of others nan, at poles inf.
+
+    Its terms from q to 0 are those of two such functions of positive arguments, as XLA's own sum
+    ends after ten: sum((q + k)**-x) = zeta(x, f) ± (zeta(x, 1 - f) - zeta(x, 1 - q)) for q = f - n.
+    """
+    q = wnp.where(q <= 0, q, -0.5)  # of others nothing is used, nor their derivatives
+    pole = q == wnp.floor(q)
+    part = wnp.where(pole, 0.5, q - wnp.floor(q))
+    left = lax.zeta(x, 1 - part) - lax.zeta(x, 1 - q)
+    value = lax.zeta(x, part) + wnp.where(x % 2 == 1, -left, left)
+    value = wnp.where(x == wnp.floor(x), value, wnp.nan)
+    return wnp.where(pole, wnp.inf, value)
 
 
 def bernoulli(n: int) -> Any:
     """The Bernoulli numbers from B0 to Bn, with B1 = -1/2.
 
     n: a Python integer, 0 or more. Source: scipy.special.bernoulli.
+
+    >>> from weft.scipy import special
+    >>> [round(float(y), 4) for y in special.bernoulli(4)]
+    [1.0, -0.5, 0.1667, 0.0, -0.0333]
     """
     n = static_int(n, "bernoulli: n")
     if n < 0:

@@ -24,6 +24,10 @@ def i0(x: ArrayLike) -> Any:
     """The modified Bessel function I0.
 
     Source: scipy.special.i0.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.i0(0.5)), 4)
+    1.0635
     """
     x = as_float(x)
     return wnp.exp(wnp.abs(x)) * lax.bessel_i0e(x)
@@ -33,6 +37,10 @@ def i1(x: ArrayLike) -> Any:
     """The modified Bessel function I1.
 
     Source: scipy.special.i1.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.i1(0.5)), 4)
+    0.2579
     """
     x = as_float(x)
     return wnp.exp(wnp.abs(x)) * lax.bessel_i1e(x)
@@ -44,6 +52,10 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
     n_iter: the order at which the recurrence begins, above v and |z|: 50 serves |z| up to 25.
     Source: Miller's backward recurrence; Gautschi, Computational aspects of three-term recurrence
     relations, SIAM Review 9, 1967.
+
+    >>> from weft.scipy import special
+    >>> [round(float(y), 3) for y in special.bessel_jn(1.0, v=2)]
+    [0.765, 0.44, 0.115]
     """
     v, n_iter = static_int(v, "bessel_jn: v"), static_int(n_iter, "bessel_jn: n_iter")
     if not 0 <= v < n_iter:
@@ -81,6 +93,11 @@ def sph_harm_y(
     of n, needed where n is traced. The result is complex, with the Condon-Shortley phase.
 
     Source: the normalized recurrence of Holmes and Featherstone, J. Geodesy 76, 2002.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import special
+    >>> round(float(special.sph_harm_y(wnp.array(1), wnp.array(0), 0.5, 0.0).real), 4)
+    0.4288
     """
     if diff_n is not None:
         raise NotImplementedError(

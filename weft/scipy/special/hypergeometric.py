@@ -97,6 +97,10 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
     """Kummer's confluent hypergeometric function 1F1(a, b, x) of real arguments.
 
     Source: Abramowitz and Stegun, 13; scipy.special.hyp1f1.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.hyp1f1(1.0, 2.0, 0.5)), 4)
+    1.2974
     """
     return _hyp1f1_op(a, b, x)
 
@@ -146,5 +150,9 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: object, x: ArrayLike) -> Any:
 
     Near x = 1 with c - a - b close to an integer it sums at most 2000 terms.
     Source: Abramowitz and Stegun, 15; scipy.special.hyp2f1.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
+    1.3863
     """
     return _hyp2f1_op(a, b, c, x)

@@ -78,6 +78,10 @@ def expn(n: object, x: ArrayLike) -> Any:
     """The integral of exp(-x t) / t**n over t from 1 to infinity, for integers n >= 0, x >= 0.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.expn.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.expn(2, 0.5)), 4)
+    0.3266
     """
     return _expn_op(n, x)
 
@@ -138,6 +142,10 @@ def expi(x: ArrayLike) -> Any:
     """The exponential integral Ei(x): the principal value of exp(t) / t integrated up to x.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.expi.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.expi(0.5)), 4)
+    0.4542
     """
     return _expi_op(x)
 
@@ -146,6 +154,10 @@ def exp1(x: ArrayLike) -> Any:
     """The exponential integral E1(x) = -Ei(-x): exp(-t) / t integrated from x to infinity.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.exp1.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.exp1(0.5)), 4)
+    0.5598
     """
     x = wnp.asarray(x)
     return wnp.where(x < 0, wnp.nan, -expi(-x))
@@ -205,6 +217,10 @@ def sici(x: ArrayLike) -> tuple[Any, Any]:
     """The sine integral Si(x) and the cosine integral Ci(x), NaN where x is negative.
 
     Source: Abramowitz and Stegun, 5.2; scipy.special.sici.
+
+    >>> from weft.scipy import special
+    >>> [round(float(y), 4) for y in special.sici(0.5)]
+    [0.4931, -0.1778]
     """
     return _si_op(x), _ci_op(x)
 
@@ -255,6 +271,10 @@ def fresnel(x: ArrayLike) -> tuple[Any, Any]:
     """The Fresnel integrals S(x) and C(x), of sin and cos of pi t**2 / 2 from 0 to x.
 
     Source: Abramowitz and Stegun, 7.3; scipy.special.fresnel.
+
+    >>> from weft.scipy import special
+    >>> [round(float(y), 4) for y in special.fresnel(0.5)]
+    [0.0647, 0.4923]
     """
     return _fresnel_s(x), _fresnel_c(x)
 
@@ -303,5 +323,9 @@ def spence(x: ArrayLike) -> Any:
     """Spence's function, the integral of log(t) / (1 - t) from 1 to x: Li2(1 - x), for x >= 0.
 
     Source: Lewin, Polylogarithms and associated functions, 1981; scipy.special.spence.
+
+    >>> from weft.scipy import special
+    >>> round(float(special.spence(0.5)), 4)
+    0.5822
     """
     return _spence_op(x)

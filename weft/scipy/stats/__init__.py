@@ -24,7 +24,6 @@ from weft.scipy.stats.continuous import (
     wrapcauchy,
 )
 from weft.scipy.stats.discrete import bernoulli, betabinom, binom, geom, nbinom, poisson
-from weft.scipy.stats.examples import EXAMPLES
 from weft.scipy.stats.kde import gaussian_kde
 from weft.scipy.stats.multivariate import dirichlet, multinomial, multivariate_normal
 from weft.scipy.stats.samples import mode, rankdata, sem
@@ -61,4 +60,4 @@ __all__ = [
     "vonmises",
     "wrapcauchy",
 ]
-seal(globals(), examples=EXAMPLES)
+seal(globals())

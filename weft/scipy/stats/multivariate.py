@@ -6,6 +6,8 @@ from math import log, pi
 from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
+from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.lax import linalg as lax_linalg
 from weft.scipy.special import gammaln, xlogy
 from weft.scipy.special.factorials import as_float, floats
@@ -40,6 +42,9 @@ def _multinomial_logpmf(x: Any, n: Any, p: ArrayLike) -> Any:
 
     Source: scipy.stats.multinomial.
     """
+    for name, number in (("x", x), ("n", n)):
+        if not dtypes.is_integer(wnp.asarray(number).dtype):
+            raise ArgumentError(f"multinomial: {name} must be integers, got {number!r:.60}")
     x, p = floats(x, p)
     n = as_float(n).astype(x.dtype)
     value = gammaln(n + 1) + wnp.sum(xlogy(x, p) - gammaln(x + 1), -1)

@@ -30,6 +30,12 @@ def mode(
     """The commonest value along an axis, the least of several, and its count.
 
     axis: None for the whole array. nan_policy: 'propagate'. Source: scipy.stats.mode.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import stats
+    >>> most, count = stats.mode(wnp.array([1, 2, 2, 3]))
+    >>> int(most), int(count)
+    (2, 2)
     """
     _check_policy("mode", nan_policy, ("propagate",))
     x = wnp.asarray(a)
@@ -63,6 +69,11 @@ def rankdata(
 
     method: 'average', 'min', 'max', 'dense' or 'ordinal', the rank of equal elements.
     nan_policy: 'propagate': NaN where the axis has a NaN. Source: scipy.stats.rankdata.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import stats
+    >>> stats.rankdata(wnp.array([3.0, 1.0, 3.0]))
+    Array([2.5, 1. , 2.5], dtype=float32)
     """
     methods = ("average", "min", "max", "dense", "ordinal")
     if method not in methods:
@@ -107,6 +118,11 @@ def sem(
     """The standard error of the mean: the standard deviation over the root of the count.
 
     axis: None for the whole array. nan_policy: 'propagate' or 'omit'. Source: scipy.stats.sem.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.scipy import stats
+    >>> round(float(stats.sem(wnp.array([1.0, 2.0, 3.0]))), 3)
+    0.577
     """
     _check_policy("sem", nan_policy)
     x = as_float(a)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from weft import dtypes, tree
@@ -13,8 +11,8 @@ __all__ = ["check_close", "check_grads", "check_jvp", "check_vjp"]
 
 
 def check_close(
-    xs: Any,
-    ys: Any,
+    xs: object,
+    ys: object,
     atol: float | dict | None = None,
     rtol: float | dict | None = None,
     err_msg: str = "",
@@ -24,7 +22,7 @@ def check_close(
     A tolerance may be a dict, from dtype to number.
     """
 
-    def check(x: Any, y: Any) -> None:
+    def check(x: object, y: object) -> None:
         x, y = np.asarray(x), np.asarray(y)
         exact = not dtypes.issubdtype(x.dtype, np.inexact)
         usual = 0.0 if exact else float(dtypes.finfo(x.real.dtype).eps) ** 0.5

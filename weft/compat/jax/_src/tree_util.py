@@ -6,11 +6,11 @@ from weft import tree_util as _tree_util
 from weft._xla.pytree import registry as _registry_
 
 
-def prefix_errors(prefix: Any, full: Any, is_leaf: Any = None) -> list:
+def prefix_errors(prefix: Any, full: object, is_leaf: Any = None) -> list:
     """The places where a tree is no prefix of another, as functions of the argument's name."""
     if _tree_util.all_leaves([prefix], is_leaf):
         return []
-    (kept, one), (given, other) = map(_tree_util.tree_flatten_with_path, (prefix, full))
+    (kept, one), (leaves, other) = map(_tree_util.tree_flatten_with_path, (prefix, full))
     outer, inner = map(_one_level, (prefix, full))
     if outer is not None and inner is not None and outer[:2] == inner[:2]:
         pairs = zip(outer[2], inner[2], strict=True)
@@ -22,12 +22,12 @@ def prefix_errors(prefix: Any, full: Any, is_leaf: Any = None) -> list:
     return [
         lambda name: ValueError(
             f"pytree structure error: {name} is no prefix of the values it stands for: its "
-            f"structure {one} has {len(kept)} leaves, where the values' {other} has {len(given)}"
+            f"structure {one} has {len(kept)} leaves, where the values' {other} has {len(leaves)}"
         )
     ]
 
 
-def _one_level(node: Any) -> tuple | None:
+def _one_level(node: object) -> tuple | None:
     """The type of a node, its keys, and its children with their keys; None of a leaf."""
     if not isinstance(node, dict | list | tuple) and not _tree_util.is_tree_node(type(node)):
         return None

@@ -64,14 +64,14 @@ class VJPHiPrimitive(HiPrimitive):
 class AvalQDD:
     """A type with what depends on the value."""
 
-    def __init__(self, aval: Any, qdd: Any) -> None:
+    def __init__(self, aval: ShapedArray, qdd: Any) -> None:
         self.aval, self.qdd = aval, qdd
 
 
 class AvalMutableQDD:
     """The same where that changes."""
 
-    def __init__(self, aval: Any, mutable_qdd: Any) -> None:
+    def __init__(self, aval: ShapedArray, mutable_qdd: Any) -> None:
         self.aval, self.mutable_qdd = aval, mutable_qdd
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft import random, tree_util
+from weft.typing import ArrayLike
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
 
@@ -56,7 +57,7 @@ def _shape(size: Any) -> tuple:
     return () if size is None else (size,) if isinstance(size, int) else tuple(size)
 
 
-def stateful_rng(seed: object = None, *, impl: object = None) -> StatefulPRNG:
+def stateful_rng(seed: int | ArrayLike | None = None, *, impl: object = None) -> StatefulPRNG:
     """Return a source of random numbers; without a seed, of one of the system's."""
     if seed is None:
         import secrets

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.random import wrap_key_data as wrap_key_data
+from weft.typing import ArrayLike
 
 
 def random_seed(seeds: Any, impl: object = None) -> Any:
@@ -37,7 +38,7 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
 threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = "threefry2x32", "rbg", "unsafe_rbg"
 
 
-def seed_with_impl(impl: object, seed: object) -> Any:
+def seed_with_impl(impl: object, seed: int | ArrayLike) -> Any:
     """Keys of a seed, of the kind that `impl` names."""
     from weft.random import key
 

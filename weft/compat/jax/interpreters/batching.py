@@ -49,7 +49,7 @@ def moveaxis(x: Array, source: int, target: int) -> Any:
     return move(x, source, target)
 
 
-def broadcast(x: Any, size: int, axis: int, mesh_axis: object = None) -> Any:
+def broadcast(x: ArrayLike, size: int, axis: int, mesh_axis: object = None) -> Any:
     """The value repeated along a new axis."""
     from weft.autodiff.shape import broadcast_to_dim
 

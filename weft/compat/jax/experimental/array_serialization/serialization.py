@@ -82,7 +82,7 @@ def _write(arrays: Sequence[Any], specs: Sequence[dict[str, Any]]) -> None:
         write.result()
 
 
-def _read(sharding: Any, spec: dict[str, Any], shape: Any, dtype: Any) -> Any:
+def _read(sharding: object, spec: dict[str, Any], shape: Sequence[int], dtype: Any) -> Any:
     ts = _tensorstore()
     store = ts.open(spec, open=True).result()
     shape = tuple(store.shape if shape is None else shape)
@@ -162,7 +162,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
 
         self._start(work)
 
-    def serialize_with_paths(self, arrays: Any, paths: Sequence[str], **options: object) -> None:
+    def serialize_with_paths(self, arrays: object, paths: Sequence[str], **options: object) -> None:
         """Start to save arrays in folders."""
         self.serialize(arrays, list(map(get_tensorstore_spec, paths)), **options)  # type: ignore[arg-type]
 
@@ -178,11 +178,11 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         self.wait_until_finished()
         count = len(tensorstore_specs)
         shapes, kinds = global_shapes or [None] * count, dtypes or [None] * count
-        given = zip(shardings, tensorstore_specs, shapes, kinds, strict=True)
-        return [_read(*one) for one in given]
+        requests = zip(shardings, tensorstore_specs, shapes, kinds, strict=True)
+        return [_read(*one) for one in requests]
 
     def deserialize_with_paths(
-        self, shardings: Sequence[Any], paths: Sequence[str], *args: object, **options: Any
+        self, shardings: Sequence[Any], paths: Sequence[str], *args: object, **options: object
     ) -> list:
         """Return arrays saved in folders."""
         specs = list(map(get_tensorstore_spec, paths))

@@ -79,7 +79,7 @@ def colocated_python_class(cls: type) -> Any:
 
     def method(function: Callable) -> Callable:
         @functools.wraps(function)
-        def call(self: Any, *args: object, **kwargs: object) -> Any:
+        def call(self: object, *args: object, **kwargs: object) -> Any:
             return _Colocated(functools.partial(function, self))(*args, **kwargs)
 
         return call
