@@ -9,7 +9,9 @@ import pytest
 
 import weft
 from tests.processes import free_address
+from tests.web_page import parsed
 from weft import profiler
+from weft.partition.report import format_seconds
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +125,52 @@ def test_operations_of_a_trace_are_measured_beside_their_estimates(tmp_path):
 def test_a_folder_without_a_trace_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="measured: there is no trace in"):
         profiler.measured(tmp_path, weft.jit(abs).lower(1.0))
+    with pytest.raises(FileNotFoundError, match=r"comm: there is no trace .* weft.profiler.trace"):
+        weft.comm(abs, 1.0, profile=tmp_path)
+
+
+def test_the_report_has_what_each_collective_took_beside_its_estimate(tmp_path):
+    mesh = weft.make_mesh((4, 2), ("data", "model"), (weft.AxisType.Auto,) * 2)
+
+    def put(shape, *spec):
+        return weft.device_put(np.ones(shape, np.float32), weft.NamedSharding(mesh, weft.P(*spec)))
+
+    def loss(w, v, x):
+        return (weft.numpy.tanh(x @ w) @ v).sum()
+
+    def other(x):
+        return weft.numpy.sum(x, axis=0)  # not in the report, though in the trace
+
+    args = put((64, 128), None, "model"), put((128, 64), "model"), put((32, 64), "data")
+    step, sums = weft.jit(weft.grad(loss, (0, 1))), weft.jit(other)
+    weft.block_until_ready((step(*args), sums(args[2])))
+    with profiler.trace(tmp_path):
+        for _ in range(3):
+            weft.block_until_ready((step(*args), sums(args[2])))
+    report = weft.comm(step, *args, profile=tmp_path)
+    assert {row.runs for row in report.measured} == {3 * 8}
+    moved = [row for row in report.measured if row.communicates]
+    assert len(moved) == len(report.collectives) > 0
+    assert [c.measured > 0 for c in report.collectives] == [True] * len(moved)
+    total = sum(c.measured for c in report.collectives)
+    assert total == pytest.approx(sum(row.seconds * row.calls for row in moved) / 24)
+    assert sum(row.estimate for row in moved) == pytest.approx(report.seconds)
+    lines = str(report).splitlines()
+    assert lines[0].split()[-3:] == ["time", "measured", "source"]
+    assert "measured in 24 runs of a device" in lines[-1]
+    report.to_html(tmp_path / "page.html")
+    page = parsed((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert format_seconds(report.collectives[0].measured) in page.text
+    assert all(row.name in page.text for row in report.measured)
+    unmeasured = weft.comm(sums, args[2])
+    assert "measured" not in str(unmeasured) and unmeasured.measured == ()
+
+
+def test_a_trace_of_another_program_measures_nothing_and_says_so(tmp_path):
+    def never(x):
+        return x * 5
+
+    with profiler.trace(tmp_path):
+        weft.jit(abs)(np.ones(3)).block_until_ready()
+    report = weft.comm(never, np.ones(3), profile=tmp_path)
+    assert report.measured == () and "no operation of this program" in str(report)

@@ -152,7 +152,12 @@ def closure_convert(
     """A function without closed-over tracers, and their values as extra arguments."""
 
 def comm(
-    fun: Callable[..., Any], *args: Any, hardware: Any = ..., compile: bool = ..., **kwargs: Any
+    fun: Callable[..., Any],
+    *args: Any,
+    hardware: Any = ...,
+    compile: bool = ...,
+    profile: Any = ...,
+    **kwargs: Any,
 ) -> CommReport:
     """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its …"""
 

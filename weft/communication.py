@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from weft.driver.jit import jit
 from weft.driver.staging import is_jitted
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.cost import HardwareModel
+from weft.partition.measured import measure, newest_trace
 from weft.partition.memory import compiled_memory
 from weft.partition.report import CommReport, report
 from weft.partition.stages import Stages
@@ -32,6 +34,7 @@ def comm(
     *args: object,
     hardware: str | HardwareModel | None = None,
     compile: bool = False,
+    profile: str | os.PathLike[str] | None = None,
     **kwargs: object,
 ) -> CommReport:
     """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its shardings.
@@ -41,9 +44,13 @@ def comm(
       `HardwareModel`; times are estimates of it. None is the model of the devices' own kind, else
       'cpu'.
     compile: take the memory from XLA's buffer assignment instead of estimating it.
+    profile: the folder of a `weft.profiler.trace` in which the function ran: what its operations
+      took stands beside the estimates.
 
     Returns a report: printable, a table in notebooks, `.to_html(path)`, `.collectives`,
-    `.total_bytes`, `.seconds`, `.memory`.
+    `.total_bytes`, `.seconds`, `.memory`, `.measured`.
+
+    Raises FileNotFoundError if the folder `profile` has no trace.
 
     >>> import weft
     >>> mesh = weft.sharding.AbstractMesh((8,), ("data",))
@@ -54,9 +61,16 @@ def comm(
     """
     function: Any = fun if is_jitted(fun) else jit(fun)
     lowered = function.lower(*args, **kwargs)
-    return program_report(
-        lowered._program, lowered.stages, hardware, compile, names=lowered.arg_names()
-    )
+    names = lowered.arg_names()
+    report = program_report(lowered._program, lowered.stages, hardware, compile, names=names)
+    if profile is None:
+        return report
+    return measure(report, newest_trace(profile, "comm"), optimized_text(lowered))
+
+
+def optimized_text(lowered: Any) -> str:
+    """The optimized program of `weft.jit(f).lower(*args)`, with the user's lines."""
+    return lowered.stages.optimized.text(sources=True)
 
 
 def program_report(

@@ -254,5 +254,7 @@ class CompileTimes:
             for line in table
         )
 
+    __repr__ = __str__
+
 
 seal(globals())

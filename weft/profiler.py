@@ -9,19 +9,18 @@ import functools
 import gzip
 import json
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft._xla import profiler as _xla
 from weft._xla.profiler import ProfileData, ProfileEvent, ProfileOptions, ProfilePlane
 from weft._xla.profiler import TraceMe as TraceAnnotation
-from weft.communication import HardwareModel, program_report
+from weft.communication import HardwareModel, optimized_text, program_report
 from weft.core.namespace import seal
-from weft.partition.source_lines import short
+from weft.partition.measured import Instruction, Operation, instructions, measure, newest_trace
 from weft.runtime import backend
 from weft.runtime.backend import client
 
@@ -148,21 +147,6 @@ def trace(
         stop_trace()
 
 
-class Operation(NamedTuple):
-    """An operation of a compiled program as a trace measured it.
-
-    name: XLA's. kind: all_reduce, fusion, …. source: `file:line` of the user's. calls: over all
-    devices and runs. seconds: the mean of a call. estimate: for collectives, that of `weft.comm`.
-    """
-
-    name: str
-    kind: str
-    source: str
-    calls: int
-    seconds: float
-    estimate: float | None
-
-
 def measured(
     log_dir: os.PathLike | str, lowered: Any, hardware: str | HardwareModel | None = None
 ) -> list[Operation]:
@@ -190,48 +174,22 @@ def measured(
     >>> all(row.seconds > 0 for row in found)
     True
     """
-    folders = sorted(Path(log_dir).glob("plugins/profile/*"), key=os.path.getmtime)
-    if not folders:
-        raise FileNotFoundError(f"measured: there is no trace in {os.fspath(log_dir)}")
-    measured_times = {}
-    for line in lowered.stages.optimized.text(sources=True).splitlines():
-        if match := _INSTRUCTION.match(line):
-            source = line.rpartition("  // ")[2] if "  // " in line else ""
-            measured_times[match[1]] = match[2].replace("-", "_"), source
+    trace = newest_trace(log_dir, "measured")
+    text = optimized_text(lowered)
     report = program_report(lowered._program, lowered.stages, hardware)
-    estimates = {(c.kind, short(c.source)): report.hardware.estimate(c) for c in report.collectives}
-    times: dict[str, list[float]] = {}
-    for path in folders[-1].glob("*.xplane.pb"):
-        for plane in ProfileData.from_file(str(path)).planes:
-            for event in (e for line in plane.lines for e in line.events):
-                if event.name in measured_times:
-                    times.setdefault(event.name, []).append(event.duration_ns / 1e9)
-    for path in folders[-1].glob("perfetto_trace.json.gz"):
-        _name_by_line(path, measured_times)
-    rows = (
-        Operation(
-            name,
-            *measured_times[name],
-            len(t),
-            sum(t) / len(t),
-            estimates.get(measured_times[name]),
-        )
-        for name, t in times.items()
-    )
-    return sorted(rows, key=lambda row: -row.seconds * row.calls)
+    for path in trace.glob("perfetto_trace.json.gz"):
+        _name_by_line(path, instructions(text))
+    return list(measure(report, trace, text).measured)
 
 
-_INSTRUCTION = re.compile(r"\s*(?:ROOT )?%?([\w.-]+) = \S+ ([\w-]+)\(")
-
-
-def _name_by_line(path: Path, known: dict[str, tuple[str, str]]) -> None:
+def _name_by_line(path: Path, known: dict[str, Instruction]) -> None:
     """Give the operations of a trace for Perfetto the kinds and the lines of a program."""
     with gzip.open(path, "rt") as file:
         trace = json.load(file)
     for event in trace["traceEvents"]:
         if event.get("name") in known:
             event["args"] = {**event.get("args", {}), "instruction": event["name"]}
-            event["name"] = " ".join(known[event["name"]])
+            event["name"] = " ".join(known[event["name"]][:2])
     with gzip.open(path, "wt") as file:
         json.dump(trace, file)
 

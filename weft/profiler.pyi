@@ -2,23 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft._xla.profiler import ProfileData as ProfileData
 from weft._xla.profiler import ProfileEvent as ProfileEvent
 from weft._xla.profiler import ProfileOptions as ProfileOptions
 from weft._xla.profiler import ProfilePlane as ProfilePlane
+from weft.partition.measured import Operation as Operation
 from weft.typing import Array as Array
-
-class Operation(NamedTuple):
-    """An operation of a compiled program as a trace measured it."""
-
-    name: Any
-    kind: Any
-    source: Any
-    calls: Any
-    seconds: Any
-    estimate: Any
 
 class StepTraceAnnotation(Exception):
     """Names a step of a training loop in the trace: a `with` block with its `step_num`."""

@@ -2,7 +2,6 @@
 
 import io
 import re
-from html.parser import HTMLParser
 
 import pytest
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.console import Console
 import weft
 from tests.partition import browser
 from tests.partition.test_collect import DOT, LOOP
+from tests.web_page import parsed
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.cost import HardwareModel, Link
@@ -42,36 +42,12 @@ def test_it_prints_as_a_rich_table():
     assert "all_reduce" in console.export_text()
 
 
-class Page(HTMLParser):
-    """Tags that stay open, and every link to elsewhere."""
-
-    VOID = {"meta", "br", "link", "img", "rect"}
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.links, self.tags = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [v for k, v in attrs if k in ("src", "href")]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open[-1] == tag, (tag, self.open[-3:])
-        self.open.pop()
-
-
 def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
     r = made()
     r.to_html(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    page = Page()
-    page.feed(text)
-    assert not page.open and not page.links and page.tags.count("script") == 1
+    page = parsed(text)
+    assert not page.links and page.tags.count("script") == 1
     assert text.count('class="stage"') == 4
     assert page.tags.count("rect") >= 8 + 8  # the mesh, and the shards of an 4 × 2 argument
     assert "sdy.all_reduce" in text and "<mark" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.core.notebook import displayed
 from weft.core.state import state
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Eqn:
         return print_eqn(self)
 
 
+@displayed("weft.core.printer", "jaxpr_html")
 class _Memoized:
     """Keeps what was derived from an object, as long as the object lives."""
 
@@ -95,11 +97,6 @@ class _Memoized:
             pass  # what make() raises is no consequence of this
         value = self._memo[key] = make()
         return value
-
-    def _repr_html_(self) -> str:
-        from weft.core.printer import jaxpr_html
-
-        return jaxpr_html(str(self))
 
 
 class Jaxpr(_Memoized):

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from weft.core.jaxpr import Atom
 
 
-def jaxpr_html(text: str) -> str:
-    """A printed jaxpr for notebooks: inner jaxprs are folded, and unfold when clicked."""
-    lines = text.splitlines()
+def jaxpr_html(jaxpr: Jaxpr | ClosedJaxpr) -> str:
+    """Return a jaxpr's text for notebooks: inner jaxprs are folded, and unfold when clicked."""
+    lines = str(jaxpr).splitlines()
     depths = [len(line) - len(line.lstrip()) for line in lines]
     out: list[str] = []
     open_depths: list[int] = []

@@ -15,6 +15,7 @@ from weft.core.boundary import api_boundary
 from weft.core.dtypes import canonicalize_dtype
 from weft.core.errors import ArgumentError, kind_of
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.notebook import displayed
 from weft.core.ref import AbstractRef
 from weft.core.source import function_name
 from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
+@displayed("weft.sharding.drawing", "placed_html")
 class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist.
 

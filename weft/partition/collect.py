@@ -42,6 +42,7 @@ class Collective:
       source: `file:line` of the user's code, or "", or all lines that were joined in it.
       why: which producer and consumer disagreed and where their shardings came from, or "".
       meanwhile: of a started collective, the computation between start and done; else None.
+      measured: seconds of all executions in one call, from a trace; None where there is none.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Collective:
     source: str
     why: str
     meanwhile: OverlappedWork | None = None
+    measured: float | None = None
 
     @property
     def total_bytes(self) -> int:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from weft._xla.mlir import to_hlo_text
 from weft.partition.collect import KINDS
-from weft.partition.report import HEADER, escape, format_bytes, format_seconds
+from weft.partition.measured import by_line
+from weft.partition.report import escape, format_bytes, format_seconds
 from weft.partition.source_lines import hlo_with_lines
 from weft.sharding.drawing import mesh_svg, value_html
 
@@ -46,7 +47,7 @@ table.comm th,table.comm td{border-color:#2c3442}.stage{border-color:#2c3442}mar
 """
 
 
-_NUMBERS = (3, 4, 5)  # columns of HEADER that hold them
+_NUMBERS = frozenset(("sent", "trips", "time", "measured"))  # columns that hold them
 
 
 def table_html(report: CommReport) -> str:
@@ -59,9 +60,11 @@ def _summary(report: CommReport) -> str:
 
 
 def _collectives(report: CommReport) -> str:
+    header = report.header()
+    classes = ["num" if h in _NUMBERS else "why" if h == "why" else "" for h in header]
     head = "<th></th>" + "".join(
-        f'<th class="num">{escape(h)}</th>' if i in _NUMBERS else f"<th>{escape(h)}</th>"
-        for i, h in enumerate(HEADER)
+        f'<th class="num">{escape(h)}</th>' if h in _NUMBERS else f"<th>{escape(h)}</th>"
+        for h in header
     )
     most = max((c.total_bytes for c in report.collectives), default=1) or 1
     body = []
@@ -69,10 +72,9 @@ def _collectives(report: CommReport) -> str:
         width = max(1, round(120 * c.total_bytes / most))
         bar = f'<div class="bar" style="width:{width}px;height:8px;background:#3f6fd8"></div>'
         cells = "".join(
-            f'<td class="{"num" if i in _NUMBERS else "why" if i == 7 else ""}">{escape(v)}</td>'
-            for i, v in enumerate(row)
+            f'<td class="{kind}">{escape(v)}</td>' for kind, v in zip(classes, row, strict=True)
         )
-        body.append(f'<tr data-at="{_key(row[6])}"><td>{bar}</td>{cells}</tr>')
+        body.append(f'<tr data-at="{_key(row[-2])}"><td>{bar}</td>{cells}</tr>')
     return (
         f'<div class="wide"><table class="comm"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
@@ -101,6 +103,7 @@ def page_html(report: CommReport, before: CommReport | None = None) -> str:
 {compared}
 <h2>Collectives</h2>{_collectives(report)}
 {_time_html(report)}
+{_measured_html(report)}
 <h2>Mesh</h2>{mesh_svg(report.mesh)}
 <h2>Arguments and results by shard</h2><div class="values">{values}</div>
 <h2>Stages</h2><p>Click a line, a bar or a row: what comes from the same line of yours is marked in all.</p>
@@ -173,6 +176,29 @@ def _time_html(report: CommReport) -> str:
         f'{"".join(bars)}<polyline points="{" ".join(points)}"/></svg></div>'
         f"<p>The peak of {format_bytes(peak.live)} is at {escape(peak.name)} {escape(peak.source)}; the largest "
         f"values held there:</p><ul>{held}</ul>"
+    )
+
+
+def _measured_html(report: CommReport) -> str:
+    """The measured times of a run beside the estimates, by the user's line."""
+    if not report.measured:
+        return ""
+    columns = ("line", "computing", "measured", "communicating", "measured", "operations, by time")
+    head = "".join(
+        f'<th class="{"num" if 0 < i < 5 else ""}">{c}</th>' for i, c in enumerate(columns)
+    )
+    body = []
+    for line, seconds in by_line(report).items():
+        cells = "".join(f'<td class="num">{format_seconds(s) if s else "–"}</td>' for s in seconds)
+        there = [row for row in report.measured if row.source == line]
+        told = [f"{row.kind} {row.name} {format_seconds(row.seconds_of_a_run)}" for row in there]
+        body.append(
+            f'<tr data-at="{_key(line)}"><td>{escape(line) or "of no line"}</td>{cells}<td class="why">{escape(", ".join(told))}</td></tr>'
+        )
+    return (
+        "<h2>Measured</h2><p>Times of one run on the average device, from the trace, beside the estimates. A "
+        "fusion counts at the line of its last operation; a collective waits for the last device.</p>"
+        f'<div class="wide"><table class="comm measured"><tr>{head}</tr>{"".join(body)}</table></div>'
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core.errors import plural
+from weft.core.notebook import displayed
 from weft.partition.collect import Collective, collect
 from weft.partition.cost import HardwareModel, hardware
 from weft.partition.memory import Memory, estimate_memory
@@ -20,9 +21,11 @@ from weft.partition.source_lines import mlir_with_lines, short
 from weft.partition.stages import Stages
 
 if TYPE_CHECKING:
+    from weft.partition.measured import Operation
     from weft.partition.timeline import Step
 
 
+@displayed("weft.partition.html_page", "table_html")
 @dataclass(slots=True)
 class CommReport:
     """Every collective of a program, with its cost.
@@ -35,6 +38,7 @@ class CommReport:
       stages: (name, text) of the program's stages, for the HTML page.
       arguments, results: (name, shape, axes of each dimension) for the drawing of shards.
       notes: what the program asks for and arrays cannot be, a line each.
+      measured: the operations that ran, where `weft.comm` was given a trace (`profile=`).
       program: the modules of all stages, of which the page draws the time and the memory.
     """
 
@@ -50,6 +54,7 @@ class CommReport:
         default_factory=list
     )
     notes: tuple[str, ...] = ()
+    measured: tuple[Operation, ...] = ()
     program: Stages | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -69,6 +74,10 @@ class CommReport:
             out[c.kind] = out.get(c.kind, 0) + c.trips
         return out
 
+    def header(self) -> tuple[str, ...]:
+        """The table's columns; with a trace, measured times stand behind the estimates."""
+        return (*HEADER[:6], "measured", *HEADER[6:]) if self.measured else HEADER
+
     def rows(self) -> list[tuple[str, ...]]:
         """The table's cells, as text, in program order."""
         return [
@@ -79,6 +88,7 @@ class CommReport:
                 format_bytes(c.bytes),
                 f"× {c.trips}" + ("" if c.exact_trips else "+"),
                 format_seconds(self.hardware.estimate(c)),
+                *([_measured(c.measured)] if self.measured else []),
                 ", ".join(map(short, c.source.split(", "))),
                 "; ".join(filter(None, (self._until_done(c), _why(c)))),
             )
@@ -114,11 +124,25 @@ class CommReport:
             f"memory per device{how}: arguments {format_bytes(m.arguments)},"
             f" results {format_bytes(m.results)}, temporaries {format_bytes(m.temporaries)};"
             f" largest {format_bytes(m.largest_bytes)} ({m.largest})"
+            + self._measured_text()
             + "".join(f"\n{note}" for note in self.notes)
         )
 
+    def _measured_text(self) -> str:
+        if not self.measured:
+            return ""
+        spent = [0.0, 0.0]
+        for row in self.measured:
+            spent[row.communicates] += row.seconds_of_a_run
+        runs = plural(self.measured[0].runs, "run")
+        computing, communicating = map(format_seconds, spent)
+        return (
+            f"\nmeasured in {runs} of a device: communicating, with waiting, {communicating},"
+            f" computing {computing}"
+        )
+
     def __str__(self) -> str:
-        shown = [r[:-1] for r in (HEADER, *self.rows())]
+        shown = [r[:-1] for r in (self.header(), *self.rows())]
         widths = [max(len(r[i]) for r in shown) for i in range(len(shown[0]))]
         lines = []
         for cells, c in zip(shown, (None, *self.collectives), strict=True):
@@ -134,15 +158,10 @@ class CommReport:
         from rich.console import Group
         from rich.table import Table
 
-        table = Table(*HEADER, box=None, header_style="bold")
+        table = Table(*self.header(), box=None, header_style="bold")
         for row in self.rows():
             table.add_row(*row)
         return Group(table, self.summary())
-
-    def _repr_html_(self) -> str:
-        from weft.partition.html_page import table_html
-
-        return table_html(self)
 
     def to_html(self, path: str | os.PathLike[str], before: CommReport | None = None) -> None:
         """Writes one self-contained page: table, time and memory, shards, stages side by side.
@@ -185,6 +204,10 @@ def _told(c: Collective) -> str:
     """A collective in a line, for comparisons."""
     size = f"{format_bytes(c.bytes)} × {c.trips}"
     return f"{c.kind} {', '.join(c.axes)} {grouped(c.shape)} {size} {short(c.source)}".rstrip()
+
+
+def _measured(seconds: float | None) -> str:
+    return "–" if seconds is None else format_seconds(seconds)
 
 
 def _why(collective: Collective) -> str:
@@ -238,7 +261,7 @@ def report(
         described("argument", stages.arguments, names),
         described("result", stages.results, _result_names(stages.local)),
         tuple(notes),
-        stages,
+        program=stages,
     )
 
 

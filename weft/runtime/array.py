@@ -16,6 +16,7 @@ from weft._xla import arrays as _xla
 from weft._xla.compile import XlaRuntimeError
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
+from weft.core.notebook import displayed
 from weft.core.state import LAYOUTS
 from weft.core.trace import Tracer
 from weft.runtime.backend import client, local_devices
@@ -632,6 +633,8 @@ install(
     __copy__=deep_copy,
     __deepcopy__=deep_copy,
 )
+
+displayed("weft.sharding.drawing", "placed_html")(ArrayImpl)
 
 
 def joined(aval: object, sharding: object, singles: Sequence[Any]) -> Any:

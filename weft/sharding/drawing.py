@@ -6,6 +6,13 @@ from __future__ import annotations
 import html
 import itertools
 import math
+from typing import TYPE_CHECKING, Any
+
+from weft.core.errors import NoMeshError
+
+if TYPE_CHECKING:
+    from weft.sharding.mesh import AbstractMesh, Mesh
+    from weft.sharding.spec import PartitionSpec
 
 
 def color(index: int, count: int) -> str:
@@ -28,7 +35,7 @@ def mesh_svg(mesh: dict[str, int]) -> str:
             f'<rect x="{x}" y="{y}" width="32" height="22" rx="3" fill="{color(number, down * across)}"/>'
             f'<text x="{x + 16}" y="{y + 15}" text-anchor="middle">{number}</text>'
         )
-    label = " × ".join(f"{html.escape(k)} = {v}" for k, v in mesh.items())
+    label = html.escape(_axes_text(mesh))
     shown = f" (those of {shown_down} rows and {shown_across} columns shown)"
     note = "" if (shown_across, shown_down) == (across, down) else shown
     return (
@@ -69,6 +76,48 @@ def value_html(
         f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg> '
         f"{_holders_svg(dims, counts, mesh)}</div>"
     )
+
+
+def mesh_html(mesh: AbstractMesh | Mesh) -> str:
+    """Draw a mesh for notebooks."""
+    return mesh_svg(_sizes(mesh))
+
+
+def sharding_html(sharding: Any) -> str | None:
+    """Draw the parts of any array under a `NamedSharding`; other shardings have no drawing."""
+    spec = getattr(sharding, "spec", None)
+    if spec is None:
+        return None
+    return value_html((None, _axes(spec, len(spec))), _sizes(sharding.mesh), [repr(spec)])
+
+
+def placed_html(value: Any) -> str | None:
+    """Draw an array, or the type of one, that is placed over several devices of a mesh."""
+    try:
+        sharding = value.sharding
+    except NoMeshError:  # a type whose `P` waits for the mesh in context
+        return None
+    spec = getattr(sharding, "spec", None)
+    if spec is None or sharding.mesh.size == 1:
+        return None
+    sizes = _sizes(sharding.mesh)
+    name = f"{value.dtype} over {_axes_text(sizes)}"
+    drawn = value_html((tuple(value.shape), _axes(spec, len(value.shape))), sizes, [name])
+    return f'<pre style="font-family:monospace">{html.escape(repr(value))}</pre>{drawn}'
+
+
+def _sizes(mesh: AbstractMesh | Mesh) -> dict[str, int]:
+    return {str(name): size for name, size in mesh.shape.items()}
+
+
+def _axes_text(sizes: dict[str, int]) -> str:
+    return " × ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+def _axes(spec: PartitionSpec, ndim: int) -> tuple[tuple[str, ...], ...]:
+    """The mesh axes of each dimension."""
+    padded = spec.padded(ndim)
+    return tuple(tuple(map(str, padded.axes_of(d))) for d in range(ndim))
 
 
 def _drawn(counts: list[int]) -> tuple[int, int]:

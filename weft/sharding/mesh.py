@@ -16,8 +16,8 @@ from weft._xla.sharding import DeviceList
 from weft.core import provided
 from weft.core.caches import interned
 from weft.core.errors import ArgumentError
+from weft.core.notebook import displayed
 from weft.core.state import State, state
-from weft.sharding.drawing import mesh_svg
 
 
 class AxisType(enum.Enum):
@@ -36,6 +36,7 @@ class AxisType(enum.Enum):
         return self.name
 
 
+@displayed("weft.sharding.drawing", "mesh_html")
 class _AxisQueries:
     """The base of concrete and abstract meshes: sizes, names and types of axes."""
 
@@ -55,9 +56,6 @@ class _AxisQueries:
     @property
     def ndim(self) -> int:
         return len(self.axis_names)
-
-    def _repr_html_(self) -> str:
-        return mesh_svg({str(name): size for name, size in self.shape.items()})
 
     @property
     def is_scalar(self) -> bool:

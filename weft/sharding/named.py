@@ -14,8 +14,8 @@ from weft._xla import sharding as _xla
 from weft._xla.client import XlaRuntimeError
 from weft.core.caches import clearable, interned
 from weft.core.errors import has_page
+from weft.core.notebook import displayed
 from weft.core.state import MEMORIES
-from weft.sharding.drawing import value_html
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
@@ -76,7 +76,7 @@ def placement_class(cls: type) -> type:
     ):
         function.__qualname__ = f"{cls.__name__}.{function.__name__}"
         setattr(cls, function.__name__, function)
-    return cls
+    return displayed("weft.sharding.drawing", "sharding_html")(cls)
 
 
 def default_memory_kind(device: Device) -> str | None:
@@ -222,13 +222,6 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
     def __repr__(self) -> str:
         memory = "" if self.other_memory is None else f", memory_kind={self.other_memory!r}"
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
-
-    def _repr_html_(self) -> str:
-        """The parts of an array, and which devices hold which, for notebooks."""
-        axes = {str(name): size for name, size in self.mesh.shape.items()}
-        entries = (self.spec.axes_of(d) for d in range(len(self.spec)))
-        dims = tuple(tuple(map(str, names)) for names in entries)
-        return value_html((None, dims), axes, [repr(self.spec)])
 
     def update(self, **changes: object) -> NamedSharding:
         """A copy with ``mesh``, ``spec`` or ``memory_kind`` replaced."""

@@ -1,0 +1,172 @@
+"""Finds the operations of a compiled program in a trace of the profiler, and how long each took."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from weft._xla.profiler import ProfileData
+from weft.partition.collect import KINDS, Collective
+from weft.partition.report import CommReport
+from weft.partition.source_lines import short
+
+
+class Operation(NamedTuple):
+    """An operation of a compiled program as a trace measured it.
+
+    name: XLA's. kind: all_reduce, fusion, …. source: `file:line` of the user's. calls: over all
+    devices and runs. seconds: the mean of a call, in which a collective waits for the last device.
+    estimate: of a call of a collective, by `weft.comm`. runs: of the program, over all devices.
+    """
+
+    name: str
+    kind: str
+    source: str
+    calls: int
+    seconds: float
+    estimate: float | None
+    runs: int
+
+    @property
+    def seconds_of_a_run(self) -> float:
+        """The time of all its calls in one run of the program, on the average device."""
+        return self.seconds * self.calls / self.runs
+
+    @property
+    def communicates(self) -> bool:
+        """Whether it is a collective."""
+        return self.kind in _COLLECTIVES
+
+
+class Instruction(NamedTuple):
+    """A line of an optimized program: `sizes` counts the elements of each of its operands."""
+
+    kind: str
+    source: str
+    sizes: tuple[int, ...]
+
+
+_COLLECTIVES = frozenset(KINDS.values())
+# A type may be a tuple, with blanks in it: the operation is the first word before a parenthesis.
+_INSTRUCTION = re.compile(r"\s*(?:ROOT )?%?([\w.-]+) = (.*?) ([a-z][\w-]*)\((.*?)\)")
+
+
+def instructions(optimized: str) -> dict[str, Instruction]:
+    """The instructions of an optimized program's text with sources, by name.
+
+    >>> instructions("%a = f32[2,3]{1,0} parameter(0)\\n%b = f32[2,3]{1,0} all-reduce(%a)")["b"]
+    Instruction(kind='all_reduce', source='', sizes=(6,))
+    """
+    found: dict[str, Instruction] = {}
+    sizes: dict[str, tuple[int, ...]] = {}
+    for line in optimized.splitlines():
+        if match := _INSTRUCTION.match(line):
+            name, type_text, kind, operands = match.groups()
+            shapes = re.findall(r"\w\[([\d,]*)\]", type_text)
+            sizes[name] = tuple(math.prod(map(int, filter(None, s.split(",")))) for s in shapes)
+            given = re.findall(r"%([\w.-]+)", operands)
+            source = line.rpartition("  // ")[2] if "  // " in line else ""
+            kind = kind.removesuffix("-start").replace("-", "_")
+            elements = sorted(n for each in given for n in sizes.get(each, ()))
+            found[name] = Instruction(kind, source, tuple(elements))
+    return found
+
+
+def newest_trace(log_dir: os.PathLike | str, function: str) -> Path:
+    """The folder of the newest trace that `weft.profiler.trace` wrote.
+
+    Raises FileNotFoundError if there is none.
+    """
+    folders = sorted(Path(log_dir).glob("plugins/profile/*"), key=os.path.getmtime)
+    if not folders:
+        raise FileNotFoundError(
+            f"{function}: there is no trace in {os.fspath(log_dir)}; run the program inside "
+            "weft.profiler.trace(folder)"
+        )
+    return folders[-1]
+
+
+def measure(report: CommReport, trace: Path, optimized: str) -> CommReport:
+    """Put the times of a trace into a report, each beside the estimate of its collective."""
+    known = instructions(optimized)
+    # Other programs of the trace have instructions of the same names.
+    module = re.search(r"^HloModule ([^\s,]+)", optimized, re.MULTILINE)
+    times: dict[str, list[float]] = {}
+    runs = set()
+    for name, seconds, stats in _events(trace):
+        if name in known and (module is None or stats.get("hlo_module", module[1]) == module[1]):
+            times.setdefault(name, []).append(seconds)
+            runs.add((stats.get("run_id"), stats.get("device_ordinal")))
+    if runs == {(None, None)}:  # devices that do not number their runs: once a run is the least
+        count = min(map(len, times.values()))
+    else:
+        count = len(runs)
+    pairs = _paired(report.collectives, {name: known[name] for name in known if name in times})
+    estimates = {name: report.hardware.estimate(c) / c.trips for name, c in pairs.items()}
+    rows = [
+        Operation(name, *known[name][:2], len(t), sum(t) / len(t), estimates.get(name), count)
+        for name, t in times.items()
+    ]
+    rows.sort(key=lambda row: -row.seconds_of_a_run)
+    taken = {id(pairs[row.name]): row.seconds_of_a_run for row in rows if row.name in pairs}
+    notes = report.notes
+    if not rows:
+        notes += (f"not measured: the trace in {trace} has no operation of this program",)
+    return replace(
+        report,
+        collectives=[replace(c, measured=taken.get(id(c))) for c in report.collectives],
+        measured=tuple(rows),
+        notes=notes,
+    )
+
+
+def _events(trace: Path) -> Iterator[tuple[str, float, dict]]:
+    for path in trace.glob("*.xplane.pb"):
+        for plane in ProfileData.from_file(str(path)).planes:
+            for line in plane.lines:
+                for event in line.events:
+                    yield event.name, event.duration_ns / 1e9, dict(event.stats)
+
+
+def _paired(collectives: list[Collective], ran: dict[str, Instruction]) -> dict[str, Collective]:
+    """The collective that each instruction is: of its kind and sizes, of its line, in order.
+
+    XLA widens numbers and reorders dimensions, so that only the sizes of operands stay.
+    """
+    left = {name: each for name, each in ran.items() if each.kind in _COLLECTIVES}
+    pairs = {}
+    for c in collectives:
+        sizes = tuple(sorted(_size(shape) for shape in c.shape.split(", ")))
+        best, likeness = "", (False, False)
+        for name, each in left.items():
+            alike = each.kind == c.kind and (each.sizes == sizes, each.source == short(c.source))
+            if alike and alike > likeness:
+                best, likeness = name, alike
+        if best:
+            pairs[best] = c
+            del left[best]
+    return pairs
+
+
+def _size(shape: str) -> int:
+    """The elements of a shape such as `8x64xf32`."""
+    return math.prod(int(n) for n in shape.split("x")[:-1])
+
+
+def by_line(report: CommReport) -> dict[str, list[float]]:
+    """Seconds of a run by the user's line: computing as estimated and measured, communicating so.
+
+    The longest measured lines come first.
+    """
+    lines: dict[str, list[float]] = {}
+    for step in report.timeline():
+        lines.setdefault(step.source, [0.0] * 4)[2 * step.communicates] += step.seconds
+    for row in report.measured:
+        at = 2 * row.communicates + 1
+        lines.setdefault(row.source, [0.0] * 4)[at] += row.seconds_of_a_run
+    return dict(sorted(lines.items(), key=lambda item: -(item[1][1] + item[1][3])))
