@@ -44,8 +44,8 @@ def test_examples_of_a_page_run_as_shown(page):
 
 
 def test_every_python_block_of_the_documentation_is_run_by_a_test():
-    """Pages with a prompt are run above, the blocks of kernels.md and ffi.md by their own tests."""
-    elsewhere = {"kernels.md", "ffi.md"}
+    """Pages with a prompt are run above, the blocks of these by their own tests."""
+    elsewhere = {"kernels.md", "ffi.md", "mistakes.md"}
     for page in DOCS.glob("*.md"):
         blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
         assert page.name in elsewhere or all(b.startswith(">>> ") for b in blocks), page.name

@@ -21,7 +21,7 @@ RAW = re.compile(
     r"zip\(\) argument|(tuple|list|string) index out of range|MLIRError|std::bad_cast|"
     r"incompatible function arguments|has no attribute|values to unpack|cannot unpack|"
     r"object is not iterable|has no len\(\)|not subscriptable|object is not callable|"
-    r"object does not support|unsupported operand type|bad operand type|not supported between|"
+    r"object does not support|unsupported operand type(?!.*convert it with)|bad operand type|not supported between|"
     r"unhashable type|can only concatenate|as an integer|only integer scalar arrays|"
     r"truth value of an array|inhomogeneous|did not contain a loop|invalid literal for int|"
     r"could not convert string|remapped shapes|iteration over a 0-d|as a data type|"

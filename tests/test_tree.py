@@ -281,7 +281,7 @@ def test_dictionaries_keep_their_kind():
 
 
 def test_keys_that_cannot_be_sorted_are_an_error():
-    with pytest.raises((TypeError, ValueError), match="[Cc]omparator|sort|'<'"):
+    with pytest.raises((TypeError, ValueError), match="must be ordered"):
         tree.flatten({1: 0, "a": 0})
 
 

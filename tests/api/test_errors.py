@@ -14,13 +14,13 @@ import weft.numpy as jnp
 from tests.api.error_cases import CASES, F, X, Y
 from weft import lax
 from weft.core.source import is_internal_file
-from weft.errors import ArgumentError, ShapeError, UnexpectedTracerError
+from weft.errors import ArgumentError, AxisNameError, ShapeError, UnexpectedTracerError
 
 
 def raised(function, error):
     with pytest.raises(error) as info:
         function()
-    assert type(info.value) in (error, ArgumentError)
+    assert type(info.value) in (error, ArgumentError, AxisNameError)
     return info.value
 
 

@@ -75,3 +75,13 @@ def test_an_error_through_native_code_keeps_its_section():
 def test_messages_still_match():
     with pytest.raises(weft.errors.ShapeError, match=r"^weft.numpy.matmul: the summed"):
         wnp.ones((2, 3)) @ wnp.ones((4, 5))
+
+
+def test_a_message_around_another_error_s_text_keeps_all_words_and_one_link():
+    inner = weft.errors.ShapeError("a is odd")
+    outer = weft.errors.ArgumentError(f"{inner}; b too")
+    assert str(outer) == "a is odd; b too\n[docs/errors.md#argumenterror]"
+    assert f"f: {inner}" == "f: a is odd"
+    assert str(weft.errors.ArgumentError(f"{inner!s} and b")) == (
+        "a is odd and b\n[docs/errors.md#argumenterror]"
+    )

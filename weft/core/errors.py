@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -9,8 +10,8 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 _E = TypeVar("_E", bound=type[BaseException])
-_PAGE = "[docs/errors.md#"
-"""How the last line of an error's text begins, the name of its section."""
+_LINK = re.compile(r"\n?\[docs/errors\.md#\w+\]")
+"""The last line of an error's text, the name of its section."""
 
 
 def has_page(module: str = "weft.errors", section: str = "") -> Callable[[_E], _E]:
@@ -20,16 +21,19 @@ def has_page(module: str = "weft.errors", section: str = "") -> Callable[[_E], _
     """
 
     def decorate(cls: _E) -> _E:
-        link = f"{_PAGE}{section or cls.__name__.lower()}]"
+        link = f"[docs/errors.md#{section or cls.__name__.lower()}]"
 
         def __str__(self: BaseException) -> str:
-            text = BaseException.__str__(self)  # super's may end with a section of its own
-            before, _, last = text.rpartition("\n")
-            if last.startswith(_PAGE):  # the text of another error was passed on
-                text = before
+            text = f"{self}"
             return f"{text}\n{link}" if text else link
 
-        cls.__str__, cls.__module__ = __str__, module  # type: ignore[method-assign]
+        def __format__(self: BaseException, spec: str) -> str:
+            """Format the text for another message, which names a section of its own."""
+            # Not super's, which may end with its section; another error's text may be in this one.
+            return format(_LINK.sub("", BaseException.__str__(self)), spec)
+
+        cls.__str__, cls.__format__ = __str__, __format__  # type: ignore[method-assign]
+        cls.__module__ = module
         return cls
 
     return decorate

@@ -106,7 +106,10 @@ _NO_PART = "dtype must be given when this process holds no part of the array"
 
 def _target(shape: Any, sharding: Any, parts: bool = False) -> tuple[tuple[int, ...], Any]:
     """The shape and sharding of an array that is to be made, checked."""
-    shape = tuple(operator.index(d) for d in shape)
+    try:
+        shape = tuple(operator.index(d) for d in shape)
+    except TypeError:
+        raise TypeError(f"shape must be a tuple of integers, got {shape!r:.80}") from None
     if any(d < 0 for d in shape):
         raise ValueError(f"shape {shape} has a negative dimension")
     sharding = as_sharding(sharding)
