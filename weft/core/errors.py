@@ -32,7 +32,7 @@ def has_page(module: str = "weft.errors", section: str = "") -> Callable[[_E], _
             # Not super's, which may end with its section; another error's text may be in this one.
             return format(_LINK.sub("", BaseException.__str__(self)), spec)
 
-        cls.__str__, cls.__format__ = __str__, __format__  # type: ignore[method-assign]
+        cls.__str__, cls.__format__ = __str__, __format__  # type: ignore[method-assign, assignment]
         cls.__module__ = module
         return cls
 
