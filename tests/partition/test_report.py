@@ -230,3 +230,8 @@ def test_the_page_says_where_a_constraint_pads(tmp_path):
         weft.comm(step, weft.numpy.ones(size)).to_html(page)
         text = page.read_text(encoding="utf-8")
         assert ("into 4 parts of 5, the last ones partly empty" in text) is padded
+
+
+def test_show_takes_another_report_not_a_path():
+    with pytest.raises(TypeError, match=r"before must be another report.*to_html\(path\)"):
+        made().show("report.html")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+_C = TypeVar("_C", bound=type[Any])
 
 
-def displayed(module: str, function: str) -> Callable[[type], type]:
+def displayed(module: str, function: str) -> Callable[[_C], _C]:
     """Give a class IPython's display methods: its repr and, where `function(self)` is HTML, that.
 
     The function, found by name so that no drawing is imported with weft, returns None for objects
@@ -26,7 +29,7 @@ def displayed(module: str, function: str) -> Callable[[type], type]:
         wanted = set(include or texts) - set(exclude or ())
         return {kind: text for kind, text in texts.items() if kind in wanted}
 
-    def decorate(cls: type) -> type:
+    def decorate(cls: _C) -> _C:
         for name, method in (("_repr_html_", html), ("_repr_mimebundle_", mimebundle)):
             setattr(cls, name, method)
         return cls

@@ -178,6 +178,11 @@ class CommReport:
         import tempfile
         import webbrowser
 
+        if not isinstance(before, CommReport | None):
+            raise TypeError(
+                f"show: before must be another report, got {before!r:.60}; to_html(path) writes "
+                "the page to a file"
+            )
         handle, path = tempfile.mkstemp(".html", "weft-report-")
         os.close(handle)
         self.to_html(path, before)
