@@ -414,8 +414,8 @@ def closure_convert(fun: Callable, *example_args: object) -> tuple[Callable, lis
 
     def converted(*args: ArrayLike | dict | tuple) -> Any:
         n = len(args) - len(values)
-        args, tangents = args[:n], iter(args[n:])
-        full = [next(tangents) if h else k for k, h in zip(kept, hoisted, strict=True)]
+        args, hoisted_values = args[:n], iter(args[n:])
+        full = [next(hoisted_values) if h else k for k, h in zip(kept, hoisted, strict=True)]
         flat, tree = flatten((args, {}))
         if tree != in_tree:
             raise TypeError(f"closure_convert: the function was traced for {in_tree}, got {tree}")

@@ -320,11 +320,9 @@ def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     """A Python int in [0, ndim) from an axis in [-ndim, ndim)."""
     try:
         axis = axis.__index__()
-    except AttributeError:
-        raise AxisKindError(f"{what} must be an integer, got {axis!r}") from None
-    except JAXTypeError:
+    except JAXTypeError:  # of a traced axis
         raise
-    except TypeError:  # arrays that are not one integer
+    except (AttributeError, TypeError):
         raise AxisKindError(f"{what} must be an integer, got {axis!r:.60}") from None
     if not -ndim <= axis < ndim:
         raise AxisError(f"{what} {axis} is out of bounds for an array of rank {ndim}")

@@ -63,8 +63,8 @@ class Case:
 
     def size(self, i: int, dim: int) -> Any:
         """The true size of an operand's dimension."""
-        bucket_size = self.dims[i][dim]
-        return self.ins[i].shape[dim] if bucket_size is None else bucket_size
+        true_size = self.dims[i][dim]
+        return self.ins[i].shape[dim] if true_size is None else true_size
 
     def masked(self, i: int, dims: Sequence[int], fill: Callable[[Any], Any]) -> Any:
         """Operand i with fill(dtype) beyond the true sizes of these dimensions."""

@@ -102,20 +102,16 @@ def read_manifest(root: Path) -> dict[str, Any]:
         opening.append((name, stored, kind, place, ts.open({**place, "open": True})))
     for name, stored, kind, place, opened in opening:
         try:
-            array_metadata = opened.result()
+            array = opened.result()
             if kind == "scalar":
-                values[name] = array_metadata.read().result().item()
+                values[name] = array.read().result().item()
                 continue
         except ValueError as error:
             text = " ".join(str(error).split())[:300]
             raise layout.CheckpointError(
                 f"restore: {name} of {root} is damaged: {text}. Restore another step"
             ) from None
-        arrays[name] = {
-            "shape": list(array_metadata.shape),
-            "dtype": array_metadata.dtype.name,
-            "spec": place,
-        }
+        arrays[name] = {"shape": list(array.shape), "dtype": array.dtype.name, "spec": place}
         if key_kinds.get(stored):
             arrays[name]["key"] = key_kinds[stored]
     return {"arrays": arrays, "values": values}

@@ -127,7 +127,7 @@ def explain(function: str, e: Exception, original: Callable) -> None:
 
 
 def _in_plain_words(e: Exception, text: str, blamed: str | None, arguments: dict) -> str:
-    """What an exception of Python's or NumPy's says, without the values of weft's inside."""
+    """Reword an exception of Python's or NumPy's, without the values of weft's inside."""
     needed = next((needed for words, needed in _PLAIN if words in text), None)
     if needed is None:
         if not (isinstance(e, _UNFIT) or any(words in text for words in _INSIDE)):

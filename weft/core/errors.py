@@ -127,8 +127,8 @@ class AxisKindError(BadIndexError, NotImplementedError):
 
 @has_page()
 class AxisNameError(ArgumentError, NameError):
-    """What is given as a named axis is none, or none in scope: a NameError of JAX, or by the name
-    one of the others."""
+    """A named axis is no name, or none in scope: a NameError of JAX, or by the name one of the
+    others."""
 
 
 @has_page()

@@ -163,7 +163,7 @@ def bounded(
 
 
 _INTEGERS = frozenset((int, tuple, type(None)))
-_MISTAKES = (TypeError, ValueError, LookupError, AttributeError, OverflowError, NotImplementedError)
+_MISTAKES = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What a program raises of bad arguments, unhashable options and operands whose values it needs.
 The function then runs op by op and says it in its own terms; other exceptions are of the run."""
 

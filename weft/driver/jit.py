@@ -10,7 +10,7 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
@@ -55,8 +55,8 @@ from weft.driver.execute import (
 )
 from weft.driver.jit_op import jit_p, typed_as
 from weft.driver.logged_jit import GuardedJit, LoggedJit
-from weft.driver.staging import ShapeDtypeStruct, aval_of_spec, check_callable, split_static
-from weft.driver.static_arguments import named_arguments
+from weft.driver.staging import array_remedy, aval_of_spec, check_callable, split_static
+from weft.driver.static_arguments import hashable_instead, named_arguments
 from weft.runtime.array import ArrayImpl
 from weft.runtime.backend import devices, distributed_state
 from weft.runtime.device_put import device_put
@@ -184,7 +184,7 @@ class JitInfo:
             named = where if isinstance(where, str) else position_names(self.fun, where + 1)[where]
             return (
                 f"jit of {self.name}: static argument {named!r} must be hashable, got "
-                f"{kind_of(value)}, {value!r:.60}; {_hashable_instead(value)}, or make the "
+                f"{kind_of(value)}, {value!r:.60}; {hashable_instead(value)}, or make the "
                 "argument dynamic by leaving it out of static_argnums and static_argnames"
             )
         return ""
@@ -367,7 +367,7 @@ class JitInfo:
                     raise TypeError(f"jit of {self.name}: argument {name}: {e}") from None
                 raise TypeError(
                     f"jit of {self.name}: argument {name} of type {type(x).__name__} is not an "
-                    f"array, a number or a pytree of them: {x!r:.100}. {_remedy(x)}"
+                    f"array, a number or a pytree of them: {x!r:.100}. {array_remedy(x)}"
                 ) from None
 
     def leaf_names(self, entry: Entry) -> list[str]:
@@ -628,26 +628,3 @@ for _name, _method in (("trace", _trace), ("lower", _lower), ("eval_shape", _eva
         setattr(_class, _name, api_boundary(_method))
 for _class in (PjitFunctionType, GuardedJit):
     setattr(_class, "clear_cache", _clear_cache)  # noqa: B010 - neither is known to have it
-
-
-def _remedy(x: object) -> str:
-    """What to do with an argument of no type that weft computes with."""
-    if isinstance(x, ShapeDtypeStruct):
-        return (
-            "It has a type and no values: give it to .lower, .trace, .eval_shape or weft.eval_shape"
-        )
-    register = "register its type as a pytree"
-    if is_dataclass(x):
-        register += " (weft.tree_util.register_dataclass)"
-    return f"Mark it static (static_argnums, static_argnames), or {register}"
-
-
-def _hashable_instead(value: object) -> str:
-    """What to give in place of a static argument that does not hash."""
-    if isinstance(value, Tracer):
-        return "mark it static in the outer transformation too"
-    if is_array_like(value):
-        return "give a number or a tuple that is computed from it"
-    if is_dataclass(value):
-        return "give its class @dataclass(frozen=True)"
-    return "use a tuple instead of a list"

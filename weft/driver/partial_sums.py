@@ -26,14 +26,14 @@ def loses_sums(program: Program) -> bool:
 
     Raises ValueError where it would also end the process, and where nothing holds the parts.
     """
-    lost = [
+    touching = [
         (e, [_is_partial(v.aval) for v in e.invars], v.aval)
         for e in walk_eqns(program.jaxpr)
         for v in e.outvars
         if _is_partial(v.aval) or any(_is_partial(v.aval) for v in e.invars)
     ]
-    loses = any(e.primitive.name not in XLA_HANDS_ON for e, _, _ in lost)
-    made = [a for e, ins, a in lost if e.primitive.name == "reshard" and not any(ins)]
+    loses = any(e.primitive.name not in XLA_HANDS_ON for e, _, _ in touching)
+    made = [a for e, ins, a in touching if e.primitive.name == "reshard" and not any(ins)]
     crossing = [a for a in (*program.jaxpr.in_avals, *program.jaxpr.out_avals) if _is_partial(a)]
     for aval in crossing:
         if aval.sharding.mesh.auto_axes:

@@ -6,6 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
@@ -359,3 +360,15 @@ def check_callable(fun: Any, who: str) -> None:
         if isinstance(fun, classmethod):
             hint = "; write @classmethod above the transformation, which wraps the function"
         raise TypeError(f"{who}: expected a function, got {kind_of(fun)}: {fun!r:.100}{hint}")
+
+
+def array_remedy(x: object) -> str:
+    """Say what to do with an argument of no type that weft computes with."""
+    if isinstance(x, ShapeDtypeStruct):
+        return (
+            "It has a type and no values: give it to .lower, .trace, .eval_shape or weft.eval_shape"
+        )
+    register = "register its type as a pytree"
+    if is_dataclass(x):
+        register += " (weft.tree_util.register_dataclass)"
+    return f"Mark it static (static_argnums, static_argnames), or {register}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any
 
 from weft.core.source import function_name
+from weft.core.trace import Tracer, is_array_like
 
 
 def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:
@@ -79,3 +81,14 @@ def named_arguments(
     return _complete(
         fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
     )
+
+
+def hashable_instead(value: object) -> str:
+    """Say what to give in place of a static argument that does not hash."""
+    if isinstance(value, Tracer):
+        return "mark it static in the outer transformation too"
+    if is_array_like(value):
+        return "give a number or a tuple that is computed from it"
+    if is_dataclass(value):
+        return "give its class @dataclass(frozen=True)"
+    return "use a tuple instead of a list"

@@ -73,13 +73,13 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     for k in reversed(range(num_keys)):  # stable sorts, the key that matters most last
         x = turned(op.operands[k], order)
         if KINDS[names[k]][1] == 32 and n >= LONG and rows < threads():
-            keys = x if permutation is None else permutation
-            permutation = _pairs(e, x, keys, indices, rows, n, int(keys is not x))
+            previous = x if permutation is None else permutation
+            permutation = _pairs(e, x, previous, indices, rows, n, int(previous is not x))
             continue
         kernel, counts = _kernel(e, "order", names[k], rows, n)
-        keys = x if permutation is None else permutation
+        previous = x if permutation is None else permutation
         results = [indices, indices, x.type, x.type, counts]
-        permutation, *_ = call(e, kernel, [x, keys], results, [rows, n, int(keys is not x)])
+        permutation, *_ = call(e, kernel, [x, previous], results, [rows, n, int(previous is not x)])
     assert permutation is not None
     outs = []
     for x, name in zip(op.operands, names, strict=True):

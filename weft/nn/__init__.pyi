@@ -7,7 +7,7 @@ from weft.nn import initializers as initializers
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
-def celu(x: ArrayLike, alpha: Any = ...) -> Array:
+def celu(x: ArrayLike, alpha: ArrayLike = ...) -> Array:
     """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1)."""
 
 @overload
@@ -64,7 +64,7 @@ def dot_product_attention(
 ) -> Any:
     """softmax(scale query key^T + bias) value, for each head."""
 
-def elu(x: ArrayLike, alpha: Any = ...) -> Array:
+def elu(x: ArrayLike, alpha: ArrayLike = ...) -> Array:
     """x where x > 0, else alpha (exp(x) - 1)."""
 
 def gelu(x: ArrayLike, approximate: bool = ...) -> Array:
@@ -91,7 +91,7 @@ def hard_tanh(x: ArrayLike) -> Array:
 def identity(x: ArrayLike) -> Array:
     """x, as an array."""
 
-def leaky_relu(x: ArrayLike, negative_slope: Any = ...) -> Array:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = ...) -> Array:
     """x where x >= 0, else negative_slope * x."""
 
 def log1mexp(x: ArrayLike) -> Array:
@@ -216,9 +216,9 @@ def squareplus(x: ArrayLike, b: ArrayLike = ...) -> Array:
 def standardize(
     x: ArrayLike,
     axis: int | Sequence[int] | None = ...,
-    mean: Any = ...,
-    variance: Any = ...,
-    epsilon: Any = ...,
+    mean: ArrayLike | None = ...,
+    variance: ArrayLike | None = ...,
+    epsilon: ArrayLike = ...,
     where: ArrayLike | None = ...,
     *,
     algorithm: str = ...,

@@ -108,22 +108,18 @@ def relu6(x: ArrayLike) -> Any:
     return _bind(relu6_p, _beside_float(x))
 
 
-def leaky_relu(x: ArrayLike, negative_slope: object = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
     """x where x >= 0, else negative_slope * x.
 
     >>> import weft
     >>> weft.nn.leaky_relu(-1.0, 0.5)
     Array(-0.5, dtype=float32, weak_type=True)
     """
-    return _leaky_relu(x, negative_slope)
-
-
-def _leaky_relu(x: ArrayLike, negative_slope: Any) -> Any:
     x = _beside_float(x)
     return wnp.where(wnp.greater_equal(x, 0.0), x, wnp.multiply(x, negative_slope))
 
 
-def elu(x: ArrayLike, alpha: object = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
     """x where x > 0, else alpha (exp(x) - 1).
 
     Source: Clevert et al., "Fast and accurate deep network learning by exponential linear units".
@@ -132,10 +128,6 @@ def elu(x: ArrayLike, alpha: object = 1.0) -> Any:
     >>> weft.nn.elu(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return _elu(x, alpha)
-
-
-def _elu(x: ArrayLike, alpha: Any) -> Any:
     x = _beside_float(x)
     positive = wnp.greater(x, 0.0)
     # The untaken branch must be finite, or its derivative would turn zeros into NaNs.
@@ -143,7 +135,7 @@ def _elu(x: ArrayLike, alpha: Any) -> Any:
     return wnp.where(positive, x, wnp.multiply(below, alpha))
 
 
-def celu(x: ArrayLike, alpha: object = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
     """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1).
 
     Source: Barron, "Continuously differentiable exponential linear units".
@@ -152,10 +144,6 @@ def celu(x: ArrayLike, alpha: object = 1.0) -> Any:
     >>> weft.nn.celu(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return _celu(x, alpha)
-
-
-def _celu(x: ArrayLike, alpha: Any) -> Any:
     x = _beside_float(x)
     below = ew.expm1(wnp.divide(wnp.minimum(x, 0.0), alpha))
     return wnp.add(wnp.maximum(x, 0.0), wnp.multiply(below, alpha))
@@ -170,10 +158,6 @@ def selu(x: ArrayLike) -> Any:
     >>> weft.nn.selu(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _selu(x)
-
-
-def _selu(x: ArrayLike) -> Any:
     return ew.mul(elu(x, 1.6732632423543772848), 1.0507009873554804934)
 
 
@@ -184,10 +168,6 @@ def hard_tanh(x: ArrayLike) -> Any:
     >>> nn.hard_tanh(wnp.array([-4.0, 0.5, 4.0]))
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """
-    return _hard_tanh(x)
-
-
-def _hard_tanh(x: ArrayLike) -> Any:
     return wnp.where(wnp.greater(x, 1), 1, wnp.where(wnp.less(x, -1), -1, x))
 
 
@@ -211,10 +191,6 @@ def log_sigmoid(x: ArrayLike) -> Any:
     >>> nn.log_sigmoid(wnp.array([-1000.0, 1000.0]))
     Array([-1000.,    -0.], dtype=float32)
     """
-    return _log_sigmoid(x)
-
-
-def _log_sigmoid(x: ArrayLike) -> Any:
     return ew.neg_p.bind(softplus(ew.neg_p.bind(_float(x))))
 
 
@@ -225,10 +201,6 @@ def hard_sigmoid(x: ArrayLike) -> Any:
     >>> nn.hard_sigmoid(wnp.array([-4.0, 0.0, 4.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return _hard_sigmoid(x)
-
-
-def _hard_sigmoid(x: ArrayLike) -> Any:
     return ew.div(_bind(relu6_p, ew.add(_beside_float(x), 3.0)), 6.0)
 
 
@@ -241,10 +213,6 @@ def sparse_sigmoid(x: ArrayLike) -> Any:
     """
     if dtypes.is_complex(typeof(x).dtype):
         raise ValueError("nn.sparse_sigmoid: x must be real, as complex numbers have no order")
-    return _sparse_sigmoid(x)
-
-
-def _sparse_sigmoid(x: ArrayLike) -> Any:
     x = _beside_float(x)
     # Not clamp: at -1 and 1 the derivative is that of ties, halfway between both sides.
     return wnp.multiply(wnp.minimum(wnp.maximum(wnp.add(x, 1.0), 0.0), 2.0), 0.5)
@@ -257,10 +225,6 @@ def silu(x: ArrayLike) -> Any:
     >>> weft.nn.silu(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _silu(x)
-
-
-def _silu(x: ArrayLike) -> Any:
     x = _float(x)
     return ew.mul_p.bind(x, ew.logistic_p.bind(x))
 
@@ -275,10 +239,6 @@ def hard_silu(x: ArrayLike) -> Any:
     >>> nn.hard_silu(wnp.array([-4.0, 0.0, 4.0]))
     Array([-0.,  0.,  4.], dtype=float32)
     """
-    return _hard_silu(x)
-
-
-def _hard_silu(x: ArrayLike) -> Any:
     x = _beside_float(x)
     return ew.mul_p.bind(x, hard_sigmoid(x))
 
@@ -364,10 +324,6 @@ def sparse_plus(x: ArrayLike) -> Any:
     >>> nn.sparse_plus(wnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    return _sparse_plus(x)
-
-
-def _sparse_plus(x: ArrayLike) -> Any:
     x = _beside_float(x)
     between = ew.mul(ew.integer_pow(ew.add(x, 1.0), 2), 0.25)
     return wnp.where(wnp.less_equal(x, -1.0), 0.0, wnp.where(wnp.greater_equal(x, 1.0), x, between))
@@ -382,10 +338,6 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     >>> weft.nn.squareplus(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return _squareplus(x, b)
-
-
-def _squareplus(x: ArrayLike, b: ArrayLike) -> Any:
     x = _float(x)
     return ew.mul(wnp.add(x, wnp.sqrt(wnp.add(ew.mul(x, x), b))), 0.5)
 
@@ -397,10 +349,6 @@ def soft_sign(x: ArrayLike) -> Any:
     >>> nn.soft_sign(wnp.array([-1.0, 0.0, 3.0]))
     Array([-0.5 ,  0.  ,  0.75], dtype=float32)
     """
-    return _soft_sign(x)
-
-
-def _soft_sign(x: ArrayLike) -> Any:
     x = _float(x)
     return wnp.divide(x, wnp.add(ew.abs(x), 1.0))
 
@@ -414,10 +362,6 @@ def mish(x: ArrayLike) -> Any:
     >>> weft.nn.mish(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _mish(x)
-
-
-def _mish(x: ArrayLike) -> Any:
     x = _float(x)
     return ew.mul_p.bind(x, ew.tanh_p.bind(_bind(softplus_p, x)))
 
@@ -456,10 +400,6 @@ def glu(x: ArrayLike, axis: int = -1) -> Any:
     >>> weft.nn.glu(np.zeros(4, "float32")).shape
     (2,)
     """
-    return _glu(x, axis=axis)
-
-
-def _glu(x: ArrayLike, axis: int) -> Any:
     x = _float(x)
     shape = typeof(x).shape
     axis = canonical_axis(axis, len(shape))

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def standardize(
     x: ArrayLike,
     axis: int | Sequence[int] | None = -1,
-    mean: object = None,
-    variance: object = None,
-    epsilon: object = 1e-5,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
     where: ArrayLike | None = None,
     *,
     algorithm: str = "fast",
@@ -41,12 +41,6 @@ def standardize(
     """
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
-    return _standardize(x, mean, variance, epsilon, where, axis=axis, algorithm=algorithm)
-
-
-def _standardize(
-    x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, *, axis: Any, algorithm: str
-) -> Any:
     if mean is None:
         mean = wnp.mean(x, axis, keepdims=True, where=where)
     centred = wnp.subtract(x, mean)

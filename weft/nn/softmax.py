@@ -247,10 +247,6 @@ def logmeanexp(
     >>> float(weft.nn.logmeanexp(np.full(3, 500.0, "float32")))
     500.0
     """
-    return _logmeanexp(x, where, axis=axis, keepdims=keepdims)
-
-
-def _logmeanexp(x: Any, where: Any, *, axis: Any, keepdims: bool) -> Any:
     out = logsumexp(x, axis, keepdims=keepdims, where=where)
     dtype = typeof(out).dtype
     shape = typeof(x).shape

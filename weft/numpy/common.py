@@ -214,3 +214,27 @@ __all__ = [
     "to_array",
     "zeros_of",
 ]
+
+
+def host_scalar(value: Any, dtype: Any) -> Any:
+    """Return a Python number as a NumPy scalar of the dtype; raise where that would change it."""
+    if isinstance(value, int) and dtypes.is_integer(dtype):
+        check_range(np.asarray(value), dtype)
+    if isinstance(value, complex) and not dtypes.is_complex(dtype):
+        raise TypeError(
+            f"weft.numpy.array: {value!r} is complex and does not convert to "
+            f"{dtypes.short_name(dtype)}; take its .real or .imag"
+        )
+    return np.asarray(value).astype(dtype)[()]
+
+
+def check_range(values: np.ndarray, dtype: np.dtype) -> None:
+    """Raise OverflowError for integers outside the range of a dtype."""
+    if values.size and values.dtype.kind != "b" and values.dtype != dtype:
+        info = dtypes.iinfo(dtype)
+        if values.dtype.kind == "O" or values.min() < info.min or values.max() > info.max:
+            raise OverflowError(
+                f"weft.numpy.array: a Python integer is outside the range of {dtype} "
+                f"[{info.min}, {info.max}]; ask for a wider dtype (64-bit types need "
+                "weft.config.enable_x64) or a float"
+            )

@@ -21,8 +21,10 @@ from weft.numpy.common import (
     canonical,
     cast,
     check_array,
+    check_range,
     concrete,
     constant,
+    host_scalar,
     place,
     scalar_array,
     to_array,
@@ -120,7 +122,7 @@ def array(
         x = x.copy() if copy and x is object else x
     elif isinstance(object, SCALARS):
         if dtype is not None:
-            x = scalar_array(_host_scalar(object, dtype))
+            x = scalar_array(host_scalar(object, dtype))
         else:
             x = scalar_array(object)
     elif isinstance(object, np.ndarray):
@@ -133,17 +135,6 @@ def array(
     return x if device is None and out_sharding is None else place(x, device, out_sharding)
 
 
-def _host_scalar(value: Any, dtype: Any) -> Any:
-    if isinstance(value, int) and dtypes.is_integer(dtype):
-        _check_range(np.asarray(value), dtype)
-    if isinstance(value, complex) and not dtypes.is_complex(dtype):
-        raise TypeError(
-            f"weft.numpy.array: {value!r} is complex and does not convert to "
-            f"{dtypes.short_name(dtype)}; take its .real or .imag"
-        )
-    return np.asarray(value).astype(dtype)[()]
-
-
 def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
     """A host array that will not change under the device array."""
     check_not_masked(value)
@@ -154,17 +145,6 @@ def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
         )
     dtype = dtypes.canonicalize_dtype(value.dtype) if dtype is None else dtype
     return np.array(value, dtype, order="C") if value.dtype == dtype else value.astype(dtype)
-
-
-def _check_range(values: np.ndarray, dtype: np.dtype) -> None:
-    if values.size and values.dtype.kind != "b" and values.dtype != dtype:
-        info = dtypes.iinfo(dtype)
-        if values.dtype.kind == "O" or values.min() < info.min or values.max() > info.max:
-            raise OverflowError(
-                f"weft.numpy.array: a Python integer is outside the range of {dtype} "
-                f"[{info.min}, {info.max}]; ask for a wider dtype (64-bit types need "
-                "weft.config.enable_x64) or a float"
-            )
 
 
 def _leaves(x: Any, out: list) -> list:
@@ -232,10 +212,10 @@ def _host_nested(x: ArrayLike | list, dtype: np.dtype) -> np.ndarray:
 def _from_numbers(x: list, dtype: Any) -> Any:
     values = np.array(x)
     if values.dtype.kind == "O":
-        _check_range(values, dtype or dtypes.int64)
+        check_range(values, dtype or dtypes.int64)
     target = dtypes.canonicalize_dtype(values.dtype) if dtype is None else dtype
     if dtypes.is_integer(target) and values.dtype.kind in "iu":
-        _check_range(values, target)
+        check_range(values, target)
     elif values.dtype.kind == "c" and not dtypes.is_complex(target):
         raise TypeError(
             f"weft.numpy.array: complex numbers do not convert to {dtypes.short_name(target)}"

@@ -19,6 +19,7 @@ from weft.numpy.common import (
     cast,
     check_array,
     convert,
+    host_scalar,
     place,
     to_array,
 )
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from weft.runtime.backend import Device
     from weft.sharding.named import NamedSharding
     from weft.typing import ArrayLike, DTypeLike
-from weft.numpy.creation import _host_scalar
 
 
 def _shape(shape: object) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ def full(
     if dtype is not None:
         dtype = canonical(dtype, "full")
         if isinstance(fill_value, complex):
-            fill_value = _host_scalar(fill_value, dtype)
+            fill_value = host_scalar(fill_value, dtype)
         elif isinstance(fill_value, SCALARS):
             if dtypes.is_extended(dtype):
                 return place(dtype.filled(shape, fill_value), device, out_sharding)

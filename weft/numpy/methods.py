@@ -496,12 +496,15 @@ def _members() -> dict[str, Any]:
         "imag": property(_imag, doc="The imaginary part."),
     }
     own: dict[str, Any] = {
+        "reshape": _reshape,
+        "transpose": _transpose,
         "flatten": _flatten,
         "ravel": _flatten,
         "view": _view,
+        "astype": _astype,
+        "compress": _compress,
         "to_device": _to_device,
     }
-    own |= dict(reshape=_reshape, transpose=_transpose, astype=_astype, compress=_compress)
     members |= {name: bounded(method, __name__, name) for name, method in own.items()}
     return members
 

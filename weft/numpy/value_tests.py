@@ -13,13 +13,13 @@ from weft.numpy.common import (
     fill,
     refuse_complex,
     refuse_out,
+    zeros_of,
 )
+from weft.numpy.operands import const_like
 from weft.ops import elementwise_api as ew
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
-from weft.numpy.operands import const_like
-from weft.numpy.ufuncs import _bool, equal, imag, not_equal, real
 
 
 def isnan(x: ArrayLike, /) -> Any:
@@ -31,7 +31,7 @@ def isnan(x: ArrayLike, /) -> Any:
     """
     aval = aval_of("isnan", x)
     if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
+        return fill(aval.shape, False, dtypes.bool_)
     return ew.ne_p.bind(x, x)
 
 
@@ -44,9 +44,9 @@ def isfinite(x: ArrayLike, /) -> Any:
     """
     aval = aval_of("isfinite", x)
     if aval.dtype in dtypes.COMPLEX:
-        return ew.and_p.bind(isfinite(real(x)), isfinite(imag(x)))
+        return ew.and_p.bind(isfinite(ew.real_p.bind(x)), isfinite(ew.imag_p.bind(x)))
     if aval.dtype not in INEXACT:
-        return fill(aval.shape, True, _bool)
+        return fill(aval.shape, True, dtypes.bool_)
     return ew.is_finite_p.bind(x)
 
 
@@ -59,9 +59,9 @@ def isinf(x: ArrayLike, /) -> Any:
     """
     aval = aval_of("isinf", x)
     if aval.dtype in dtypes.COMPLEX:
-        return ew.or_p.bind(isinf(real(x)), isinf(imag(x)))
+        return ew.or_p.bind(isinf(ew.real_p.bind(x)), isinf(ew.imag_p.bind(x)))
     if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
+        return fill(aval.shape, False, dtypes.bool_)
     return ew.eq_p.bind(ew.abs_p.bind(x), aval.dtype.type(np.inf))
 
 
@@ -70,7 +70,7 @@ def _is_signed_inf(name: str, x: ArrayLike, out: object, value: float) -> Any:
     aval = aval_of(name, x)
     refuse_complex(name, x)
     if aval.dtype not in INEXACT:
-        return fill(aval.shape, False, _bool)
+        return fill(aval.shape, False, dtypes.bool_)
     return ew.eq_p.bind(x, aval.dtype.type(value))
 
 
@@ -94,6 +94,11 @@ def isneginf(x: ArrayLike, /, out: object = None) -> Any:
     return _is_signed_inf("isneginf", x, out, -np.inf)
 
 
+def _imaginary(name: str, x: ArrayLike) -> Any:
+    aval = aval_of(name, x)
+    return ew.imag_p.bind(x) if aval.dtype in dtypes.COMPLEX else zeros_of(aval)
+
+
 def iscomplex(x: ArrayLike) -> Any:
     """Whether the imaginary part is nonzero. Source: numpy.iscomplex.
 
@@ -101,8 +106,8 @@ def iscomplex(x: ArrayLike) -> Any:
     >>> wnp.iscomplex(wnp.array([1 + 2j, 3]))
     Array([ True, False], dtype=bool)
     """
-    part = imag(x)
-    return not_equal(part, const_like(part, 0))
+    part = _imaginary("iscomplex", x)
+    return ew.ne_p.bind(part, const_like(part, 0))
 
 
 def isreal(x: ArrayLike) -> Any:
@@ -112,8 +117,8 @@ def isreal(x: ArrayLike) -> Any:
     >>> wnp.isreal(wnp.array([1 + 2j, 3]))
     Array([False,  True], dtype=bool)
     """
-    part = imag(x)
-    return equal(part, const_like(part, 0))
+    part = _imaginary("isreal", x)
+    return ew.eq_p.bind(part, const_like(part, 0))
 
 
 def signbit(x: ArrayLike, /) -> Any:
@@ -127,8 +132,8 @@ def signbit(x: ArrayLike, /) -> Any:
     if aval.dtype in dtypes.FLOATS:
         bits = np.dtype(f"int{ew.bit_width(aval.dtype)}")
         x = ew.bitcast_convert_type_p.bind(x, new_dtype=bits)
-    elif aval.dtype == _bool or aval.dtype in dtypes.UNSIGNED:
-        return fill(aval.shape, False, _bool)
+    elif aval.dtype == dtypes.bool_ or aval.dtype in dtypes.UNSIGNED:
+        return fill(aval.shape, False, dtypes.bool_)
     else:
         refuse_complex("signbit", x)
     return ew.lt_p.bind(x, const_like(x, 0))

@@ -1,12 +1,7 @@
-"""Reductions and running totals: the op that combines elements, and what it starts from."""
+"""Reductions and running totals: the op that combines elements.
 
-from __future__ import annotations
-
-from typing import Any
-
-import numpy as np
-
-from weft.ops.reduce import highest, lowest
+The neutral elements of these ops are in weft.ops.combiner.IDENTITIES.
+"""
 
 REDUCTIONS = {
     "reduce_sum": "add",
@@ -18,10 +13,3 @@ REDUCTIONS = {
     "reduce_xor": "xor",
 }
 CUMULATIVE = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}
-
-
-def neutral(op: str, dtype: np.dtype) -> Any:
-    """The element that changes no other one."""
-    if op in ("max", "min"):
-        return lowest(dtype) if op == "max" else highest(dtype)
-    return np.asarray({"mul": 1, "and": -1}.get(op, 0)).astype(dtype)[()]

@@ -147,7 +147,7 @@ class KernelCall:
         return self.ref_names[i] if i < len(self.ref_names) else f"ref {i}"
 
     def memo(self, key: object, make: Callable[[], Any]) -> Any:
-        """What make() gives, computed once for the call."""
+        """Return make(), computed once for the call."""
         if key not in self.cache:
             self.cache[key] = make()
         return self.cache[key]

@@ -1,4 +1,4 @@
-"""What a jaxpr does to its ref arguments, also where it passes them on to other jaxprs."""
+"""Find the refs that a jaxpr writes, also where it passes them on to other jaxprs."""
 
 from __future__ import annotations
 

@@ -62,19 +62,19 @@ def instructions(optimized: str) -> dict[str, Instruction]:
     >>> instructions("%a = f32[2,3]{1,0} parameter(0)\\n%b = f32[2,3]{1,0} all-reduce(%a)")["b"]
     Instruction(kind='all_reduce', source='', sizes=(6,))
     """
-    found: dict[str, Instruction] = {}
+    by_name: dict[str, Instruction] = {}
     sizes: dict[str, tuple[int, ...]] = {}
     for line in optimized.splitlines():
         if match := _INSTRUCTION.match(line):
             name, type_text, kind, operands = match.groups()
             shapes = re.findall(r"\w\[([\d,]*)\]", type_text)
             sizes[name] = tuple(math.prod(map(int, filter(None, s.split(",")))) for s in shapes)
-            given = re.findall(r"%([\w.-]+)", operands)
+            operand_names = re.findall(r"%([\w.-]+)", operands)
             source = line.rpartition("  // ")[2] if "  // " in line else ""
             kind = kind.removesuffix("-start").replace("-", "_")
-            elements = sorted(n for each in given for n in sizes.get(each, ()))
-            found[name] = Instruction(kind, source, tuple(elements))
-    return found
+            elements = sorted(n for operand in operand_names for n in sizes.get(operand, ()))
+            by_name[name] = Instruction(kind, source, tuple(elements))
+    return by_name
 
 
 def newest_trace(log_dir: os.PathLike | str, function: str) -> Path:
@@ -93,23 +93,22 @@ def newest_trace(log_dir: os.PathLike | str, function: str) -> Path:
 
 def measure(report: CommReport, trace: Path, optimized: str) -> CommReport:
     """Put the times of a trace into a report, each beside the estimate of its collective."""
-    known = instructions(optimized)
+    compiled = instructions(optimized)
     # Other programs of the trace have instructions of the same names.
     module = re.search(r"^HloModule ([^\s,]+)", optimized, re.MULTILINE)
     times: dict[str, list[float]] = {}
     runs = set()
     for name, seconds, stats in _events(trace):
-        if name in known and (module is None or stats.get("hlo_module", module[1]) == module[1]):
+        if name in compiled and (module is None or stats.get("hlo_module", module[1]) == module[1]):
             times.setdefault(name, []).append(seconds)
             runs.add((stats.get("run_id"), stats.get("device_ordinal")))
-    if runs == {(None, None)}:  # devices that do not number their runs: once a run is the least
-        count = min(map(len, times.values()))
-    else:
-        count = len(runs)
-    pairs = _paired(report.collectives, {name: known[name] for name in known if name in times})
+    # Of devices that do not number their runs, what is called least is called once a run.
+    count = min(map(len, times.values())) if runs == {(None, None)} else len(runs)
+    ran = {name: compiled[name] for name in compiled if name in times}
+    pairs = _paired(report.collectives, ran)
     estimates = {name: report.hardware.estimate(c) / c.trips for name, c in pairs.items()}
     rows = [
-        Operation(name, *known[name][:2], len(t), sum(t) / len(t), estimates.get(name), count)
+        Operation(name, *compiled[name][:2], len(t), sum(t) / len(t), estimates.get(name), count)
         for name, t in times.items()
     ]
     rows.sort(key=lambda row: -row.seconds_of_a_run)
@@ -138,14 +137,16 @@ def _paired(collectives: list[Collective], ran: dict[str, Instruction]) -> dict[
 
     XLA widens numbers and reorders dimensions, so that only the sizes of operands stay.
     """
-    left = {name: each for name, each in ran.items() if each.kind in _COLLECTIVES}
+    left = {name: instr for name, instr in ran.items() if instr.kind in _COLLECTIVES}
     pairs = {}
     for c in collectives:
         sizes = tuple(sorted(_size(shape) for shape in c.shape.split(", ")))
         best, likeness = "", (False, False)
-        for name, each in left.items():
-            alike = each.kind == c.kind and (each.sizes == sizes, each.source == short(c.source))
-            if alike and alike > likeness:
+        for name, instr in left.items():
+            if instr.kind != c.kind:
+                continue
+            alike = (instr.sizes == sizes, instr.source == short(c.source))
+            if alike > likeness:
                 best, likeness = name, alike
         if best:
             pairs[best] = c

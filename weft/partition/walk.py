@@ -82,5 +82,5 @@ def combine_by(op: ir.Operation, name: str, element: ir.Type) -> None:
 
 def reasons(collectives: Iterable[ir.Operation]) -> dict[str, ir.Attribute]:
     """The attribute that says why one collective stands for some others."""
-    reasons = [op.attributes[WHY].value for op in collectives if WHY in op.attributes]
-    return {WHY: ir.StringAttr.get("; ".join(dict.fromkeys(reasons)))} if reasons else {}
+    texts = [op.attributes[WHY].value for op in collectives if WHY in op.attributes]
+    return {WHY: ir.StringAttr.get("; ".join(dict.fromkeys(texts)))} if texts else {}

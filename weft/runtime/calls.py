@@ -78,10 +78,10 @@ def log_of(processes: tuple[int, ...]) -> CallLog:
 
 def user_frame(frame: FrameType | None) -> FrameType:
     """Return the innermost frame outside weft."""
-    outermost = frame
-    while outermost is not None and outermost.f_code.co_filename.startswith(ROOT):
-        outermost = outermost.f_back
-    return outermost or frame or sys._getframe()
+    user = frame
+    while user is not None and user.f_code.co_filename.startswith(ROOT):
+        user = user.f_back
+    return user or frame or sys._getframe()
 
 
 def where(code: CodeType, instruction: int) -> str:

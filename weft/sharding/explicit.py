@@ -85,9 +85,8 @@ def _reshard(x: ArrayLike, target: NamedSharding) -> Any:
             f"{type(sharding).__name__}; use weft.device_put for other placements"
         )
     partitions = sharding.spec.partitions
-    if len(partitions) > aval.ndim and not any(
-        partitions[aval.ndim :]
-    ):  # no more than the type needs
+    # No more entries than the type needs.
+    if len(partitions) > aval.ndim and not any(partitions[aval.ndim :]):
         sharding = sharding.with_spec(sharding.spec.update(partitions=partitions[: aval.ndim]))
     if UNCONSTRAINED in sharding.spec.partitions:
         raise ValueError(

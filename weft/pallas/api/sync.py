@@ -51,7 +51,7 @@ def _sync_jvp(prim: Primitive, primals: Any, tangents: Any, params: dict) -> tup
 
 
 prims: dict[str, Primitive] = {}
-for _name in (*("semaphore_signal", "semaphore_wait", "core_barrier", "async_copy_start"),):
+for _name in ("semaphore_signal", "semaphore_wait", "core_barrier", "async_copy_start"):
     prims[_name] = _op(_name)
 prims["semaphore_read"] = _op("semaphore_read", lambda *avals, **params: _INT32)
 

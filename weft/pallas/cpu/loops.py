@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.pallas.combiners import neutral
+from weft.ops.combiner import IDENTITIES
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
@@ -287,7 +287,7 @@ class _Reduction:
 
     @property
     def start(self) -> str:
-        return types.constant(neutral(self.op, self.dtype), self.dtype)
+        return types.constant(IDENTITIES[self.op](self.dtype), self.dtype)
 
 
 def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], op: str) -> Array:

@@ -11,7 +11,8 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
-from weft.pallas.combiners import CUMULATIVE, REDUCTIONS, neutral
+from weft.ops.combiner import IDENTITIES
+from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, padded, rule
 
@@ -217,7 +218,7 @@ def _concatenate(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
 def _reduce(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     op = REDUCTIONS[eqn.primitive.name]
     aval, axes = eqn.invars[0].aval, eqn.params["axes"]
-    x = e.masked(x, aval.shape, axes, neutral(op, aval.dtype), aval.dtype)
+    x = e.masked(x, aval.shape, axes, IDENTITIES[op](aval.dtype), aval.dtype)
     for axis in sorted(axes, reverse=True):
         combine = lambda a, b: [e.binary(op, a[0], b[0], aval.dtype)]
         (x,) = e.reduce_with([x], axis, combine)
@@ -230,7 +231,7 @@ def _cumulative(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     aval, axis = eqn.invars[0].aval, eqn.params["axis"]
     reverse = eqn.params["reverse"]
     if reverse:  # what is past the end comes first
-        x = e.masked(x, aval.shape, (axis,), neutral(op, aval.dtype), aval.dtype)
+        x = e.masked(x, aval.shape, (axis,), IDENTITIES[op](aval.dtype), aval.dtype)
     combine = lambda a, b: [e.binary(op, a[0], b[0], aval.dtype)]
     return e.scan_with([x], axis, reverse, combine)[0]
 
