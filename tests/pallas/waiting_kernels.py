@@ -1,6 +1,6 @@
 """Kernels that would wait for ever, run one after the other; prints what became of each as JSON.
 
-A program of its own: `test_cpu_waits` gives it a limit of time.
+A program of its own: `cpu/test_waits.py` gives it a limit of time.
 """
 
 from __future__ import annotations

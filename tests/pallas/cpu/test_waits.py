@@ -158,7 +158,7 @@ def test_waits_that_end_take_no_notice_of_the_limit():
 def test_while_the_process_is_stopped_nobody_waits():
     """As by Ctrl-Z, in the middle of a kernel of which one core looks and one computes."""
     run = start(
-        "from tests.pallas.test_cpu_waits import ping_pong; print(ping_pong(200, 1_000_000))"
+        "from tests.pallas.cpu.test_waits import ping_pong; print(ping_pong(200, 1_000_000))"
     )
     assert run.stdout.readline() == "begun\n"
     run.send_signal(signal.SIGSTOP)
