@@ -11,7 +11,7 @@ TORCH  := $(VENV)/torch/.ready
 MKDOCS := $(VENV)/mkdocs/.ready
 PYRIGHT := $(VENV)/pyright/.ready
 JOBS   ?= 2
-QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering tests/autodiff tests/refs/test_api.py \
+QUICK  := tests/test_layering.py tests/test_house.py tests/test_mirror.py tests/core tests/lowering tests/autodiff tests/refs/test_api.py \
           tests/driver/test_jit.py tests/api/test_grad.py tests/api/test_shard_map.py tests/ops/test_argreduce.py \
           tests/numpy/test_indexing.py tests/collectives/test_gather.py tests/partition/test_localize.py
 

@@ -1,3 +1,4 @@
+# Tests: tests/test_cli.py
 """`python -m weft`: the command `weft`, and without words the list of what it can do."""
 
 import sys

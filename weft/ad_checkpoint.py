@@ -1,3 +1,4 @@
+# Tests: tests/api/test_remat.py
 """weft.ad_checkpoint: names of values for checkpoint's policies, and what is kept."""
 
 from weft.api.checkpoint_policies import Offload

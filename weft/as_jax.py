@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """Runs programs and libraries that were written for JAX on weft, unmodified.
 
 `weft.as_jax()` makes `import jax`, and all modules below it, find weft in this process and in those

@@ -1,3 +1,4 @@
+# Tests: tests/api/test_custom_vmap.py
 """weft.custom_batching: functions with batching rules of their own."""
 
 from weft.api.custom_vmap import custom_vmap as custom_vmap

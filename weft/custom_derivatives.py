@@ -1,3 +1,4 @@
+# Tests: tests/api/test_custom_jvp.py, tests/api/test_custom_vjp.py
 """weft.custom_derivatives: functions with derivatives of their own."""
 
 from weft.api.custom import CustomVJPPrimal as CustomVJPPrimal

@@ -1,3 +1,4 @@
+# Tests: tests/api/test_custom_partitioning.py
 """weft.custom_partitioning: functions with rules of their own for running on shards."""
 
 from weft.api.custom_partitioning import custom_partitioning as custom_partitioning

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_distributed.py
 """Programs of several processes: joining and leaving the group that shares all devices."""
 
 from weft.core.namespace import seal

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_dlpack.py
 """Sharing memory with other array libraries through DLPack."""
 
 import weft.numpy  # noqa: F401  (the methods of the arrays that this gives)

@@ -1,3 +1,4 @@
+# Tests: tests/core/test_dtypes.py
 """Dtypes: predicates, promotion, `float0`."""
 
 from __future__ import annotations

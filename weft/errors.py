@@ -1,3 +1,4 @@
+# Tests: tests/core/test_errors.py
 """The exceptions users may want to catch."""
 
 from weft._xla.compile import XlaRuntimeError as JaxRuntimeError

@@ -1,3 +1,4 @@
+# Tests: tests/test_testing.py
 """weft.test_util: checks of derivatives against differences; see `weft.testing`."""
 
 from weft.core.namespace import seal

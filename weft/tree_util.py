@@ -1,3 +1,4 @@
+# Tests: tests/test_tree.py
 """Registering pytree nodes, paths of leaves, and the tree functions under their older names."""
 
 from __future__ import annotations

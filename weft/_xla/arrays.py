@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_array.py
 """jaxlib's array: construction from host data, result handlers, host copies, dlpack."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_backend.py
 """The PJRT client of the CPU, with virtual devices; names of jaxlib's classes of devices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_compile.py
 """Compile options, compilation, executable (de)serialization and statistics."""
 
 from __future__ import annotations

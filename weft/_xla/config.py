@@ -1,3 +1,4 @@
+# Tests: tests/core/test_config.py
 """Configuration states that jaxlib's C++ dispatch reads: thread-local values over globals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_backend.py, tests/test_topologies.py
 """XLA's CUDA plugin: found, loaded once, its kernels registered; GPUs, and GPUs that are not there.
 
 The plugin (package jax-cuda12-pjrt or jax-cuda13-pjrt) loads where there is no GPU and no driver,

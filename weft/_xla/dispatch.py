@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_dispatch.py
 """The C++ call path of jitted functions: ``pjit`` functions, their caches, their fast-path data."""
 
 from __future__ import annotations

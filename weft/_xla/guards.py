@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_context.py
 """jaxlib's guards: against transfers, against arrays that the garbage collector frees, and such.
 
 A level is of the process or of a thread; jaxlib looks at it wherever it moves data.

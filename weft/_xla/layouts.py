@@ -1,3 +1,4 @@
+# Tests: tests/test_layout.py
 """Layouts in memory: of arrays, of executables' arguments and results, asked for in modules.
 
 A layout is (major_to_minor, tiling or None, bits of elements of less than a byte or 0).

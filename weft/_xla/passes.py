@@ -1,3 +1,4 @@
+# Tests: tests/xla/test_mlir.py
 """Runs MLIR pass pipelines on a module."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_export.py
 """StableHLO as portable artifacts: bytes that other versions of jaxlib read, too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_profiler.py
 """XLA's profiler: sessions, a server, annotations and profiles as data."""
 
 from __future__ import annotations

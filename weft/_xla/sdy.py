@@ -1,3 +1,4 @@
+# Tests: tests/sharding/test_text.py, tests/partition/test_propagate.py
 """The Shardy dialect's attributes: meshes, axes, shardings, sharding rules."""
 
 from __future__ import annotations

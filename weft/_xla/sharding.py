@@ -1,3 +1,4 @@
+# Tests: tests/sharding/test_named.py
 """Sharding base classes the C++ dispatch knows, and builders of HLO shardings."""
 
 from __future__ import annotations

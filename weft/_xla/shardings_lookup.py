@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_make_array.py
 """Calls of jaxlib that ask `jax._src.sharding_impls` for shardings: weft's own are the answer.
 
 For each array on one device that jaxlib makes by itself it imports that module, for which Python

@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py
 """Reads StableHLO's dimension numbers: of dot, gather, scatter, convolution."""
 
 from __future__ import annotations

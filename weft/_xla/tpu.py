@@ -1,3 +1,4 @@
+# Tests: tests/test_topologies.py, tests/ops/test_tpu.py
 """XLA's compiler for TPUs: libtpu, found and loaded once, for TPUs that are not there."""
 
 from __future__ import annotations

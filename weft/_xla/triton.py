@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu_compile.py
 """The pointer type of the Triton dialect."""
 
 from __future__ import annotations

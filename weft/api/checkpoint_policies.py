@@ -1,3 +1,4 @@
+# Tests: tests/api/test_remat.py, tests/api/test_remat_inside.py
 """Policies of checkpoint: which intermediate values are kept instead of computed again.
 
 A policy is a function `policy(primitive, *operand types, **params)` that returns whether the

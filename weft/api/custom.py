@@ -1,3 +1,4 @@
+# Tests: tests/api/test_custom_vjp.py
 """Custom derivatives: the public names, and custom_gradient and linear_call."""
 
 from __future__ import annotations

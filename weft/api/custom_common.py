@@ -1,3 +1,4 @@
+# Tests: tests/api/test_custom_jvp.py, tests/api/test_custom_vjp.py
 """Shared parts of custom_jvp and custom_vjp: arguments, symbolic zeros, traced rules."""
 
 from __future__ import annotations

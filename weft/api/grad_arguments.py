@@ -1,3 +1,4 @@
+# Tests: tests/api/test_grad.py
 """Arguments of the derivative functions: flattening, choosing and checking them."""
 
 from __future__ import annotations

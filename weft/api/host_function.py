@@ -1,3 +1,4 @@
+# Tests: tests/api/test_callback.py
 """A Python function as a compiled program calls it: flat arrays in, flat results out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control.py
 """map and associative_scan: loops expressed by scan and by parallel halving."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/refs/test_api.py
 """Discharge rules of the ops that run jaxprs: jit, scan, while, cond and checkpoint take refs.
 
 Each calls its jaxpr on the arrays that the refs hold and writes their last values back.

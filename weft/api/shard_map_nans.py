@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_debug_nans.py
 """debug_nans inside shard_map: the body runs once more and tells each equation on each device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/api/test_shard_map.py
 """The shard_map op: a per-device jaxpr over shards, under every transformation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/autodiff/test_vmap.py
 """The vmap function: axes as pytree prefixes over the batching trace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/autodiff/test_vmap.py
 """Types that vmap maps as wholes: how their arrays are taken out and put back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/autodiff/test_dce.py
 """Which results of an equation depend on which of its operands, inner programs included."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/api/test_jvp_vjp.py
 """Forward derivatives and linearization, by one trace.
 
 `JVPTrace` pushes tangents forward by each op's jvp rule. Linearization is the same trace with

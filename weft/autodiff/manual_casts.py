@@ -1,3 +1,4 @@
+# Tests: tests/core/test_manual_states.py
 """Casts between manual-axis states: no data moves, types and derivatives change."""
 
 from __future__ import annotations

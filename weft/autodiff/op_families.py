@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_table.py
 """Constructors for families of ops whose rules are mechanical."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_table.py
 """Ops of the transformations themselves: sums of cotangents, zeros, copies, barriers."""
 
 from __future__ import annotations

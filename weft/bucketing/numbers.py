@@ -1,3 +1,4 @@
+# Tests: tests/bucketing/test_call.py
 """Two traces of one function compared: their common form, and the numbers that differ.
 
 A function is traced at its arguments' sizes and at the padded ones. The two jaxprs must agree in

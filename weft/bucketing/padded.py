@@ -1,3 +1,4 @@
+# Tests: tests/bucketing/test_call.py
 """A jaxpr of padded sizes, evaluated so that each value begins with the value at the true sizes.
 
 The invariant: a value at the padded sizes, cut to the true ones, is the value that the function has

@@ -1,3 +1,4 @@
+# Tests: tests/bucketing/test_call.py
 """How each operation runs on padded operands: a table of rules, and masks where they are needed."""
 
 from __future__ import annotations

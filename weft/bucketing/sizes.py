@@ -1,3 +1,4 @@
+# Tests: tests/bucketing/test_call.py
 """Sizes that arguments are padded to, and which dimensions of arguments have them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_checkify.py
 """check and check_error, and the op that they are."""
 
 from __future__ import annotations

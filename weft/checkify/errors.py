@@ -1,3 +1,4 @@
+# Tests: tests/test_checkify.py
 """The kinds of failures, and the error that tells of the first one."""
 
 from __future__ import annotations

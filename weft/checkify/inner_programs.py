@@ -1,3 +1,4 @@
+# Tests: tests/test_checkify.py
 """Ops that run jaxprs: they are given jaxprs that return the error too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_checkify.py
 """Evaluates jaxprs with an error code, and what the messages tell, along with the values."""
 
 from __future__ import annotations

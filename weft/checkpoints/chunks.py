@@ -1,3 +1,4 @@
+# Tests: tests/checkpoints/test_checkpoints.py
 """Reading the chunks of a checkpoint's arrays straight into memory.
 
 TensorStore takes three times as long as reading the file itself (0.1.78, from the page cache), so

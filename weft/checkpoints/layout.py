@@ -1,3 +1,4 @@
+# Tests: tests/checkpoints/test_checkpoints.py
 """The layout of a checkpoint on disk: a manifest, and a Zarr v3 array in a folder for each leaf.
 
     <checkpoint>/manifest.json       names, shapes, dtypes, values that are no arrays, a digest

@@ -1,3 +1,4 @@
+# Tests: tests/checkpoints/test_checkpoints.py
 """Manager: the checkpoints of a training run, by step."""
 
 from __future__ import annotations

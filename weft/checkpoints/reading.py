@@ -1,3 +1,4 @@
+# Tests: tests/checkpoints/test_checkpoints.py
 """Restoring: each device's shard is read from the chunks that overlap it."""
 
 from __future__ import annotations

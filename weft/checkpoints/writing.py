@@ -1,3 +1,4 @@
+# Tests: tests/checkpoints/test_checkpoints.py
 """Saving: shards are copied to the host, written as chunks, and committed by a rename."""
 
 from __future__ import annotations

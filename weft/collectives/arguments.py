@@ -1,3 +1,4 @@
+# Tests: tests/collectives/test_errors.py
 """Arguments of public collectives: operands, flags and indices, checked in the user's terms."""
 
 from __future__ import annotations

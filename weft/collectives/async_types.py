@@ -1,3 +1,4 @@
+# Tests: tests/collectives/test_async.py
 """The types of values under way: what a start gives and its done, or receive, takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/core/test_manual_states.py, tests/collectives/test_table.py
 """pcast and pvary: the casts between manual-axis states as users call them."""
 
 from __future__ import annotations

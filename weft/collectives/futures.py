@@ -1,3 +1,4 @@
+# Tests: tests/collectives/test_async.py
 """Futures: pytree nodes that users hold for the results of started collectives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/collectives/test_table.py
 """Axis groups: the devices that a collective communicates among, also under vmap.
 
 A collective has one parameter `over`, an `AxisGroup`: axis names, their sizes and the groups. vmap

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """Finds `jax` and the modules below it in weft.
 
 The file uses the standard library alone: processes that inherit the hook run it when they start,

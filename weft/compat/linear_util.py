@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """Functions with transformations around them, as JAX's interpreters pass them on."""
 
 from __future__ import annotations

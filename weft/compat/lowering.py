@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """JAX's lowering rules, `rule(ctx, *values, **params)`, as weft's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """Members that JAX's objects have and weft's lack, added where `import jax` finds weft."""
 
 from __future__ import annotations

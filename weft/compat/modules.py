@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """Builds the modules that `import jax` finds: their names are looked up in weft.
 
 A module of JAX takes its names from the module of weft with the same name, `jax.numpy.linalg` from

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """Primitives that programs define by JAX's registries, as primitives of weft.
 
 `Primitive` is weft's, with JAX's way to give it rules one by one. The registries are mappings from

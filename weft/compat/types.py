@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """Types of arrays as JAX tells them: always with a sharding, and dtypes by their whole names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_module_names.py
 """Finds the names of JAX that a package uses and weft lacks: the command `weft compat`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/core/test_namespace.py
 """Public boundaries: exceptions leave with the user's frames, without weft's."""
 
 from __future__ import annotations

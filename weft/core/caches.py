@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_cache_bounds.py
 """The caches that `weft.clear_caches` empties: each module lists those it keeps.
 
 A cache over an open domain (shapes, names, programs) is bounded, or listed here, or both. One of

@@ -1,3 +1,4 @@
+# Tests: tests/refs/test_api.py, tests/refs/test_indexing.py
 """Cells: refs made by `new_ref`, which the traces they are made under read and write at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/api/test_callback.py
 """Effects: what an equation does besides computing its results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_monitoring.py
 """Events that listeners are told of: that something happened, how long it took, how much it was."""
 
 from __future__ import annotations

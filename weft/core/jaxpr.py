@@ -1,3 +1,4 @@
+# Tests: tests/core/test_trace.py, tests/core/test_printer.py
 """The IR: a jaxpr is a list of equations in A-normal form, typed by avals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_engine.py
 """The kernel being traced: its grid and its mesh."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_memories.py
 """The memories of a device, as an enumeration."""
 
 from __future__ import annotations

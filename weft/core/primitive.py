@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_table.py, tests/api/test_primitives.py
 """Primitives: one definition holds all rules of an op."""
 
 from __future__ import annotations

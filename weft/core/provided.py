@@ -1,3 +1,4 @@
+# Tests: tests/core/test_namespace.py
 """Functions of upper rooms that lower rooms call: each is named here, and loads when first called.
 
 A mesh asks for the devices there are, an eager placement for a transfer, the transpose of a

@@ -1,3 +1,4 @@
+# Tests: tests/refs/test_api.py, tests/refs/test_indexing.py
 """References: the type of mutable arrays, and the static form of an index into one.
 
 A ref is an array that may be read and written in place. Ops on refs (`get`, `set`, `swap`,

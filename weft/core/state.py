@@ -1,3 +1,4 @@
+# Tests: tests/api/test_threads.py
 """The thread's tracing state: current trace, named axes in scope, source override."""
 
 from __future__ import annotations

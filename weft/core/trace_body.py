@@ -1,3 +1,4 @@
+# Tests: tests/core/test_trace.py
 """Tracing the function arguments of higher-order functions, each once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_tree.py
 """Pytrees for the transformations: flattening arguments, matching prefixes, naming leaves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/core/test_check.py
 """Types of an equation's results: the op's own rule, then manual axes and shardings joined.
 
 Ops state only shape and dtype. What happens to varying axes and explicit shardings is the same

@@ -1,3 +1,4 @@
+# Tests: tests/core/test_trace.py
 """Operands of transpose rules whose value is not known: the linear ones."""
 
 from __future__ import annotations

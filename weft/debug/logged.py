@@ -1,3 +1,4 @@
+# Tests: tests/api/test_callback.py
 """debug.log: lines from compiled programs, in Python's log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_jit.py
 """The devices and the mesh of a program: those of its arguments, results and constraints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_donation_guard.py
 """Donated arguments, matched to the results that can take their memory."""
 
 from __future__ import annotations

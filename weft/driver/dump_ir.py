@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_program_stages.py
 """dump_ir_to: the programs that are compiled, written to files stage by stage."""
 
 from __future__ import annotations

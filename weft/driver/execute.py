@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_jit.py
 """Running jaxprs and single ops: each by the program compiled for its arguments."""
 
 from __future__ import annotations

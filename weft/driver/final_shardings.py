@@ -1,3 +1,4 @@
+# Tests: tests/sharding/test_explicit.py, tests/sharding/test_partial_types.py
 """The shardings of a compiled program over a mesh: asked for, typed, or chosen by a partitioner."""
 
 from __future__ import annotations

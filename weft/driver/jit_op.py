@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_jit.py
 """The jit op: a jaxpr called as one function, under every transformation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_watchdog.py
 """Jitted functions of a process that is one of several: they note their calls.
 
 The watchdog tells the other processes what each has called (weft/runtime/calls.py). A call of a

@@ -1,3 +1,4 @@
+# Tests: tests/sharding/test_explicit.py, tests/sharding/test_partial_types.py
 """Partial sums in programs that XLA partitions: which it would lose, and which it cannot take."""
 
 from __future__ import annotations

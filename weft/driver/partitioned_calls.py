@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_use_partitioner.py
 """Calls of functions that say themselves how they run on shards, once it is known how.
 
 Such a call is lowered to a custom call with the user's sharding rule. When the module is complete

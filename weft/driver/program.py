@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_jit.py
 """A program: a jaxpr for given devices and shardings, from its placement to its executable."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_memories.py
 """Which results of a program are in another memory: those that it puts there, or leaves there."""
 
 from __future__ import annotations

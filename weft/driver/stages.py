@@ -1,3 +1,4 @@
+# Tests: tests/test_stages.py
 """Ahead-of-time compilation: traced, lowered and compiled forms of a jitted function."""
 
 from __future__ import annotations

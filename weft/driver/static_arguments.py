@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_jit.py
 """Arguments that jit is told of by position or by name: static and donated ones."""
 
 from __future__ import annotations

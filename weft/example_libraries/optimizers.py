@@ -1,3 +1,4 @@
+# Tests: tests/test_ode.py
 """Gradient descent and its relatives as triples of functions, as jax.example_libraries has them.
 
 An optimizer is (init, update, get_params): init(params) gives a state, update(step, grads, state)

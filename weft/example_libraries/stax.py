@@ -1,3 +1,4 @@
+# Tests: tests/test_rnn.py
 """Small neural networks of (init, apply) pairs, as jax.example_libraries.stax has them.
 
 A layer is a pair of functions: init(key, input_shape) gives (output_shape, params), and

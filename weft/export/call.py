@@ -1,3 +1,4 @@
+# Tests: tests/test_export.py
 """The op that calls an exported program inside of another one."""
 
 from __future__ import annotations

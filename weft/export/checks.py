@@ -1,3 +1,4 @@
+# Tests: tests/test_export.py
 """Which native code an exported program may call, and what one allows beyond that."""
 
 from __future__ import annotations

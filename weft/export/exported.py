@@ -1,3 +1,4 @@
+# Tests: tests/test_export.py
 """Jitted functions as portable programs: `export` and `Exported`."""
 
 from __future__ import annotations

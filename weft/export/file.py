@@ -1,3 +1,4 @@
+# Tests: tests/test_export.py
 """Exported programs as bytes: a header with version, length and checksum, then JSON and modules."""
 
 from __future__ import annotations

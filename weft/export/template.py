@@ -1,3 +1,4 @@
+# Tests: tests/export/test_symbolic.py
 """Programs for dimensions of unknown size: what stays the same over samples, and what is fitted.
 
 A function is exported once for each of several samples of sizes. The programs must agree in all but

@@ -1,3 +1,4 @@
+# Tests: tests/test_export.py
 """Structures of arguments and results, as values of JSON."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ffi/test_call.py
 """Checks of a call before XLA sees it: results, layouts, aliases, batch dimensions."""
 
 from __future__ import annotations

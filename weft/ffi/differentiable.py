@@ -1,3 +1,4 @@
+# Tests: tests/ffi/test_transforms.py
 """differentiable: a native forward and backward call as one differentiable function."""
 
 from __future__ import annotations

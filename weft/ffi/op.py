@@ -1,3 +1,4 @@
+# Tests: tests/ffi/test_call.py, tests/ffi/test_transforms.py
 """The op of native calls: one primitive for every target, with all its rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_docstrings.py
 """Examples of the functions that tables of weft.ops make, which their docstrings end with."""
 
 from __future__ import annotations

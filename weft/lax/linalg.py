@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """weft.lax.linalg: decompositions and solvers of batches of matrices."""
 
 from weft.core.namespace import seal as _seal

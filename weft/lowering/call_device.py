@@ -1,3 +1,4 @@
+# Tests: tests/api/test_callback.py
 """The device that makes a callback's call: what `sharding=` of callbacks asks for."""
 
 from __future__ import annotations

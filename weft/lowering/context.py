@@ -1,3 +1,4 @@
+# Tests: tests/lowering/test_module.py
 """The context of lowering rules: operand types, and short ways to emit StableHLO.
 
 A rule is `lower(ctx, *operands, **params)` and returns a value, or a list of values for ops with

@@ -1,3 +1,4 @@
+# Tests: tests/test_export.py
 """Calls of another module's functions inside of a module under construction."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/sharding/test_constraint.py
 """Shardings of values inside a program: constraints in Shardy's or GSPMD's notation."""
 
 from __future__ import annotations

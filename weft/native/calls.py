@@ -1,3 +1,4 @@
+# Tests: tests/native/test_reductions.py
 """Custom calls of kernels: compiled when a program first needs them, for all shapes at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_engine.py, tests/runtime/test_bit_flips.py
 """LLVM IR text → machine code in this process, cached in memory and on disk."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_elementwise.py, tests/native/test_reductions.py
 """Expressions of kernels as LLVM IR, one instruction after another."""
 
 from __future__ import annotations

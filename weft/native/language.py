@@ -1,3 +1,4 @@
+# Tests: tests/native/test_reductions.py
 """Kernels as typed Python functions: a small subset of the language becomes LLVM IR.
 
 Kernels import the names of types and functions below for people and tools that read them; Python

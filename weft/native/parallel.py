@@ -1,3 +1,4 @@
+# Tests: tests/native/test_sorting.py, tests/native/test_reductions.py
 """Shared parts of kernels: the handler that XLA calls, and loops over threads.
 
 Chunks run on the thread of the call and on XLA's own pool, which the FFI lends. The caller takes

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_elementwise.py, tests/native/test_reductions.py
 """Convolutions with windows of one element as products of matrices, which XLA:CPU is faster at."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_reductions.py
 """Replaces marked operations of a device's program by what is faster on the CPU."""
 
 from __future__ import annotations

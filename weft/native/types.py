@@ -1,3 +1,4 @@
+# Tests: tests/native/test_reductions.py
 """Types and values of the language of kernels."""
 
 from __future__ import annotations

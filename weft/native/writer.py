@@ -1,3 +1,4 @@
+# Tests: tests/native/test_reductions.py
 """One function of a kernel as LLVM IR: its statements."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_bad_input.py
 """Shared parts of NumPy functions: checks of arguments, canonical dtypes, constants."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_formulas.py
 """Comparison of whole arrays, and closeness of floats."""
 
 from __future__ import annotations

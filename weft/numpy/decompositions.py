@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py, tests/numpy/test_pseudo_inverse.py
 """Decompositions of matrices in the last two dimensions, and what is solved by them."""
 
 from __future__ import annotations

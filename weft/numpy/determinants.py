@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py, tests/numpy/test_pseudo_inverse.py
 """Determinants, and their signs and logarithms."""
 
 from __future__ import annotations

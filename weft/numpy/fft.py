@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_fft.py, tests/numpy/test_functions.py
 """Discrete Fourier transforms: weft.numpy.fft."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_creation.py
 """Arrays of one value: zeros, ones, empty, full, and those like another array."""
 
 from __future__ import annotations

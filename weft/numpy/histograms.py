@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Counting: bincount, digitize and histograms."""
 
 from __future__ import annotations

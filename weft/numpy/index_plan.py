@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_indexing.py
 """Plans: what a NumPy index does to arrays of one shape, worked out once and cached.
 
 The static structure of an index (ints, slices, None, Ellipsis, and the types of index arrays)

@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_indexing.py
 """Objects that make arrays by being indexed: mgrid, ogrid, r_, c_, s_."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Linear algebra on the last two dimensions, batched over the others: weft.numpy.linalg."""
 
 from __future__ import annotations

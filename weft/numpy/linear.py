@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Products of arrays: dot, matmul, tensordot, outer, kron, cross. Each is one dot_general."""
 
 from __future__ import annotations

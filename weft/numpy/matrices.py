@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Diagonals, triangles, grids and arrays of indices."""
 
 from __future__ import annotations

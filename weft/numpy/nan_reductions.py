@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_reductions.py
 """Reductions of the elements that are not NaN."""
 
 from __future__ import annotations

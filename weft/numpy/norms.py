@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """Norms of vectors and matrices, and condition numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_bad_input.py
 """Operands of the functions of numbers: checked, promoted and broadcast."""
 
 from __future__ import annotations

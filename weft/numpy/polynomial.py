@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Polynomials as vectors of coefficients, the highest power first."""
 
 from __future__ import annotations

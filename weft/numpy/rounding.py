@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_ufuncs.py
 """Rounding: down, up, toward zero, to the nearest, and to decimals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/core/test_dtypes.py
 """Dtype names: scalar types that make arrays when called, and questions about dtypes."""
 
 from __future__ import annotations

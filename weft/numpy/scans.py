@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Positions of extrema, and running sums and products."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Shapes and orders of dimensions: reshape, transpose, broadcast, flip, roll."""
 
 from __future__ import annotations

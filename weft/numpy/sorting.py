@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py, tests/native/test_sorting.py
 """Sorting, and searching in sorted arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Values spaced evenly, or by a constant ratio: linspace, logspace, geomspace."""
 
 from __future__ import annotations

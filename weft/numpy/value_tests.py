@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_array_api_values.py
 """Functions that test the elements of an array: NaN, infinity, sign, imaginary parts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/numpy/test_functions.py
 """Window functions of signal processing, computed on the host: their sizes are static."""
 
 from __future__ import annotations

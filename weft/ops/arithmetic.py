@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_elementwise_api.py
 """Arithmetic, selection, comparison and bits, element by element."""
 
 from __future__ import annotations

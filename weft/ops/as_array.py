@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_promote.py
 """Any array-like value as an array or tracer of the current trace."""
 
 from __future__ import annotations

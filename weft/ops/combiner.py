@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_table.py
 """Functions that combine two values, as parameters of reductions: traced, recognized, applied."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_elementwise_api.py
 """Special values of complex functions: zeros with signs, infinities and NaN as C99 has them.
 
 XLA's own are others (quirks.COMPLEX_SPECIALS). A repair takes the parts a and b of the operand and

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_table.py, tests/autodiff/test_shape.py
 """Short ops over others: stack, split, tile, full, high products; and composites."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_conv.py
 """The convolution op, with strides, dilations and groups, and all its rules."""
 
 from __future__ import annotations

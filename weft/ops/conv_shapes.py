@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_conv.py
 """Dimension numbers, padding and output shapes of convolutions and windows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_elementwise_api.py
 """Conversion to another dtype, of values and of bits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_slicing.py
 """Windows at indices that may be traced: dynamic_slice, dynamic_update_slice and their forms."""
 
 from __future__ import annotations

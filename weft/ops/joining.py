@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_table.py
 """Arrays side by side, padded, reversed: concatenate, pad, rev."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_layout.py
 """with_layout_constraint: how a value lies in memory where it stands in the program."""
 
 from __future__ import annotations

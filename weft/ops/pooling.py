@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_window.py
 """The derivative of max and min pooling: what is taken from, and put at, the places of extrema."""
 
 from __future__ import annotations

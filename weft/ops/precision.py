@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_dot.py
 """How exactly products are computed: precisions and algorithms of dot and convolution."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_argreduce.py, tests/ops/test_table.py
 """Reductions over dimensions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_table.py
 """Random bits of the platform's own generator, and its uniform numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_scatter.py
 """scatter_apply: a function applied in place at an array of indices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_elementwise_api.py
 """Incomplete gamma and beta functions, Bessel functions, the Hurwitz zeta function."""
 
 from __future__ import annotations

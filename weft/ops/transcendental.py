@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_elementwise_api.py
 """Exponentials, logarithms, powers, trigonometry, gamma and error functions, element by element."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_op_table.py
 """Reductions and running totals: the op that combines elements.
 
 The neutral elements of these ops are in weft.ops.combiner.IDENTITIES.

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py
 """Constants of kernels: what a kernel closes over becomes inputs, or is written into it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py
 """The input of kernel backends: a kernel call, its blocks, its programs."""
 
 from __future__ import annotations

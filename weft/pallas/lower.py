@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py
 """From the kernel call to something that runs: a backend's code, or the interpreter."""
 
 from __future__ import annotations

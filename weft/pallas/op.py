@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py
 """The op behind pallas_call and mpmd_map: a kernel call under every transformation."""
 
 from __future__ import annotations

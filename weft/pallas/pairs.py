@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_dtypes.py
 """Complex numbers as pairs of floats, for backends that have none: a part of `legalize`.
 
 A complex value is two values. A ref of complex numbers is one of floats with a last dimension of

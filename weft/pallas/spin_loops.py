@@ -1,3 +1,4 @@
+# Tests: tests/pallas/cpu/test_waits.py
 """Loops that may only be looking for what others do: at semaphores, locks, flags in memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_transforms.py
 """Kernel calls on shards: the call that a device makes on its part of the arrays.
 
 A kernel has static shapes, so a shard gets a kernel of its own: the same body over fewer blocks.

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_transforms.py
 """Kernels without manual-axis types: inside a kernel there are no devices to vary over."""
 
 from __future__ import annotations

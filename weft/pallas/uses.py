@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_op_table.py
 """Find the refs that a jaxpr writes, also where it passes them on to other jaxprs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_check.py
 """Which devices hold the same contents, for every value of a local program.
 
 Every value is typed by its *classes*, one number for each device. They refine the manual-axis types

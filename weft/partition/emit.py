@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py
 """Builds StableHLO operations at one insertion point, for the localization rules.
 
 The local program runs as N *replicas* of one partition: XLA then has nothing left to partition. In

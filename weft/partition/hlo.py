@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_collect.py
 """Counts the bytes that an optimized HLO program sends, from its text."""
 
 from __future__ import annotations

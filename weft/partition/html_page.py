@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_report.py
 # ruff: noqa: E501 - lines of HTML and CSS read better whole
 """The HTML of a communication report: one self-contained page, no scripts from elsewhere."""
 

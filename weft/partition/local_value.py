@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py
 """LocalValue values: the shard of a value on one device, and the contents of its padding."""
 
 from __future__ import annotations

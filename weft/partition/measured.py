@@ -1,3 +1,4 @@
+# Tests: tests/test_profiler.py
 """Finds the operations of a compiled program in a trace of the profiler, and how long each took."""
 
 from __future__ import annotations

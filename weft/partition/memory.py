@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_report.py
 """Memory of one device: from XLA's buffer assignment, or estimated from the local program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_reshard.py
 """Finds the way between two layouts that sends least: Dijkstra's algorithm over layouts.
 
 A step cuts shards further (free), gathers, exchanges two dimensions (all_to_all), or permutes whole

@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_propagate.py
 """Carries programs past what Shardy does not take or ends the process on.
 
 - Shardy has no rules for CHLO (quirks.SHARDY_CHLO), and ends the process on reshapes whose

@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_program_stages.py
 """Puts the user's source line behind each line of a program's text."""
 
 from __future__ import annotations

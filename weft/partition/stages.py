@@ -1,3 +1,4 @@
+# Tests: tests/driver/test_program_stages.py
 """partition(): stages 3 to 5 of one module, each kept for reading."""
 
 from __future__ import annotations

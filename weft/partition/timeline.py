@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_cost.py, tests/partition/test_report.py
 """Estimate when one device computes and communicates, and what it holds meanwhile."""
 
 from __future__ import annotations

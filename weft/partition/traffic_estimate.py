@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_reshard.py
 """Counts what a piece of the local program would send, without building it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_propagate.py
 """Checks a module's shardings before Shardy's passes, which end the process on some of them."""
 
 from __future__ import annotations

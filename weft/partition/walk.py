@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py
 """Ways through a module's operations, and what many rewrites ask of one."""
 
 from __future__ import annotations

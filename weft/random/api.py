@@ -1,3 +1,4 @@
+# Tests: tests/random/test_keys.py
 """Making, splitting and taking apart random keys."""
 
 from __future__ import annotations

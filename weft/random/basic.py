@@ -1,3 +1,4 @@
+# Tests: tests/random/test_oracle.py
 """Samplers that others are made of: bits, uniform, normal, integers, booleans."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/random/test_oracle.py
 """Samplers of continuous distributions, as transformations of uniform and normal numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/random/test_oracle.py
 """Samplers of discrete distributions, permutations and choices."""
 
 from __future__ import annotations

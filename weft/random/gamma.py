@@ -1,3 +1,4 @@
+# Tests: tests/random/test_oracle.py
 """Gamma samples with reparameterized derivatives, and the distributions made of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/random/test_keys.py
 """The primitives on keys, and structural ops on arrays of them."""
 
 from __future__ import annotations

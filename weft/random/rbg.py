@@ -1,3 +1,4 @@
+# Tests: tests/random/test_oracle.py, tests/random/test_keys.py
 """The generators on XLA's own random bits: `rbg` and `unsafe_rbg`.
 
 Both take their bits from StableHLO's rng_bit_generator, whose bits differ between platforms.

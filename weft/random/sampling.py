@@ -1,3 +1,4 @@
+# Tests: tests/random/test_oracle.py
 """Shared parts of samplers: checks of arguments, eager calls compiled as one program."""
 
 from __future__ import annotations

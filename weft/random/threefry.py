@@ -1,3 +1,4 @@
+# Tests: tests/random/test_oracle.py, tests/random/test_keys.py
 """The threefry2x32 generator: a block cipher in counter mode.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011);

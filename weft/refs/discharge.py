@@ -1,3 +1,4 @@
+# Tests: tests/refs/test_api.py, tests/refs/test_indexing.py
 """Discharge: ops on open refs become ops on the arrays they hold.
 
 A jaxpr with refs among its inputs becomes a pure one that also gives what the refs hold at the

@@ -1,3 +1,4 @@
+# Tests: tests/refs/test_api.py, tests/refs/test_indexing.py
 """Ops on refs: get, set, swap, addupdate and atomics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/refs/test_api.py, tests/refs/test_indexing.py
 """Reads and writes of an indexer as ops on arrays."""
 
 from __future__ import annotations

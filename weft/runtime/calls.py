@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_watchdog.py
 """The calls of programs over several processes that this process makes, in order.
 
 What is noted of a call is its name and its line. The watchdog (`weft/runtime/watchdog.py`) tells

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_distributed.py
 """Values that every process must give alike: host data put on devices of several processes.
 
 Each process has only the parts of its own devices sent there; were the data different, the array

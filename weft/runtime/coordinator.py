@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_rendezvous.py, tests/runtime/test_watchdog.py
 """The coordination service, in a process of its own, which outlives process 0.
 
 jaxlib ends every process whose connection to the service breaks (quirks.PEERS_END). So process 0

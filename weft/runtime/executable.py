@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_dispatch.py
 """Executables: compiled programs with the types and shardings of their arguments and results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_topologies.py
 """GPUs as XLA's compiler must know them, for compiling where there are none.
 
 Sources: NVIDIA's data sheets (cores, memory, bandwidth, links), the table "technical specifications

@@ -1,3 +1,4 @@
+# Tests: tests/api/test_callback.py, tests/ffi/test_native_errors.py
 """Errors of programs that call back into Python or native code.
 
 What a Python function raises reaches XLA as text. The exception is kept here, and raised again

@@ -1,3 +1,4 @@
+# Tests: tests/test_layout.py
 """Arrays and programs of other layouts than the platform's own; loaded when there are any."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_rendezvous.py, tests/runtime/test_watchdog.py
 """A barrier of all processes that ends when the group has failed."""
 
 from __future__ import annotations

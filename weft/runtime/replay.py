@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_watchdog.py
 """`weft replay DUMP`: goes through the calls of a group that failed, in one process.
 
 Each process's calls are made again in their order, without data: a call ends when every process of

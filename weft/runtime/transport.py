@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_watchdog.py
 """The TCP connections of XLA's collectives on CPUs (Gloo): found, and broken to end a wait.
 
 A thread that waits in a collective returns only when its connection ends. Gloo listens at one port

@@ -1,3 +1,4 @@
+# Tests: tests/runtime/test_watchdog.py
 """Who holds up a group of processes: decided from what each process says of itself.
 
 Pure functions over states, so that `weft replay` comes to the same verdict in one process.

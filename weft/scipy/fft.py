@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_signal.py
 """Discrete cosine transforms, under the names and with the semantics of jax.scipy.fft."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_solvers.py
 """Interpolation on grids, under the names and with the semantics of jax.scipy.interpolate."""
 
 from __future__ import annotations

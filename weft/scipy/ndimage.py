@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_signal.py
 """Interpolation in images, under the names and with the semantics of jax.scipy.ndimage."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_solvers.py
 """Minimization, under the names and with the semantics of jax.scipy.optimize."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_layout.py
 """Layouts: the order in which the elements of an array's parts lie in memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/sharding/test_named.py
 """Shardings without a mesh, of one device or in XLA's own notation, and how they become named."""
 
 from __future__ import annotations

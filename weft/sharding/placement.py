@@ -1,3 +1,4 @@
+# Tests: tests/sharding/test_explicit.py, tests/sharding/test_constraint.py
 """The ops that change where a value is placed, and the type that says so: identities otherwise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/sparse/test_bcoo.py
 """The sparse array types: what they hold, and their pytrees."""
 
 from __future__ import annotations

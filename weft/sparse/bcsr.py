@@ -1,3 +1,4 @@
+# Tests: tests/sparse/test_matrices.py
 """BCSR arrays: what they do is done by the BCOO of the same elements."""
 
 from __future__ import annotations

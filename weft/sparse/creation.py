@@ -1,3 +1,4 @@
+# Tests: tests/sparse/test_matrices.py
 """Sparse arrays made of nothing: empty, eye, random ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/sparse/test_transform.py
 """Derivatives with respect to the stored elements of sparse arrays."""
 
 from __future__ import annotations

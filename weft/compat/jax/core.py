@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax.core: types, tracers, evaluation of jaxprs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax.custom_derivatives: the primitives of functions with rules."""
 
 from __future__ import annotations

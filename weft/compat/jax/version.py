@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax.version"""
 
 from weft.compat.jax import __version__ as __version__

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """Python runs this when it starts, where its folder is in PYTHONPATH: see weft.as_jax."""
 
 import importlib.util

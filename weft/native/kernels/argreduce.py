@@ -1,3 +1,4 @@
+# Tests: tests/native/test_reductions.py
 """Indices of extrema along the middle dimension of x[outer, n, inner].
 
 Bound by the caller: U, the unsigned type of an element's bits; S, the signed one; BITS, its width;

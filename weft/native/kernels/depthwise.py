@@ -1,3 +1,4 @@
+# Tests: tests/native/test_convolution.py
 """Depthwise convolutions of planes x[.., H, W], and the gradients of their filters.
 
 Bound by the caller: T, the dtype; LANES, how many of them a vector holds. A plane is copied into

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_elementwise.py, tests/native/test_reductions.py
 """Powers of f32, and cumulative log-sum-exps of its rows, computed in f64.
 
 Logarithms are the series of the inverse hyperbolic tangent on [√½, √2], exponentials Taylor's on

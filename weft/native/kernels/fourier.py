@@ -1,3 +1,4 @@
+# Tests: tests/native/test_fourier.py
 """Passes of Fourier transforms of c64 along x[outer, n, inner]; sizes are powers of two.
 
 Sixteen transforms run side by side in the lanes of vectors, as Stockham's autosort with radix 4

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_sorting.py
 """Keys: unsigned numbers that are ordered as values are, and back.
 
 Bound by the caller: U, the unsigned type of a value's bits; BITS, its width; KIND, 0 for unsigned

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_sorting.py
 """Sorts of many short rows at once: one row in each lane of vectors.
 
 Bound by the caller: as for `keys`, and LANES. Batcher's merge exchange (Knuth, "The Art of Computer

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_sorting.py
 """Stable sorts of long rows of 32-bit keys, each in one word with 32 bits that go along.
 
 Bound by the caller: as for `keys`, with U of 32 bits, and THREADS. The most significant digit comes

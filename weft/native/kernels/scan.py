@@ -1,3 +1,4 @@
+# Tests: tests/native/test_reductions.py
 """Cumulative sums, products and extrema along the middle dimension of x[outer, n, inner].
 
 Bound by the caller: T, the dtype; OP, 0 for sums, 1 for products, 2 for maxima, 3 for minima. A

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_sorting.py
 """Elements of rows by rank, without sorting the rest.
 
 Bound by the caller: as for `keys`; RADIX, the width of a digit, of which there are BUCKETS values;

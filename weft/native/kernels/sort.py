@@ -1,3 +1,4 @@
+# Tests: tests/native/test_sorting.py
 """Stable sorts by radix: values alone, or the order of values as indices.
 
 Bound by the caller: U, the unsigned type of a key's bits; BITS, its width; KIND, 0 for unsigned

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_sorting.py
 """The greatest elements of rows and their indices.
 
 Bound by the caller: U, the unsigned type of an element's bits; BITS, its width; KIND, 0 for

@@ -1,3 +1,4 @@
+# Tests: tests/native/test_elementwise.py
 """Sines and cosines of f32, computed in f64: within 0.51 ulp.
 
 Bound by the caller: QUARTER, 0 for sines, 1 for cosines. The argument is reduced by multiples of

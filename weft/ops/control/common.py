@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control.py, tests/ops/test_control_table.py
 """Shared parts of control-flow ops: tracing bodies, checking their types, reordering jaxprs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control.py, tests/ops/test_control_table.py
 """cond and switch: one of several branches, by a predicate or an index."""
 
 from __future__ import annotations

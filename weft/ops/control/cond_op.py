@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control.py, tests/ops/test_control_table.py
 """The cond op: one of several branches by an index, with all its rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control_diverging.py
 """Control flow that devices take differently: its types, and communication that some never reach.
 
 Inside a shard_map, what decides on a branch may vary over mesh axes. The branches then communicate

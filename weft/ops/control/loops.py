@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control.py, tests/ops/test_control_table.py
 """while_loop and fori_loop."""
 
 from __future__ import annotations

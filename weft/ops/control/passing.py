@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control_diverging.py
 """Results that a program only passes on: which input each of them is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control.py, tests/ops/test_control_table.py
 """scan: a loop over leading axes, with a carry and stacked results."""
 
 from __future__ import annotations

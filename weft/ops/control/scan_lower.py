@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control.py, tests/ops/test_control_table.py
 """Lowering of scan: a stablehlo.while with the body in its region."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_control.py, tests/ops/test_control_table.py
 """The scan op: types, derivatives, transposition, batching, dead code."""
 
 from __future__ import annotations

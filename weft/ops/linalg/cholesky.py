@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """Cholesky decomposition, its update, and products of a matrix with its transpose."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """Eigenvalues and eigenvectors: Hermitian, general; Schur, Hessenberg and tridiagonal forms."""
 
 from __future__ import annotations

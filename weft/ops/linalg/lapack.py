@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py, tests/ops/test_gpu.py
 """Calls of jaxlib's LAPACK kernels (CPU) and of their counterparts (CUDA), as one primitive.
 
 The kernels take column-major matrices and any number of leading batch dimensions; the call says so

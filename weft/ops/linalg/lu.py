@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """LU decomposition with partial pivoting, and systems of equations solved with it."""
 
 from __future__ import annotations

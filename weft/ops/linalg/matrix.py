@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """Short forms for batches of matrices, used by the rules of decompositions."""
 
 from __future__ import annotations

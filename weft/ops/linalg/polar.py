@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """Polar decomposition, by dynamically weighted Halley iterations."""
 
 from __future__ import annotations

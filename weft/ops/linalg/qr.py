@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """QR decomposition and products of Householder reflectors."""
 
 from __future__ import annotations

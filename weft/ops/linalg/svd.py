@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """Singular value decomposition, and the polar decomposition built from it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_tpu.py
 """Decompositions on TPUs: calls that XLA's compiler for them knows by name, and what they give."""
 
 from __future__ import annotations

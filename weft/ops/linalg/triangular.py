@@ -1,3 +1,4 @@
+# Tests: tests/ops/test_linalg.py
 """Triangular and tridiagonal systems of linear equations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py
 """Short functions for writing kernels: when, loop, cdiv, costs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py, tests/pallas/api/test_mpmd.py
 """Memory spaces of kernels, and the types of scratch: arrays, semaphores, barriers."""
 
 from __future__ import annotations

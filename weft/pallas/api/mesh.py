@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_mpmd.py
 """Meshes of cores: what an mpmd_map's functions run on."""
 
 from __future__ import annotations

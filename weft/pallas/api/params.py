@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_bad_input.py
 """Parameters of kernels beside their arrays: options of backends, names, costs."""
 
 from __future__ import annotations

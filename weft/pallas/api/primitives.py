@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py
 """Ops of kernels that are not about refs: program ids, hints, printing, scoped scratch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py
 """How a kernel is called: its refs in order, and what was built for each signature."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_call.py
 """How arrays are cut into blocks: BlockSpec and GridSpec, and what they become for backends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/api/test_mpmd.py
 """Synchronization and movement in kernels: semaphores, barriers, asynchronous copies, atomics."""
 
 from __future__ import annotations

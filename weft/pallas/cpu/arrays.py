@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """Ops that move elements: broadcasts, reshapes, slices, joins, iota, conversions, selections."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """Control flow inside kernels: calls, branches, loops with carried values, scoped scratch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/cpu/test_vectors.py
 """The extremum of many floats with NaN and signed zeros, as three extrema of their bits.
 
 One instruction an element each, where a comparison of floats that heeds NaN takes several. As

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_engine.py
 """The FFI handler: XLA's call frame → buffer addresses, metadata, errors.
 
 Offsets are those of xla/ffi/api/c_api.h, API version 0.3 (jaxlib 0.10.2).

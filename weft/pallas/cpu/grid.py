@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py, tests/pallas/test_cpu_engine.py
 """The programs of a grid: blocks of arrays, the order of programs, their share of threads."""
 
 from __future__ import annotations

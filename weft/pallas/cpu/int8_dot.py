@@ -1,3 +1,4 @@
+# Tests: tests/pallas/cpu/test_dot.py
 """Products of short numbers by the CPU's dot-product instructions: words of several numbers.
 
 A word of 32 bits holds numbers that follow each other along the summed dimension: four of 8 bits,

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """Division by a value that stays the same along the innermost dimension.
 
 Vectors are multiplied many times faster than they are divided. With r = 1/y rounded, q = x r and

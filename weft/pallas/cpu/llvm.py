@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """LLVM IR as text: modules, functions, structured loops and branches.
 
 An SSA value is its operand text (``"%v3"``, ``"1.0"``). Index arithmetic also takes Python ints,

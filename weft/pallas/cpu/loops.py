@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """Loops over elements: storing a formula, reducing one, and what is stored on the way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """The entry of the CPU backend: a kernel call becomes a custom call of code made for it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/cpu/test_dot.py
 """The register tile of a product: rows × vectors of C, summed over k."""
 
 from __future__ import annotations

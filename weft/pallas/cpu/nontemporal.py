@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_cache.py
 """Stores past the caches, for outputs of kernels whose arrays no cache can hold.
 
 A plain store first reads the line it writes. A whole line written at once with a hint that nobody

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """Reading and writing refs: views of memory, masks, index arrays, atomics, bounds checks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """Ops on one element in a register: a table from primitive name to code.
 
 A rule is rule(f, dtype, operands, params, result dtype) -> register. An op that has none for a

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_array_functions.py
 """sort by merging."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/cpu/test_mpmd.py
 """Semaphores, barriers and copies: atomics in shared memory. How cores wait: `waits`.
 
 Before every synchronizing op, values read lazily from memory that other cores may change

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/cpu/test_mpmd.py
 """Chunks of a grid over threads, by the loop that weft's own kernels share (native/parallel.py).
 
 No threads are made, and however many virtual devices run, they share XLA's one pool.

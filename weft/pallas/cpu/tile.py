@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_cache.py
 """Kernels in tiles: a body whose rows do not depend on each other runs on a few rows at a time.
 
 A body that passes over its block several times (softmax: maximum, sum, quotient) is bound by the

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """Kernel jaxprs → code: the walk over equations, and what is alive when memory changes."""
 
 from __future__ import annotations

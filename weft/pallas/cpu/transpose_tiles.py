@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_cache.py
 """Copies that turn rows into columns: square tiles transposed in vector registers.
 
 A tile's rows are loaded whole and exchanged in log2(width) rounds: round k swaps bit k of an

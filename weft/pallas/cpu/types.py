@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_dtypes.py
 """Dtypes in LLVM: types in registers and in memory, constants."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu.py
 """Arrays inside a kernel: memory, or formulas that give an element when asked for it.
 
 A formula leaves no array behind: whoever needs the elements (a store, a reduction, a product)

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/cpu/test_mpmd.py
 """How much work a program of a kernel, or one of its equations, is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_array_functions.py
 """Ops on arrays and refs as simpler ones: what all backends have no rule of their own for.
 
 `everywhere` tells which ones no backend has a rule for; `ARRAYS` holds those that one may have.

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_math.py
 """Ops on complex numbers, as formulas of pairs: the real and the imaginary parts.
 
 Formulas: R. L. Smith, "Algorithm 116: Complex division", CACM 5 (1962); W. Kahan, "Branch cuts for

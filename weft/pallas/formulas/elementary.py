@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_math.py
 """Exponentials, logarithms, trigonometric functions.
 
 Float32 and float64, errors of at most 2 ulp (tests/pallas/test_cpu_math.py), special

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/gpu/test_float8.py, tests/pallas/test_cpu_dtypes.py
 """Floats of 8 bits from float32 and back, and bfloat16 from float32, by their bits.
 
 Rounded to nearest, ties to even; subnormals by adding a number whose last bit is theirs (P.

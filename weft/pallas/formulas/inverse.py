@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_math.py
 """Inverse and hyperbolic functions, powers, roots.
 
 Written for float64; float32 goes through float64, which is the shortest accurate way. Errors are

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_scalar_formulas.py
 """Scalar ops that formulas are written in, beside the operators of traced values.
 
 A formula is a function of traced floats of one dtype. Backends round each of its sums and products

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_scalar_formulas.py
 """Functions of numbers by formulas of other ops, for backends that have no code of their own.
 
 Sources: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 1964, 6.3, 6.4 and 23.2

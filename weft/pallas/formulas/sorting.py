@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_array_functions.py
 """Ops that Triton lacks, made of others: sorting, and writing a part at a traced place.
 
 Rows are sorted by K. Batcher's bitonic network ("Sorting networks and their applications", 1968):

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_cpu_math.py
 """The error function, its inverse, and the gamma function.
 
 Float32 goes through float64 but for erf and erf_inv, which kernels of networks use. Sources: Cephes

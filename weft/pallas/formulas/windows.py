@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_array_functions.py
 """Convolutions and reductions of windows: what every place in the window covers, one by one.
 
 What a place covers is a strided part of the padded operand, so nothing is copied but the padding:

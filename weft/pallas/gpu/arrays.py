@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu.py
 """Shape ops, reductions, prefix sums and products of matrices in Triton IR."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu.py
 """Control flow, calls and program ids of kernels in Triton IR."""
 
 from __future__ import annotations

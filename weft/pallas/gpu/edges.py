@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu_limits.py
 """Hoist the work of a kernel's first or last step out of its innermost loop.
 
 `pl.when(program_id(2) == 0)` clears an accumulator, and the last step writes it out. Inside the

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu.py
 """Elementwise ops of kernels in Triton IR."""
 
 from __future__ import annotations

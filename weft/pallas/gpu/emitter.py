@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu.py
 """Emits Triton IR: arrays of a kernel as tensors whose sizes are powers of two.
 
 Triton's tensors have sizes that are powers of two. An array of another shape lives in the next

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu.py
 """Refs of kernels on the GPU: pointers, masked loads and stores, atomics."""
 
 from __future__ import annotations

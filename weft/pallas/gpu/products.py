@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu.py
 """Products of matrices that are read as a whole but do not fit in registers: read part by part.
 
 `out[...] = a[...] @ b[...]` names all of a row of blocks at once. Where nothing else uses what is

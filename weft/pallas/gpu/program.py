@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu.py
 """A kernel call as a Triton module: parameters, the grid, blocks, the programs' bodies.
 
 The launch has one dimension. Grid dimensions whose programs may run at the same time are spread

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_gpu.py
 """Semaphores, barriers and copies of kernels on the GPU.
 
 Semaphores are counters in global memory. A program waits by reading its counter atomically until

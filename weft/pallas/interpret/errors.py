@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_interpret.py
 """Errors that the interpreter finds in a kernel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_interpret.py
 """Evaluates kernel jaxprs: each task is a generator that yields at accesses to shared memory."""
 
 from __future__ import annotations

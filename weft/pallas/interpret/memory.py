@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_interpret.py
 """Memory of an interpreted kernel: buffers, and the parts of them that an access touches."""
 
 from __future__ import annotations

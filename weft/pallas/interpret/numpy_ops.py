@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_op_table.py
 """Array ops in NumPy; what is not here runs as weft's own compiled op."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_interpret.py
 """The values of `interpret=`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_interpret.py
 """Happens-before: vector clocks of tasks, and the accesses to each element of shared memory.
 
 Every task (a core, a grid program, a copy) has a clock that maps tasks to the latest step of

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_interpret.py
 """Runs a kernel call on NumPy arrays: blocks are cut, programs scheduled, outputs put together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_interpret.py
 """A deterministic scheduler of tasks: cores, grid programs and copies take turns by a seed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_interpret.py
 """Semaphores, barriers and copies, program ids and scoped scratch, interpreted."""
 
 from __future__ import annotations

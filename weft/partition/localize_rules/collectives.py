@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_manual.py
 """Collectives: Shardy's become StableHLO's; those inside manual computations stay."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py
 """Regions and function structure: while, case, calls, tuples, tokens, manual_computation, …."""
 
 from __future__ import annotations

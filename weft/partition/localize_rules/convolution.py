@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py, tests/ops/test_conv.py
 """stablehlo.convolution: batch, features, groups and spatial dimensions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py, tests/partition/test_contractions.py
 """Operations that Shardy's rules describe whole: elementwise ones, products, reductions, sorts, ….
 
 Shardy's registry says for each operation which factors the dimensions of operands and results run

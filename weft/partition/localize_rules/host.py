@@ -1,3 +1,4 @@
+# Tests: tests/api/test_callback.py
 """Calls into Python: a program over many devices makes each of them once."""
 
 from __future__ import annotations

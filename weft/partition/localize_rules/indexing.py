@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py
 """Operations with run-time indices: dynamic_slice, dynamic_update_slice, gather, scatter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/pallas/test_transforms.py
 """Kernel calls: split as their rule says, where the kernel can run on the shards."""
 
 from __future__ import annotations

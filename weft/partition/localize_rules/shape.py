@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py
 """Operations that make or rearrange elements: constant, iota, broadcast, reshape."""
 
 from __future__ import annotations

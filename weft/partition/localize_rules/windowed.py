@@ -1,3 +1,4 @@
+# Tests: tests/partition/test_localize.py
 """Operations that read a window of a dimension: slice, pad, concatenate, reverse, reduce_window.
 
 Along a split dimension each device fetches the global indices that its share of the result needs

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_solvers.py
 """Vector quantization, under the names and with the semantics of jax.scipy.cluster.vq."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_linalg.py
 """Decompositions of matrices, and linear systems solved by them, on the last two dimensions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_linalg.py
 """Functions of matrices: exponential, square root, Sylvester's equation, tridiagonal spectra."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_linalg.py
 """Matrices with a name: Toeplitz, Hankel, companion, Hilbert, Pascal, Hadamard and others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_solvers.py
 """Iterative solvers of linear systems, as jax.scipy.sparse.linalg has them.
 
 Operators are matrices or functions of pytrees; solutions are differentiated by another solve.

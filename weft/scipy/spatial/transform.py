@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_spatial.py
 """Rotations of three dimensions, under the names of jax.scipy.spatial.transform."""
 
 from __future__ import annotations

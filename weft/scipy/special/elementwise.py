@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_special.py
 """Elementwise functions from a formula and its partial derivatives: one op each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_special.py
 """Products with logarithms, which are 0 where a factor is; logistic functions; power transforms."""
 
 from __future__ import annotations

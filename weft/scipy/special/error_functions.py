@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_special.py
 """The error function's family: the normal distribution's integral, Faddeeva, Dawson, Owen's T."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/test_docstrings.py
 """Examples of the functions that weft.scipy.special has from weft.lax."""
 
 from weft.core.namespace import examples_of

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_special.py
 """The gamma function and what is made of it: factorials, beta, incomplete gamma and beta."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_special.py
 """Bessel functions and spherical harmonics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_special.py
 """Kummer's and Gauss's hypergeometric functions of real arguments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_special.py
 """Exponential, sine, cosine and Fresnel integrals, and Spence's dilogarithm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_stats.py
 """Continuous distributions: densities and integrals of their standardized forms."""
 
 from __future__ import annotations

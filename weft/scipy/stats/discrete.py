@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_stats.py
 """Discrete distributions of whole numbers."""
 
 from __future__ import annotations

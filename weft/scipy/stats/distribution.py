@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_stats.py
 """Modules of distributions, each from a few functions of the standardized variable."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_stats.py
 """Densities estimated from samples with Gaussian kernels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_stats.py
 """Distributions of vectors: Dirichlet, multinomial, normal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/scipy/test_stats.py
 """Statistics of samples: the commonest value, ranks, the standard error of the mean."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.ad_util, for lineax."""
 
 from weft.autodiff.zeros import stop_gradient_p

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.api_util, for e3nn_jax."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.checkify, for flax."""
 
 from typing import Any

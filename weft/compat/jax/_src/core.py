@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.core, for flax: the public names, and the type of a value as it lies in memory."""
 
 from typing import Any

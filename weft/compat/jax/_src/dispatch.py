@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.dispatch, for equinox."""
 
 from weft import effects_barrier as wait_for_tokens

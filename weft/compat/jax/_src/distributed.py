@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.distributed, for orbax: the processes that run together."""
 
 from __future__ import annotations

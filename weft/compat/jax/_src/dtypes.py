@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.dtypes, for equinox, flax and tinygp."""
 
 from typing import Any

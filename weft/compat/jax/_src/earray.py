@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.earray, for flax: arrays of extended dtypes are arrays of weft's."""
 
 

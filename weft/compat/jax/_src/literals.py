@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.literals, for equinox, jaxtyping and quax: weft's literals are plain numbers."""
 
 

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.public_test_util, for tinygp."""
 
 from __future__ import annotations

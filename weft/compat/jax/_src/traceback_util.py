@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.traceback_util, for equinox, flax and jaxtyping."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.tree_util, for flax and chex."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.xla_bridge, for chex: the backends that have been started."""
 
 from weft.runtime.backend import _clients as _backends

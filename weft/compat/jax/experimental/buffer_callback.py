@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.buffer_callback: Python functions that write into the results' buffers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.compute_on: which processor computes. On CPUs the host is the device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.control_deps: an order between values that do not depend on each other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.fused: functions that are compiled as one program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_experimental.py
 """jax.experimental.hijax: what flax needs to define its types, and to use them outside of jit."""
 
 from __future__ import annotations

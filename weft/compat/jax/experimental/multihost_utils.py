@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.multihost_utils: names beside those of weft.multihost_utils."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.pjit"""
 
 from weft import jit as pjit

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.random: a key that splits itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.scheduling_groups: groups of operations, named for profiles."""
 
 from __future__ import annotations

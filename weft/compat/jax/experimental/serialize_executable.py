@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.serialize_executable: compiled functions as bytes.
 
 The bytes hold the program, as `weft.export` writes it. It is compiled where it is read, or found in

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.transfer: arrays between unconnected processes, which weft does not send."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.xla_metadata: notes on operations, which weft writes into their names."""
 
 from __future__ import annotations

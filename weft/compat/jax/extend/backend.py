@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.extend.backend"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.extend.linear_util: functions with transformations around them."""
 
 from weft.compat.linear_util import (

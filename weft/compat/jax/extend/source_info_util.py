@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.extend.source_info_util: the user's lines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax.interpreters.ad: derivatives of primitives."""
 
 from __future__ import annotations

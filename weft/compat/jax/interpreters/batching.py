@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax.interpreters.batching: primitives under vmap."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax.interpreters.mlir: primitives in compiled programs."""
 
 from weft._xla.mlir import ir

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax.interpreters.xla"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_as_jax.py
 """jax._src.interpreters.pxla, for flax: it adds its types to a table that weft has no need of."""
 
 from collections.abc import Callable

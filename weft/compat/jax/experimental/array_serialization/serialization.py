@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.array_serialization.serialization: arrays of one process in TensorStore.
 
 Programs of several processes save with `weft.checkpoints`.

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.colocated_python.serialization, for orbax: with one host, nothing is sent."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.experimental.compilation_cache.compilation_cache: the folder of compiled programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_other_modules.py
 """jax.extend.core.primitives: the primitives themselves, by JAX's names."""
 
 from __future__ import annotations
