@@ -24,6 +24,7 @@ def nested(x):
 
 
 def test_programs_as_they_are_traced_pass():
+    """Passes where nothing raises."""
     closed = weft.make_jaxpr(weft.vmap(nested))(np.ones((2, 3), np.float32))
     check_jaxpr(closed)
     with weft.enable_checks(True):

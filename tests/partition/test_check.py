@@ -92,6 +92,7 @@ def test_groups_may_differ_from_each_other():
 
 
 def test_random_programs_pass():
+    """Passes where nothing raises."""
     for seed in range(300):
         text, _, _ = programs.random_program(np.random.default_rng(seed), steps=8)
         check(partition(mlir.parse(text), keep_stages=False))

@@ -29,6 +29,7 @@ def test_sharded_programs_equal_numpy(case):
 
 @pytest.mark.parametrize("case", list(corpus.cases(EVERY)), ids=lambda case: case.name)
 def test_the_local_program_type_checks(case):
+    """Passes where nothing raises."""
     lowered = case.function(weft, partitioner="weft").lower(*case.args)
     with mlir.context(), mlir.unknown_location():
         check(partition(lowered._program.module, keep_stages=False))

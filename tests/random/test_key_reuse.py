@@ -60,6 +60,7 @@ def test_keys_that_are_split_are_used():
 
 
 def test_looking_folding_and_cloning_use_nothing_up():
+    """Passes where nothing raises KeyReuseError."""
     key = random.key(0)
     for step in range(3):
         random.normal(random.fold_in(key, step))

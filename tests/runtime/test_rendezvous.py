@@ -73,6 +73,7 @@ def test_all_go_when_the_last_has_come_and_the_port_is_free_again(meeting):
 
 
 def test_a_process_alone_waits_for_nobody(meeting):
+    """Passes where nothing raises, also with no time to wait."""
     rendezvous.gather(meeting[0], 1, 0)
 
 
