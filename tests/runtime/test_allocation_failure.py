@@ -1,5 +1,9 @@
 """What does not fit into memory is an error that says what the program needs, and where."""
 
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -44,6 +48,33 @@ def test_shards_that_do_not_fit_are_told_by_their_own_size():
     grow = weft.jit(lambda x: wnp.outer(x, weft.lax.iota(np.float32, TOO_MANY // 2)))
     text = message_of(lambda: grow(x))
     assert f"f32[1,{TOO_MANY // 2}]" in text and "results 141 TB" in text
+
+
+MATRIX_PRODUCT = """
+import resource
+import weft, weft.numpy as wnp
+
+def attention(q, k):
+    return weft.nn.softmax(q @ k.T) @ k
+
+q, small = wnp.ones((1 << 16, 8)), wnp.ones((8, 8))
+weft.block_until_ready(weft.jit(attention)(small, small))
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 30),) * 2)
+try:
+    weft.block_until_ready(weft.jit(attention)(q, q))
+except weft.errors.JaxRuntimeError as e:
+    print(e)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_matrix_product_without_memory_says_so_and_what_reports_it():
+    done = subprocess.run(
+        [sys.executable, "-c", MATRIX_PRODUCT], capture_output=True, text=True, check=True
+    )
+    assert re.search("Out of memory|no memory for a matrix product", done.stdout)
+    assert "weft.comm(f, *args) reports memory" in done.stdout
 
 
 def test_the_largest_values_of_a_program_come_first():

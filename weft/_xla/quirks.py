@@ -238,6 +238,11 @@ LOOPED_ALL_REDUCE = Quirk(
 
 # -- collectives -----------------------------------------------------------------------------------
 
+MATMUL_ALLOCATION = Quirk(
+    "XLA:CPU",
+    "reports an internal error without a reason where a fused matrix product gets no memory",
+    unprobed="tests/runtime/test_allocation_failure.py runs one with little memory",
+)
 ALL_REDUCE_NANS = Quirk("XLA:CPU", "all_reduce of a maximum or minimum drops NaNs")
 ALL_REDUCE_LOGIC = Quirk("XLA:CPU", "all_reduce takes and, or of booleans only")
 NARROW_COLLECTIVES = Quirk(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 3
 """How many of the largest values are named."""
+_REMEDY = "weft.comm(f, *args) reports memory and communication before a program runs"
 
 
 def explained(error: BaseException, compiled: Any = None) -> BaseException:
@@ -23,12 +24,16 @@ def explained(error: BaseException, compiled: Any = None) -> BaseException:
     names no program, and may come where a result is read: the size tells which one it was.
     """
     first = str(error).split("\n", 1)[0][:500]
+    if "YNNPACK" in first:  # quirks.MATMUL_ALLOCATION
+        first += " (most often, no memory for a matrix product)"
     likely = [compiled] if compiled is not None else _programs_of(first)
     if len(likely) > 1:
         others = ", ".join(sorted({c.name for c in likely[1:9]}))
         first += f"\n(as many bytes are also what these programs allocate: {others})"
     if likely:
         first = f"{first}\n{memory_text(likely[0])}"
+    else:
+        first = f"{first}\n{_REMEDY}"
     return XlaRuntimeError(first).with_traceback(error.__traceback__)
 
 
@@ -61,7 +66,7 @@ def memory_text(compiled: LoadedExecutable) -> str:
     lines = [f"{compiled.name} needs on each device: {needs}"]
     for size, what in largest_values(compiled.as_text())[:_SHOWN]:
         lines.append(f"  {format_bytes(size)}: {what}")
-    lines.append("weft.comm(f, *args) reports memory and communication before a program runs")
+    lines.append(_REMEDY)
     return "\n".join(lines)
 
 

@@ -31,6 +31,8 @@ _numbers = itertools.count(1)
 _raised: collections.OrderedDict[int, tuple[BaseException, Any]] = collections.OrderedDict()
 _late: list[BaseException] = []
 _MARK = re.compile(r"\[host error (\d+)\]")
+# quirks.MATMUL_ALLOCATION: the library of matrix products says no reason.
+_ALLOCATION_FAILURES = ("RESOURCE_EXHAUSTED", "Out of memory", "YNNPACK operation failed")
 
 
 class CallSite:
@@ -142,7 +144,7 @@ def explained(error: BaseException, compiled: LoadedExecutable | None = None) ->
         return original.with_traceback(traceback)
     if not isinstance(error, ValueError) and text.startswith("INVALID_ARGUMENT"):
         return ValueError(text).with_traceback(error.__traceback__)
-    if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+    if any(words in text for words in _ALLOCATION_FAILURES):
         from weft.runtime.allocation_failure import explained as with_memory
 
         return with_memory(error, compiled)
