@@ -5,7 +5,6 @@ A trace is written as XLA's tools (XProf, TensorBoard) and Perfetto read it.
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 import os
@@ -20,6 +19,7 @@ from weft._xla.profiler import ProfileData, ProfileEvent, ProfileOptions, Profil
 from weft._xla.profiler import TraceMe as TraceAnnotation
 from weft.communication import HardwareModel, optimized_text, program_report
 from weft.core.namespace import seal
+from weft.core.source import wraps
 from weft.partition.measured import Instruction, Operation, instructions, measure, newest_trace
 from weft.runtime import backend
 from weft.runtime.backend import client
@@ -224,7 +224,7 @@ def annotate_function(
         return lambda f: annotate_function(f, name, **decorator_kwargs)
     shown = name or getattr(func, "__qualname__", None) or type(func).__name__
 
-    @functools.wraps(func)
+    @wraps(func)
     def annotated(*args: object, **kwargs: object) -> Any:
         with TraceAnnotation(shown, **decorator_kwargs):
             return func(*args, **kwargs)

@@ -56,6 +56,48 @@ PROGRAMS = {
             np.asarray(out)[...] += 1
         close(buffer_callback(add, struct, input_output_aliases={0: 0})(jnp.arange(3.0)), [1, 2, 3])
     """,
+    "primitives of JAX's that weft makes of others": """
+        import jax.extend.core as jexc
+        from jax.extend.core import primitives
+
+        assert isinstance(jax.lax.add_p, jexc.Primitive)
+        assert not isinstance("add", jexc.Primitive)
+        x = jnp.arange(1.0, 4.0)[None]
+        close(jax.lax.squeeze_p.bind(x, dimensions=(0,)), [1, 2, 3])
+        close(primitives.square_p.bind(x), [[1, 4, 9]])
+        close(jax.lax.tile_p.bind(x, reps=(2, 1)), [[1, 2, 3]] * 2)
+        close(jax.lax.stack_p.bind(x, x, axis=0), [[[1, 2, 3]]] * 2)
+        close(jax.lax.unstack_p.bind(x, axis=1), [[1], [2], [3]])
+        options = dict(k=1, reduction_dimension=1, recall_target=0.9, aggregate_to_topk=True)
+        close(jax.lax.approx_top_k_p.bind(x, is_max_k=True, **options)[0], [[3]])
+        close(jax.jit(lambda x: primitives.squeeze_p.bind(x, dimensions=(0,)))(x), [1, 2, 3])
+        bind = jax.lax.select_and_scatter_p.bind
+        raises(NotImplementedError, "differentiate lax.reduce_window", bind)
+    """,
+    "callable objects whose names are no text": """
+        class Scale:
+            __annotations__ = None
+
+            def __init__(self):
+                self.__name__ = self.__qualname__ = None
+
+            def __call__(self, x):
+                return 2 * x
+        close(jax.vmap(Scale())(jnp.arange(3.0)), [0, 2, 4])
+        close(jax.grad(Scale())(3.0), 2.0)
+        close(jax.jit(jax.checkpoint(Scale()))(3.0), 6.0)
+        close(jax.make_jaxpr(Scale())(1.0).jaxpr.eqns[0].invars[1].aval.shape, ())
+        close(jax.jacfwd(Scale())(3.0), 2.0)
+    """,
+    "numbers of Python with a dtype": """
+        import pickle
+        from jax._src.literals import TypedComplex, TypedFloat, TypedInt
+
+        number = pickle.loads(pickle.dumps(TypedInt(3, np.int8)))
+        assert number == 3 and number.dtype == np.int8 and "dtype=int8" in repr(number)
+        assert TypedFloat(0.5, np.float16) == 0.5 and TypedFloat(0.5, np.float16).aval.shape == ()
+        assert TypedComplex(1j, np.complex64) * 2 == 2j
+    """,
     "a trace of one's own": """
         from jax.extend import core
 
@@ -87,6 +129,11 @@ PROGRAMS = {
         value, seen = counted(lambda x: jnp.sin(x) * 2, jnp.ones(2))
         close(value, 2 * np.sin(np.ones(2)))
         assert seen[0] == "sin" and "mul" in seen[-1], seen
+        value, seen = counted(lambda x: jnp.broadcast_to(x, (3, 2)).sum(0), jnp.ones(2))
+        close(value, [3, 3])
+        assert "broadcast_in_dim" in seen, seen
+        shape = dict(shape=(2,), broadcast_dimensions=())
+        close(jax.lax.broadcast_in_dim_p.bind(1.0, **shape, sharding=None), [1, 1])
         close(jax.jit(lambda x: counted(jnp.cos, x)[0])(0.0), 1.0)
     """,
     "values of classes that programs write to": """

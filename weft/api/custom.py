@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from weft.autodiff.vmap import AxisData, batch_jaxpr, move_dim, to_front
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, eval_jaxpr, jaxpr_axes
 from weft.core.primitive import Primitive
+from weft.core.source import wraps
 from weft.core.trace import closed_call_jaxpr, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
 from weft.core.undefined import is_undefined
@@ -50,7 +50,7 @@ def custom_gradient(fun: Callable) -> Callable:
             )
         return tuple(result)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def wrapped(*args: object, **kwargs: object) -> Any:
         traced: list = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +37,7 @@ from weft.autodiff.jvp import (
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import eval_jaxpr
-from weft.core.source import function_name
+from weft.core.source import function_name, wraps
 from weft.core.trace import Tracer, check_unchangeable, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
 from weft.driver.jit import jit
@@ -226,7 +225,7 @@ def fwd_and_bwd(
     """
     check_callable(fun, "fwd_and_bwd")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def fwd(*args: ArrayLike, **kwargs: object) -> Any:
         numbers = argnums_of(argnums, len(args), "fwd_and_bwd")
         primals = [args[i] for i in numbers]
@@ -264,7 +263,7 @@ def value_and_grad(
     _no_reduce_axes("value_and_grad", reduce_axes)
     run = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def value_and_grad_fun(*args: ArrayLike | dict | list, **kwargs: object) -> Any:
         value, gradient, aux = run(*args, **kwargs)
@@ -360,7 +359,7 @@ def grad(
     _no_reduce_axes("grad", reduce_axes)
     run = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def grad_fun(*args: ArrayLike, **kwargs: object) -> Any:
         _, gradient, aux = run(*args, **kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from weft.autodiff.jvp import has_tangent
 from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
+from weft.core.source import wraps
 from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
 from weft.driver.staging import check_callable
@@ -105,7 +105,7 @@ def jacfwd(
     """
     check_callable(fun, "jacfwd")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def jacobian(*args: ArrayLike | dict, **kwargs: object) -> Any:
         numbers = argnums_of(argnums, len(args), "jacfwd")
@@ -154,7 +154,7 @@ def jacrev(
     """
     check_callable(fun, "jacrev")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def jacobian(*args: ArrayLike | dict, **kwargs: object) -> Any:
         numbers = argnums_of(argnums, len(args), "jacrev")

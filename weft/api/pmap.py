@@ -12,6 +12,7 @@ from weft.api.shard_map import shard_map
 from weft.api.vmap_api import check_dim, common_axis_size, in_dims, vmap
 from weft.autodiff.shape import expand_dims, moveaxis, squeeze
 from weft.core.boundary import api_boundary
+from weft.core.source import wraps
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.driver.jit import jit
@@ -176,7 +177,7 @@ def pmap(
         shardings = [NamedSharding(mesh, s) for s in specs]
         return jit(program, donate_argnums=donate), shardings
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def pmapped(*args: ArrayLike | dict | list, **kwargs: object) -> Any:
         if get_abstract_mesh().manual_axes:

@@ -27,7 +27,7 @@ from weft.core.jaxpr import (
 )
 from weft.core.masks import unpick
 from weft.core.primitive import Primitive
-from weft.core.source import UNKNOWN
+from weft.core.source import UNKNOWN, wraps
 from weft.core.state import state
 from weft.core.trace import StagedTracer, check_unchangeable, is_array_like, trace_to_jaxpr, typeof
 from weft.core.trace_body import trace_body
@@ -456,7 +456,7 @@ def checkpoint(
             cached = with_options[key] = _with_values(fun, count, values, fixed)
         return cached
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def checkpointed(*args: ArrayLike, **kwargs: object) -> Any:
         for i in static:
@@ -504,7 +504,7 @@ def _with_values(fun: Callable, count: int, values: tuple, fixed: tuple) -> Call
         full = [positional[i] if i in positional else next(rest) for i in range(count)]
         return fun(*full, **keywords, **kwargs)
 
-    return functools.wraps(fun)(inner) if hasattr(fun, "__name__") else inner
+    return wraps(fun)(inner) if hasattr(fun, "__name__") else inner
 
 
 def _check_leaves(fun: Callable, leaves: Sequence[Any], tree: PyTreeDef) -> None:

@@ -21,7 +21,7 @@ from weft.core.cell import Cell
 from weft.core.config import disable_jit
 from weft.core.errors import names_text
 from weft.core.ref import AbstractRef
-from weft.core.source import function_name
+from weft.core.source import function_name, wraps
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, names_in
@@ -149,7 +149,7 @@ def shard_map(
         f, function_name(f), mesh, in_specs, out_specs, names, check_vma, key, has_static
     )
 
-    @functools.wraps(f)
+    @wraps(f)
     @api_boundary
     def mapped(*args: ArrayLike | dict, **kwargs: object) -> Any:
         if kwargs:

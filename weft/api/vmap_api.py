@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from weft.api.vmappable import VMAPPABLES, Opened
 from weft.autodiff.vmap import AxisData, EqualDim, batch_flat, move_dim
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError
-from weft.core.source import function_name
+from weft.core.source import function_name, wraps
 from weft.core.trace import changeable, check_unchangeable, is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
 from weft.driver.staging import check_callable
@@ -62,7 +61,7 @@ def vmap(
     if isinstance(spmd_axis_name, str):
         spmd_axis_name = (spmd_axis_name,)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def vmapped(*args: ArrayLike | dict | tuple, **kwargs: object) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):

@@ -7,7 +7,6 @@ that return both as further results.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ from weft.checkify.errors import (
 from weft.checkify.interpret import Checks
 from weft.core.boundary import api_boundary
 from weft.core.namespace import seal
+from weft.core.source import wraps
 from weft.core.trace_body import trace_body
 from weft.core.tree import arg_names, flatten
 from weft.driver.staging import check_callable
@@ -100,7 +100,7 @@ def checkify(f: Callable, errors: frozenset[ErrorCategory] = user_checks) -> Cal
             f"checkify.float_checks | checkify.index_checks, got {wrong[0]!r:.100}"
         )
 
-    @functools.wraps(f)
+    @wraps(f)
     @api_boundary
     def checked(*args: ArrayLike, **kwargs: object) -> tuple[Error, Any]:
         leaves, tree = flatten((args, kwargs))

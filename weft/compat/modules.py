@@ -186,6 +186,10 @@ def _find(name: str, homes: list[str], attribute: str) -> Any:
         return importlib.import_module(inner)
     if value is _ABSENT:
         raise AttributeError(f"{missing(inner)}; {_ADVICE}", name=attribute)
+    if attribute.endswith("_p") and hasattr(value, "bind"):
+        from weft.compat.primitive import params_of_jax
+
+        params_of_jax(value)
     return value
 
 

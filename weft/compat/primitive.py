@@ -9,6 +9,7 @@ out, lowering by platform).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,15 @@ def instantiate_zeros(tangent: object) -> Any:
     return instantiate_zero(tangent.aval)
 
 
-class Primitive(_primitive.Primitive):
+class _PrimitiveType(type):
+    """Makes weft's own primitives instances of JAX's class, by which programs know them."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        known = _primitive.Primitive if cls.__name__ == "Primitive" else cls
+        return issubclass(type(instance), known)
+
+
+class Primitive(_primitive.Primitive, metaclass=_PrimitiveType):
     """A primitive whose rules are given one by one, as in `jax.extend.core`."""
 
     call_primitive = False
@@ -106,6 +115,41 @@ class Primitive(_primitive.Primitive):
             )
         takes_refs: Any = _primitive._TakesRefs
         return takes_refs.bind(self, *args, **params)
+
+
+# Parameters of JAX's that weft's operations lack, with the value that they then have.
+_ONLY_JAX: dict[str, dict[str, Any]] = {
+    "jit": {"inline": False},
+    "broadcast_in_dim": {"sharding": None},
+    "convert_element_type": {"sharding": None},
+    "reshape": {"dimensions": None, "sharding": None},
+    "reduce_sum": {"out_sharding": None},
+    "mul": {"out_dtype": None},
+}
+
+
+def params_of_jax(prim: Any) -> dict[str, Any]:
+    """The parameters that JAX's primitive has besides; from here on `bind` takes them, too."""
+    params = _ONLY_JAX.get(prim.name)
+    if params is None:
+        return {}
+    if not hasattr(prim, "takes_params_of_jax"):
+        kind: Any = type(prim)
+        prim.__class__ = _taking_them(kind)
+    return params
+
+
+@functools.cache
+def _taking_them(kind: Any) -> Any:
+    def bind(self: Any, *args: object, **params: object) -> Any:
+        known = _ONLY_JAX[self.name]
+        for name in known.keys() & params.keys():
+            if params.pop(name) not in (None, known[name]):
+                raise NotImplementedError(f"{self.name}_p.bind: {name} must be {known[name]}")
+        return kind.bind(self, *args, **params)
+
+    members = {"__slots__": (), "bind": bind, "takes_params_of_jax": True}
+    return type(kind.__name__, (kind,), members)
 
 
 class CallPrimitive(Primitive):

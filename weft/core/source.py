@@ -10,16 +10,18 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.core.state import state
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 GENERATED = "<weft>"
 """The file name of functions that weft writes itself."""
+
+F = TypeVar("F", bound=Callable)
 
 _is_internal: dict[str, bool] = {GENERATED: True}
 
@@ -70,6 +72,19 @@ def function_name(fun: Callable) -> str:
         fun = fun.func
     name = getattr(fun, "__name__", None)
     return name if isinstance(name, str) else type(fun).__name__
+
+
+def wraps(fun: Callable) -> Callable[[F], F]:
+    """`functools.wraps`, also of callable objects whose names are no text."""
+
+    def wrap(inner: F) -> F:
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            with suppress(AttributeError, TypeError):
+                setattr(inner, name, getattr(fun, name))
+        functools.update_wrapper(inner, fun, assigned=())
+        return inner
+
+    return wrap
 
 
 def is_internal_file(filename: str) -> bool:
@@ -141,7 +156,7 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
     """
     scope = name or function_name(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def named(*args: object, **kwargs: object) -> Any:
         with named_scope(scope):
             return fun(*args, **kwargs)

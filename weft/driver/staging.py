@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from weft.core.errors import ArgumentError, kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.notebook import displayed
 from weft.core.ref import AbstractRef
-from weft.core.source import function_name
+from weft.core.source import function_name, wraps
 from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
 from weft.core.trace import EVAL, Tracer, check_unchangeable, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
@@ -242,7 +241,7 @@ def split_static(
         full = [a if i in static else next(it) for i, a in enumerate(args)]
         return fun(*full, **kwargs)
 
-    return functools.wraps(fun)(partial) if hasattr(fun, "__name__") else partial, dynamic
+    return wraps(fun)(partial) if hasattr(fun, "__name__") else partial, dynamic
 
 
 @api_boundary
@@ -266,7 +265,7 @@ def make_jaxpr(
     check_callable(fun, "make_jaxpr")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def traced(*args: ArrayLike | ShapeDtypeStruct, **kwargs: object) -> Any:
         inner, dynamic = split_static(fun, args, static)

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.api.custom import custom_vjp
+from weft.core.source import wraps
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
@@ -35,7 +35,7 @@ def differentiable(
         if not callable(f):
             raise TypeError(f"differentiable: {name} must be a function, got {type(f).__name__}")
 
-    @functools.wraps(forward)
+    @wraps(forward)
     def function(*args: ArrayLike) -> Any:
         return forward(*args)[0]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import pytree
 from weft.autodiff.jvp import cotangent_aval
+from weft.core.source import wraps
 from weft.core.tree import flatten, names_in
 from weft.refs.api import new_ref
 
@@ -118,7 +118,7 @@ def on_values(
         raise ValueError("vjp: the same Ref is given twice; pass it once")
     values = tuple(tree.unflatten([x[...] if is_ref(x) else x for x in leaves]))
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def of_values(*args: object) -> Any:
         flat, inner = flatten(args)
         made = {i: new_ref(flat[i]) for i in refs}

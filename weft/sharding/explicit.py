@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.core import provided
 from weft.core.config import config
 from weft.core.errors import ArgumentError, NoMeshError, ShardingTypeError
+from weft.core.source import wraps
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.sharding.layout import Format, Layout
@@ -218,7 +218,7 @@ def auto_axes(
     if f is None:
         return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
 
-    @functools.wraps(f)
+    @wraps(f)
     def run(*args: object, **kwargs: Any) -> Any:
         target = out_sharding if out_sharding is not None else kwargs.pop("out_sharding", None)
         if target is None:
@@ -274,7 +274,7 @@ def explicit_axes(
     if f is None:
         return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
 
-    @functools.wraps(f)
+    @wraps(f)
     def run(*args: ArrayLike, **kwargs: Any) -> Any:
         target = in_sharding if in_sharding is not None else kwargs.pop("in_sharding", None)
         if target is None:

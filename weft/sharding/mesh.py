@@ -17,6 +17,7 @@ from weft.core import provided
 from weft.core.caches import interned
 from weft.core.errors import ArgumentError
 from weft.core.notebook import displayed
+from weft.core.source import wraps
 from weft.core.state import State, state
 
 
@@ -352,7 +353,7 @@ class Mesh(_AxisQueries):
         if not callable(fun):
             raise TypeError(f"a mesh decorates functions, got {type(fun).__name__}: {fun!r:.100}")
 
-        @functools.wraps(fun)
+        @wraps(fun)
         def in_context(*args: object, **kwargs: object) -> Any:
             with self:
                 return fun(*args, **kwargs)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import weft
 from weft import tree
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError
+from weft.core.source import wraps
 from weft.sparse.transform import is_sparse
 
 
@@ -65,7 +65,7 @@ def _made(name: str, transformation: Callable, has_value: bool, doc: str) -> Cal
     ) -> Callable:
         transformation(fun, argnums, has_aux, **kwargs)  # raises for bad arguments
 
-        @functools.wraps(fun)
+        @wraps(fun)
         @api_boundary
         def derivative(*args: object, **keywords: object) -> Any:
             opened = _Opened(f"sparse.{name}", fun, argnums, args)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from weft.ad_checkpoint import checkpoint_name
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Eqn, interpret
 from weft.core.primitive import PRIMITIVES
-from weft.core.source import function_name
+from weft.core.source import function_name, wraps
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.driver.staging import check_callable
 from weft.sparse import products, shapes
@@ -66,7 +65,7 @@ def sparsify(f: Callable, use_tracer: bool = False) -> Callable:
     """
     check_callable(f, "sparsify")
 
-    @functools.wraps(f)
+    @wraps(f)
     @api_boundary
     def sparsified(*args: object, **kwargs: object) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs), is_leaf=is_sparse)

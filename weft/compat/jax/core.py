@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft import ensure_compile_time_eval as ensure_compile_time_eval
+from weft.compat.primitive import params_of_jax
 from weft.compat.types import typeof as get_aval  # noqa: F401
 from weft.core import effects as _effects
 from weft.core.aval import AbstractToken as AbstractToken
@@ -64,13 +65,26 @@ class Trace(metaclass=_KindOfTrace):
     """The kind of what a transformation records or computes with; programs may derive their own."""
 
     finished = False
+    main = property(lambda self: getattr(self, "tag", None))
 
-    def process(self, prim: object, args: object, params: dict[str, Any]) -> Any:
+    def process(self, prim: Any, args: object, params: dict[str, Any]) -> Any:
         """Give an operation to the program's own rule."""
-        return self.process_primitive(prim, args, params)
+        return self.process_primitive(prim, args, {**params_of_jax(prim), **params})
 
     def process_primitive(self, primitive: object, tracers: object, params: dict[str, Any]) -> Any:
         raise NotImplementedError(f"{type(self).__name__}: define process_primitive")
+
+    def stage_value(self, val: object) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}: define stage_value")
+
+    def full_raise(self, x: object) -> Any:
+        return x
+
+    def invalidate(self) -> None:
+        self.finished = True
+
+    def is_valid(self) -> bool:
+        return not self.finished
 
 
 class TraceTag:

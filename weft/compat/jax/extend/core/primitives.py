@@ -29,7 +29,10 @@ def __getattr__(name: str) -> Any:
     _load()
     prim = PRIMITIVES.get(_NAMES.get(name, name[:-2]))
     if prim is None:
-        prim = getattr(lax, name, None) or getattr(lax.linalg, name, None)
+        from weft.compat.jax import lax as made_of_others
+
+        homes = (lax, lax.linalg, made_of_others)
+        prim = next((getattr(home, name) for home in homes if hasattr(home, name)), None)
     if prim is None:
         raise AttributeError(name)
     return prim
@@ -41,3 +44,4 @@ def _load() -> None:
 
     for name in ("jit", "checkpoint", "custom_jvp", "custom_vjp", "shard_map", "pure_callback"):
         getattr(weft, name)
+    import weft.random  # noqa: F401
