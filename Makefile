@@ -9,7 +9,7 @@ CUDA   := $(VENV)/cuda/.ready
 TPU    := $(VENV)/tpu/.ready
 TORCH  := $(VENV)/torch/.ready
 MKDOCS := $(VENV)/mkdocs/.ready
-PYRIGHT := $(VENV)/pyright/.ready
+TOOLS  := $(VENV)/tools/.ready
 JOBS   ?= 2
 QUICK  := tests/test_layering.py tests/test_house.py tests/test_mirror.py tests/core tests/lowering tests/autodiff tests/refs/test_api.py \
           tests/driver/test_jit.py tests/api/test_grad.py tests/api/test_shard_map.py tests/ops/test_argreduce.py \
@@ -24,8 +24,9 @@ LOOK   := README tutorial partitioning reference/weft.numpy performance
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weft needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]' \
 	    jax==$(JAXLIB) jaxlib==$(JAXLIB)
+	@$(BIN)/python -m tests.lighten
 	@touch $@
 
 # XLA's CUDA plugin and ptxas, with which tests compile for GPUs. They stand in a folder where JAX,
@@ -51,11 +52,12 @@ $(MKDOCS): $(READY)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs==1.6.*' 'mkdocs-material==9.*'
 	@touch $@
 
-# The checker of types in editors, with the JavaScript that it needs, in an environment of its own.
-$(PYRIGHT): $(READY)
+# Checkers of types, and what an editor completes, in an environment of their own.
+$(TOOLS): $(READY)
 	@rm -rf $(@D)
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'basedpyright==1.40.*'
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    'basedpyright==1.40.*' 'mypy>=1.15' 'jedi>=0.19'
 	@touch $@
 
 # XLA's compiler for TPUs, in the version that JAX names for itself.
@@ -70,7 +72,7 @@ env: $(READY) size
 
 # What the environment of `make test` takes, and its largest packages, in MB.
 size: $(READY)
-	@echo "$(VENV): $$(du -sm $(VENV)/ --exclude=cuda --exclude=tpu --exclude=torch --exclude=mkdocs --exclude=pyright | cut -f1) MB, of which" \
+	@echo "$(VENV): $$(du -sm $(VENV)/ --exclude=cuda --exclude=tpu --exclude=torch --exclude=mkdocs --exclude=tools | cut -f1) MB, of which" \
 	    $$(du -sm $(VENV)/lib/python*/site-packages/* | sort -rn | head -8 | sed 's|\t.*/|\t|' | awk '{printf "%s %s, ", $$2, $$1}') "…"
 
 cuda: $(CUDA)
@@ -146,12 +148,13 @@ lint: $(READY)
 
 # weft's own code by mypy; the examples and what users see by mypy and pyright, both strictly.
 # To mypy, the gradient of a lambda or of a partial function is an untyped function.
-types: $(PYRIGHT)
-	$(BIN)/mypy
-	$(BIN)/mypy --config-file= --strict --no-warn-return-any --follow-imports=silent examples \
-	    --disable-error-code overload-overlap --allow-untyped-calls \
-	    --exclude examples/jax --exclude numba_handler --exclude llvm_handler
-	$(BIN)/python -m tests.types.check $(<D)/bin/basedpyright
+types: $(TOOLS)
+	$(<D)/bin/mypy --python-executable $(BIN)/python
+	$(<D)/bin/mypy --python-executable $(BIN)/python --config-file= --strict --no-warn-return-any \
+	    --follow-imports=silent examples --disable-error-code overload-overlap \
+	    --allow-untyped-calls --exclude examples/jax --exclude numba_handler --exclude llvm_handler
+	$(BIN)/python -m tests.types.check $(<D)/bin
+	$(<D)/bin/python -m tests.types.editor
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

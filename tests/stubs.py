@@ -20,7 +20,7 @@ import textwrap
 import tomllib
 from enum import Enum
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, GenericAlias, ModuleType
 from typing import Any
 
 import weft
@@ -245,8 +245,15 @@ def tree_map(name: str, function: Any) -> str:
     """Write `tree.map`: what a function gives of the leaves stands in their places."""
     doc = (inspect.getdoc(function) or "").split("\n")[0]
     first, any_function = "Callable[Concatenate[_Leaf, ...], _R]", "Callable[..., _R]"
-    rest = ", *rest: Any"
+    two, rest = "Callable[[_Leaf, Any], _R]", ", *rest: Any"
     rows = [
+        (
+            "Callable[Concatenate[Any, ...], Any]",
+            f"Never{rest}",
+            "Any",
+        ),  # what is Any, and nothing else
+        (two, "dict[_Key, _Leaf], other: Any, /, *", "dict[_Key, _R]"),
+        (two, "list[_Leaf], other: Any, /, *", "list[_R]"),
         (first, f"_Leaf{rest}", "_R"),
         (first, f"dict[_Key, _Leaf]{rest}", "dict[_Key, _R]"),
         (first, f"list[_Leaf]{rest}", "list[_R]"),
@@ -276,7 +283,7 @@ def tree_function(name: str, function: Any) -> str:
     signature = inspect.signature(function)
     first, *rest = signature.parameters.values()
     texts = []
-    for kind, result in (("ArrayLike", "Array"), ("_T", "_T")):
+    for kind, result in (("Never", "Any"), ("ArrayLike", "Array"), ("_T", "_T")):
         given = signature.replace(parameters=[first.replace(annotation=kind), *rest])
         texts.append("@overload\n" + function_text(name, function, {name: result}, result, given))
     return "".join(texts)
@@ -357,11 +364,25 @@ def class_text(name: str, cls: type) -> str:
             lines.append(f"@{kind}\n{text}" if own is not value else text)
     bases = [b.__name__ for b in cls.__bases__ if b is not object]
     bases = ["NamedTuple"] if issubclass(cls, tuple) else bases
-    bases = [b if b in KNOWN_BASES else "Exception" for b in bases if b != "Generic"]
+    other = "Exception" if issubclass(cls, BaseException) else "Any"
+    bases = [b if b in KNOWN_BASES else other for b in bases if b != "Generic"]
     doc = (inspect.getdoc(cls) or "").split("\n")[0].replace('"', "'")
     doc = textwrap.shorten(doc, 88, placeholder=" …")
     body = textwrap.indent("\n".join([f'"""{doc}"""', *lines]), "    ")
     return f"class {name}{'(' + ', '.join(bases) + ')' if bases else ''}:\n{body}\n"
+
+
+def binding_text(name: str, cls: type) -> str:
+    """Write a class of jaxlib's bindings, which have no types: its members are Any."""
+    lines = ["def __init__(self, *args: Any, **kwargs: Any) -> None: ..."]
+    for member, value in sorted(vars(cls).items()):
+        if member.startswith("_"):
+            continue
+        if callable(value) and not isinstance(value, type | cls):
+            lines.append(f"def {member}(self, *args: Any, **kwargs: Any) -> Any: ...")
+        else:
+            lines.append(f"{member}: Any")
+    return f"class {name}:\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
 
 
 def stub(module: str) -> str:
@@ -405,11 +426,22 @@ def stub(module: str) -> str:
             bodies.append(function_text(name, value, results, default))
         elif value is weft.Array or name == "PyTreeDef":
             own = "Array" if value is weft.Array else name
-            imports.append(f"from weft.typing import {own} as {name}")
+            if own == name:
+                imports.append(f"from weft.typing import {own} as {name}")
+            else:
+                bodies.append(f"{name} = {own}\n")
         elif is_scalar(value):
             bodies.append(f"{name}: ScalarType\n")
+        elif value is Any or isinstance(value, GenericAlias):
+            bodies.append(f"{name} = {re.sub(r'[a-z_.]+[.](?=[A-Z])', '', str(value))}\n")
+        elif isinstance(value, type) and value.__module__.startswith("jaxlib"):
+            bodies.append(binding_text(name, value))
         elif home is not None and hasattr(importlib.import_module(home[0]), home[1]):
-            imports.append(f"from {home[0]} import {home[1]} as {name}")
+            if home[1] == name:
+                imports.append(f"from {home[0]} import {name} as {name}")
+            else:  # under another name an import is a stub's own
+                imports.append(f"from {home[0]} import {home[1]} as _{name}")
+                bodies.append(f"{name} = _{name}\n")
         elif isinstance(value, type):
             bodies.append(class_text(name, value))
         elif isinstance(value, float | int | str | None):
@@ -429,6 +461,8 @@ def stub(module: str) -> str:
         imports.append("__version_info__: tuple[int, int, int]")
     text = "\n".join(bodies)
     imported = "".join(f"from {home} import {n}\n" for n, home in others.items())
+    if re.search(r"\bNever\b", text):
+        imported += "from typing import Never\n"
     if "Concatenate[" in text:
         imported += "from typing import Concatenate\n"
         imported += "from typing_extensions import TypeVar as TypeVarWithDefault\n"
@@ -437,14 +471,19 @@ def stub(module: str) -> str:
     return "\n".join([head, *imports, "", *used, "", text])
 
 
+def path_of(module: str) -> Path:
+    """The path of a namespace's stub."""
+    base = PACKAGE.parent.joinpath(*module.split("."))
+    return base / "__init__.pyi" if base.is_dir() else base.with_suffix(".pyi")
+
+
 def files() -> dict[Path, str]:
     """Path → text of every stub, formatted."""
     import subprocess
 
     written = {}
     for module in NAMESPACES:
-        base = PACKAGE.parent.joinpath(*module.split("."))
-        path = base / "__init__.pyi" if base.is_dir() else base.with_suffix(".pyi")
+        path = path_of(module)
         command = [sys.executable, "-m", "ruff"]
         text = stub(module)
         for step in (["check", "--select", "I,F401", "--fix-only", "-q"], ["format", "-q"]):

@@ -89,7 +89,6 @@ from weft.driver.stages import Lowered, Traced
 from weft.driver.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from weft.refs.api import Ref as Ref
 from weft.runtime.array import Shard as Shard
-from weft.runtime.backend import Device as Device
 from weft.runtime.compile import CompilerEffortLevel as CompilerEffortLevel
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.mesh import AxisType as AxisType
@@ -111,6 +110,24 @@ _R_co = TypeVar("_R_co", covariant=True)
 _F = TypeVar("_F", bound=Callable[..., Any])
 _First = TypeVarWithDefault("_First", bound=Any, default=Any)
 _Second = TypeVarWithDefault("_Second", bound=Any, default=Any)
+
+class Device:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def addressable_memories(self, *args: Any, **kwargs: Any) -> Any: ...
+    client: Any
+    def default_memory(self, *args: Any, **kwargs: Any) -> Any: ...
+    device_kind: Any
+    def get_stream_for_external_ready_events(self, *args: Any, **kwargs: Any) -> Any: ...
+    host_id: Any
+    id: Any
+    def live_buffers(self, *args: Any, **kwargs: Any) -> Any: ...
+    local_hardware_id: Any
+    def memory(self, *args: Any, **kwargs: Any) -> Any: ...
+    def memory_stats(self, *args: Any, **kwargs: Any) -> Any: ...
+    platform: Any
+    def poison_execution(self, *args: Any, **kwargs: Any) -> Any: ...
+    process_index: Any
+    task_id: Any
 
 def as_jax() -> None:
     """Makes `import jax` find weft, in this process and in those that it starts."""
@@ -160,6 +177,10 @@ def comm(
     **kwargs: Any,
 ) -> CommReport:
     """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its …"""
+
+@overload
+def copy_to_host_async(x: ArrayLike) -> Any:
+    """Start copying every array of the pytree to the host, and return the pytree."""
 
 @overload
 def copy_to_host_async(x: ArrayLike) -> Array:
@@ -603,6 +624,10 @@ def pure_callback(
     **kwargs: Any,
 ) -> Any:
     """Calls a Python function without side effects when the program runs."""
+
+@overload
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The arrays placed by other shardings; in a program, values with that sharding in …"""
 
 @overload
 def reshard(xs: ArrayLike, out_shardings: Any) -> Array:

@@ -10,6 +10,10 @@ from weft.typing import ArrayLike
 _T = TypeVar("_T")
 
 @overload
+def with_layout_constraint(x: ArrayLike, layouts: Any) -> Any:
+    """The arrays, which XLA lays out so where they stand in the program."""
+
+@overload
 def with_layout_constraint(x: ArrayLike, layouts: Any) -> Array:
     """The arrays, which XLA lays out so where they stand in the program."""
 

@@ -4,16 +4,54 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from weft._xla.profiler import ProfileData as ProfileData
-from weft._xla.profiler import ProfileEvent as ProfileEvent
-from weft._xla.profiler import ProfileOptions as ProfileOptions
-from weft._xla.profiler import ProfilePlane as ProfilePlane
 from weft.partition.measured import Operation as Operation
 from weft.typing import Array as Array
 
-class StepTraceAnnotation(Exception):
+class ProfileData:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def find_plane_with_name(self, *args: Any, **kwargs: Any) -> Any: ...
+    def from_file(self, *args: Any, **kwargs: Any) -> Any: ...
+    def from_raw_cpp_ptr(self, *args: Any, **kwargs: Any) -> Any: ...
+    def from_serialized_xspace(self, *args: Any, **kwargs: Any) -> Any: ...
+    def from_text_proto(self, *args: Any, **kwargs: Any) -> Any: ...
+    planes: Any
+    def text_proto_to_serialized_xspace(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class ProfileEvent:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    duration_ns: Any
+    end_ns: Any
+    name: Any
+    start_ns: Any
+    stats: Any
+
+class ProfileOptions:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    advanced_configuration: Any
+    duration_ms: Any
+    enable_hlo_proto: Any
+    host_tracer_level: Any
+    include_dataset_ops: Any
+    python_tracer_level: Any
+    raise_error_on_start_failure: Any
+    repository_path: Any
+    session_id: Any
+    start_timestamp_ns: Any
+
+class ProfilePlane:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    lines: Any
+    name: Any
+    stats: Any
+
+class StepTraceAnnotation(Any):
     """Names a step of a training loop in the trace: a `with` block with its `step_num`."""
     def __init__(self, name: str, **kwargs: Any) -> None: ...
+
+class TraceAnnotation:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def is_enabled(self, *args: Any, **kwargs: Any) -> Any: ...
+    def set_metadata(self, *args: Any, **kwargs: Any) -> Any: ...
 
 def annotate_function(
     func: Callable[..., Any] | None = ..., name: str | None = ..., **decorator_kwargs: Any

@@ -1,7 +1,7 @@
 """Types of weft.tree, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Concatenate, TypeVar, overload
+from typing import Any, Concatenate, Never, TypeVar, overload
 
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, PyTreeDef
@@ -32,6 +32,37 @@ def leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
 ) -> list[tuple[Any, Any]]:
     """`(path, leaf)` pairs in order."""
+
+@overload
+def map(
+    f: Callable[Concatenate[Any, ...], Any],
+    tree: Never,
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def map(
+    f: Callable[[_Leaf, Any], _R],
+    tree: dict[_Key, _Leaf],
+    other: Any,
+    /,
+    *,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> dict[_Key, _R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def map(
+    f: Callable[[_Leaf, Any], _R],
+    tree: list[_Leaf],
+    other: Any,
+    /,
+    *,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> list[_R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
 
 @overload
 def map(

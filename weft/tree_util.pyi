@@ -1,12 +1,8 @@
 """Types of weft.tree_util, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Concatenate, TypeVar, overload
+from typing import Any, Concatenate, Never, TypeVar, overload
 
-from weft._xla.pytree import DictKey as DictKey
-from weft._xla.pytree import FlattenedIndexKey as FlattenedIndexKey
-from weft._xla.pytree import GetAttrKey as GetAttrKey
-from weft._xla.pytree import SequenceKey as SequenceKey
 from weft.typing import Array as Array
 from weft.typing import ArrayLike
 from weft.typing import PyTreeDef as PyTreeDef
@@ -16,13 +12,28 @@ _R = TypeVar("_R")
 _Key = TypeVar("_Key")
 _Leaf = TypeVar("_Leaf", bound=ArrayLike)
 
-class KeyEntry:
-    """Special type indicating an unconstrained type."""
+class DictKey:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    key: Any
 
-KeyPath: Any
+class FlattenedIndexKey:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    key: Any
 
-class Partial(Exception):
+class GetAttrKey:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    name: Any
+
+KeyEntry = Any
+
+KeyPath = tuple[Any, ...]
+
+class Partial(Any):
     """`functools.partial` as a pytree: its arguments are leaves, its function is static."""
+
+class SequenceKey:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    idx: Any
 
 def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = ...) -> bool:
     """Whether no element is a pytree node."""
@@ -109,6 +120,37 @@ def tree_leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
 ) -> list[tuple[Any, Any]]:
     """`(path, leaf)` pairs in order."""
+
+@overload
+def tree_map(
+    f: Callable[Concatenate[Any, ...], Any],
+    tree: Never,
+    *rest: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def tree_map(
+    f: Callable[[_Leaf, Any], _R],
+    tree: dict[_Key, _Leaf],
+    other: Any,
+    /,
+    *,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> dict[_Key, _R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+
+@overload
+def tree_map(
+    f: Callable[[_Leaf, Any], _R],
+    tree: list[_Leaf],
+    other: Any,
+    /,
+    *,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> list[_R]:
+    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
 
 @overload
 def tree_map(

@@ -1,7 +1,7 @@
-"""What checkers say of weft's types; tests/test_stubs.py compares each line with its comment."""
+"""What checkers say of weft's types; tests/types/check.py compares each line with its comment."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 ones = wnp.ones(3)
 mesh = weft.make_mesh((1,), ("x",))
+anything: Any = {"w": ones}
+mixed: dict[str, Any] = {"w": ones}
 
 
 def double(x: weft.Array) -> weft.Array:
@@ -26,6 +28,19 @@ def scaled(x: weft.Array, n: int) -> weft.Array:
 
 def loss(x: weft.Array) -> weft.Array:
     return x.sum()
+
+
+def annotated(
+    array: wnp.ndarray,
+    sharding: weft.NamedSharding,
+    placed: weft.sharding.Sharding,
+    state: weft.sharding.ManualAxisType,
+    key: weft.tree_util.DictKey,
+    path: weft.tree_util.KeyPath,
+    partial: weft.tree_util.Partial,
+    error: weft.errors.JaxRuntimeError,
+    span: weft.profiler.TraceAnnotation,
+) -> None: ...
 
 
 def with_aux(x: weft.Array) -> tuple[weft.Array, str]:
@@ -184,6 +199,10 @@ reveal_type(weft.hessian(loss))  # def (x: Array) -> Any
 reveal_type(weft.make_mesh((1,), ("x",)))  # weft.sharding.mesh.Mesh
 reveal_type(weft.make_mesh((1,), ("x",)).axis_names)  # tuple[Any, ...]
 reveal_type(weft.P("x", None))  # weft.sharding.spec.PartitionSpec
+reveal_type(weft.tree.map(wnp.zeros_like, anything))  # Any
+reveal_type(weft.tree.map(lambda p, g: p - 0.1 * g, anything, anything))  # Any
+reveal_type(weft.tree.map(lambda p, g: p - 0.1 * g, mixed, mixed))  # dict[str, Any]
+reveal_type(weft.device_put(anything, weft.devices()[0]))  # Any
 reveal_type(weft.NamedSharding(mesh, weft.P("x")))  # weft.sharding.named.NamedSharding
 reveal_type(weft.devices())  # list[Any]
 reveal_type(weft.device_count())  # int

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxlib import _jax
@@ -13,7 +14,12 @@ CompileOptions = _jax.CompileOptions
 DeviceAssignment = _jax.DeviceAssignment
 LoadedExecutable = _jax.LoadedExecutable
 CompiledMemoryStats = _jax.CompiledMemoryStats
-XlaRuntimeError = _jax.JaxRuntimeError
+if TYPE_CHECKING:
+
+    class XlaRuntimeError(RuntimeError):
+        """What XLA raises; jaxlib's bindings have no types."""
+else:
+    XlaRuntimeError = _jax.JaxRuntimeError
 
 
 EFFORTS = ("optimization_level", "memory_fitting_level")

@@ -5,7 +5,6 @@ from typing import Any
 
 from weft.checkify.errors import DivisionByZeroError as DivisionByZeroError
 from weft.checkify.errors import Error as Error
-from weft.checkify.errors import ErrorCategory as ErrorCategory
 from weft.checkify.errors import FailedCheckError as FailedCheckError
 from weft.checkify.errors import JaxException as JaxException
 from weft.checkify.errors import JaxRuntimeError as JaxRuntimeError
@@ -21,6 +20,8 @@ from weft.checkify.errors import nan_checks as nan_checks
 from weft.checkify.errors import user_checks as user_checks
 from weft.typing import Array as Array
 from weft.typing import ArrayLike
+
+ErrorCategory = type[JaxException]
 
 def check(pred: ArrayLike, msg: str, *fmt_args: Any, debug: bool = ..., **fmt_kwargs: Any) -> None:
     """Checks that a scalar is true, in a function that `checkify` is applied to."""

@@ -18,6 +18,18 @@ def all_gather(
     axis: int = ...,
     tiled: bool = ...,
     to: str = ...,
+) -> Any:
+    """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
+def all_gather(
+    x: ArrayLike,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = ...,
+    axis: int = ...,
+    tiled: bool = ...,
+    to: str = ...,
 ) -> Array:
     """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
 
@@ -43,6 +55,18 @@ def all_gather_start(
     to: str = ...,
 ) -> Future:
     """Starts `all_gather`; `.done()` on the result gives its value."""
+
+@overload
+def all_to_all(
+    x: ArrayLike,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> Any:
+    """Splits each device's array, sends part q to the device of rank q and joins what …"""
 
 @overload
 def all_to_all(
@@ -92,6 +116,10 @@ def pargmin(x: ArrayLike, axis_name: Any) -> Any:
     """The index along named axes of the device with the minimum, int32."""
 
 @overload
+def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
+    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+
+@overload
 def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Array:
     """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
 
@@ -103,12 +131,20 @@ def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Future:
     """Starts `pbroadcast`; `.done()` on the result gives its value."""
 
 @overload
+def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Any:
+    """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
+
+@overload
 def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Array:
     """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
 
 @overload
 def pcast(x: _T, axis_name: Any, *, to: str) -> _T:
     """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
+
+@overload
+def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
@@ -119,6 +155,10 @@ def pmax(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
+def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
 def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
@@ -127,12 +167,20 @@ def pmean(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
+def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The minimum over the devices along named axes; pytrees leaf by leaf."""
+
+@overload
 def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The minimum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def pmin(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The minimum over the devices along named axes; pytrees leaf by leaf."""
+
+@overload
+def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Sends values between devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array:
@@ -152,6 +200,10 @@ def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes."""
 
 @overload
+def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Any:
+    """Permutes values along a named axis: device i receives that of device perm[i]."""
+
+@overload
 def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Array:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
@@ -160,12 +212,27 @@ def pshuffle(x: _T, axis_name: Any, perm: Sequence[int]) -> _T:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
 @overload
+def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
 def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
 def psum(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
+def psum_scatter(
+    x: ArrayLike,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = ...,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> Any:
+    """The sum along named axes, of which each device keeps its own part; pytrees leaf by …"""
 
 @overload
 def psum_scatter(
@@ -203,12 +270,20 @@ def psum_start(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) ->
     """Starts `psum`; `.done()` on the result gives its value."""
 
 @overload
+def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
+    """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+
+@overload
 def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Array:
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
 def pswapaxes(x: _T, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> _T:
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+
+@overload
+def pvary(x: ArrayLike, axis_name: Any) -> Any:
+    """Casts values to varying along the axes over which they are invarying."""
 
 @overload
 def pvary(x: ArrayLike, axis_name: Any) -> Array:

@@ -3,12 +3,28 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.ffi.buffer import Buffer as Buffer
-from weft.ffi.buffer import ExecutionContext as ExecutionContext
-from weft.ffi.buffer import ExecutionStage as ExecutionStage
 from weft.ffi.library import BuildError as BuildError
 from weft.ffi.rule import ShardingRule as ShardingRule
 from weft.typing import Array as Array
+
+class Buffer:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    dtype: Any
+    ndim: Any
+    shape: Any
+    writeable: Any
+
+class ExecutionContext:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    stage: Any
+    stream: Any
+
+class ExecutionStage:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    EXECUTE: Any
+    INITIALIZE: Any
+    INSTANTIATE: Any
+    PREPARE: Any
 
 def buffer_callback(
     callback: Callable[..., None],

@@ -11,7 +11,6 @@ from weft.ops.conv_shapes import ConvDimensionNumbers as ConvDimensionNumbers
 from weft.ops.conv_shapes import (
     ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
 )
-from weft.ops.dot import DotDimensionNumbers as DotDimensionNumbers
 from weft.ops.elementwise_api import RoundingMethod as RoundingMethod
 from weft.ops.fft import FftType as FftType
 from weft.ops.gather import GatherDimensionNumbers as GatherDimensionNumbers
@@ -31,6 +30,10 @@ from weft.typing import ArrayLike, DTypeLike
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
+DotDimensionNumbers = tuple[
+    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
+]
+
 def abs(x: ArrayLike) -> Array:
     """|x|; for complex x the magnitude, a real array."""
 
@@ -45,6 +48,18 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
 
 def after_all(*operands: Any) -> Array:
     """A token that comes after all the given ones."""
+
+@overload
+def all_gather(
+    x: ArrayLike,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = ...,
+    axis: int = ...,
+    tiled: bool = ...,
+    to: str = ...,
+) -> Any:
+    """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
 def all_gather(
@@ -80,6 +95,18 @@ def all_gather_start(
     to: str = ...,
 ) -> Future:
     """Starts `all_gather`; `.done()` on the result gives its value."""
+
+@overload
+def all_to_all(
+    x: ArrayLike,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> Any:
+    """Splits each device's array, sends part q to the device of rank q and joins what …"""
 
 @overload
 def all_to_all(
@@ -698,6 +725,10 @@ def pargmin(x: ArrayLike, axis_name: Any) -> Array:
     """The index along named axes of the device with the minimum, int32."""
 
 @overload
+def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
+    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+
+@overload
 def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Array:
     """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
 
@@ -707,6 +738,10 @@ def pbroadcast(x: _T, axis_name: Any, source: int) -> _T:
 
 def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Future:
     """Starts `pbroadcast`; `.done()` on the result gives its value."""
+
+@overload
+def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Any:
+    """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
 
 @overload
 def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Array:
@@ -722,6 +757,10 @@ def platform_dependent(
     """The function given for the platform that the program is compiled for, applied to args."""
 
 @overload
+def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The maximum over the devices along named axes; pytrees leaf by leaf."""
+
+@overload
 def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
@@ -730,12 +769,20 @@ def pmax(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
+def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
 def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
 def pmean(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
+def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The minimum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
@@ -755,6 +802,10 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """x to the power y; a Python int exponent is computed by multiplication."""
 
 @overload
+def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Sends values between devices along named axes; pytrees leaf by leaf."""
+
+@overload
 def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array:
     """Sends values between devices along named axes; pytrees leaf by leaf."""
 
@@ -772,6 +823,10 @@ def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes."""
 
 @overload
+def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Any:
+    """Permutes values along a named axis: device i receives that of device perm[i]."""
+
+@overload
 def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Array:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
@@ -780,12 +835,27 @@ def pshuffle(x: _T, axis_name: Any, perm: Sequence[int]) -> _T:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
 @overload
+def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
 def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
 def psum(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+@overload
+def psum_scatter(
+    x: ArrayLike,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = ...,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> Any:
+    """The sum along named axes, of which each device keeps its own part; pytrees leaf by …"""
 
 @overload
 def psum_scatter(
@@ -823,12 +893,20 @@ def psum_start(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) ->
     """Starts `psum`; `.done()` on the result gives its value."""
 
 @overload
+def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
+    """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+
+@overload
 def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Array:
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
 def pswapaxes(x: _T, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> _T:
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+
+@overload
+def pvary(x: ArrayLike, axis_name: Any) -> Any:
+    """Casts values to varying along the axes over which they are invarying."""
 
 @overload
 def pvary(x: ArrayLike, axis_name: Any) -> Array:
@@ -1204,6 +1282,10 @@ def unstack(x: ArrayLike, axis: int = ...) -> list[Array]:
 
 def while_loop(cond_fun: Callable[[_T], Any], body_fun: Callable[[_T], _T], init_val: _T) -> _T:
     """Loop while a condition on the state holds."""
+
+@overload
+def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = ...) -> Any:
+    """The arrays, which the partitioner must place as given where they stand in the …"""
 
 @overload
 def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = ...) -> Array:

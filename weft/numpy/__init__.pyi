@@ -1332,6 +1332,8 @@ def nanvar(
 ) -> Array:
     """The variance of the elements that are not NaN. Source: numpy.nanvar."""
 
+ndarray = Array
+
 def ndim(a: ArrayLike) -> int:
     """The number of dimensions."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
+from weft.core.aval import Mat as _ManualAxisType
 from weft.sharding.mesh import AbstractMesh as AbstractMesh
 from weft.sharding.mesh import AxisType as AxisType
 from weft.sharding.mesh import Mesh as Mesh
@@ -11,7 +12,6 @@ from weft.sharding.mesh import use_abstract_mesh as use_abstract_mesh
 from weft.sharding.mesh import use_mesh as use_mesh
 from weft.sharding.named import IndivisibleError as IndivisibleError
 from weft.sharding.named import NamedSharding as NamedSharding
-from weft.sharding.named import Sharding as Sharding
 from weft.sharding.physical import GSPMDSharding as GSPMDSharding
 from weft.sharding.physical import SingleDeviceSharding as SingleDeviceSharding
 from weft.sharding.spec import P as P
@@ -20,6 +20,11 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike
 
 _T = TypeVar("_T")
+
+ManualAxisType = _ManualAxisType
+
+class Sharding:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
 def auto_axes(
     f: Callable[..., Any] | None = ...,
@@ -47,6 +52,10 @@ def get_mesh() -> Mesh | None:
 
 def make_single_device_sharding(device: Any, *, memory_kind: str | None = ...) -> Any:
     """The whole array on one device: `SingleDeviceSharding(device)`."""
+
+@overload
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The arrays placed by other shardings; in a program, values with that sharding in …"""
 
 @overload
 def reshard(xs: ArrayLike, out_shardings: Any) -> Array:

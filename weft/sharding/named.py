@@ -6,7 +6,7 @@ import functools
 import math
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Sharding = _xla.Sharding
 Index = tuple[slice, ...]
+_Class = TypeVar("_Class", bound=type)
 
 
 @has_page("weft.sharding")
@@ -31,7 +32,7 @@ class IndivisibleError(ValueError):
     """A dimension's size is not a multiple of the number of parts it is split into."""
 
 
-def placement_class(cls: type) -> type:
+def placement_class(cls: _Class) -> _Class:
     """Class decorator: adds what every sharding answers, written over ``shard_shape``.
 
     nanobind classes take one base only, so these are added rather than inherited.
