@@ -344,3 +344,33 @@ def test_jvp_of_atomics_swaps_views_and_masks():
     value, tangent = weft.jvp(lambda x: f(x, np.zeros(7, F32)), (x,), (t,))
     assert_allclose(value, [1, 13, 3, 0, 0, np.sin(2), np.sin(1)], rtol=1e-5)
     assert_allclose(tangent, [1, 16, 1.5, 0, 0, np.cos(2), 0], rtol=1e-5)
+
+
+def test_kernels_that_close_over_varying_values_have_derivatives_and_are_batched(rng):
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
+
+    def outer(x):
+        turned = jnp.sin(x)  # varies along the mesh
+
+        def kernel(x, out):
+            tripled = lax.fori_loop(0, 2, lambda k, total: total + turned[1], turned[0] * 0)
+            where = lax.cond(tripled > 0, lambda: turned[0], lambda: turned[1])
+            out[...] = x[...] * turned + tripled * where
+
+        return pl.pallas_call(kernel, struct(2), interpret=INTERPRET)(x)
+
+    f = weft.shard_map(outer, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    x, t = (rng.normal(size=8).astype(F32) for _ in range(2))
+
+    def expected(x):
+        sin = np.sin(x.reshape(4, 2))
+        double = 2 * sin[:, 1:]
+        return (
+            x.reshape(4, 2) * sin + double * np.where(double > 0, sin[:, :1], sin[:, 1:])
+        ).ravel()
+
+    value, tangent = weft.jit(lambda x, t: weft.jvp(f, (x,), (t,)))(x, t)
+    assert_allclose(value, expected(x), rtol=1e-5)
+    slope = expected(x.astype(np.float64) + 1e-6 * t) - expected(x.astype(np.float64) - 1e-6 * t)
+    assert_allclose(tangent, slope / 2e-6, rtol=1e-4, atol=1e-5)
+    assert_allclose(weft.jit(weft.vmap(f))(np.stack([x, t])), [expected(x), expected(t)], rtol=1e-5)

@@ -205,15 +205,15 @@ def emit_call(
     avals_out: Sequence[Any],
     *,
     target: str,
-    attributes: attrs.Frozen,
-    has_side_effect: bool,
-    input_layouts: Sequence[Any],
-    output_layouts: Sequence[Any],
-    aliases: Sequence[tuple[int, int]],
-    api_version: int,
-    legacy_config: str | None,
-    sharding_rule: ShardingRule | None,
-    num_batch_dims: int,
+    attributes: attrs.Frozen = ("dict", ()),
+    has_side_effect: bool = False,
+    input_layouts: Sequence[Any] | None = None,
+    output_layouts: Sequence[Any] | None = None,
+    aliases: Sequence[tuple[int, int]] = (),
+    api_version: int = 4,
+    legacy_config: str | None = None,
+    sharding_rule: ShardingRule | None = None,
+    num_batch_dims: int = 0,
     **params: object,
 ) -> list:
     """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
@@ -284,9 +284,9 @@ def _sharding(
     return entries
 
 
-def _layouts(ctx: RuleContext, avals: Sequence[Any], layouts: Sequence[Any]) -> Any:
+def _layouts(ctx: RuleContext, avals: Sequence[Any], layouts: Sequence[Any] | None) -> Any:
     texts = []
-    for aval, layout in zip(avals, layouts, strict=True):
+    for aval, layout in zip(avals, layouts or [None] * len(avals), strict=True):
         rank = len(aval.shape)
         if rank and dtypes.is_extended(aval.dtype):
             rank += len(aval.dtype.physical_shape)

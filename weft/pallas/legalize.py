@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
+from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
@@ -38,8 +38,10 @@ CALLS = frozenset(
 )
 """Ops that run the jaxpr among their params on their operands."""
 
-PASSES = frozenset(("copy", "name", "stop_gradient", "relabel", "multiple_of", "layout_constraint"))
-"""Ops whose result is their first operand."""
+PASSES = frozenset(
+    ("copy", "name", "stop_gradient", "relabel", "multiple_of", "layout_constraint", "pcast")
+)
+"""Ops whose result is their first operand: inside a kernel there are no devices to vary over."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -128,7 +130,7 @@ class _Rewriting:
 
     def fresh(self, aval: ShapedArray | AbstractRef) -> Value:
         """Variables for a value of a type, as the target holds it."""
-        aval = in_bytes(aval if self.target.has_all_dtypes else _words(aval))
+        aval = in_bytes(aval if self.target.has_all_dtypes else _words(aval)).update(mat=NO_MAT)
         parts = pairs.parts_of(aval) if self.splits else (aval,)
         return Pair(*map(Var, parts)) if len(parts) == 2 else Var(parts[0])
 

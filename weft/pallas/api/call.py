@@ -37,7 +37,6 @@ from weft.pallas.constants import with_constants
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
 from weft.pallas.op import pallas_call_p
-from weft.pallas.strip_manual_types import without_manual_types
 from weft.pallas.uses import written_vars
 from weft.refs.api import Ref
 
@@ -152,7 +151,6 @@ def trace_kernel(
     with kernel_frame(frame):
         jaxpr, consts = trace_to_jaxpr(flat, refs, name)
     _check_axes(what, jaxpr, frame)
-    jaxpr = without_manual_types(jaxpr)
     return jaxpr, consts, _ref_names(fun, arrange, len(refs))
 
 

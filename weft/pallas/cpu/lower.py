@@ -107,7 +107,7 @@ _registered: set[str] = set()
 
 
 def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value) -> list:
-    """Emits the custom call of a kernel."""
+    """Emits the custom call of a kernel; its code is made for these shapes (see split.py)."""
     # XLA packs integers of 4 bits.
     ins, outs = [in_bytes(a) for a in ctx.avals_in], [in_bytes(a) for a in ctx.avals_out]
     results = emit_call(
@@ -116,15 +116,8 @@ def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value) -> list:
         ins,
         outs,
         target=target_of(call),
-        attributes=("dict", ()),
         has_side_effect=call.prints,
-        input_layouts=(None,) * len(operands),
-        output_layouts=(None,) * len(call.outputs),
         aliases=call.aliases,
-        api_version=4,
-        legacy_config=None,
-        sharding_rule=None,  # the code is made for these shapes: see weft/pallas/split.py
-        num_batch_dims=0,
     )
     return [_converted(ctx, x, a) for x, a in zip(results, ctx.avals_out, strict=True)]
 

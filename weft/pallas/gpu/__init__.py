@@ -8,7 +8,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft.core.aval import ShapedArray
+from weft.ffi.attributes import freeze_all
+from weft.ffi.call import emit_call
 from weft.pallas.api.params import param
 from weft.pallas.gpu.emitter import warps_of
 from weft.pallas.gpu.program import Launch, build, function_name
@@ -38,57 +42,23 @@ def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value, platform: str
             values.append(ctx.splat(0, extra.shape, extra.ref.dtype))
             avals_in.append(aval)
         avals_out.append(aval)
-    outs = _emit(ctx, call, launch, values, avals_in, avals_out, aliases)
-    return list(outs[: len(call.outputs)])
-
-
-def _emit(
-    ctx: RuleContext,
-    call: KernelCall,
-    launch: Launch,
-    values: list,
-    ins: list,
-    outs: list,
-    aliases: list,
-) -> Any:
-    from weft._xla.mlir import ir
-
-    config = {
-        "name": ctx.string(function_name(call)),
-        "ir": ctx.string(str(launch.module)),
-        "num_warps": ctx.i32(warps_of(call)),
-        "num_stages": ctx.i32(param(call.compiler_params, "num_stages", 3)),
-        "grid_x": ctx.i32(launch.programs),
-        "grid_y": ctx.i32(1),
-        "grid_z": ctx.i32(1),
-        "debug": ctx.bool(call.debug),
+    numbers = {
+        "num_warps": warps_of(call),
+        "num_stages": param(call.compiler_params, "num_stages", 3),
+        **{"grid_x": launch.programs, "grid_y": 1, "grid_z": 1},
     }
-    place = (lambda o: "") if len(outs) == 1 else str
-    alias_text = ", ".join(
-        f"#stablehlo.output_operand_alias<output_tuple_indices = [{place(o)}], "
-        f"operand_index = {i}, operand_tuple_indices = []>"
-        for i, o in aliases
+    config = {"name": function_name(call), "ir": str(launch.module), "debug": call.debug}
+    outs = emit_call(
+        ctx,
+        values,
+        avals_in,
+        avals_out,
+        target="__gpu$xla.gpu.triton",
+        attributes=freeze_all(call.name, config | {k: np.int32(n) for k, n in numbers.items()}),
+        has_side_effect=call.prints,
+        aliases=aliases,
     )
-    attrs = {
-        "call_target_name": ctx.string("__gpu$xla.gpu.triton"),
-        "api_version": ctx.i32(4),
-        "has_side_effect": ctx.bool(call.prints),
-        "backend_config": ir.DictAttr.get(config, ctx.loc.context),
-        "operand_layouts": _layouts(ctx, ins),
-        "result_layouts": _layouts(ctx, outs),
-        "output_operand_aliases": ctx.attr(f"[{alias_text}]"),
-    }
-    return ctx.op("stablehlo.custom_call", values, [ctx.type_of(a) for a in outs], attrs)
-
-
-def _layouts(ctx: RuleContext, avals: list) -> Any:
-    """Row-major, as XLA writes it: the fastest dimension first."""
-
-    def text(n: int) -> str:
-        order = ", ".join(map(str, reversed(range(n))))
-        return f"dense<{f'[{order}]' if n else ''}> : tensor<{n}xindex>"
-
-    return ctx.attr(f"[{', '.join(text(a.ndim) for a in avals)}]")
+    return outs[: len(call.outputs)]
 
 
 def check_resident(call: KernelCall, launch: Launch, processors: int) -> None:
