@@ -27,9 +27,32 @@ if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
 
 
-def _view(t: Translator, x: Array, shape: tuple, strides: list, offset: Index = 0) -> Array:
-    assert x.buffer is not None
-    return Array(shape, x.dtype, buffer=x.buffer.view(t.f, offset, shape, strides))
+def selected(
+    t: Translator, x: Array, shape: Sequence[int], dims: Sequence[tuple[Index, int, int | None]]
+) -> Array:
+    """The elements of x whose index along each dimension is start + step * i[k].
+
+    dims: (start, step, k) for each dimension of x; k is a dimension of the result, or None for the
+    start alone.
+    """
+    f, shape, moves = t.f, tuple(shape), any(d[:2] != (0, 1) for d in dims)
+    if x.producer is not None:
+        t.materialize(x)
+    if x.buffer is not None:
+        strides: list[Index] = [0] * len(shape)
+        for (_, step, k), stride in zip(dims, x.buffer.strides, strict=True):
+            if k is not None:
+                strides[k] = f.mul(stride, step)
+        offset = f.dot([start for start, _, _ in dims], x.buffer.strides)
+        return Array(shape, x.dtype, buffer=x.buffer.view(f, offset, shape, strides))
+
+    def of_operand(i: tuple) -> tuple:
+        if not moves:
+            return tuple(0 if k is None else i[k] for _, _, k in dims)
+        return tuple(s if k is None else f.add(f.mul(i[k], n), s) for s, n, k in dims)
+
+    inputs = [(x, None if moves else of_operand)]
+    return Array(shape, x.dtype, lambda f, i: x.at(f, of_operand(i)), inputs)
 
 
 @rule("broadcast_in_dim")
@@ -39,17 +62,8 @@ def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: object) -> Array:
         return pointwise(shape, x.dtype, lambda f, i: x.at(f, ()), [x], 0)
     if x.buffer is None and x.cost >= COSTLY and size_of(shape) > size_of(x.shape):
         x.kept = True
-    fixed = [x.shape[k] == 1 and shape[d] != 1 for k, d in enumerate(dims)]
-    if x.buffer is not None:
-        strides: list[Index] = [0] * len(shape)
-        for k, d in enumerate(dims):
-            strides[d] = 0 if fixed[k] else x.buffer.strides[k]
-        return _view(t, x, shape, strides)
-
-    def mapping(indices: tuple) -> tuple:
-        return tuple(0 if one else indices[d] for d, one in zip(dims, fixed, strict=True))
-
-    return Array(shape, x.dtype, lambda f, i: x.at(f, mapping(i)), [(x, mapping)])
+    one = [x.shape[k] == 1 and shape[d] != 1 for k, d in enumerate(dims)]
+    return selected(t, x, shape, [(0, 1, None if n else d) for d, n in zip(dims, one, strict=True)])
 
 
 @rule("iota")
@@ -122,26 +136,13 @@ def _transpose(t: Translator, eqn: Eqn, x: Array) -> Array:
 
 def transposed(t: Translator, x: Array, permutation: Sequence[int]) -> Array:
     shape = tuple(x.shape[d] for d in permutation)
-    if x.buffer is not None:
-        return _view(t, x, shape, [x.buffer.strides[d] for d in permutation])
-    if x.producer is not None:
-        t.materialize(x)
-        return transposed(t, x, permutation)
-
-    def mapping(indices: tuple) -> tuple:
-        result: list = [None] * len(permutation)
-        for k, d in enumerate(permutation):
-            result[d] = indices[k]
-        return tuple(result)
-
-    return Array(shape, x.dtype, lambda f, i: x.at(f, mapping(i)), [(x, mapping)])
+    return selected(t, x, shape, [(0, 1, permutation.index(d)) for d in range(len(shape))])
 
 
 def reshaped_strides(buffer: Buffer, shape: Sequence[int]) -> list[Index] | None:
     """Strides of the same elements in another shape, where there are such."""
     old = [(n, s) for n, s in zip(buffer.shape, buffer.strides, strict=True) if n != 1]
-    strides: list[Index] = []
-    todo = [n for n in shape]
+    todo = list(shape)
     position = 0
     result: list[Index] = [0] * len(todo)
     k = 0
@@ -181,8 +182,7 @@ def reshaped_strides(buffer: Buffer, shape: Sequence[int]) -> list[Index] | None
                 if not isinstance(step, int):
                     return None
                 step *= todo[d]
-    strides = result
-    return strides
+    return result
 
 
 @rule("reshape")
@@ -201,12 +201,7 @@ def reshaped(t: Translator, x: Array, shape: tuple[int, ...]) -> Array:
     by_formula = x.buffer is None and x.producer is None
     if by_formula and [x.shape[d] for d in old] == [shape[d] for d in new]:
         place = dict(zip(old, new, strict=True))
-        rank = len(x.shape)
-
-        def mapping(indices: tuple) -> tuple:
-            return tuple(indices[place[d]] if d in place else 0 for d in range(rank))
-
-        return Array(shape, x.dtype, lambda f, i: x.at(f, mapping(i)), [(x, mapping)])
+        return selected(t, x, shape, [(0, 1, place.get(d)) for d in range(len(x.shape))])
     buffer = t.materialize(x)
     strides = reshaped_strides(buffer, shape)
     if strides is None:
@@ -239,18 +234,9 @@ def _slice(t: Translator, eqn: Eqn, x: Array) -> Array:
 def sliced(
     t: Translator, x: Array, starts: Sequence, steps: tuple, shape: tuple[int, ...]
 ) -> Array:
-    if x.producer is not None or x.kept:
+    if x.kept:
         t.materialize(x)
-    if x.buffer is not None:
-        offset = t.f.dot(starts, x.buffer.strides)
-        strides = [t.f.mul(s, k) for s, k in zip(x.buffer.strides, steps, strict=True)]
-        return _view(t, x, shape, strides, offset)
-
-    def element(f: Function, i: tuple) -> str:
-        where = tuple(f.add(f.mul(v, k), s) for v, k, s in zip(i, steps, starts, strict=True))
-        return x.at(f, where)
-
-    return Array(shape, x.dtype, element, [(x, None)])
+    return selected(t, x, shape, list(zip(starts, steps, range(len(shape)), strict=True)))
 
 
 def _clamped_starts(t: Translator, starts: Sequence[Array], shape: tuple, sizes: tuple) -> list:

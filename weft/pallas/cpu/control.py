@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.pallas.cpu import ranges, scalar, types
-from weft.pallas.cpu.arrays import sliced
+from weft.pallas.cpu.arrays import selected
 from weft.pallas.cpu.interrupt import emit_look
 from weft.pallas.cpu.llvm import Index
 from weft.pallas.cpu.translate import Translator, rule
@@ -200,13 +200,10 @@ def _scan(t: Translator, eqn: Eqn, *operands: Any) -> list:
 
 
 def _row(t: Translator, x: Array, step: Index) -> Array:
-    shape = x.shape[1:]
-    if x.buffer is not None:
-        offset = t.f.mul(step, x.buffer.strides[0])
-        return Array(shape, x.dtype, buffer=x.buffer.view(t.f, offset, shape, x.buffer.strides[1:]))
-    starts = (step, *(0 for _ in shape))
-    rows = sliced(t, x, starts, (1,) * len(starts), (1, *shape))
-    return Array(shape, x.dtype, lambda f, i: rows.at(f, (0, *i)), [(rows, lambda i: (0, *i))])
+    if x.kept:
+        t.materialize(x)
+    rest = x.shape[1:]
+    return selected(t, x, rest, [(step, 1, None), *((0, 1, d) for d in range(len(rest)))])
 
 
 @rule("while")
