@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -63,52 +64,30 @@ NUMPY = Target(
 
 
 class Code:
-    """A jaxpr prepared for evaluation: variables are numbered."""
+    """A jaxpr prepared for evaluation: its equations, and the values of constants and literals."""
 
-    __slots__ = ("consts", "inputs", "ops", "outputs", "size", "template")
+    __slots__ = ("inputs", "ops", "outputs", "values")
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any]) -> None:
-        numbers: dict[Any, int] = {}
-        template: list[Any] = []
-
-        def number(v: Atom) -> int:
+        self.inputs, self.outputs, used = jaxpr.invars, jaxpr.outvars, used_vars(jaxpr)
+        self.ops = [_Op(eqn, any(v in used for v in eqn.outvars)) for eqn in jaxpr.eqns]
+        self.values: dict[Atom, Any] = {
+            v: np.asarray(c).astype(v.aval.dtype, copy=False)
+            for v, c in zip(jaxpr.constvars, consts, strict=True)
+        }
+        for v in itertools.chain(jaxpr.outvars, *(eqn.invars for eqn in jaxpr.eqns)):
             if v.__class__ is Literal:
-                template.append(np.asarray(v.val).astype(v.aval.dtype)[()])
-                return len(template) - 1
-            k = numbers.get(v)
-            if k is None:
-                k = numbers[v] = len(template)
-                template.append(None)
-            return k
-
-        for v, c in zip(jaxpr.constvars, consts, strict=True):
-            template[number(v)] = np.asarray(c).astype(v.aval.dtype, copy=False)
-        self.inputs = [number(v) for v in jaxpr.invars]
-        used = used_vars(jaxpr)
-        self.ops = [
-            _Op(
-                eqn,
-                [number(v) for v in eqn.invars],
-                [number(v) for v in eqn.outvars],
-                any(v in used for v in eqn.outvars),
-            )
-            for eqn in jaxpr.eqns
-        ]
-        self.outputs = [number(v) for v in jaxpr.outvars]
-        self.template = template
+                self.values[v] = np.asarray(v.val).astype(v.aval.dtype)[()]
 
 
 class _Op:
-    """One equation: a function of values, or a rule that may yield."""
+    """One equation: a function of values, or a rule that may yield. used: anything reads it."""
 
-    __slots__ = ("eqn", "function", "ins", "many", "outs", "rule", "simple", "used")
+    __slots__ = ("eqn", "function", "rule", "simple", "used")
 
-    def __init__(self, eqn: Eqn, ins: list[int], outs: list[int], used: bool) -> None:
+    def __init__(self, eqn: Eqn, used: bool) -> None:
         self.eqn = eqn
-        self.ins = ins
-        self.outs = outs
         self.used = used
-        self.many = eqn.primitive.multiple_results
         self.rule: Any
         self.rule, self.simple = RULES.get(eqn.primitive.name, (None, False))
         self.function = None
@@ -161,26 +140,19 @@ class Machine:
     def run(self, jaxpr: ClosedJaxpr, args: Sequence[Any], task: Task) -> Any:
         """A generator that evaluates a jaxpr and returns its results."""
         code = code_of(jaxpr)
-        env = code.template.copy()
-        for k, a in zip(code.inputs, args, strict=True):
-            env[k] = a
+        values = code.values.copy()
+        values.update(zip(code.inputs, args, strict=True))
         for op in code.ops:
-            operands = [env[k] for k in op.ins]
+            operands = [values[v] for v in op.eqn.invars]
             if op.function is not None:
-                out = op.function(*operands)
-                if op.many:
-                    for k, o in zip(op.outs, out, strict=True):
-                        env[k] = o
-                else:
-                    env[op.outs[0]] = out
-                continue
-            if op.simple:
+                outs = op.function(*operands)
+                outs = outs if op.eqn.primitive.multiple_results else [outs]
+            elif op.simple:
                 outs = op.rule(self, task, op, *operands)
             else:
                 outs = yield from op.rule(self, task, op, *operands)
-            for k, o in zip(op.outs, outs, strict=True):
-                env[k] = o
-        return [env[k] for k in code.outputs]
+            values.update(zip(op.eqn.outvars, outs, strict=True))
+        return [values[v] for v in code.outputs]
 
     def evaluate(self, jaxpr: ClosedJaxpr, args: Sequence[Any], task: Task) -> list:
         """The results of a jaxpr that does not wait for anything, such as an index map."""
