@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from weft.ops.dtype_casts import convert
 from weft.pallas.api.memory import MemorySpace, ScratchShape
 from weft.pallas.api.params import check_options, settings
 from weft.pallas.api.primitives import scratch_types
-from weft.pallas.api.signature import Arrangement, Builds
+from weft.pallas.api.signature import Arrangement, Builds, misfit_of
 from weft.pallas.api.specs import (
     BlockSpec,
     GridSpec,
@@ -188,22 +187,40 @@ def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
 
 
 def _check_signature(what: str, fun: Callable, args: tuple, kwargs: dict) -> None:
-    try:
-        signature = inspect.signature(fun)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as e:
+    if misfit := misfit_of(fun, *args, **kwargs):
+        signature, error = misfit
         extra = f" and the scratch refs {sorted(kwargs)}" if kwargs else ""
         raise TypeError(
             f"{what}: kernel {getattr(fun, '__name__', 'kernel')}{signature} is called with "
-            f"{len(args)} refs (scalars, inputs, outputs, scratch, in this order){extra}: {e}"
-        ) from None
+            f"{len(args)} refs (scalars, inputs, outputs, scratch, in this order){extra}: {error}"
+        )
 
 
-def with_constant_names(names: tuple[str, ...], at: int, n: int) -> tuple[str, ...]:
-    return (*names[:at], *(f"constant {i}" for i in range(n)), *names[at:])
+def trace_programs(
+    what: str,
+    functions: Sequence[tuple[Callable, Frame]],
+    refs: Sequence[AbstractRef],
+    arrange: Callable[[list[Ref]], tuple[tuple, dict]],
+    operands: list,
+    names: Sequence[str],
+    hidden: int = 0,
+) -> tuple[tuple[Program, ...], list, list[str], tuple[str, ...]]:
+    """The programs of a kernel, what they close over, the names of that, and those of all refs.
+
+    Each program takes refs of what any of them closes over, behind those of the operands. hidden:
+    how many refs come before the operands'.
+    """
+    traced = [trace_kernel(what, fun, refs, arrange, frame) for fun, frame in functions]
+    consts = list({id(c): c for _, own, _ in traced for c in own}.values())
+    labels, at = [f"constant {i}" for i in range(len(consts))], hidden + len(operands)
+    types = [typeof(x) for x in (*operands, *consts)]
+    programs = []
+    for (fun, frame), (jaxpr, own, _) in zip(functions, traced, strict=True):
+        full = with_constants(jaxpr, own, at, consts)
+        check_inputs_unwritten(what, full, hidden, types, [*names, *labels])
+        programs.append(Program(ClosedJaxpr(full), frame.mesh, getattr(fun, "__name__", "kernel")))
+    ref_names = traced[0][2]
+    return tuple(programs), consts, labels, (*ref_names[:at], *labels, *ref_names[at:])
 
 
 def check_inputs_unwritten(
@@ -421,22 +438,18 @@ class _Builder:
             frame.extents.update(zip(dynamic, handles, strict=False))
             return arrangement(handles[hidden:])
 
-        at = hidden + len(flat)  # where what the kernel closes over stands among its refs
-        jaxpr, consts, ref_names = trace_kernel(what, self.kernel, refs, arrange, frame)
-        jaxpr = with_constants(jaxpr, consts, at, consts)
-        labels = [f"constant {i}" for i in range(len(consts))]
+        programs, consts, labels, ref_names = trace_programs(
+            what, [(self.kernel, frame)], refs, arrange, flat, names, hidden
+        )
         ins += [
             whole_mapping(f"{what}: {label}", input_type(c), grid, scalar_refs)
             for label, c in zip(labels, consts, strict=True)
         ]
-        operand_types = [typeof(x) for x in (*flat, *consts)]
-        check_inputs_unwritten(what, jaxpr, hidden, operand_types, [*names, *labels])
         if batch := self.options["num_batch_dims"]:
             check_batch_dims(what, batch, types, results)
-        name = getattr(self.kernel, "__name__", "kernel")
         built = KernelCall(
             name=self.title,
-            programs=(Program(ClosedJaxpr(jaxpr), None, name),),
+            programs=programs,
             grid=grid,
             num_scalars=hidden + n_scalars,
             num_inputs=len(ins),
@@ -445,7 +458,7 @@ class _Builder:
             blocks=(*ins, *outs),
             aliases=tuple((i + hidden, o) for i, o in pairs),
             used_axes=frozenset(frame.asked),
-            ref_names=with_constant_names(ref_names, at, len(consts)),
+            ref_names=ref_names,
             dynamic=dynamic,
             **{
                 **self.options,

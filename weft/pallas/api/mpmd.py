@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
-from weft.core.jaxpr import ClosedJaxpr
 from weft.core.kernel_frame import Frame
 from weft.core.ref import AbstractRef
-from weft.core.trace import typeof
 from weft.pallas.api.call import (
     check_aliases,
-    check_inputs_unwritten,
     input_type,
     operand_leaves,
     result_types,
-    trace_kernel,
-    with_constant_names,
+    trace_programs,
 )
 from weft.pallas.api.memory import SHARED_SPACES, MemorySpace, ScratchShape
 from weft.pallas.api.mesh import Mesh
@@ -26,9 +22,8 @@ from weft.pallas.api.params import check_options, settings
 from weft.pallas.api.primitives import scratch_types as flat_scratch
 from weft.pallas.api.signature import Arrangement, Builds
 from weft.pallas.api.specs import whole_mapping
-from weft.pallas.constants import with_constants
 from weft.pallas.interpret.params import as_params
-from weft.pallas.ir import KernelCall, Program
+from weft.pallas.ir import KernelCall
 from weft.pallas.op import pallas_call_p
 
 if TYPE_CHECKING:
@@ -89,43 +84,6 @@ def _default_space(what: str, meshes: tuple[Mesh, ...]) -> Any:
             "arguments and outputs are seen by all: give the meshes one"
         )
     return spaces.pop()
-
-
-def _labels(names: list[str], consts: list) -> list[str]:
-    return [*names, *(f"constant {i}" for i in range(len(consts)))]
-
-
-def _trace(
-    what: str,
-    title: str,
-    pairs: list[tuple[Mesh, Callable]],
-    refs: list[AbstractRef],
-    arrange: Arrangement,
-    flat: list,
-    names: list[str],
-) -> tuple[tuple[Program, ...], list, tuple[str, ...]]:
-    """The programs, the constants of all of them, which each takes, and the refs' names."""
-    meshes = tuple(m for m, _ in pairs)
-    jaxprs, consts_of, names_of = [], [], []
-    for mesh, fun in pairs:
-        frame = Frame(title, (), mesh, meshes)
-        jaxpr, consts, ref_names = trace_kernel(what, fun, refs, arrange, frame)
-        jaxprs.append(jaxpr)
-        consts_of.append(consts)
-        names_of.append(ref_names)
-    every = list({id(c): c for consts in consts_of for c in consts}.values())
-    ids = {id(x) for x in flat}
-    if any(c.__class__ is Cell and id(c) in ids for c in every):
-        raise ValueError(
-            f"{what}: a function closes over a Ref that is also an argument; use one of the two"
-        )
-    labels, operands = _labels(names, every), [typeof(x) for x in (*flat, *every)]
-    programs = []
-    for (mesh, fun), jaxpr, consts in zip(pairs, jaxprs, consts_of, strict=True):
-        full = with_constants(jaxpr, consts, len(flat), every)
-        check_inputs_unwritten(what, full, 0, operands, labels)
-        programs.append(Program(ClosedJaxpr(full), mesh, getattr(fun, "__name__", "kernel")))
-    return tuple(programs), every, with_constant_names(names_of[0], len(flat), len(every))
 
 
 @api_boundary
@@ -204,10 +162,18 @@ def mpmd_map(
         types = [input_type(x) for x in flat]
         refs = [AbstractRef(a, space) for a in (*types, *results)] + scratch_refs
         arrange = Arrangement(in_tree, out_tree, scratch_tree, many)
-        programs, every, ref_names = _trace(what, title, pairs, refs, arrange, flat, names)
+        functions = [(fun, Frame(title, (), mesh, meshes)) for mesh, fun in pairs]
+        programs, consts, labels, ref_names = trace_programs(
+            what, functions, refs, arrange, flat, names
+        )
+        ids = {id(x) for x in flat}
+        if any(c.__class__ is Cell and id(c) in ids for c in consts):
+            raise ValueError(
+                f"{what}: a function closes over a Ref that is also an argument; use one of the two"
+            )
         ins = [
             whole_mapping(f"argument {n}", input_type(x), (), ())
-            for n, x in zip(_labels(names, every), (*flat, *every), strict=True)
+            for n, x in zip((*names, *labels), (*flat, *consts), strict=True)
         ]
         outs = [
             whole_mapping(f"output {n}", a, (), ()) for n, a in zip(out_names, results, strict=True)
@@ -228,7 +194,7 @@ def mpmd_map(
             metadata=metadata,
             ref_names=ref_names,
         )
-        return built, every
+        return built, consts
 
     builds = Builds(build)
 

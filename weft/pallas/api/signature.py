@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,19 @@ class Arrangement:
         if isinstance(kept, Mapping):
             return positional, dict(kept)
         return (*positional, *kept), {}
+
+
+def misfit_of(fun: Callable, *args: Any, **kwargs: Any) -> tuple[Any, TypeError] | None:
+    """The signature of a function that does not take these arguments, and Python's error."""
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return signature, error
+    return None
 
 
 class Builds:

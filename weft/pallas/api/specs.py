@@ -16,6 +16,7 @@ from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.ops.elementwise_api import convert
 from weft.pallas.api.memory import MemorySpace
+from weft.pallas.api.signature import misfit_of
 from weft.pallas.ir import BlockMapping
 from weft.refs.api import Ref
 
@@ -319,23 +320,15 @@ def _index(what: str, d: int, x: ArrayLike) -> Any:
 
 def _check_arity(what: str, fun: Callable | None, num_axes: int, num_scalars: int) -> None:
     """Raises if the index map cannot take the grid's indices."""
-    if fun is None:
-        return
-    import inspect
-
-    try:
-        signature = inspect.signature(fun)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*(None,) * (num_axes + num_scalars))
-    except TypeError as e:
+    misfit = fun and misfit_of(fun, *(None,) * (num_axes + num_scalars))
+    if misfit:
+        signature, error = misfit
         extra = f" and {num_scalars} refs of prefetched scalars" if num_scalars else ""
         raise TypeError(
             f"{what}: index_map {getattr(fun, '__name__', '')} is called with {num_axes} grid "
             f"{'index' if num_axes == 1 else 'indices'}{extra}, which its signature "
-            f"{signature} does not take ({e})"
-        ) from None
+            f"{signature} does not take ({error})"
+        )
 
 
 def kernel_ref(mapping: BlockMapping) -> AbstractRef:
