@@ -83,11 +83,11 @@ class Code:
 class _Op:
     """One equation: a function of values, or a rule that may yield. used: anything reads it."""
 
-    __slots__ = ("eqn", "function", "rule", "simple", "used")
+    __slots__ = ("eqn", "function", "ins", "many", "outs", "rule", "simple", "used")
 
     def __init__(self, eqn: Eqn, used: bool) -> None:
-        self.eqn = eqn
-        self.used = used
+        self.eqn, self.used = eqn, used
+        self.ins, self.outs, self.many = eqn.invars, eqn.outvars, eqn.primitive.multiple_results
         self.rule: Any
         self.rule, self.simple = RULES.get(eqn.primitive.name, (None, False))
         self.function = None
@@ -143,15 +143,17 @@ class Machine:
         values = code.values.copy()
         values.update(zip(code.inputs, args, strict=True))
         for op in code.ops:
-            operands = [values[v] for v in op.eqn.invars]
+            operands = [values[v] for v in op.ins]
+            if op.function is not None and not op.many:
+                values[op.outs[0]] = op.function(*operands)
+                continue
             if op.function is not None:
                 outs = op.function(*operands)
-                outs = outs if op.eqn.primitive.multiple_results else [outs]
             elif op.simple:
                 outs = op.rule(self, task, op, *operands)
             else:
                 outs = yield from op.rule(self, task, op, *operands)
-            values.update(zip(op.eqn.outvars, outs, strict=True))
+            values.update(zip(op.outs, outs, strict=True))
         return [values[v] for v in code.outputs]
 
     def evaluate(self, jaxpr: ClosedJaxpr, args: Sequence[Any], task: Task) -> list:
