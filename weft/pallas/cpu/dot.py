@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def product(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
 
     def make(f: Function, target: Buffer, accumulate: bool) -> None:
         if how is None:
-            _blocked(f, memory, left, right, target, accumulate)
+            Blocks(f, memory, (left, right), target, accumulate).emit()
         else:
             _by_words(f, memory, left, right, target, accumulate, how)
 
@@ -142,10 +142,8 @@ def _by_words(
         start_sums(f, memory, right, target, accumulate)
     a = words(f, memory, left, 2, how, how.biased)
     b = words(f, memory, right, 1, how, False)
-    more = accumulate or how.biased
-    _blocked(
-        f, memory, a, b, target, more, how, None if left.shape[2] % how.count else (left, right)
-    )
+    origins = None if left.shape[2] % how.count else (left, right)
+    Blocks(f, memory, (a, b), target, accumulate or how.biased, how, origins).emit()
 
 
 def _store(f: Function, memory: Memory, target: Buffer, product: Buffer, accumulate: bool) -> None:
@@ -181,90 +179,199 @@ def _reshaped_product(t: Translator, cube: Array, shape: tuple[int, ...]) -> Arr
 # Blocks ----------------------------------------------------------------------------------------
 
 
-def _blocked(
-    f: Function,
-    memory: Memory,
-    left: Array,
-    right: Array,
-    target: Buffer,
-    accumulate: bool,
-    how: Grouping | None = None,
-    origins: tuple[Array, Array] | None = None,
-) -> None:
-    """how: of the words that the operands are. origins: the numbers in memory they are made of."""
-    batch, m, k = left.shape
-    n = right.shape[2]
-    dtype = dtypes.int32 if how else target.dtype
-    tile = tile_for(dtype)
-    sources = [x.buffer for x in origins or (left, right)]
-    columns = -(-n // tile.width) * tile.width
-    first, second = origins or (left, right)
-    keep_a = batch == 1 and _is_constant(first, m * k * dtype.itemsize)
-    keep_b = batch == 1 and _is_constant(second, k * columns * dtype.itemsize, whole=True)
-    left, right = arrays.converted(left, dtype), arrays.converted(right, dtype)
-    depth, height = min(k, DEPTH), min(m, HEIGHT)
-    a_row = (k if keep_a else depth) + tile.width
-    packed_a = packed_b = None
-    if not _is_direct(left, 1, dtype, k):
-        place = loops.lasting if keep_a else loops.temporary
-        packed_a = place(f, memory, ((m if keep_a else height) * a_row,), dtype)
-    if m > 2 * tile.rows or n % tile.width or not _is_direct(right, 1, dtype, 0):
-        place = loops.lasting if keep_b else loops.temporary
-        packed_b = place(f, memory, ((k if keep_b else depth) * columns,), dtype)
-    scratch = None
-    if n % tile.width:
-        scratch = loops.temporary(f, memory, (tile.rows, tile.columns), target.dtype)
+class Blocks:
+    """A product in blocks: its operands, its target, and memory for packed panels.
 
-    def over(total: int, step: int, body: Callable) -> None:
+    how: of the words that the operands are. origins: the numbers in memory they are made of.
+    keep_a, keep_b: a packed copy serves the next product with the same operand, too.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        memory: Memory,
+        operands: tuple[Array, Array],
+        target: Buffer,
+        accumulate: bool,
+        how: Grouping | None = None,
+        origins: tuple[Array, Array] | None = None,
+    ) -> None:
+        self.f, self.target, self.accumulate, self.how = f, target, accumulate, how
+        left, right = operands
+        self.batch, m, k = left.shape
+        self.m, self.k, self.n = m, k, right.shape[2]
+        dtype = dtypes.int32 if how else target.dtype
+        self.tile = tile = tile_for(dtype)
+        self.columns = -(-self.n // tile.width) * tile.width
+        first, second = origins or operands
+        self.sources = first.buffer, second.buffer
+        self.keep_a = self.batch == 1 and _is_constant(first, m * k * dtype.itemsize)
+        size = k * self.columns * dtype.itemsize
+        self.keep_b = self.batch == 1 and _is_constant(second, size, whole=True)
+        self.left, self.right = arrays.converted(left, dtype), arrays.converted(right, dtype)
+        self.depth, self.height = min(k, DEPTH), min(m, HEIGHT)
+        self.a_row = (k if self.keep_a else self.depth) + tile.width
+        self.packed_a = self.packed_b = self.scratch = None
+        if not _is_direct(self.left, 1, dtype, k):
+            place = loops.lasting if self.keep_a else loops.temporary
+            rows = m if self.keep_a else self.height
+            self.packed_a = place(f, memory, (rows * self.a_row,), dtype)
+        ragged = bool(self.n % tile.width)
+        if m > 2 * tile.rows or ragged or not _is_direct(self.right, 1, dtype, 0):
+            place = loops.lasting if self.keep_b else loops.temporary
+            depth = k if self.keep_b else self.depth
+            self.packed_b = place(f, memory, (depth * self.columns,), dtype)
+        if ragged:
+            self.scratch = loops.temporary(f, memory, (tile.rows, tile.columns), target.dtype)
+
+    def over(self, total: int, step: int, body: Callable) -> None:
         """body(start, size) for full steps in a loop, then for the rest."""
         full = total // step
         if full == 1:
             body(0, step)
         elif full:
-            with f.loop(0, full * step, step=step) as loop:
+            with self.f.loop(0, full * step, step=step) as loop:
                 body(loop.index, step)
         if total % step:
             body(full * step, total % step)
 
-    def pack_right(goal: Buffer, p: Index, kc: int) -> None:
-        part = goal.view(f, f.mul(p, columns), (kc * columns,), (1,))
-        _pack_right(f, right, part, 0, p, kc, n, tile)
+    def emit(self) -> None:
+        if self.batch == 1:
+            self.one(0)
+        else:
+            with self.f.loop(0, self.batch) as loop:
+                self.one(loop.index)
 
-    def one(b: Index) -> None:
-        if packed_a is not None and keep_a:
-            with _once(f, sources[0]):
-                _pack_left(f, left, packed_a, b, 0, 0, m, k, a_row)
-        if packed_b is not None and keep_b:
-            with _once(f, sources[1]):
-                over(k, depth, lambda p, kc: pack_right(packed_b, p, kc))
+    def one(self, b: Index) -> None:
+        """The product of one batch."""
+        f, packed_a, packed_b = self.f, self.packed_a, self.packed_b
+
+        def part_b(p: Index, kc: int) -> Buffer | None:
+            size = (kc * self.columns,)
+            return packed_b and packed_b.view(f, f.mul(p, self.columns), size, (1,))
+
+        if packed_a is not None and self.keep_a:
+            with _once(f, self.sources[0]):
+                self.pack_left(packed_a, b, 0, 0, self.m, self.k)
+        if packed_b is not None and self.keep_b:
+            with _once(f, self.sources[1]):
+                pack = lambda p, kc: self.pack_right(part_b(p, kc), 0, p, kc)
+                self.over(self.k, self.depth, pack)
 
         def deep(p: Index, kc: int) -> None:
             at_b = packed_b
-            if packed_b is not None and not keep_b:
-                _pack_right(f, right, packed_b, b, p, kc, n, tile)
+            if packed_b is not None and not self.keep_b:
+                self.pack_right(packed_b, b, p, kc)
             elif packed_b is not None:
-                at_b = packed_b.view(f, f.mul(p, columns), (kc * columns,), (1,))
+                at_b = part_b(p, kc)
 
             def high(i: Index, mc: int) -> None:
                 at_a = packed_a
-                if packed_a is not None and not keep_a:
-                    _pack_left(f, left, packed_a, b, i, p, mc, kc, a_row)
+                if packed_a is not None and not self.keep_a:
+                    self.pack_left(packed_a, b, i, p, mc, kc)
                 elif packed_a is not None:
-                    at_a = packed_a.view(f, f.dot((i, p), (a_row, 1)), packed_a.shape, (1,))
-                _panels(
-                    f, left, right, target, b, i, p, mc, kc, n, tile,
-                    at_a, a_row, at_b, scratch, accumulate, how,
-                )  # fmt: skip
+                    at_a = packed_a.view(f, f.dot((i, p), (self.a_row, 1)), packed_a.shape, (1,))
+                self.panels((b, i, p), mc, kc, at_a, at_b)
 
-            over(m, height, high)
+            self.over(self.m, self.height, high)
 
-        over(k, depth, deep)
+        self.over(self.k, self.depth, deep)
 
-    if batch == 1:
-        one(0)
-    else:
-        with f.loop(0, batch) as loop:
-            one(loop.index)
+    def pack_left(self, packed: Buffer, b: Index, i: Index, p: Index, mc: int, kc: int) -> None:
+        """Rows of the block, a little apart, so that they fall into different cache sets."""
+        f, left = self.f, self.left
+        goal = packed.view(f, 0, (mc, kc), (self.a_row, 1))
+
+        def body(indices: tuple[Index, ...]) -> None:
+            r, c = indices
+            goal.store(f, indices, left.at(f, (b, f.add(i, r), f.add(p, c))))
+
+        loops.nest(f, (mc, kc), body)
+
+    def pack_right(self, packed: Buffer, b: Index, p: Index, kc: int) -> None:
+        """Panels [kc, columns], each contiguous; what is missing in the last vector is zero."""
+        f, right, zero = self.f, self.right, types.constant(0, packed.dtype)
+        for start, panels, width, valid in _column_panels(self.n, self.tile):
+            goal = packed.view(f, start * kc, (panels, kc, width), (kc * width, width, 1))
+            shape = (panels, kc, valid)
+
+            def body(
+                indices: tuple[Index, ...], start: int = start, width: int = width, goal: Any = goal
+            ) -> None:
+                j, r, c = indices
+                column = f.add(f.add(f.mul(j, width), c), start)
+                goal.store(f, indices, right.at(f, (b, f.add(p, r), column)))
+
+            part = None
+            if right.buffer is not None:  # panels as they lie in memory
+                offset = f.dot((b, p, start), right.buffer.strides)
+                _, row, column = right.buffer.strides
+                part = right.buffer.view(f, offset, shape, (f.mul(column, width), row, column))
+            if part is not None and turned_dim(goal, part) is not None:
+                loops.copy_elements(f, goal.view(f, 0, shape, goal.strides), part)
+            else:
+                loops.nest(f, shape, body)
+            if valid < width:
+                rest = goal.view(f, valid, (panels, kc, width - valid), goal.strides)
+                loops.nest(f, rest.shape, functools.partial(rest.store, f, value=zero))
+
+    def panels(
+        self, first: tuple, mc: int, kc: int, packed_a: Buffer | None, packed_b: Buffer | None
+    ) -> None:
+        """Every register tile of mc rows and all columns, for one block of k.
+
+        first: the batch, row and place along k where the block begins.
+        """
+        f, tile, target, scratch = self.f, self.tile, self.target, self.scratch
+        b, i, p = first
+        more = "true" if self.accumulate else f.op(f"icmp ne i64 {p}, 0") if p != 0 else "false"
+
+        def panel(j: Index, start: int, width: int, valid: int) -> None:
+            column = f.add(f.mul(j, width), start)
+            if packed_b is not None:
+                at_b = packed_b.address(f, (f.add(start * kc, f.mul(j, kc * width)),))
+                b_row = width
+            else:
+                assert self.right.buffer is not None
+                at_b = self.right.buffer.address(f, (b, p, column))
+                b_row = int(self.right.buffer.strides[1])
+
+            def rows(r: Index, count: int) -> None:
+                if packed_a is not None:
+                    at_a = packed_a.address(f, (f.mul(r, self.a_row),))
+                    step = self.a_row
+                else:
+                    assert self.left.buffer is not None
+                    at_a = self.left.buffer.address(f, (b, f.add(i, r), p))
+                    step = int(self.left.buffer.strides[1])
+                offset = f.dot((b, f.add(i, r), column), target.strides)
+                goal = target.view(f, offset, (count, valid), target.strides[1:])
+                whole = valid == width
+                part = goal if whole else scratch and scratch.view(f, 0, goal.shape, (width, 1))
+                assert part is not None
+                c_row = int(part.strides[0])
+                name = emit_micro(
+                    f.module, target.dtype, count, width // tile.width, step, b_row, c_row, self.how
+                )
+                if not whole and more != "false":
+                    loops.copy_elements(f, part, goal)
+                f.do(
+                    f"call void @{name}(ptr {at_a}, ptr {at_b}, ptr {part.pointer}, i64 {kc}, "
+                    f"i1 {more})"
+                )
+                if not whole:
+                    loops.copy_elements(f, goal, part)
+
+            full = mc // tile.rows
+            if full:
+                with f.loop(0, full * tile.rows, step=tile.rows) as loop:
+                    rows(loop.index, tile.rows)
+            if mc % tile.rows:
+                rows(full * tile.rows, mc % tile.rows)
+
+        for start, count, width, valid in _column_panels(self.n, tile):
+            with f.loop(0, count) as loop:
+                panel(loop.index, start, width, valid)
 
 
 def _is_constant(x: Array, size: int, whole: bool = False) -> bool:
@@ -299,72 +406,6 @@ def _is_direct(x: Array, row: int, dtype: np.dtype, length: int) -> bool:
     return x.shape[row] == 1 or length <= 64 or (stride * dtype.itemsize) % 1024 != 0
 
 
-def _pack_left(
-    f: Function,
-    left: Array,
-    packed: Buffer,
-    b: Index,
-    i: Index,
-    p: Index,
-    mc: int,
-    kc: int,
-    a_row: int,
-) -> None:
-    """Rows of the block, a little apart, so that they fall into different cache sets."""
-    goal = packed.view(f, 0, (mc, kc), (a_row, 1))
-
-    def body(indices: tuple[Index, ...]) -> None:
-        r, c = indices
-        goal.store(f, indices, left.at(f, (b, f.add(i, r), f.add(p, c))))
-
-    loops.nest(f, (mc, kc), body)
-
-
-def _pack_right(
-    f: Function, right: Array, packed: Buffer, b: Index, p: Index, kc: int, n: int, tile: Tile
-) -> None:
-    """Panels [kc, columns], each contiguous; what is missing in the last vector is zero."""
-    zero = types.constant(0, packed.dtype)
-    for start, panels, width, valid in _column_panels(n, tile):
-        goal = packed.view(f, start * kc, (panels, kc, width), (kc * width, width, 1))
-
-        def body(
-            indices: tuple[Index, ...], start: int = start, width: int = width, goal: Buffer = goal
-        ) -> None:
-            j, r, c = indices
-            column = f.add(f.add(f.mul(j, width), c), start)
-            goal.store(f, indices, right.at(f, (b, f.add(p, r), column)))
-
-        part = _columns(f, right, b, p, start, kc, panels, width, valid)
-        if part is not None and turned_dim(goal, part) is not None:
-            shape = (panels, kc, valid)
-            loops.copy_elements(f, goal.view(f, 0, shape, goal.strides), part)
-        else:
-            loops.nest(f, (panels, kc, valid), body)
-        if valid < width:
-            rest = goal.view(f, valid, (panels, kc, width - valid), goal.strides)
-            loops.nest(f, rest.shape, functools.partial(rest.store, f, value=zero))
-
-
-def _columns(
-    f: Function,
-    right: Array,
-    b: Index,
-    p: Index,
-    start: int,
-    kc: int,
-    panels: int,
-    width: int,
-    valid: int,
-) -> Buffer | None:
-    """Panels of a right operand that lies in memory, as [panels, kc, columns]."""
-    if right.buffer is None:
-        return None
-    offset = f.dot((b, p, start), right.buffer.strides)
-    _, row, column = right.buffer.strides
-    return right.buffer.view(f, offset, (panels, kc, valid), (f.mul(column, width), row, column))
-
-
 def _column_panels(n: int, tile: Tile) -> list[tuple[int, int, int, int]]:
     """(first column, panels, their width, valid columns of each): full panels, then the rest."""
     full = n // tile.columns
@@ -376,82 +417,3 @@ def _column_panels(n: int, tile: Tile) -> list[tuple[int, int, int, int]]:
         width = -(-rest // tile.width) * tile.width
         result.append((full * tile.columns, 1, width, rest))
     return result
-
-
-def _panels(
-    f: Function,
-    left: Array,
-    right: Array,
-    target: Buffer,
-    b: Index,
-    i: Index,
-    p: Index,
-    mc: int,
-    kc: int,
-    n: int,
-    tile: Tile,
-    packed_a: Buffer | None,
-    a_row: int,
-    packed_b: Buffer | None,
-    scratch: Buffer | None,
-    accumulate: bool,
-    how: Grouping | None,
-) -> None:
-    """Every register tile of mc rows and all columns, for one block of k."""
-    more = "true" if accumulate else f.op(f"icmp ne i64 {p}, 0") if p != 0 else "false"
-    for start, panels, width, valid in _column_panels(n, tile):
-
-        def panel(j: Index, start: int = start, width: int = width, valid: int = valid) -> None:
-            column = f.add(f.mul(j, width), start)
-            if packed_b is not None:
-                at_b = packed_b.address(f, (f.add(start * kc, f.mul(j, kc * width)),))
-                b_row = width
-            else:
-                assert right.buffer is not None
-                at_b = right.buffer.address(f, (b, p, column))
-                b_row = int(right.buffer.strides[1])
-
-            def rows(r: Index, count: int) -> None:
-                if packed_a is not None:
-                    at_a = packed_a.address(f, (f.mul(r, a_row),))
-                    step = a_row
-                else:
-                    assert left.buffer is not None
-                    at_a = left.buffer.address(f, (b, f.add(i, r), p))
-                    step = int(left.buffer.strides[1])
-                goal = target.view(
-                    f,
-                    f.dot((b, f.add(i, r), column), target.strides),
-                    (count, valid),
-                    target.strides[1:],
-                )
-                if valid == width:
-                    c_row = int(target.strides[1])
-                    name = emit_micro(
-                        f.module, target.dtype, count, width // tile.width, step, b_row, c_row, how
-                    )
-                    _call(f, name, at_a, at_b, goal.pointer, kc, more)
-                    return
-                assert scratch is not None
-                part = scratch.view(f, 0, (count, valid), (width, 1))
-                name = emit_micro(
-                    f.module, target.dtype, count, width // tile.width, step, b_row, width, how
-                )
-                if more != "false":
-                    loops.copy_elements(f, part, goal)
-                _call(f, name, at_a, at_b, scratch.pointer, kc, more)
-                loops.copy_elements(f, goal, part)
-
-            full = mc // tile.rows
-            if full:
-                with f.loop(0, full * tile.rows, step=tile.rows) as loop:
-                    rows(loop.index, tile.rows)
-            if mc % tile.rows:
-                rows(full * tile.rows, mc % tile.rows)
-
-        with f.loop(0, panels) as loop:
-            panel(loop.index)
-
-
-def _call(f: Function, name: str, a: str, b: str, c: str, k: int, more: str) -> None:
-    f.do(f"call void @{name}(ptr {a}, ptr {b}, ptr {c}, i64 {k}, i1 {more})")
