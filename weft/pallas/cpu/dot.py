@@ -246,7 +246,7 @@ class Blocks:
         """The product of one batch."""
         f, packed_a, packed_b = self.f, self.packed_a, self.packed_b
 
-        def part_b(p: Index, kc: int) -> Buffer | None:
+        def part_b(p: Index, kc: int) -> Any:
             size = (kc * self.columns,)
             return packed_b and packed_b.view(f, f.mul(p, self.columns), size, (1,))
 
