@@ -196,6 +196,15 @@ class Indexer:
                 pairs.append((d, d.position))
         return pairs
 
+    def axes(self) -> list[tuple[int, ...]]:
+        """The dimensions of the result along which the positions of each dimension vary."""
+        picked = range(self.place, self.place + len(self.block) if self.has_picks else self.place)
+        free = iter(d for d in range(len(self.shape)) if d not in picked)
+        return [
+            tuple(picked) if d.__class__ is Pick else (next(free),) if isinstance(d, Window) else ()
+            for d in self.dims
+        ]
+
     def __repr__(self) -> str:
         return "[" + ", ".join(map(repr, self.dims)) + "]"
 

@@ -209,19 +209,20 @@ class Gathered:
         return indices[place : place + len(self.indexer.block)]
 
     def address(self, f: Function, indices: tuple) -> tuple[Index, ...]:
-        place, rank = self.indexer.place, len(self.indexer.block)
-        rest = iter(indices[:place] + indices[place + rank :])
         where: list[Index] = []
         before, self.t.eqn = self.t.eqn, self.eqn
-        for d, (dim, position) in enumerate(self.positions):
+        for d, ((dim, position), axes) in enumerate(
+            zip(self.positions, self.indexer.axes(), strict=True)
+        ):
+            i = tuple(indices[axis] for axis in axes)
             if dim.__class__ is Pick:
-                index = position.at(f, self.of_pick(indices))
-                what, n = _what(self.t, self.ref, d), self.ref.shape[d]
+                index, n = position.at(f, i), self.ref.shape[d]
+                what = _what(self.t, self.ref, d)
                 where.append(lane(self.t, index, position.dtype, n, what, position.range))
             elif dim.__class__ is At:
                 where.append(position)
             else:
-                where.append(f.add(f.mul(next(rest), dim.stride), position))
+                where.append(f.add(f.mul(i[0], dim.stride), position))
         self.t.eqn = before
         return tuple(where)
 
@@ -230,29 +231,22 @@ def _spread(x: Array) -> Any:
     return same_indices if x.shape else no_indices
 
 
-def read(
-    t: Translator,
-    ref: Buffer,
-    indexer: Indexer,
-    operands: Sequence[Array],
-    mask: Array | None = None,
-    other: Array | None = None,
-) -> Array:
+@rule("get")
+def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
     """The value of a part of a ref now; it is copied only if the ref changes while it lives."""
+    indexer = eqn.params["indexer"]
+    _, _, positions, mask, other = ref_operands(eqn, (ref, *rest))
     if not indexer.has_picks and mask is None:
-        return Array(indexer.shape, ref.dtype, buffer=window(t, ref, indexer, operands))
+        return Array(indexer.shape, ref.dtype, buffer=window(t, ref, indexer, positions))
     inputs: list[tuple[Array, Any]] = []
     if indexer.has_picks:
-        gathered = Gathered(t, ref, indexer, operands)
+        gathered = Gathered(t, ref, indexer, positions)
         inputs += [(p, gathered.of_pick) for p in gathered.picks]
 
         def load(f: Function, i: tuple) -> str:
             return ref.load(f, gathered.address(f, i))
     else:
-        part = window(t, ref, indexer, operands)
-
-        def load(f: Function, i: tuple) -> str:
-            return part.load(f, i)
+        load = window(t, ref, indexer, positions).load
 
     def element(f: Function, i: tuple) -> str:
         if mask is None:
@@ -270,29 +264,19 @@ def read(
     return out
 
 
-@rule("get")
-def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
-    of = ref_operands(eqn, (ref, *rest))
-    return read(t, ref, eqn.params["indexer"], of.positions, of.mask, of.other)
-
-
-def write(
-    t: Translator,
-    ref: Buffer,
-    indexer: Indexer,
-    operands: Sequence[Array],
-    value: Array,
-    mask: Array | None = None,
-) -> None:
+@rule("set")
+def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> None:
+    indexer = eqn.params["indexer"]
+    _, _, positions, mask, _ = ref_operands(eqn, (ref, value, *rest), 1)
     if indexer.has_picks:
-        gathered = Gathered(t, ref, indexer, operands)
+        gathered = Gathered(t, ref, indexer, positions)
         gathered.ready(value, mask)
         gathered.loop(
             lambda i: ref.store(t.f, gathered.address(t.f, i), value.at(t.f, i)),
             mask,
         )
         return
-    target = window(t, ref, indexer, operands)
+    target = window(t, ref, indexer, positions)
     for x in (value, mask):
         if x is not None and not x.aligned_with(target):
             t.snapshot(x)
@@ -303,12 +287,6 @@ def write(
             target.shape, mask.dtype, lambda f, i: scalar_mask.at(f, ()), [(mask, no_indices)]
         )
     t.store(target, value, mask)
-
-
-@rule("set")
-def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> None:
-    of = ref_operands(eqn, (ref, value, *rest), 1)
-    write(t, ref, eqn.params["indexer"], of.positions, value, of.mask)
 
 
 @rule("addupdate")

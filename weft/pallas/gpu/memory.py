@@ -107,11 +107,6 @@ def addresses(
     shape, rank = indexer.shape, len(indexer.shape)
     kind = view.index_dtype
     positions = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
-    window = iter(
-        range(rank)
-        if not indexer.has_picks
-        else [i for i in range(rank) if not indexer.place <= i < indexer.place + len(indexer.block)]
-    )
     offset, mask = view.offset, e.inside(shape, range(rank))
     spread = None  # the offset as a tensor
 
@@ -121,22 +116,21 @@ def addresses(
             return index
         return e.binary("mul", index, e.constant(stride, e.sizes(index), kind), kind)
 
-    for (dim, position), size, stride, bound in zip(
-        indexer.attach(positions), view.shape, view.strides, view.bounds, strict=True
+    places = zip(indexer.attach(positions), indexer.axes(), strict=True)
+    for ((dim, position), axes), size, stride, bound in zip(
+        places, view.shape, view.strides, view.bounds, strict=True
     ):
         start = e.constant(position) if isinstance(position, int) else position
         if dim.__class__ is not Window and not isinstance(position, int):
             start = _from_start(e, start, size)
         index = start
         if dim.__class__ is Pick:
-            for _ in range(indexer.place):
-                index = e.expand(index, 0)
-            for _ in range(rank - indexer.place - len(indexer.block)):
-                index = e.expand(index, len(e.sizes(index)))
+            for axis in range(rank):
+                if axis not in axes:
+                    index = e.expand(index, axis)
         elif dim.__class__ is Window:
             # The start is added to the one pointer: what the threads add to it stays constant.
-            axis = next(window)
-            index = e.along(e.iota(dim.size), axis, rank)
+            index = e.along(e.iota(dim.size), *axes, rank)
             if dim.stride != 1:
                 index = e.binary("mul", index, e.constant(dim.stride, e.sizes(index)), INT)
             if position != 0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.ref import At, Indexer, Window
+from weft.core.ref import Indexer, Window
 from weft.pallas.interpret.errors import OutOfBoundsError
 from weft.pallas.interpret.races import Shadow
 
@@ -147,27 +147,21 @@ def _locate_elements(
     mask: np.ndarray | None,
 ) -> Region:
     """The region by the coordinates of each of its elements, or of those under a mask."""
-    full, rank = indexer.shape, len(indexer.block)
+    full = indexer.shape
     mask = None if mask is None else np.broadcast_to(mask, full)
     hidden = "" if mask is None else " (where the mask is True)"
     coordinates = []
-    windows = iter(
-        d
-        for d in range(len(full))
-        if not indexer.has_picks or not indexer.place <= d < indexer.place + rank
-    )
-    for dim, (d, at) in enumerate(indexer.attach(operands)):
+    for dim, ((d, at), axes) in enumerate(
+        zip(indexer.attach(operands), indexer.axes(), strict=True)
+    ):
         lead, n = [1] * len(full), buffer.data.shape[dim]
         if isinstance(d, Window):
-            lead[next(windows)] = d.size
             values = int(at) + np.arange(d.size) * d.stride
-        elif isinstance(d, At):
-            values = np.asarray(int(at))
         else:
-            lead[indexer.place : indexer.place + rank] = indexer.block
             values = np.asarray(at)
-        if not isinstance(d, Window):
             values = np.where((values < 0) & (values >= -n), values + n, values)
+        for axis, size in zip(axes, values.shape, strict=True):
+            lead[axis] = size
         chosen = np.broadcast_to(values.reshape(lead), full)
         chosen = chosen if mask is None else chosen[mask]
         if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
