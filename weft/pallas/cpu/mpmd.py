@@ -40,94 +40,128 @@ if TYPE_CHECKING:
 BUFFERS, SHARED, ARENA, NUMBER, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 64
 
 
-class Layout:
-    """Where shared and per-core scratch lies, from the start of the kernel's memory."""
+def mpmd_text(call: KernelCall, inputs: list[tuple], outputs: list[tuple]) -> str:
+    """The LLVM IR of a kernel of several programs; shapes of what XLA calls it with."""
+    cores = _Cores(call)
+    emit_waits(cores.module, call, cores.total)
+    peak = first = 0
+    for k, program in enumerate(call.programs):
+        peak = max(peak, cores.emit_core(k, program, first))
+        first += program.mesh.size
+    # Cores' temporaries do not share cache lines that are fetched in pairs.
+    each = -(-peak // 128) * 128 + 128
+    emit_arena(cores.module, cores.size + cores.total * each)
+    _emit_thread(cores.module, call)
 
-    def __init__(self, call: KernelCall, total: int) -> None:
+    def body(f: Function, buffers: str) -> tuple[str, str]:
+        return cores.emit_call(f, buffers, each)
+
+    emit_handler(cores.module, "handler", inputs, outputs, body, cores.messages, call.name)
+    return cores.module.text()
+
+
+class _Cores:
+    """A kernel of several programs: its module, and its memory.
+
+    size: the bytes of its state and of shared and per-core scratch, which begins at `offsets`.
+    zeroed: (offset, bytes) of what starts as zeros.
+    """
+
+    def __init__(self, call: KernelCall) -> None:
+        self.call, self.module, self.messages = call, Module(), first_messages(call)
+        self.total = sum(p.mesh.size for p in call.programs)
         memory = Memory()
-        self.state_bytes = state_bytes(total)
-        memory.take(self.state_bytes)
-        self.zeroed: list[tuple[int, int]] = []
+        self.zeroed = [(memory.take(state_bytes(self.total)), state_bytes(self.total))]
         self.offsets = []
         for aval in call.scratch:
             size = loops.slot_bytes(aval.shape, aval.dtype)
-            copies = 1 if aval.core is None else aval.core.size
-            offset = memory.take(size * copies)
-            self.offsets.append(offset)
+            size *= 1 if aval.core is None else aval.core.size
+            self.offsets.append(memory.take(size))
             if getattr(aval.memory_space, "holds_semaphores", False):
-                self.zeroed.append((offset, size * copies))
+                self.zeroed.append((self.offsets[-1], size))
         self.size = memory.peak
 
+    def emit_core(self, k: int, program: Program, first: int) -> int:
+        """`core_k(number, buffers, shared, arena)`: the k-th program on one core of its mesh,
+        whose cores are those from number `first` on. Gives the bytes of its temporaries."""
+        call, memory = self.call, Memory()
+        arguments = [("i64", "number"), ("ptr", "buffers"), ("ptr", "shared"), ("ptr", "arena")]
+        f = Function(self.module, f"core_{k}", arguments, "void", "noinline")
+        t = Translator(f, call, memory, self.messages)
+        coordinates: dict[str, Index] = {}
+        number: Index = "%number"
+        for axis, size in reversed(program.mesh.shape.items()):
+            coordinates[axis] = f.rem(number, size)
+            number = f.div(number, size)
+        place = f.add(f.mul("%number", CORE_BYTES), RECORDS + first * CORE_BYTES)
+        record = f.address("i8", "%shared", place)
+        t.core = Core(program.mesh, coordinates, self.total, "%shared", record)
+        avals = open_jaxpr(program.jaxpr).in_avals
+        operands = whole_arrays(t, avals[: len(avals) - len(call.scratch)])
+        for output in operands[call.num_scalars + call.num_inputs :]:
+            output.group.shared = True
+        count = len(operands)
+        for i, (aval, offset) in enumerate(zip(call.scratch, self.offsets, strict=True)):
+            where: Index = offset
+            if aval.core is not None:
+                core = linear_index(f, aval.core, coordinates, {})
+                size = loops.slot_bytes(aval.shape, aval.dtype)
+                where = f.add(f.mul(core, size), offset)
+            pointer = f.address("i8", "%shared", where)
+            group = Group(call.ref_name(count + i))
+            group.shared = True
+            operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), group))
+        t.run(program.jaxpr, operands)
+        memory.place_lasting(f)
+        f.goto("%leave")
+        f.label("%leave")
+        f.do("ret void")
+        f.finish()
+        return memory.peak
 
-def mpmd_text(call: KernelCall, inputs: list[tuple], outputs: list[tuple]) -> str:
-    """The LLVM IR of a kernel of several programs; shapes of what XLA calls it with."""
-    module = Module()
-    messages = first_messages(call)
-    total = sum(p.mesh.size for p in call.programs)
-    layout = Layout(call, total)
-    emit_waits(module, call, total)
-    peak = first = 0
-    for k, program in enumerate(call.programs):
-        memory = Memory()
-        _emit_core(module, call, k, program, layout, first, total, memory, messages)
-        first += program.mesh.size
-        peak = max(peak, memory.peak)
-    # Cores' temporaries do not share cache lines that are fetched in pairs.
-    each = -(-peak // 128) * 128 + 128
-    emit_arena(module, layout.size + total * each)
-    _emit_thread(module, call)
+    def emit_call(self, f: Function, buffers: str, each: int) -> tuple[str, str]:
+        """Starts a thread for each core but the last, runs that one here, and waits for all.
 
-    def body(f: Function, buffers: str) -> tuple[str, str]:
-        return _emit_call(f, buffers, call, layout, total, each)
+        each: the bytes of temporary memory of a core.
+        """
+        base = f.op("call ptr @arena_take()")
+        f.module.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+        for offset, size in self.zeroed:
+            place = f.address("i8", base, offset)
+            f.do(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
+        records = f.alloca(f"[{self.total * RECORD_BYTES} x i8]")
 
-    emit_handler(module, "handler", inputs, outputs, body, messages, call.name)
-    return module.text()
+        def record(k: Index) -> str:
+            return f.address("i8", records, f.mul(k, RECORD_BYTES))
 
-
-def _emit_core(
-    module: Module,
-    call: KernelCall,
-    k: int,
-    program: Program,
-    layout: Layout,
-    first: int,
-    total: int,
-    memory: Memory,
-    messages: list[str],
-) -> None:
-    """`core_k(number, buffers, shared, arena)`: the k-th program on one core of its mesh,
-    whose cores are those from number `first` on."""
-    arguments = [("i64", "number"), ("ptr", "buffers"), ("ptr", "shared"), ("ptr", "arena")]
-    f = Function(module, f"core_{k}", arguments, "void", "noinline")
-    t = Translator(f, call, memory, messages)
-    coordinates: dict[str, Index] = {}
-    number: Index = "%number"
-    for axis, size in reversed(program.mesh.shape.items()):
-        coordinates[axis] = f.rem(number, size)
-        number = f.div(number, size)
-    place = f.add(f.mul("%number", CORE_BYTES), RECORDS + first * CORE_BYTES)
-    t.core = Core(program.mesh, coordinates, total, "%shared", f.address("i8", "%shared", place))
-    avals = open_jaxpr(program.jaxpr).in_avals
-    operands = whole_arrays(t, avals[: len(avals) - len(call.scratch)])
-    for output in operands[call.num_scalars + call.num_inputs :]:
-        output.group.shared = True
-    count = len(operands)
-    for i, (aval, offset) in enumerate(zip(call.scratch, layout.offsets, strict=True)):
-        where: Index = offset
-        if aval.core is not None:
-            core = linear_index(f, aval.core, coordinates, {})
-            size = loops.slot_bytes(aval.shape, aval.dtype)
-            where = f.add(f.mul(core, size), offset)
-        pointer = f.address("i8", "%shared", where)
-        group = Group(call.ref_name(count + i))
-        group.shared = True
-        operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), group))
-    t.run(program.jaxpr, operands)
-    memory.place_lasting(f)
-    f.goto("%leave")
-    f.label("%leave")
-    f.do("ret void")
-    f.finish()
+        with f.loop(0, self.total) as loop:
+            r = record(loop.index)
+            set_field(f, r, BUFFERS, "ptr", buffers)
+            set_field(f, r, SHARED, "ptr", base)
+            arena = f.address("i8", base, f.add(f.mul(loop.index, each), self.size))
+            set_field(f, r, ARENA, "ptr", arena)
+            set_field(f, r, NUMBER, "i64", loop.index)
+            set_field(f, r, THREAD, "i64", 0)
+        with f.loop(0, self.total - 1) as loop:
+            r = record(loop.index)
+            handle = f.address("i8", r, THREAD)
+            operands = [("ptr", x) for x in (handle, "null", "@core_thread", r)]
+            error = f.intrinsic("pthread_create", "i32", *operands)
+            with f.when(f.op(f"icmp ne i32 {error}, 0")):
+                # The cores that run wait for one that never will: end their waits.
+                set_field(f, r, THREAD, "i64", 0)
+                end_waits(f, base, NO_THREADS)
+                _finish(f, base, loop.index)
+        f.op(f"call ptr @core_thread(ptr {record(self.total - 1)})")
+        with f.loop(0, self.total) as loop:
+            r = record(loop.index)
+            thread = field(f, r, THREAD, "i64")
+            with f.when(f.op(f"icmp ne i64 {thread}, 0")):
+                f.intrinsic("pthread_join", "i32", ("i64", thread), ("ptr", "null"))
+        status = field(f, base, ABORT, "i64")
+        text = emit_report(f, self.call, base, status, self.total)
+        f.do(f"call void @arena_give(ptr {base})")
+        return status, text
 
 
 def _emit_thread(module: Module, call: KernelCall) -> None:
@@ -158,53 +192,3 @@ def _finish(f: Function, state: str, number: Index) -> None:
     record = f.address("i8", state, f.add(f.mul(number, CORE_BYTES), RECORDS))
     place = f.address("i8", record, STATE)
     f.op(f"cmpxchg ptr {place}, i64 {RUNNING}, i64 {FINISHED} seq_cst seq_cst")
-
-
-def _emit_call(
-    f: Function, buffers: str, call: KernelCall, layout: Layout, total: int, each: int
-) -> tuple[str, str]:
-    """Starts a thread for each core but the last, runs that one here, and waits for all."""
-    base = f.op("call ptr @arena_take()")
-    f.module.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
-    for offset, size in ((0, layout.state_bytes), *layout.zeroed):
-        place = f.address("i8", base, offset)
-        f.do(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
-    records = f.alloca(f"[{total * RECORD_BYTES} x i8]")
-
-    def record(k: Index) -> str:
-        return f.address("i8", records, f.mul(k, RECORD_BYTES))
-
-    with f.loop(0, total) as loop:
-        r = record(loop.index)
-        set_field(f, r, BUFFERS, "ptr", buffers)
-        set_field(f, r, SHARED, "ptr", base)
-        arena = f.address("i8", base, f.add(f.mul(loop.index, each), layout.size))
-        set_field(f, r, ARENA, "ptr", arena)
-        set_field(f, r, NUMBER, "i64", loop.index)
-        set_field(f, r, THREAD, "i64", 0)
-    with f.loop(0, total - 1) as loop:
-        r = record(loop.index)
-        handle = f.address("i8", r, THREAD)
-        error = f.intrinsic(
-            "pthread_create",
-            "i32",
-            ("ptr", handle),
-            ("ptr", "null"),
-            ("ptr", "@core_thread"),
-            ("ptr", r),
-        )
-        with f.when(f.op(f"icmp ne i32 {error}, 0")):
-            # The cores that run wait for one that never will: end their waits.
-            set_field(f, r, THREAD, "i64", 0)
-            end_waits(f, base, NO_THREADS)
-            _finish(f, base, loop.index)
-    f.op(f"call ptr @core_thread(ptr {record(total - 1)})")
-    with f.loop(0, total) as loop:
-        r = record(loop.index)
-        thread = field(f, r, THREAD, "i64")
-        with f.when(f.op(f"icmp ne i64 {thread}, 0")):
-            f.intrinsic("pthread_join", "i32", ("i64", thread), ("ptr", "null"))
-    status = field(f, base, ABORT, "i64")
-    text = emit_report(f, call, base, status, total)
-    f.do(f"call void @arena_give(ptr {base})")
-    return status, text

@@ -121,7 +121,7 @@ def emit_report(f: Function, call: KernelCall, base: str, status: str, total: in
     """The text of the error that ended a kernel's waits, null where another error did."""
     module = f.module
     text, index = f.alloca(f"[{TEXT_BYTES} x i8]"), f.alloca("[80 x i8]")
-    shown = f.alloca("[2 x i64]")
+    shown = f.alloca("[2 x i64]")  # bytes of text, cores listed
     set_field(f, shown, 0, "i64", 0)
     set_field(f, shown, 8, "i64", 0)
     names = core_names(call)[: LISTED * 8]
@@ -132,78 +132,62 @@ def emit_report(f: Function, call: KernelCall, base: str, status: str, total: in
     waits = f.op(f"icmp sge i64 {status}, {DEADLOCK}")
     waits = f.op(f"and i1 {waits}, {f.op(f'icmp sle i64 {status}, {LIMIT}')}")
 
+    def printed(place: str, room: Index, format_: str, operands: str) -> str:
+        return f.op(
+            f"call i32 (ptr, i64, ptr, ...) @snprintf(ptr {place}, i64 {room}, ptr {format_}, "
+            f"{operands})"
+        )
+
+    def append(format_: str, operands: str) -> None:
+        """Prints to the end of the text, as far as there is room."""
+        at = field(f, shown, 0, "i64")
+        room = f.sub(TEXT_BYTES, at)
+        n = printed(f.address("i8", text, at), room, format_, operands)
+        end = f.minimum(f.add(at, f.op(f"sext i32 {n} to i64")), TEXT_BYTES - 1)
+        set_field(f, shown, 0, "i64", end)
+
+    def append_core(record: str, state: str, name: str) -> None:
+        waits = f.op(f"icmp eq i64 {state}, {WAITING}")
+        where = field(f, record, SITE)
+        position = field(f, record, POSITION, "i64")
+        rows, columns = field(f, where, ROWS, "i64"), field(f, where, COLUMNS, "i64")
+        i = f.div(position, f.mul(rows, columns))
+        j, k = f.rem(f.div(position, columns), rows), f.rem(position, columns)
+        printed(index, 80, field(f, where, INDEX_FORMAT), f"i64 {i}, i64 {j}, i64 {k}")
+        amount = field(f, record, AMOUNT, "i64")
+        value = f.choose(
+            waits,
+            "i64",
+            lambda: f.op(f"sext i32 {field(f, field(f, record, WATCHED), 0, 'i32')} to i64"),
+            "0",
+        )
+        count = field(f, where, COUNT, "i64")
+        arrived = f.add(f.sub(value, amount), count)
+        barrier = f.op(f"icmp ne i64 {count}, 0")
+        number = f.op(f"select i1 {barrier}, i64 {arrived}, i64 {amount}")
+        append(module.string("\n  "), "i64 0")
+        operands = f"ptr {name}, ptr {index}, i64 {number}, i64 {value}"
+        append(field(f, where, FORMAT), operands)
+        set_field(f, shown, 8, "i64", str(f.add(field(f, shown, 8, "i64"), 1)))
+
     def written() -> str:
         first = f.op(f"icmp eq i64 {status}, {DEADLOCK}")
         heads = [module.string(m) for m in first_messages(call)[DEADLOCK - 1 : LIMIT]]
         head = f.op(f"select i1 {first}, ptr {heads[0]}, ptr {heads[1]}")
-        _append(f, text, shown, module.string("%s"), f"ptr {head}")
+        append(module.string("%s"), f"ptr {head}")
         with f.loop(0, min(total, len(names))) as loop:
             record = f.address("i8", base, f.add(f.mul(loop.index, RECORD_BYTES), RECORDS))
             state = field(f, record, STATE, "i64")
             listed = f.op(f"icmp slt i64 {field(f, shown, 8, 'i64')}, {LISTED}")
             left = f.op(f"icmp ne i64 {state}, {FINISHED}")
             with f.when(f.op(f"and i1 {listed}, {left}")):
-                name = field(f, f.address("ptr", table, loop.index), 0)
-                _append_core(f, text, index, shown, record, state, name)
+                append_core(record, state, field(f, f.address("ptr", table, loop.index), 0))
         full = f.op(f"icmp sge i64 {field(f, shown, 8, 'i64')}, {LISTED}")
         with f.when(full):
-            _append(f, text, shown, module.string("\n  and so on"), "i64 0")
+            append(module.string("\n  and so on"), "i64 0")
         return text
 
     return f.choose(waits, "ptr", written, "null")
-
-
-def _append(f: Function, text: str, shown: str, format_: str, operands: str) -> None:
-    """Prints to the end of the text, as far as there is room."""
-    at = field(f, shown, 0, "i64")
-    room = f.sub(TEXT_BYTES, at)
-    place = f.address("i8", text, at)
-    n = f.op(
-        f"call i32 (ptr, i64, ptr, ...) @snprintf(ptr {place}, i64 {room}, ptr {format_}, "
-        f"{operands})"
-    )
-    end = f.minimum(f.add(at, f.op(f"sext i32 {n} to i64")), TEXT_BYTES - 1)
-    set_field(f, shown, 0, "i64", end)
-
-
-def _append_core(
-    f: Function,
-    text: str,
-    index: str,
-    shown: str,
-    record: str,
-    state: str,
-    name: str,
-) -> None:
-    waits = f.op(f"icmp eq i64 {state}, {WAITING}")
-    where = field(f, record, SITE)
-    position = field(f, record, POSITION, "i64")
-    rows, columns = field(f, where, ROWS, "i64"), field(f, where, COLUMNS, "i64")
-    inner = f.mul(rows, columns)
-    i, j, k = (
-        f.div(position, inner),
-        f.rem(f.div(position, columns), rows),
-        f.rem(position, columns),
-    )
-    f.op(
-        f"call i32 (ptr, i64, ptr, ...) @snprintf(ptr {index}, i64 80, "
-        f"ptr {field(f, where, INDEX_FORMAT)}, i64 {i}, i64 {j}, i64 {k})"
-    )
-    amount = field(f, record, AMOUNT, "i64")
-    value = f.choose(
-        waits,
-        "i64",
-        lambda: f.op(f"sext i32 {field(f, field(f, record, WATCHED), 0, 'i32')} to i64"),
-        "0",
-    )
-    count = field(f, where, COUNT, "i64")
-    arrived = f.add(f.sub(value, amount), count)
-    barrier = f.op(f"icmp ne i64 {count}, 0")
-    number = f.op(f"select i1 {barrier}, i64 {arrived}, i64 {amount}")
-    _append(f, text, shown, f.module.string("\n  "), "i64 0")
-    format_ = field(f, where, FORMAT)
-    _append(f, text, shown, format_, f"ptr {name}, ptr {index}, i64 {number}, i64 {value}")
-    set_field(f, shown, 8, "i64", str(f.add(field(f, shown, 8, "i64"), 1)))
 
 
 # The functions of a kernel -----------------------------------------------------------------------
