@@ -40,16 +40,44 @@ def _before(f: Function, keys: Sequence[tuple[Any, str, str]]) -> str:
     return f.op(f"or i1 {less}, {later}")
 
 
-def _sorted(t: Translator, operands: Sequence[Array], dim: int, num_keys: int) -> list[Buffer]:
+@rule("sort")
+def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
     """The operands, permuted along a dimension by the first of them; a stable merge sort."""
-    f, n = t.f, operands[0].shape[dim]
-    shape = operands[0].shape
+    f, dim, shape = t.f, eqn.params["dimension"], operands[0].shape
+    if 0 in shape:
+        return list(operands)
+    n, count = shape[dim], len(operands)
     sources = [t.materialize(x) for x in operands]
     targets = [t.temporary(shape, x.dtype) for x in operands]
     here = [t.temporary((n,), x.dtype) for x in operands]
     there = [t.temporary((n,), x.dtype) for x in operands]
     passes = max(0, (n - 1).bit_length())
-    count = len(operands)
+
+    def merge(src: list[Buffer], dst: list[Buffer], width: str) -> None:
+        """Merges neighbouring runs of `width` sorted elements."""
+        double = f.op(f"shl i64 {width}, 1")
+        blocks = f.op(f"udiv i64 {f.add(f.add(double, n), -1)}, {double}")
+        with f.loop(0, blocks) as block:
+            low = f.mul(block.index, double)
+            middle = f.minimum(f.add(low, width), n)
+            high = f.minimum(f.add(low, double), n)
+            with f.loop(low, high, [("i64", str(low)), ("i64", str(middle))]) as loop:
+                i, j = loop.carried
+                left = f.minimum(i, f.sub(middle, 1))
+                right = f.minimum(j, n - 1)
+                keys = []
+                for b in src[: eqn.params["num_keys"]]:
+                    keys.append((b.dtype, b.load(f, (right,)), b.load(f, (left,))))
+                sooner = _before(f, keys)
+                spent = f.op(f"icmp sge i64 {i}, {middle}")
+                open_ = f.op(f"icmp slt i64 {j}, {high}")
+                take = f.op(f"and i1 {open_}, {f.op(f'or i1 {spent}, {sooner}')}")
+                chosen = f.op(f"select i1 {take}, i64 {j}, i64 {i}")
+                for b, target in zip(src, dst, strict=True):
+                    target.store(f, (loop.index,), b.load(f, (chosen,)))
+                step = f.op(f"zext i1 {take} to i64")
+                other = f.op(f"xor i64 {step}, 1")
+                loop.following = [f.op(f"add i64 {i}, {other}"), f.op(f"add i64 {j}, {step}")]
 
     def row(indices: tuple) -> None:
         def at(k: str) -> tuple:
@@ -62,60 +90,17 @@ def _sorted(t: Translator, operands: Sequence[Array], dim: int, num_keys: int) -
         with f.loop(0, passes, carry) as turn:
             src = [_moved(b, p) for b, p in zip(here, turn.carried, strict=False)]
             dst = [_moved(b, p) for b, p in zip(there, turn.carried[count:], strict=False)]
-            width = turn.carried[-1]
-            _merge_pass(f, src, dst, n, width, num_keys)
+            merge(src, dst, turn.carried[-1])
             pointers = turn.carried[count : 2 * count] + turn.carried[:count]
-            turn.following = [*pointers, f.op(f"shl i64 {width}, 1")]
+            turn.following = [*pointers, f.op(f"shl i64 {turn.carried[-1]}, 1")]
         done = [_moved(b, p) for b, p in zip(here, turn.results, strict=False)]
         with f.loop(0, n) as loop:
             for buffer, target in zip(done, targets, strict=True):
                 target.store(f, at(loop.index), buffer.load(f, (loop.index,)))
 
     loops.nest(f, shape[:dim] + shape[dim + 1 :], row, parallel=False)
-    return targets
+    return [Array(b.shape, b.dtype, buffer=b) for b in targets]
 
 
 def _moved(buffer: Buffer, pointer: str) -> Buffer:
     return Buffer(pointer, buffer.dtype, buffer.shape, buffer.strides, buffer.group)
-
-
-def _merge_pass(
-    f: Function,
-    src: list[Buffer],
-    dst: list[Buffer],
-    n: int,
-    width: str,
-    num_keys: int,
-) -> None:
-    """Merges neighbouring runs of `width` sorted elements."""
-    double = f.op(f"shl i64 {width}, 1")
-    blocks = f.op(f"udiv i64 {f.add(f.add(double, n), -1)}, {double}")
-    with f.loop(0, blocks) as block:
-        low = f.mul(block.index, double)
-        middle = f.minimum(f.add(low, width), n)
-        high = f.minimum(f.add(low, double), n)
-        with f.loop(low, high, [("i64", str(low)), ("i64", str(middle))]) as loop:
-            i, j = loop.carried
-            left = f.minimum(i, f.sub(middle, 1))
-            right = f.minimum(j, n - 1)
-            keys = []
-            for b in src[:num_keys]:
-                keys.append((b.dtype, b.load(f, (right,)), b.load(f, (left,))))
-            sooner = _before(f, keys)
-            spent = f.op(f"icmp sge i64 {i}, {middle}")
-            open_ = f.op(f"icmp slt i64 {j}, {high}")
-            take = f.op(f"and i1 {open_}, {f.op(f'or i1 {spent}, {sooner}')}")
-            chosen = f.op(f"select i1 {take}, i64 {j}, i64 {i}")
-            for b, target in zip(src, dst, strict=True):
-                target.store(f, (loop.index,), b.load(f, (chosen,)))
-            step = f.op(f"zext i1 {take} to i64")
-            other = f.op(f"xor i64 {step}, 1")
-            loop.following = [f.op(f"add i64 {i}, {other}"), f.op(f"add i64 {j}, {step}")]
-
-
-@rule("sort")
-def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
-    if 0 in operands[0].shape:
-        return list(operands)
-    buffers = _sorted(t, operands, eqn.params["dimension"], eqn.params["num_keys"])
-    return [Array(b.shape, b.dtype, buffer=b) for b in buffers]

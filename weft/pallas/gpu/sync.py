@@ -173,14 +173,27 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
         raise e.fail(f"a copy of {total} elements; copy less than 2**31 at a time")
     size = min(CHUNK, 1 << (total - 1).bit_length() if total > 1 else 1)
 
+    def picked(places: Sequence[ir.Value], part: tuple) -> tuple[ir.Value, ir.Value | None]:
+        """The addresses of `size` elements of an indexed part, at these places of it."""
+        view, indexer, dynamic, types = part
+        positions = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
+        inner, dims, operands = iter(places), [], []
+        for dim, position in indexer.attach(positions):
+            start = e.constant(position) if isinstance(position, int) else position
+            if dim.__class__ is Window:
+                step = e.binary("mul", next(inner), e.constant(dim.stride, (size,)), INT)
+                start = e.binary("add", step, e.splat(start, (size,)), INT)
+            dims.append(Pick() if dim.__class__ is Window else At(None))
+            operands.append(start)
+        kinds = [INT] * len(operands)
+        return addresses(e, view, Indexer(tuple(dims), (size,)), operands, kinds)
+
     def chunk(index: ir.Value) -> list:
         base = e.binary("mul", index, e.constant(size), INT)
         linear = e.binary("add", e.iota(size), e.splat(base, (size,)), INT)
         inside = e.compare("lt", linear, e.constant(total, (size,)), INT)
         places = e.unflatten(linear, shape)
-        (start, of_start), (goal, of_goal) = (
-            _picked(e, *part, places, size) for part in (src, dst)
-        )
+        (start, of_start), (goal, of_goal) = picked(places, src), picked(places, dst)
         mask, shown = (inside, (size,)) if shape else (None, ())
         value = load(e, start, e.both(mask, of_start), None, src[0].dtype, shown)
         store(e, goal, value, e.both(mask, of_goal), src[0].dtype)
@@ -192,26 +205,3 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
         chunk(e.constant(0))
     _signal(e, _counter(e, *sem), e.constant(1))
     return []
-
-
-def _picked(
-    e: Emitter,
-    view: View,
-    indexer: Indexer,
-    dynamic: Sequence,
-    types: Sequence,
-    places: Sequence[ir.Value],
-    size: int,
-) -> tuple[ir.Value, ir.Value | None]:
-    """The addresses of so many elements of an indexed part, at these places of it."""
-    positions = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
-    inner, dims, operands = iter(places), [], []
-    for dim, position in indexer.attach(positions):
-        start = e.constant(position) if isinstance(position, int) else position
-        if dim.__class__ is Window:
-            step = e.binary("mul", next(inner), e.constant(dim.stride, (size,)), INT)
-            start = e.binary("add", step, e.splat(start, (size,)), INT)
-        dims.append(Pick() if dim.__class__ is Window else At(None))
-        operands.append(start)
-    part = Indexer(tuple(dims), (size,))
-    return addresses(e, view, part, operands, [INT] * len(operands))

@@ -120,60 +120,42 @@ def locate(
 
     What the mask hides may be outside.
     """
-    if mask is not None or indexer.has_picks:
-        return _locate_elements(buffer, indexer, operands, where, what, mask)
-    view: list[Any] = []
-    dims = zip(indexer.attach(operands), buffer.data.shape, strict=True)
-    for dim, ((d, at), n) in enumerate(dims):
-        start = int(at)
-        if isinstance(d, Window):
-            stop = start + (d.size - 1) * d.stride + 1
-            if d.size and (start < 0 or stop > n):
-                _outside(buffer, dim, n, f"the window {start}:{stop}", where, what)
-            view.append(slice(start, stop if d.size else start, d.stride))
-        else:
-            if not -n <= start < n:
-                _outside(buffer, dim, n, f"index {start}", where, what)
-            view.append(start % n)
-    return Region(indexer.shape, tuple(view))
-
-
-def _locate_elements(
-    buffer: Buffer | Semaphores,
-    indexer: Indexer,
-    operands: Sequence[Any],
-    where: Source,
-    what: str,
-    mask: np.ndarray | None,
-) -> Region:
-    """The region by the coordinates of each of its elements, or of those under a mask."""
     full = indexer.shape
     mask = None if mask is None else np.broadcast_to(mask, full)
+    each = mask is not None or indexer.has_picks  # by coordinates of each element
     hidden = "" if mask is None else " (where the mask is True)"
-    coordinates = []
+    view: list[Any] = []
     for dim, ((d, at), axes) in enumerate(
         zip(indexer.attach(operands), indexer.axes(), strict=True)
     ):
-        lead, n = [1] * len(full), buffer.data.shape[dim]
-        if isinstance(d, Window):
-            values = int(at) + np.arange(d.size) * d.stride
+        n, outside = buffer.data.shape[dim], None
+        if not each:
+            start = int(at)
+            if isinstance(d, Window):
+                stop = start + (d.size - 1) * d.stride + 1
+                if d.size and (start < 0 or stop > n):
+                    outside = f"the window {start}:{stop}"
+                view.append(slice(start, stop if d.size else start, d.stride))
+            else:
+                outside = None if -n <= start < n else f"index {start}"
+                view.append(start % max(n, 1))
         else:
-            values = np.asarray(at)
-            values = np.where((values < 0) & (values >= -n), values + n, values)
-        for axis, size in zip(axes, values.shape, strict=True):
-            lead[axis] = size
-        chosen = np.broadcast_to(values.reshape(lead), full)
-        chosen = chosen if mask is None else chosen[mask]
-        if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
-            bad = chosen[(chosen < 0) | (chosen >= n)].flat[0]
-            _outside(buffer, dim, n, f"index {bad}{hidden}", where, what)
-        coordinates.append(chosen)
-    return Region(full, tuple(coordinates), mask)
-
-
-def _outside(
-    buffer: Buffer | Semaphores, dim: int, n: int, index: str, where: Source, what: str
-) -> None:
-    raise OutOfBoundsError(
-        f"{what} at {where}: {index} is outside of dimension {dim} of {buffer}, which has size {n}"
-    )
+            if isinstance(d, Window):
+                values = int(at) + np.arange(d.size) * d.stride
+            else:
+                values = np.asarray(at)
+                values = np.where((values < 0) & (values >= -n), values + n, values)
+            lead = [1] * len(full)
+            for axis, size in zip(axes, values.shape, strict=True):
+                lead[axis] = size
+            chosen = np.broadcast_to(values.reshape(lead), full)
+            chosen = chosen if mask is None else chosen[mask]
+            if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
+                outside = f"index {chosen[(chosen < 0) | (chosen >= n)].flat[0]}{hidden}"
+            view.append(chosen)
+        if outside is not None:
+            raise OutOfBoundsError(
+                f"{what} at {where}: {outside} is outside of dimension {dim} of {buffer}, which "
+                f"has size {n}"
+            )
+    return Region(full, tuple(view), mask)
