@@ -66,6 +66,10 @@ class AbstractRef:
     def mat(self) -> Mat:
         return self.inner.mat
 
+    @property
+    def holds_semaphores(self) -> bool:
+        return bool(getattr(self.memory_space, "holds_semaphores", False))
+
     def with_inner(self, inner: ShapedArray) -> AbstractRef:
         return AbstractRef(inner, self.memory_space, self.core, self.weak_type)
 

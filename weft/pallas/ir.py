@@ -205,6 +205,15 @@ def copy_operands(eqn: Eqn, operands: Sequence[Any]) -> tuple[list[tuple], Seque
     return parts, operands[start:]
 
 
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of an array whose last dimension is the fastest."""
+    strides, size = [], 1
+    for n in reversed(tuple(shape)):
+        strides.append(size)
+        size *= n
+    return tuple(reversed(strides))
+
+
 Backend = Callable[..., list]
 
 backends: dict[str, Backend] = {}

@@ -72,7 +72,7 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     n_s, n_i, n_o = call.num_scalars, call.num_inputs, len(call.outputs)
     outs, scratch = refs[n_s + n_i : n_s + n_i + n_o], refs[n_s + n_i + n_o :]
     out_nz = [has_tangent(r.inner) for r in outs]
-    scratch_nz = [has_tangent(r.inner) and not _is_semaphore(r) for r in scratch]
+    scratch_nz = [has_tangent(r.inner) and not r.holds_semaphores for r in scratch]
     pushed, _ = jvp_jaxpr(program.jaxpr, [*(False,) * n_s, *nonzero, *out_nz, *scratch_nz])
     j = pushed.jaxpr
     primals, tangents = j.invars[: len(refs)], j.invars[len(refs) :]
@@ -118,10 +118,6 @@ def _differentiated_rule(call: KernelCall, inputs: dict, outputs: dict) -> Shard
     return rule.regrouped(
         (*ins, *(ins[n + i] for i in inputs)), (*outs, *(outs[o] for o in outputs))
     )
-
-
-def _is_semaphore(ref: AbstractRef) -> bool:
-    return bool(getattr(ref.memory_space, "holds_semaphores", False))
 
 
 def _push(primals: list, tangents: list, call: KernelCall) -> tuple[list, KernelCall, list[bool]]:

@@ -159,7 +159,7 @@ def _scratch_is_fresh(call: KernelCall, free: set[int]) -> bool:
 
 
 def _written_first(call: KernelCall, jaxpr: Jaxpr, ref: Var, ordered: list[int]) -> bool:
-    if getattr(ref.aval.memory_space, "holds_semaphores", False):
+    if ref.aval.holds_semaphores:
         return True
     definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     for eqn in jaxpr.eqns:

@@ -30,7 +30,6 @@ from weft.pallas.api.specs import (
     block_mapping,
     kernel_ref,
     no_block_spec,
-    whole_mapping,
 )
 from weft.pallas.constants import with_constants
 from weft.pallas.interpret.params import as_params
@@ -442,7 +441,7 @@ class _Builder:
             what, [(self.kernel, frame)], refs, arrange, flat, names, hidden
         )
         ins += [
-            whole_mapping(f"{what}: {label}", input_type(c), grid, scalar_refs)
+            block_mapping(f"{what}: {label}", None, input_type(c), grid, scalar_refs)
             for label, c in zip(labels, consts, strict=True)
         ]
         if batch := self.options["num_batch_dims"]:

@@ -17,6 +17,7 @@ from weft.ops.control.loops import fori_loop
 from weft.ops.dot import dot_general
 from weft.ops.promote import broadcast_to as broadcast
 from weft.pallas.api.params import CostEstimate
+from weft.pallas.ir import row_major
 from weft.pallas.legalize import lowering_formula
 from weft.refs.api import Ref, freeze, new_ref
 from weft.sharding import reshard
@@ -145,11 +146,7 @@ def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
     >>> weft.pallas.strides_from_shape((2, 3, 4))
     (12, 4, 1)
     """
-    strides, size = [], 1
-    for n in reversed(tuple(shape)):
-        strides.append(size)
-        size *= n
-    return tuple(reversed(strides))
+    return row_major(shape)
 
 
 def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object = None) -> Any:

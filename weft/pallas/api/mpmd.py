@@ -21,7 +21,7 @@ from weft.pallas.api.mesh import Mesh
 from weft.pallas.api.params import check_options, settings
 from weft.pallas.api.primitives import scratch_types as flat_scratch
 from weft.pallas.api.signature import Arrangement, Builds
-from weft.pallas.api.specs import whole_mapping
+from weft.pallas.api.specs import block_mapping
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import KernelCall
 from weft.pallas.op import pallas_call_p
@@ -172,11 +172,12 @@ def mpmd_map(
                 f"{what}: a function closes over a Ref that is also an argument; use one of the two"
             )
         ins = [
-            whole_mapping(f"argument {n}", input_type(x), (), ())
+            block_mapping(f"argument {n}", None, input_type(x), (), ())
             for n, x in zip((*names, *labels), (*flat, *consts), strict=True)
         ]
         outs = [
-            whole_mapping(f"output {n}", a, (), ()) for n, a in zip(out_names, results, strict=True)
+            block_mapping(f"output {n}", None, a, (), ())
+            for n, a in zip(out_names, results, strict=True)
         ]
         built = KernelCall(
             name=title,

@@ -228,7 +228,7 @@ def _scoped_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: 
 
 def _floats(aval: Any) -> bool:
     """Whether a scratch ref has a tangent: it holds floats, no semaphores."""
-    return has_tangent(aval.inner) and not getattr(aval.memory_space, "holds_semaphores", False)
+    return has_tangent(aval.inner) and not aval.holds_semaphores
 
 
 def _scoped_batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, num_consts: int) -> tuple:

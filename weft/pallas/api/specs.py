@@ -211,8 +211,10 @@ def block_mapping(
     scalars: Sequence[AbstractRef],
     hidden: int = 0,
 ) -> BlockMapping:
-    """The blocks of one argument or result; `what` names it in errors. hidden: scalars in front
-    that the index map does not get."""
+    """The blocks of one argument or result; `what` names it in errors.
+
+    spec: None for all of the array. hidden: scalars in front that the index map does not get.
+    """
     if spec is None or isinstance(spec, NoBlockSpec):
         spec = BlockSpec()
     if not isinstance(spec, BlockSpec):
@@ -220,7 +222,10 @@ def block_mapping(
     if spec.block_shape is None:
         if spec.index_map is not None:
             raise ValueError(f"{what}: the BlockSpec has an index_map but no block_shape")
-        return whole_mapping(what, array, grid, scalars, spec.memory_space)
+        no, index_map = (False,) * array.ndim, _trace_index_map(what, None, array, grid, scalars)
+        return BlockMapping(
+            array, array.shape, no, no, index_map, spec.memory_space, whole=True, origin=what
+        )
     dims = tuple(spec.block_shape)
     if len(dims) != array.ndim:
         raise ValueError(
@@ -257,19 +262,6 @@ def block_mapping(
         origin=what,
         padding=tuple(padding) if any(map(any, padding)) else (),
     )
-
-
-def whole_mapping(
-    what: str,
-    array: ShapedArray,
-    grid: tuple[int, ...],
-    scalars: Sequence[AbstractRef],
-    space: MemorySpace | None = None,
-) -> BlockMapping:
-    """The mapping of an array that programs see whole."""
-    no = (False,) * array.ndim
-    index_map = _trace_index_map(what, None, array, grid, scalars)
-    return BlockMapping(array, array.shape, no, no, index_map, space, True, what)
 
 
 def _trace_index_map(

@@ -18,10 +18,10 @@ from weft.pallas.cpu.values import (
     Array,
     Buffer,
     no_indices,
-    row_major,
     same_indices,
     size_of,
 )
+from weft.pallas.ir import row_major
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn

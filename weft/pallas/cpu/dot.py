@@ -22,7 +22,8 @@ from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.microkernel import Tile, emit_micro, tile_for
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.transpose_tiles import turned_dim
-from weft.pallas.cpu.values import Array, Buffer, row_major, size_of
+from weft.pallas.cpu.values import Array, Buffer, size_of
+from weft.pallas.ir import row_major
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn

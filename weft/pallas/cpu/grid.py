@@ -14,8 +14,9 @@ from weft.pallas.cpu.nontemporal import streamed_outputs
 from weft.pallas.cpu.refs import checked
 from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
-from weft.pallas.cpu.values import Buffer, Group, constant, row_major, size_of
+from weft.pallas.cpu.values import Buffer, Group, constant, size_of
 from weft.pallas.cpu.work import work_of
+from weft.pallas.ir import row_major
 from weft.pallas.order import parallel_dims
 from weft.runtime.cpu_run_limit import cpu_count
 

@@ -14,7 +14,8 @@ from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.nontemporal import emit_copy, read_soon, strip_of
 from weft.pallas.cpu.transpose_tiles import copy_turned, turned_dim
-from weft.pallas.cpu.values import Array, Buffer, Group, joined, row_major, same_indices, size_of
+from weft.pallas.cpu.values import Array, Buffer, Group, joined, same_indices, size_of
+from weft.pallas.ir import row_major
 
 
 class Memory:

@@ -17,7 +17,7 @@ from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.sync import Core, linear_index
 from weft.pallas.cpu.threads import emit_arena
 from weft.pallas.cpu.translate import Translator
-from weft.pallas.cpu.values import Buffer, Group, row_major
+from weft.pallas.cpu.values import Buffer, Group
 from weft.pallas.cpu.waits import (
     ABORT,
     FINISHED,
@@ -32,6 +32,7 @@ from weft.pallas.cpu.waits import (
     state_bytes,
 )
 from weft.pallas.cpu.waits import RECORD_BYTES as CORE_BYTES
+from weft.pallas.ir import row_major
 
 if TYPE_CHECKING:
     from weft.pallas.ir import KernelCall, Program
@@ -77,7 +78,7 @@ class _Cores:
             size = loops.slot_bytes(aval.shape, aval.dtype)
             size *= 1 if aval.core is None else aval.core.size
             self.offsets.append(memory.take(size))
-            if getattr(aval.memory_space, "holds_semaphores", False):
+            if aval.holds_semaphores:
                 self.zeroed.append((self.offsets[-1], size))
         self.size = memory.peak
 

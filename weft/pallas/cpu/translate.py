@@ -21,10 +21,9 @@ from weft.pallas.cpu.values import (
     constant,
     no_indices,
     register,
-    row_major,
 )
 from weft.pallas.cpu.values import same_indices as same
-from weft.pallas.ir import unsupported
+from weft.pallas.ir import row_major, unsupported
 from weft.pallas.legalize import Target
 from weft.pallas.narrow_integers import byte_of
 from weft.pallas.uses import written_vars
@@ -231,7 +230,7 @@ class Translator:
         """Fresh memory for a ref; semaphores start at 0. name: what errors call it."""
         buffer = self.temporary(aval.shape, aval.dtype)
         buffer.group.name = name
-        if getattr(aval.memory_space, "holds_semaphores", False):
+        if aval.holds_semaphores:
             zero = constant(0, aval.dtype)
             self.store(buffer, Array(aval.shape, aval.dtype, lambda f, i: zero.at(f, ())))
         elif self.call.poison:

@@ -8,6 +8,7 @@ and used more than once is `kept`: the first loops that pass over it also store 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -102,15 +103,6 @@ class Buffer:
         )
 
 
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
-
-
 def joined(shape: Sequence[int], count: int) -> tuple[int, ...]:
     """The shape with its last `count` dimensions passed as one, the last."""
     if count < 2:
@@ -119,12 +111,8 @@ def joined(shape: Sequence[int], count: int) -> tuple[int, ...]:
     return (*head, *(1,) * (count - 1), size_of(tail))
 
 
-def size_of(shape: Sequence[int]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
-
+size_of = math.prod
+"""How many elements an array of a shape has."""
 
 Mapping = Callable[[tuple], tuple]
 """From indices of an array to those of an operand, by selection only; unknown ones are None."""

@@ -37,7 +37,7 @@ def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value, platform: str
     values = list(operands)
     for extra in launch.extras:
         aval = ShapedArray(extra.shape, extra.ref.dtype)
-        if extra.zeroed:
+        if extra.ref.holds_semaphores:
             aliases.append((len(values), len(avals_out)))
             values.append(ctx.splat(0, extra.shape, extra.ref.dtype))
             avals_in.append(aval)

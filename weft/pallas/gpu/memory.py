@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ from weft.core.ref import Indexer, Pick, Window, whole
 from weft.pallas.gpu.elementwise import convert
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, element_type, i32_attr, rule
 from weft.pallas.gpu.registers import Cell
-from weft.pallas.ir import ref_operands
+from weft.pallas.ir import ref_operands, row_major
 
 LONG = np.dtype(np.int64)
 BYTE = np.dtype(np.int8)
@@ -61,14 +62,9 @@ def array_view(
     pointer: ir.Value, storage: int | tuple, shape: Sequence[int], dtype: np.dtype, copies: int = 1
 ) -> View:
     """A whole array as a ref, the first of so many that lie one after the other."""
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    shape = tuple(shape)
-    wide = step * copies >= 1 << 31
-    none = (None,) * len(shape)
-    return View(pointer, storage, np.dtype(dtype), shape, tuple(strides[::-1]), None, none, wide)
+    wide, none = math.prod(shape) * copies >= 1 << 31, (None,) * len(shape)
+    strides = row_major(shape)
+    return View(pointer, storage, np.dtype(dtype), tuple(shape), strides, None, none, wide)
 
 
 # Order: threads of one program see each other's writes after a barrier --------------------------

@@ -37,17 +37,13 @@ LARGEST = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Memory that a launch needs besides operands and results.
+    """Memory that a launch needs besides operands and results; semaphores start as zeros.
 
-    ref: the type of one copy. copies: how many there are. zeroed: it starts as zeros (semaphores).
+    ref: the type of one copy. copies: how many there are.
     """
 
     ref: AbstractRef
     copies: int
-
-    @property
-    def zeroed(self) -> bool:
-        return bool(getattr(self.ref.memory_space, "holds_semaphores", False))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -155,7 +151,7 @@ class Builder:
         call, e = self.call, self.e
         # XLA passes the operands, then the results; zeroed memory is both.
         kinds = [a.dtype for a in call.operand_avals]
-        kinds += [x.ref.dtype for x in self.extras if x.zeroed]
+        kinds += [x.ref.dtype for x in self.extras if x.ref.holds_semaphores]
         kinds += [a.dtype for a in call.outputs] + [x.ref.dtype for x in self.extras]
         types = [pointer_type(dtype) for dtype in kinds]
         context = mlir.context()
@@ -172,7 +168,7 @@ class Builder:
                 function = e.op("tt.func", [], [], attrs, regions=1)
             block = function.regions[0].blocks.append(*types, arg_locs=[e.loc] * len(types))
             arguments, n = list(block.arguments), len(call.operand_avals)
-            zeros = sum(x.zeroed for x in self.extras)
+            zeros = sum(x.ref.holds_semaphores for x in self.extras)
             with ir.InsertionPoint(block):
                 self.body(arguments[:n] + arguments[n + zeros :])
                 e.op("tt.return", [])

@@ -43,11 +43,7 @@ def new_cell(e: Emitter, ref: AbstractRef) -> Cell:
 def holds(jaxpr: ClosedJaxpr, index: int, ref: AbstractRef, threads: int) -> bool:
     """Whether a body's ref, its index-th operand, can be a cell of a program of so many threads."""
     size = math.prod(padded(ref.shape)) * ref.dtype.itemsize
-    return (
-        size <= threads * BYTES
-        and not getattr(ref.memory_space, "holds_semaphores", False)
-        and used_whole(jaxpr, index)
-    )
+    return size <= threads * BYTES and not ref.holds_semaphores and used_whole(jaxpr, index)
 
 
 def used(jaxpr: ClosedJaxpr, index: int) -> bool:

@@ -120,7 +120,7 @@ def fresh(
     m: Machine, name: str, aval: AbstractRef, owner: str = "", watch: bool = False
 ) -> Buffer | Semaphores:
     """Scratch of a type: uninitialized memory, or semaphores at 0."""
-    if getattr(aval.memory_space, "holds_semaphores", False):
+    if aval.holds_semaphores:
         return Semaphores(name, aval.shape, owner)
     buffer = Buffer.empty(name, aval.shape, aval.dtype, m.params.uninitialized_memory, owner)
     return buffer.watch() if watch else buffer
