@@ -423,9 +423,16 @@ class _Builder:
         scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in scalars]
         inputs = tuple(in_tree.unflatten(flat)[spec.num_scalar_prefetch :])
         input_tree = flatten(inputs, lambda x: isinstance(x, Ref))[1]
-        ins, outs = self._blocks(
-            input_tree, types[n_scalars:], names[n_scalars:], grid, scalar_refs, hidden
-        )
+        in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(flat) - n_scalars)
+        out_specs = _specs(what, "out_specs", spec.out_specs, self.out_tree, len(results))
+        ins = [
+            block_mapping(f"{what}: input {n}", s, a, grid, scalar_refs, hidden)
+            for n, s, a in zip(names[n_scalars:], in_specs, types[n_scalars:], strict=True)
+        ]
+        outs = [
+            block_mapping(f"{what}: output {n}", s, a, grid, scalar_refs, hidden)
+            for n, s, a in zip(self.out_names, out_specs, results, strict=True)
+        ]
         scratch, scratch_tree = scratch_types(f"{what}: scratch_shapes", spec.scratch_shapes)
         pairs = check_aliases(what, self.aliases, types, results)
         refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs)]
@@ -485,29 +492,6 @@ class _Builder:
                 "num_batch_dims, or make the grid of ints"
             )
         return dynamic
-
-    def _blocks(
-        self,
-        input_tree: PyTreeDef,
-        types: list[ShapedArray],
-        names: list[str],
-        grid: tuple,
-        scalar_refs: list[AbstractRef],
-        hidden: int,
-    ) -> tuple[list, list]:
-        """The block mappings of inputs and outputs."""
-        what, spec = self.what, self.spec
-        in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(types))
-        out_specs = _specs(what, "out_specs", spec.out_specs, self.out_tree, len(self.results))
-        ins = [
-            block_mapping(f"{what}: input {n}", s, a, grid, scalar_refs, hidden)
-            for n, s, a in zip(names, in_specs, types, strict=True)
-        ]
-        outs = [
-            block_mapping(f"{what}: output {n}", s, a, grid, scalar_refs, hidden)
-            for n, s, a in zip(self.out_names, out_specs, self.results, strict=True)
-        ]
-        return ins, outs
 
     def _rule(self, types: list[ShapedArray], consts: list) -> ShardingRule | None:
         """The sharding rule, which leaves what the kernel closes over whole everywhere."""

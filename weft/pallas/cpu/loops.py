@@ -192,26 +192,12 @@ def store(
         count = v.adjacent_dims(count)
     shape = joined(target.shape, min(count, target.adjacent_dims()))
     size = strip_of(target, shape) if mask is None else 0
-    if size:
-        _store_strips(f, memory, target, value, fused, shape, size)
-    else:
-        nest(f, shape, body, [*values, *(a for a, _ in fused)])
-    settle(fused)
+    arrays = [*values, *(a for a, _ in fused)]
+    room = temporary(f, memory, (size,), target.dtype) if size else None
 
-
-def _store_strips(
-    f: Function,
-    memory: Memory,
-    target: Buffer,
-    value: Array,
-    fused: list,
-    shape: tuple[int, ...],
-    size: int,
-) -> None:
-    """The loops of `store`, by way of a strip in the first cache and past the caches from there."""
-    room = temporary(f, memory, (size,), target.dtype)
-
-    def row(outer: tuple) -> None:
+    def strips(outer: tuple) -> None:
+        """A row by way of a strip in the first cache, and past the caches from there."""
+        assert room is not None
         with f.loop(0, shape[-1], step=size) as strip:
             with f.loop(0, size, parallel=True) as loop:
                 indices = (*outer[:-1], f.add(strip.index, loop.index))
@@ -222,7 +208,11 @@ def _store_strips(
             goal, coming = target.address(f, first), read_soon(f, target, first)
             emit_copy(f, goal, room.pointer, size * target.dtype.itemsize, coming)
 
-    nest(f, shape, row, [value, *(a for a, _ in fused)], range(len(shape) - 1))
+    if size:
+        nest(f, shape, strips, arrays, range(len(shape) - 1))
+    else:
+        nest(f, shape, body, arrays)
+    settle(fused)
 
 
 def _store_sum(f: Function, memory: Memory, target: Buffer, x: Array, y: Array) -> bool:

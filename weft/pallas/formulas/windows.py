@@ -52,14 +52,8 @@ def _place(number: Array, window: Sequence[int]) -> list[Array]:
 
 
 def _convolution(eqn: Eqn, x: Array, y: Array) -> Array:
-    result = eqn.outvars[0].aval
-    return _convolved(x, y, eqn.params, _wide(result.dtype), result.shape).astype(result.dtype)
-
-
-def _convolved(
-    x: Array, y: Array, params: dict[str, Any], dtype: Any, shape: Sequence[int]
-) -> Array:
-    """The convolution as other ops, summed in `dtype`; shape: of the result."""
+    result, params = eqn.outvars[0].aval, eqn.params
+    shape, dtype = result.shape, _wide(result.dtype)
     ls, rs, os = params["dimension_numbers"]
     groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
     strides, steps = params["window_strides"], params["rhs_dilation"]
@@ -127,7 +121,7 @@ def _convolved(
     inverse = [0] * (rank + 2)
     for k, d in enumerate((os[0], *os[2:], os[1])):
         inverse[d] = k
-    return transpose(total, inverse)
+    return transpose(total, inverse).astype(result.dtype)
 
 
 # Reductions -------------------------------------------------------------------------------------
