@@ -17,6 +17,31 @@ _EXTENSION, _API, _CONTEXT, _ARGUMENTS, _RESULTS, _ATTRIBUTES = 8, 16, 24, 72, 1
 _DATA, _SCHEDULE, _ERROR_DESTROY = 24, 136, 64
 
 
+METADATA = [
+    f"  %xp = getelementptr i8, ptr %frame, i64 {_EXTENSION}",
+    "  %extension = load ptr, ptr %xp",
+    "  %asked = icmp ne ptr %extension, null",
+    "  br i1 %asked, label %ask, label %work",
+    "ask:",
+    "  %kp = getelementptr i8, ptr %extension, i64 8",
+    "  %kind = load i32, ptr %kp",
+    "  %metadata = icmp eq i32 %kind, 1",
+    "  br i1 %metadata, label %answer, label %work",
+    "answer:",
+    "  %rp = getelementptr i8, ptr %extension, i64 24",
+    "  %record = load ptr, ptr %rp",
+    "  %major = getelementptr i8, ptr %record, i64 24",
+    "  store i32 0, ptr %major",
+    "  %minor = getelementptr i8, ptr %record, i64 28",
+    "  store i32 3, ptr %minor",
+    "  %traits = getelementptr i8, ptr %record, i64 32",
+    "  store i32 0, ptr %traits",
+    "  ret ptr null",
+    "work:",
+]
+"""The beginning of a handler: it answers XLA's question for its API version, then works."""
+
+
 @cache
 def threads() -> int:
     """How many threads share the chunks of a kernel: the CPUs this process may use."""
@@ -33,26 +58,7 @@ def handler(entry: str, buffers: int) -> str:
     """
     lines = [
         "define ptr @handler(ptr %frame) #0 {",
-        f"  %xp = getelementptr i8, ptr %frame, i64 {_EXTENSION}",
-        "  %extension = load ptr, ptr %xp",
-        "  %asked = icmp ne ptr %extension, null",
-        "  br i1 %asked, label %ask, label %work",
-        "ask:",
-        "  %kp = getelementptr i8, ptr %extension, i64 8",
-        "  %kind = load i32, ptr %kp",
-        "  %metadata = icmp eq i32 %kind, 1",
-        "  br i1 %metadata, label %answer, label %work",
-        "answer:",
-        "  %rp = getelementptr i8, ptr %extension, i64 24",
-        "  %record = load ptr, ptr %rp",
-        "  %major = getelementptr i8, ptr %record, i64 24",
-        "  store i32 0, ptr %major",
-        "  %minor = getelementptr i8, ptr %record, i64 28",
-        "  store i32 3, ptr %minor",
-        "  %traits = getelementptr i8, ptr %record, i64 32",
-        "  store i32 0, ptr %traits",
-        "  ret ptr null",
-        "work:",
+        *METADATA,
         "  %np = getelementptr i8, ptr %frame, i64 56",
         "  %operands = load i64, ptr %np",
         f"  %ap = getelementptr i8, ptr %frame, i64 {_ARGUMENTS}",

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from weft.native.parallel import METADATA
 from weft.pallas.cpu.llvm import Function, Module
 
-API_MAJOR, API_MINOR = 0, 3
-METADATA_EXTENSION = 1
-
 # XLA_FFI_CallFrame
-EXTENSION, API, ARGUMENTS, RESULTS = 8, 16, 72, 112
+API, ARGUMENTS, RESULTS = 16, 72, 112
 # XLA_FFI_Buffer
 DATA, DIMENSIONS = 24, 40
 # XLA_FFI_Api
@@ -50,24 +48,8 @@ def emit_handler(
     might pass, are an error: the code would write past the end of them.
     """
     f = Function(module, name, [("ptr", "frame")], "ptr", linkage="")
-    extension = field(f, "%frame", EXTENSION)
-    asked, work = f.name_of("asked"), f.name_of("work")
-    there = f.op(f"icmp ne ptr {extension}, null")
-    f.do(f"br i1 {there}, label {asked}, label {work}")
-
-    f.label(asked)
-    kind = field(f, extension, 8, "i32")
-    metadata = f.op(f"icmp eq i32 {kind}, {METADATA_EXTENSION}")
-    answer = f.name_of("answer")
-    f.do(f"br i1 {metadata}, label {answer}, label {work}")
-    f.label(answer)
-    record = field(f, extension, 24)
-    set_field(f, record, 24, "i32", API_MAJOR)
-    set_field(f, record, 28, "i32", API_MINOR)
-    set_field(f, record, 32, "i32", 0)
-    f.do("ret ptr null")
-
-    f.label(work)
+    f.lines += METADATA
+    f.block = "work"
     count = max(1, len(inputs) + len(outputs))
     other: str | None = None
     buffers = f.alloca(f"[{count} x ptr]")
