@@ -73,7 +73,7 @@ def _iota(t: Translator, eqn: Eqn, *rest: object) -> Array:
 
     def element(f: Function, indices: tuple) -> str:
         value = str(indices[dim])
-        if types.is_float(dtype):
+        if dtypes.is_float(dtype):
             return scalar.convert(f, value, dtypes.uint64, dtype)
         if types.bits(dtype) == 64:
             return value
@@ -94,7 +94,7 @@ def converted(x: Array, dtype: np.dtype) -> Array:
     """The array in another dtype."""
     if x.dtype == dtype:
         return x
-    wider = types.is_small_float(x.dtype) and types.is_float(dtype)
+    wider = types.is_small_float(x.dtype) and dtypes.is_float(dtype)
     element = lambda f, i: scalar.convert(f, x.at(f, i), x.dtype, dtype)
     return pointwise(x.shape, dtype, element, [x], 0 if wider else 1)
 

@@ -38,7 +38,7 @@ def _debug_print(t: Translator, eqn: Eqn, *values: Array) -> None:
     text, operands = parts[0].replace("%", "%%"), []
     for v, rest in zip(values, parts[1:], strict=True):
         element = v.at(f, ())
-        if types.is_float(v.dtype):
+        if dtypes.is_float(v.dtype):
             element = scalar.convert(f, element, v.dtype, dtypes.float64)
             text, operand = text + "%g", f"double {element}"
         else:

@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.native.engine import host
-from weft.pallas.cpu import arrays, loops, types
+from weft.pallas.cpu import arrays, loops
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.values import Array, Buffer
@@ -127,7 +127,7 @@ def _words(f: Function, x: Array, axis: int, how: Grouping) -> Array:
             if x.dtype.name == "bfloat16":
                 value = f.op(f"bitcast bfloat {value} to i16")
             elif how.bits == 16:
-                extend = "sext" if types.is_signed(x.dtype) else "zext"
+                extend = "sext" if dtypes.is_signed(x.dtype) else "zext"
                 value = f.op(f"{extend} i8 {value} to i16")
             value = f.op(f"zext i{how.bits} {value} to i32")
             if k:

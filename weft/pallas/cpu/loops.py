@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.core import dtypes
 from weft.ops.combiner import IDENTITIES
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.extremum import Extremum
@@ -253,7 +254,7 @@ def _copy_plainly(f: Function, target: Buffer, source: Buffer) -> None:
 
 def combine(f: Function, op: str, dtype: np.dtype, a: str, b: str) -> str:
     """One step of a reduction; sums and products of floats may be reordered."""
-    if types.is_float(dtype) and op in ("add", "mul"):
+    if dtypes.is_float(dtype) and op in ("add", "mul"):
         return f.op(f"f{op} reassoc contract {types.register(dtype)} {a}, {b}")
     return scalar.emit(f, op, dtype, [a, b], {}, dtype)
 
@@ -313,7 +314,7 @@ def _reduce_inner(f: Function, memory: Memory, r: _Reduction) -> Array:
     target = temporary(f, memory, result, dtype) if size_of(result) != 1 else None
     type_ = types.register(dtype)
     extremum, firsts = None, [r.start]
-    if r.op in ("max", "min") and types.is_float(dtype):
+    if r.op in ("max", "min") and dtypes.is_float(dtype):
         extremum = Extremum(types.Real(f, type_), r.op)
         type_, firsts = extremum.m.int, extremum.starts()
     summed = sorted(d for d in r.axes if shape[d] != 1)

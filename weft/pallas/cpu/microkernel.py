@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.core import dtypes
 from weft.native.engine import host
 from weft.pallas.cpu import types
 from weft.pallas.cpu.int8_dot import Grouping
@@ -105,7 +106,7 @@ def emit_micro(
 
 def _multiply_add(f: Function, width: int, a: str, b: str, c: str, dtype: np.dtype) -> str:
     vector = f"<{width} x {types.memory(dtype)}>"
-    if not types.is_float(dtype):
+    if not dtypes.is_float(dtype):
         return f.op(f"add {vector} {f.op(f'mul {vector} {a}, {b}')}, {c}")
     if host().features.get("fma", True):
         suffix = f"v{width}{'f64' if dtype.itemsize == 8 else 'f32'}"

@@ -309,9 +309,9 @@ def _addupdate(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *operands: Ar
 def _atomic_op(op: str, dtype: np.dtype) -> str:
     if op == "xchg":
         return "xchg"
-    if types.is_float(dtype):
+    if dtypes.is_float(dtype):
         return {"add": "fadd", "max": "fmaximum", "min": "fminimum"}.get(op, "")
-    if op in ("max", "min") and not types.is_signed(dtype):
+    if op in ("max", "min") and not dtypes.is_signed(dtype):
         return f"u{op}"
     if dtype.name == "bool" and op == "add":
         return "or"

@@ -110,12 +110,12 @@ def rule(*names: str, cost: int = 1) -> Callable[[Rule], Rule]:
 def _binary(name: str, float_op: str, signed: str, unsigned: str, boolean: str, cost: int) -> None:
     @rule(name, cost=cost)
     def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-        if types.is_float(dtype):
+        if dtypes.is_float(dtype):
             op = float_op if f.exact else f"{float_op} contract"
         elif dtype.name == "bool":
             op = boolean
         else:
-            op = signed if types.is_signed(dtype) else unsigned
+            op = signed if dtypes.is_signed(dtype) else unsigned
         return f.op(f"{op} {types.register(dtype)} {o[0]}, {o[1]}")
 
 
@@ -130,14 +130,14 @@ _binary("xor", "", "xor", "xor", "xor", 1)
 @rule("div", cost=4)
 def _div(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     type_ = types.register(dtype)
-    if types.is_float(dtype):
+    if dtypes.is_float(dtype):
         return f.op(f"fdiv {type_} {o[0]}, {o[1]}")
     return _safe_division(f, dtype, o, "div")
 
 
 @rule("rem", cost=8)
 def _rem(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-    if types.is_float(dtype):
+    if dtypes.is_float(dtype):
         return f.op(f"frem {types.register(dtype)} {o[0]}, {o[1]}")
     return _safe_division(f, dtype, o, "rem")
 
@@ -145,7 +145,7 @@ def _rem(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dt
 def _safe_division(f: Function, dtype: np.dtype, o: list[str], what: str) -> str:
     """As StableHLO on XLA: x / 0 = -1, x rem 0 = x; the smallest / -1 is itself, rem 0."""
     t = types.register(dtype)
-    signed = types.is_signed(dtype)
+    signed = dtypes.is_signed(dtype)
     zero = f.op(f"icmp eq {t} {o[1]}, 0")
     edge = zero
     if signed:
@@ -164,7 +164,7 @@ def _safe_division(f: Function, dtype: np.dtype, o: list[str], what: str) -> str
 @rule("neg")
 def _neg(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     t = types.register(dtype)
-    return f.op(f"fneg {t} {o[0]}") if types.is_float(dtype) else f.op(f"sub {t} 0, {o[0]}")
+    return f.op(f"fneg {t} {o[0]}") if dtypes.is_float(dtype) else f.op(f"sub {t} 0, {o[0]}")
 
 
 @rule("not")
@@ -177,14 +177,14 @@ def _extremum(name: str, float_op: str, signed: str, unsigned: str, boolean: str
     @rule(name)
     def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
         t = types.register(dtype)
-        if types.is_float(dtype):
+        if dtypes.is_float(dtype):
             listing = f"{t} {o[0]}, {t} {o[1]}"
             suffix = {"float": "f32", "double": "f64"}[t]
             f.module.declare(f"llvm.{float_op}.{suffix}", t, f"{t}, {t}")
             return f.op(f"call {t} @llvm.{float_op}.{suffix}({listing})")
         if dtype.name == "bool":
             return f.op(f"{boolean} i1 {o[0]}, {o[1]}")
-        which = signed if types.is_signed(dtype) else unsigned
+        which = signed if dtypes.is_signed(dtype) else unsigned
         return f.intrinsic(f"llvm.{which}.{t}", t, (t, o[0]), (t, o[1]))
 
 
@@ -195,10 +195,10 @@ _extremum("min", "minimum", "smin", "umin", "and")
 @rule("abs")
 def _abs(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     t = types.register(dtype)
-    if types.is_float(dtype):
+    if dtypes.is_float(dtype):
         suffix = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}[t]
         return f.intrinsic(f"llvm.fabs.{suffix}", t, (t, o[0]))
-    if not types.is_signed(dtype):
+    if not dtypes.is_signed(dtype):
         return o[0]
     f.module.declare(f"llvm.abs.{t}", t, f"{t}, i1")
     return f.op(f"call {t} @llvm.abs.{t}({t} {o[0]}, i1 false)")
@@ -246,9 +246,9 @@ def _comparison(name: str, float_op: str, signed: str, unsigned: str) -> None:
         f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype | None
     ) -> str:
         t = types.register(dtype)
-        if types.is_float(dtype):
+        if dtypes.is_float(dtype):
             return f.op(f"fcmp {float_op} {t} {o[0]}, {o[1]}")
-        op = signed if types.is_signed(dtype) else unsigned
+        op = signed if dtypes.is_signed(dtype) else unsigned
         return f.op(f"icmp {op} {t} {o[0]}, {o[1]}")
 
 
@@ -342,22 +342,22 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
         return convert(f, evaluate(f, formula, [value]), near, new)
     a, b = types.register(old), types.register(new)
     if new.name == "bool":
-        if types.is_float(old):
+        if dtypes.is_float(old):
             return f.op(f"fcmp une {a} {value}, {types.float_constant(0, a)}")
         return f.op(f"icmp ne {a} {value}, 0")
-    if types.is_float(old) and types.is_float(new):
+    if dtypes.is_float(old) and dtypes.is_float(new):
         if types.is_small_float(old) and types.is_small_float(new):
             value, a = f.op(f"fpext {a} {value} to float"), "float"
             return f.op(f"fptrunc float {value} to {b}")
         return f.op(f"{'fpext' if new.itemsize > old.itemsize else 'fptrunc'} {a} {value} to {b}")
-    if types.is_float(old):
+    if dtypes.is_float(old):
         if types.is_small_float(old):
             value, a = f.op(f"fpext {a} {value} to float"), "float"
-        sign = "s" if types.is_signed(new) else "u"
+        sign = "s" if dtypes.is_signed(new) else "u"
         suffix = f"{b}.{'f32' if a == 'float' else 'f64'}"
         return f.intrinsic(f"llvm.fpto{sign}i.sat.{suffix}", b, (a, value))
-    signed = types.is_signed(old)
-    if types.is_float(new):
+    signed = dtypes.is_signed(old)
+    if dtypes.is_float(new):
         return f.op(f"{'s' if signed else 'u'}itofp {a} {value} to {b}")
     wide, had = types.bits(new), types.bits(old)
     if wide == had:

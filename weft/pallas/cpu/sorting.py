@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _less(f: Function, dtype: np.dtype, a: str, b: str) -> str:
     """a < b, with NaN after all numbers."""
     below = scalar.emit(f, "lt", dtype, [a, b], {}, dtypes.bool_)
-    if not types.is_float(dtype):
+    if not dtypes.is_float(dtype):
         return below
     type_ = types.register(dtype)
     last = f.op(f"fcmp uno {type_} {b}, {b}")

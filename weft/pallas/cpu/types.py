@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from weft.pallas.cpu.llvm import Function
 
 _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
-_FLOAT8 = frozenset(
-    f"float8_{kind}"
-    for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
-)
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
@@ -25,8 +21,7 @@ def is_supported(dtype: np.dtype) -> bool:
     """Whether native code handles arrays of the dtype."""
     if dtypes.is_extended(dtype):
         return False
-    known = is_float(dtype) or dtype.name == "bool"
-    return known or dtype.kind in "iu"
+    return dtype.name in _FLOATS or is_float8(dtype) or dtype.kind in "biu"
 
 
 def register(dtype: np.dtype) -> str:
@@ -41,21 +36,13 @@ def memory(dtype: np.dtype) -> str:
     return "i8" if dtype.name == "bool" else register(dtype)
 
 
-def is_float(dtype: Any) -> bool:
-    return dtype.name in _FLOATS or dtype.name in _FLOAT8
-
-
 def is_float8(dtype: np.dtype) -> bool:
-    return dtype.name in _FLOAT8
+    return dtype.name.startswith("float8")
 
 
 def is_small_float(dtype: np.dtype) -> bool:
     """Floats whose arithmetic is done in float32 and rounded."""
-    return dtype.name in ("float16", "bfloat16") or dtype.name in _FLOAT8
-
-
-def is_signed(dtype: np.dtype) -> bool:
-    return dtype.kind == "i"
+    return dtype.name in ("float16", "bfloat16") or is_float8(dtype)
 
 
 def bits(dtype: np.dtype) -> int:
@@ -64,7 +51,7 @@ def bits(dtype: np.dtype) -> int:
 
 def poison(dtype: np.dtype) -> Any:
     """NaN, or the largest integer: what memory holds that nobody wrote."""
-    if is_float(dtype):
+    if dtypes.is_float(dtype):
         return np.nan
     return True if dtype.name == "bool" else dtypes.iinfo(dtype).max
 
@@ -73,7 +60,7 @@ def constant(value: object, dtype: np.dtype) -> str:
     """A number as an operand of the dtype's register type."""
     if dtype.name == "bool":
         return "true" if value else "false"
-    if not is_float(dtype):
+    if not dtypes.is_float(dtype):
         return str(int(np.asarray(value).astype(dtype)))
     number = np.asarray(value).astype(dtype)
     if is_float8(dtype):

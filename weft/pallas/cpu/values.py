@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from weft.core import dtypes
 from weft.pallas.cpu import ranges, types
 from weft.pallas.cpu.llvm import Function, Index
 
@@ -64,7 +65,7 @@ class Buffer:
     def store(self, f: Function, indices: Sequence[Index], value: str) -> None:
         memory, register = types.memory(self.dtype), types.register(self.dtype)
         if memory != register:
-            how = "sext" if types.is_signed(self.dtype) else "zext"
+            how = "sext" if dtypes.is_signed(self.dtype) else "zext"
             value = f.op(f"{how} {register} {value} to {memory}")
         f.store(memory, value, self.address(f, indices))
 
