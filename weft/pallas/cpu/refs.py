@@ -246,7 +246,10 @@ def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
         def load(f: Function, i: tuple) -> str:
             return ref.load(f, gathered.address(f, i))
     else:
-        load = window(t, ref, indexer, positions).load
+        part = window(t, ref, indexer, positions)
+
+        def load(f: Function, i: tuple) -> str:
+            return part.load(f, i)
 
     def element(f: Function, i: tuple) -> str:
         if mask is None:

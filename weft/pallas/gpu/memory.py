@@ -126,7 +126,7 @@ def addresses(
                     index = e.expand(index, axis)
         elif dim.__class__ is Window:
             # The start is added to the one pointer: what the threads add to it stays constant.
-            index = e.along(e.iota(dim.size), *axes, rank)
+            index = e.along(e.iota(dim.size), axes[0], rank)
             if dim.stride != 1:
                 index = e.binary("mul", index, e.constant(dim.stride, e.sizes(index)), INT)
             if position != 0:
