@@ -180,12 +180,13 @@ class RefOperands(NamedTuple):
     other: Any
 
 
-def ref_operands(eqn: Eqn, operands: Sequence[Any], num_values: int = 0) -> RefOperands:
-    """The operands of `get`, `set` and atomics, or what stands for them, by their roles.
+ACCESSES = {"get": 0, "set": 1, "swap": 1, "addupdate": 1, "atomic_rmw": 1, "atomic_cas": 2}
+"""Op on a part of a ref → how many values follow the ref among its operands."""
 
-    num_values: how many values follow the ref.
-    """
-    start = 1 + num_values
+
+def ref_operands(eqn: Eqn, operands: Sequence[Any]) -> RefOperands:
+    """The operands of an access, or what stands for them, by their roles."""
+    start = 1 + ACCESSES[eqn.primitive.name]
     end = start + eqn.params["indexer"].num_operands
     mask, other, *_ = (*operands[end:], None, None)
     return RefOperands(operands[0], operands[1:start], operands[start:end], mask, other)

@@ -11,6 +11,7 @@ from weft.core import dtypes
 from weft.core.jaxpr import Literal, open_jaxpr
 from weft.core.ref import At
 from weft.pallas.api.params import semantics as given
+from weft.pallas.ir import ACCESSES, ref_operands
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -98,12 +99,12 @@ def _is_apart(call: KernelCall, jaxpr: Jaxpr, ref: Var, d: int) -> bool:
             and dtypes.is_integer(ref.aval.dtype)
         ):
             continue
-        if name not in _ACCESSES or eqn.invars[0] is not ref or ref in eqn.invars[1:]:
+        others = name not in ACCESSES or name.startswith("atomic")
+        if others or eqn.invars[0] is not ref or ref in eqn.invars[1:]:
             return False
-        indexer = eqn.params["indexer"]
-        operands = eqn.invars[_ACCESSES[name] :][: indexer.num_operands]
+        positions = ref_operands(eqn, eqn.invars).positions
         here = set()
-        for k, (dim, at) in enumerate(indexer.attach(operands)):
+        for k, (dim, at) in enumerate(eqn.params["indexer"].attach(positions)):
             if isinstance(at, int | np.ndarray) or at is None:
                 continue
             axis, step = _multiple_of_program(at, definitions)
@@ -118,10 +119,6 @@ def _is_apart(call: KernelCall, jaxpr: Jaxpr, ref: Var, d: int) -> bool:
         if not places:
             return False
     return True
-
-
-_ACCESSES = {"get": 1, "set": 2, "swap": 2, "addupdate": 2}
-"""Where the operands of an access's index begin."""
 
 
 def _multiple_of_program(index: Var, definitions: dict) -> tuple[int | None, int]:

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs
+from weft.pallas.ir import ACCESSES
 
-WRITTEN = {
-    **dict.fromkeys(("set", "swap", "addupdate", "atomic_rmw", "atomic_cas"), 0),
-    "async_copy_start": 1,
-}
+WRITTEN = {**dict.fromkeys(ACCESSES.keys() - {"get"}, 0), "async_copy_start": 1}
 """Op → the position of the ref whose contents it changes."""
 
 

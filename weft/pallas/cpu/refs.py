@@ -270,7 +270,7 @@ def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
 @rule("set")
 def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> None:
     indexer = eqn.params["indexer"]
-    _, _, positions, mask, _ = ref_operands(eqn, (ref, value, *rest), 1)
+    _, _, positions, mask, _ = ref_operands(eqn, (ref, value, *rest))
     if indexer.has_picks:
         gathered = Gathered(t, ref, indexer, positions)
         gathered.ready(value, mask)
@@ -324,7 +324,7 @@ def _atomic_op(op: str, dtype: np.dtype) -> str:
 @rule("atomic_rmw")
 def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> Array:
     f, indexer = t.f, eqn.params["indexer"]
-    _, _, index, mask, _ = ref_operands(eqn, (ref, value, *rest), 1)
+    _, _, index, mask, _ = ref_operands(eqn, (ref, value, *rest))
     op = _atomic_op(eqn.params["op"], ref.dtype)
     if not op or types.is_float8(ref.dtype):
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")

@@ -224,19 +224,6 @@ _shift("shift_right_logical", "lshr", "zero")
 _shift("shift_right_arithmetic", "ashr", "sign")
 
 
-@rule("population_count", cost=2)
-def _popcount(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-    t = types.register(dtype)
-    return f.intrinsic(f"llvm.ctpop.{t}", t, (t, o[0]))
-
-
-@rule("clz", cost=2)
-def _clz(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-    t = types.register(dtype)
-    f.module.declare(f"llvm.ctlz.{t}", t, f"{t}, i1")
-    return f.op(f"call {t} @llvm.ctlz.{t}({t} {o[0]}, i1 false)")
-
-
 # Comparison ------------------------------------------------------------------------------------
 
 

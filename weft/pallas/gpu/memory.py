@@ -211,8 +211,8 @@ def _spread(e: Emitter, x: object, var: Any, shape: Sequence[int]) -> Any:
     return e.splat(x, shape) if shape and not var.aval.shape else x
 
 
-def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
-    of, atoms = ref_operands(eqn, xs, num_values), ref_operands(eqn, eqn.invars, num_values)
+def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any]) -> tuple:
+    of, atoms = ref_operands(eqn, xs), ref_operands(eqn, eqn.invars)
     indexer = eqn.params["indexer"]
     shape = indexer.shape
     pointer, mask = addresses(
@@ -231,7 +231,7 @@ def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
 def _get(e: Emitter, eqn: Eqn, *xs: ir.Value | View | Cell) -> ir.Value:
     if isinstance(xs[0], Cell):
         return e.cells[xs[0]]
-    view, shape, pointer, mask, other, _ = _access(e, eqn, xs, 0)
+    view, shape, pointer, mask, other, _ = _access(e, eqn, xs)
     before_read(e, view)
     return load(e, pointer, mask, other, view.dtype, shape)
 
@@ -241,7 +241,7 @@ def _set(e: Emitter, eqn: Eqn, *xs: ir.Value | View | Cell) -> list:
     if isinstance(xs[0], Cell):
         e.cells[xs[0]] = _spread(e, xs[1], eqn.invars[1], xs[0].shape)
         return []
-    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
+    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs)
     before_write(e, view)
     store(e, pointer, value, mask, view.dtype)
     return []
@@ -250,7 +250,7 @@ def _set(e: Emitter, eqn: Eqn, *xs: ir.Value | View | Cell) -> list:
 @rule("addupdate")
 def _addupdate(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> list:
     """At index arrays, where positions may repeat."""
-    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
+    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs)
     before_write(e, view)
     atomic(e, "add", pointer, value, mask, view.dtype)
     return []
@@ -316,14 +316,14 @@ def check_atomic(e: Emitter, how: str, dtype: np.dtype) -> None:
 
 @rule("atomic_rmw")
 def _atomic_rmw(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> ir.Value:
-    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
+    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs)
     before_write(e, view)
     return atomic(e, eqn.params["op"], pointer, value, mask, view.dtype)
 
 
 @rule("atomic_cas")
 def _atomic_cas(e: Emitter, eqn: Eqn, *xs: object) -> ir.Value:
-    view, _, pointer, _, _, (compare, value) = _access(e, eqn, xs, 2)
+    view, _, pointer, _, _, (compare, value) = _access(e, eqn, xs)
     if view.dtype == BOOL or view.dtype.itemsize < 2:
         raise e.fail(f"atomic_cas of {view.dtype.name}: it works on 16, 32 and 64 bits")
     before_write(e, view)

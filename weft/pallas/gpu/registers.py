@@ -15,12 +15,12 @@ from weft._xla.mlir import ir
 from weft.core.jaxpr import Eqn, open_jaxpr
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu.emitter import Emitter, padded
+from weft.pallas.ir import ACCESSES, ref_operands
 from weft.pallas.uses import passed
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import ClosedJaxpr
 
-_VALUES = {"get": 0, "set": 1, "swap": 1, "addupdate": 1}
 BYTES = 512
 """Limit of a thread's registers for one ref, of its 255 of 4 bytes."""
 
@@ -83,10 +83,10 @@ def used_whole(jaxpr: ClosedJaxpr, index: int) -> bool:
 
 def _uses_whole(eqn: Eqn, operand: int) -> bool:
     name = eqn.primitive.name
-    if name in _VALUES:
-        indexer, shape = eqn.params["indexer"], eqn.invars[0].aval.shape
-        unmasked = len(eqn.invars) == 1 + _VALUES[name] + indexer.num_operands
-        return operand == 0 and unmasked and indexer.is_whole(shape)
+    if name in ACCESSES and not name.startswith("atomic"):
+        unmasked = ref_operands(eqn, eqn.invars).mask is None
+        whole = eqn.params["indexer"].is_whole(eqn.invars[0].aval.shape)
+        return operand == 0 and unmasked and whole
     inner = [(body, places.index(operand)) for body, places in passed(eqn) if operand in places]
     return bool(inner) and all(used_whole(body, i) for body, i in inner)
 

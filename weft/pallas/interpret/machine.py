@@ -270,7 +270,7 @@ def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: object) -> Steps:
 
 @rule("set")
 def _set(m: Machine, task: Task, op: _Op, ref: Buffer, value: object, *rest: object) -> Steps:
-    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest)), op)
     m.write(task, ref, region, op.eqn.source)
     region.put(ref.data, value)
     if ref.shadow is not None:
@@ -283,7 +283,7 @@ def _addupdate(
     m: Machine, task: Task, op: _Op, ref: Buffer, value: np.ndarray, *rest: np.ndarray
 ) -> Steps:
     """At index arrays, where positions may repeat."""
-    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest)), op)
     m.read(task, ref, region, op.eqn.source)
     m.write(task, ref, region, op.eqn.source)
     region.combine(ref.data, value, np.add)
@@ -308,7 +308,7 @@ def _atomic_rmw(
 ) -> Steps:
     if ref.shadow is not None:
         yield None
-    region = _region(m, ref_operands(op.eqn, (ref, value, *rest), 1), op)
+    region = _region(m, ref_operands(op.eqn, (ref, value, *rest)), op)
     _begin_atomic(m, task, ref, region, op)
     how = op.eqn.params["op"]
     if op.used:
@@ -356,7 +356,7 @@ def _atomic_cas(
 ) -> Steps:
     if ref.shadow is not None:
         yield None
-    region = _region(m, ref_operands(op.eqn, (ref, compare, value, *rest), 2), op)
+    region = _region(m, ref_operands(op.eqn, (ref, compare, value, *rest)), op)
     looks = m.looks
     _begin_atomic(m, task, ref, region, op)
     old = np.array(region.get(ref.data))
