@@ -1,5 +1,6 @@
 """Programs of two processes through the public names, and what initialize refuses."""
 
+import math
 import os
 import socket
 
@@ -112,15 +113,28 @@ def test_initialize_after_the_first_device_is_refused():
         (("localhost:1",), "num_processes is missing.*WEFT_NUM_PROCESSES"),
         (("localhost:1", 2), "process_id is missing"),
         (("localhost:1", 2, 2), "process_id 2 is not one of 2 processes.*0 to 1"),
+        (("localhost:1", 2, -1), "process_id must be a whole number, at least 0, got -1"),
+        (("localhost:1", 0, 0), "num_processes must be a whole number, at least 1, got 0"),
         (("localhost", 2, 1), "must be 'host:port', got 'localhost'"),
         (("localhost:99999", 2, 1), "must be 'host:port', got 'localhost:99999'"),
-        (("localhost:1", "two", 1), "num_processes must be a whole number, got 'two'"),
-        (("localhost:1", 2, 0.5), "process_id must be a whole number, got 0.5"),
+        (("local host:1", 2, 1), "must be 'host:port', got 'local host:1'"),
+        (("localhost:1", "two", 1), "num_processes must be a whole number, .*got 'two'"),
+        (("localhost:1", 2, 0.5), "process_id must be a whole number, .*got 0.5"),
+        (("localhost:1", 2, 1, "0,1"), "local_device_ids must be a whole number, .*got '0,1'"),
+        (("localhost:1", 2, 1, [0, -1]), "local_device_ids must be a whole number, .*got -1"),
     ],
 )
 def test_what_initialize_lacks_is_named(unstarted, arguments, words):
     with pytest.raises(ValueError, match=words):
         distributed.initialize(*arguments)
+    assert not distributed.is_initialized()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1, "soon", None])
+@pytest.mark.parametrize("name", ["initialization_timeout", "shutdown_timeout_seconds"])
+def test_a_timeout_that_is_none_is_named(unstarted, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be a number of seconds, .*got"):
+        distributed.initialize("localhost:1", 2, 1, **{name: value})
     assert not distributed.is_initialized()
 
 

@@ -88,9 +88,28 @@ def test_all_that_came_are_told_who_is_missing(meeting):
 
 
 def test_who_waits_for_longer_than_its_own_deadline_says_so(meeting):
+    listener, address = meeting
+    first = start(rendezvous.gather, listener, 3, LONG)
+    with pytest.raises(RuntimeError, match="process 0 answers .*all 3 processes"):
+        rendezvous.join(address, 1, 3, 2)
+    with come(address, 1, 3, gathering=True), come(address, 2, 3, gathering=True):
+        assert first() == []
+
+
+def test_who_listens_and_says_nothing_is_not_taken_for_process_0(meeting):
     _, address = meeting
-    with pytest.raises(RuntimeError, match="process 0 answers .*all 2 processes"):
+    with pytest.raises(RuntimeError, match="not waiting for process 1.* another program has the"):
         rendezvous.join(address, 1, 2, 0.1)
+
+
+def test_process_0_tells_of_numbers_that_came_twice(meeting):
+    listener, address = meeting
+    first = start(rendezvous.gather, listener, 3, 5)
+    with come(address, 1, 3, gathering=True):
+        with pytest.raises(RuntimeError, match="a process 1 already"):
+            rendezvous.join(address, 1, 3, LONG)
+        (text,) = first()
+    assert "process_id 2, while several came with process_id 1" in text
 
 
 def test_a_process_of_another_group_is_told_so(meeting):
@@ -228,7 +247,7 @@ def test_a_process_with_another_secret_is_told_so(meeting, monkeypatch):
             connection.sendall(f"weft {number} {count}\n".encode())
             connection.makefile().readline()
             connection.sendall(b"0" * 64 + b"\n")
-            return rendezvous._line(connection, until)
+            return True, rendezvous._line(connection, until)
 
         with pytest.raises(RuntimeError, match="process 1 does not know .*WEFT_COORDINATOR_TOKEN"):
             rendezvous.join(address, 1, 2, LONG)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import operator
 import os
 import re
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft._xla import distributed
@@ -113,38 +114,43 @@ def initialize(
             f"weft.distributed.initialize: process_id {number} is not one of {count} processes; "
             f"give numbers from 0 to {count - 1}"
         )
-    port = re.fullmatch(r".+:(\d{1,5})", str(address))
+    port = re.fullmatch(r"\S+:(\d{1,5})", str(address))
     if address is None or port is None or not 1 <= int(port[1]) <= 65535:
         raise ValueError(
             f"weft.distributed.initialize: coordinator_address must be 'host:port', got {address!r}"
         )
     if local_device_ids is not None:
-        ids = [local_device_ids] if isinstance(local_device_ids, int) else list(local_device_ids)
-        _state["visible_devices"] = ids
-    _state["partition_index"] = slice_index if partition_index is None else partition_index
-    heartbeat = _seconds("heartbeat_timeout", heartbeat_timeout_seconds, 20.0)
-    hang = _seconds("hang_timeout", hang_timeout_seconds, 300.0)
+        one = isinstance(local_device_ids, str) or not isinstance(local_device_ids, Iterable)
+        ids = [local_device_ids] if one else local_device_ids
+        _state["visible_devices"] = [_whole("local_device_ids", i) for i in ids]
+    partition = slice_index if partition_index is None else partition_index
+    if partition is not None:
+        _state["partition_index"] = _whole("partition_index", partition)
+    wait = _seconds("initialization_timeout", initialization_timeout)
+    wait_at_end = _seconds("shutdown_timeout_seconds", shutdown_timeout_seconds)
+    heartbeat = _seconds("heartbeat_timeout_seconds", heartbeat_timeout_seconds, 20.0)
+    hang = _seconds("hang_timeout_seconds", hang_timeout_seconds, 300.0)
     # The watchdog sees deaths; the service's own opinion, which is slower, is not asked.
     service_timeout = max(100, int(4 * heartbeat))
     if number == 0:
         listen_at = coordinator_bind_address or _bind_address(address)
         with rendezvous.listen(listen_at) as listener:
-            rendezvous.gather(listener, count, initialization_timeout)
+            rendezvous.gather(listener, count, wait)
         link_port = coordinator.start(
             listen_at,
             count,
             heartbeat_timeout=service_timeout,
-            shutdown_timeout=shutdown_timeout_seconds,
+            shutdown_timeout=math.ceil(wait_at_end),
         )
     else:
-        rendezvous.join(address, number, count, initialization_timeout)
-        rendezvous.wait_until_open(address, initialization_timeout)
+        rendezvous.join(address, number, count, wait)
+        rendezvous.wait_until_open(address, wait)
     client = distributed.make_client(
         address,
         number,
-        init_timeout=initialization_timeout,
+        init_timeout=math.ceil(wait),
         heartbeat_timeout=service_timeout,
-        shutdown_timeout=shutdown_timeout_seconds,
+        shutdown_timeout=math.ceil(wait_at_end),
     )
     client.connect()
     if number == 0:
@@ -154,7 +160,7 @@ def initialize(
         client=client,
         process_id=number,
         num_processes=count,
-        shutdown_timeout=shutdown_timeout_seconds,
+        shutdown_timeout=wait_at_end,
     )
     atexit.register(shutdown)
 
@@ -169,12 +175,18 @@ def _bind_address(address: str) -> str:
 
 
 def _whole(name: str, value: Any) -> int:
+    """Return a whole number that was given or is the text of a variable."""
     try:
-        return int(value) if isinstance(value, str) else operator.index(value)
+        number = int(value) if isinstance(value, str) else operator.index(value)
     except (TypeError, ValueError):
+        number = -1
+    least = 1 if name == "num_processes" else 0
+    if number < least:
         raise ValueError(
-            f"weft.distributed.initialize: {name} must be a whole number, got {value!r}"
-        ) from None
+            f"weft.distributed.initialize: {name} must be a whole number, at least {least}, got "
+            f"{value!r}"
+        )
+    return number
 
 
 def is_initialized() -> bool:
@@ -207,7 +219,7 @@ def shutdown() -> None:
         if failed is not None:
             value = getattr(sys, "last_value", "")
             _watchdog.fail(f"process {_watchdog.rank} failed: {failed.__name__}: {value!s:.500}")
-        _leave_together(client, _watchdog, float(_state["shutdown_timeout"]))
+        _leave_together(client, _watchdog, _state["shutdown_timeout"])
         reason = calls.failure if failed is None and not calls.raised else None
         _watchdog.stop()
         _watchdog = None
@@ -257,20 +269,26 @@ def _leave_together(client: Any, watchdog: Watchdog, seconds: float) -> None:
         return
 
 
-def _seconds(name: str, given: float | None, default: float) -> float:
-    """Return a number of seconds that was given, or stands in the environment."""
-    variable = f"WEFT_{name.upper()}"
-    text = os.environ.get(variable, default) if given is None else given
+def _seconds(name: str, given: float | None, default: float | None = None) -> float:
+    """Return a number of seconds that was given, or what the environment has instead.
+
+    default: without it there is no variable for the argument, and a wait may be short.
+    """
+    variable, value, least = "", given, 0
+    if default is not None:
+        least = 1
+        variable = f"WEFT_{name.upper().removesuffix('_SECONDS')}"
+        value = os.environ.get(variable, default) if given is None else given
     try:
-        value = float(text)
+        seconds = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        value = 0.0
-    if not value >= 1.0:
+        seconds = math.nan
+    if not least <= seconds < 1e9:
         raise ValueError(
-            f"weft.distributed.initialize: {name}_seconds (or {variable}) must be at least 1, "
-            f"got {text!r}"
+            f"weft.distributed.initialize: {name}{variable and f' (or {variable})'} must be a "
+            f"number of seconds, at least {least}, got {value!r}"
         )
-    return value
+    return seconds
 
 
 def _from_environment(method: str | None) -> dict[str, Any]:

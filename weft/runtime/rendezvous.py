@@ -20,6 +20,7 @@ import secrets
 import selectors
 import socket
 import time
+from collections.abc import Sequence
 
 from weft.runtime.store import user_secret
 
@@ -59,7 +60,8 @@ def listen(address: str) -> socket.socket:
     except (OSError, ValueError, OverflowError) as error:
         raise RuntimeError(
             f"{_WHO}: process 0 cannot listen at {address!r} ({error}); choose a free port, or "
-            "another coordinator_bind_address, such as '[::]:1234'"
+            "another coordinator_bind_address, such as '[::]:1234', and start one process with "
+            "process_id 0 only"
         ) from None
     return listener
 
@@ -129,6 +131,7 @@ def gather(listener: socket.socket, count: int, seconds: float) -> None:
     """Waits in process 0 for all others, then lets them go. RuntimeError names who is missing."""
     end = time.monotonic() + seconds
     here: dict[int, socket.socket] = {}
+    twice: set[int] = set()
     guests: dict[socket.socket, _Guest] = {}
     selector = selectors.DefaultSelector()
     listener.setblocking(False)
@@ -143,7 +146,7 @@ def gather(listener: socket.socket, count: int, seconds: float) -> None:
             now = time.monotonic()
             if now >= end:
                 missing = [i for i in range(1, count) if i not in here]
-                raise RuntimeError(_missing(missing, count, seconds))
+                raise RuntimeError(_missing(missing, twice, count, seconds))
             late = [g.connection for g in guests.values() if g.until <= now]
             # Who says nothing in time, or comes in a crowd, is shut out, so that members get in.
             for connection in late or list(guests)[: len(guests) - _GUESTS]:
@@ -161,7 +164,8 @@ def gather(listener: socket.socket, count: int, seconds: float) -> None:
                 try:
                     if guest.listen():
                         leave(guest.connection)
-                        _admit(guest.connection, *guest.introduced, here, count)
+                        if not _admit(guest.connection, *guest.introduced, here, count):
+                            twice.add(guest.introduced[0])
                 except OSError:
                     leave(guest.connection).connection.close()
         # Only now that all have come does anybody connect to the service.
@@ -186,12 +190,12 @@ def join(address: str, number: int, count: int, seconds: float) -> None:
     while True:
         connection = _connect(address, end, seconds)
         with connection:
-            answer = introduce(connection, number, count, end + _GRACE)
+            challenged, answer = introduce(connection, number, count, end + _GRACE)
         if answer == "go":
             return
         if answer.startswith(_WHO):
             raise RuntimeError(answer)
-        if answer:
+        if answer or (not challenged and time.monotonic() >= end):
             raise RuntimeError(
                 f"{_WHO}: what answers at {address} is not waiting for process {number}: the group "
                 "has started, or another program has the port. Start all processes together"
@@ -204,14 +208,18 @@ def join(address: str, number: int, count: int, seconds: float) -> None:
         time.sleep(0.1)  # process 0 has ended: it may come again
 
 
-def introduce(connection: socket.socket, number: int, count: int, until: float) -> str:
-    """Says which process this is, and proves it; what process 0 answers, "" if nothing by then."""
+def introduce(connection: socket.socket, number: int, count: int, until: float) -> tuple[bool, str]:
+    """Says which process this is, and proves it.
+
+    Returns whether process 0 asked for the proof, and what it answered, "" if nothing by then.
+    """
     _tell(connection, f"weft {number} {count}")
     answer = _line(connection, until)
-    if answer.startswith("prove "):
+    challenged = answer.startswith("prove ")
+    if challenged:
         _tell(connection, _proof(answer.removeprefix("prove "), number, count))
         answer = _line(connection, until)
-    return answer
+    return challenged, answer
 
 
 def wait_until_open(address: str, seconds: float) -> None:
@@ -221,8 +229,11 @@ def wait_until_open(address: str, seconds: float) -> None:
 
 def _admit(
     new: socket.socket, number: int, of: int, here: dict[int, socket.socket], count: int
-) -> None:
-    """Notes a process that has come; one that is not of this group is told so."""
+) -> bool:
+    """Notes a process that has come; one that is not of this group is told so.
+
+    Returns False where another process has its number.
+    """
     new.settimeout(_HELLO)
     if of != count or not 0 < number < count:
         _tell(
@@ -231,7 +242,7 @@ def _admit(
             f"of {count}; give all of them the same num_processes",
         )
         new.close()
-        return
+        return True
     before = here.get(number)
     if before is not None and _is_open(before):
         _tell(
@@ -239,8 +250,9 @@ def _admit(
             f"{_WHO}: there is a process {number} already; give each process its own process_id",
         )
         new.close()
-        return
+        return False
     here[number] = new
+    return True
 
 
 def _all_here(here: dict[int, socket.socket], count: int) -> bool:
@@ -252,12 +264,15 @@ def _all_here(here: dict[int, socket.socket], count: int) -> bool:
     return len(here) == count - 1
 
 
-def _missing(numbers: list[int], count: int, seconds: float) -> str:
-    shown = ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
+def _missing(numbers: list[int], twice: set[int], count: int, seconds: float) -> str:
+    def shown(numbers: Sequence[int]) -> str:
+        return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
+
+    doubled = f", while several came with process_id {shown(sorted(twice))}" if twice else ""
     return (
         f"{_WHO}: of {count} processes, {len(numbers)} did not come within {seconds} s: those with "
-        f"process_id {shown}. Start all of them, check that they reach the coordinator_address, or "
-        "give a larger initialization_timeout"
+        f"process_id {shown(numbers)}{doubled}. Start all of them, check that they reach the "
+        "coordinator_address, or give a larger initialization_timeout"
     )
 
 
