@@ -31,7 +31,9 @@ from weft.runtime.replay import describe
 
 KINDS = ("skipped", "swapped", "other shape", "stuck", "asleep", "killed", "stopped")
 PROCESSES, STEPS = 4, 8
-HEARTBEAT, TIMEOUT = 3.0, 2.0
+HEARTBEAT, TIMEOUT = 4.0, 6.0
+"""Seconds. On a busy machine a process takes several to import what its first program needs, for
+which the others wait."""
 SLACK = 20.0
 """Seconds within which a process on a busy machine must end after its fault is due to be named."""
 

@@ -53,10 +53,13 @@ def meeting_seconds(count: int) -> float:
         begin = time.perf_counter()
         for other in others:
             other.start()
-        rendezvous.gather(listener, count, 120)
+        members = rendezvous.gather(listener, count, 120)
+        rendezvous.let_go(members)
         seconds = time.perf_counter() - begin
         for other in others:
             other.join()
+        for member in members.values():
+            member.close()
     return seconds
 
 

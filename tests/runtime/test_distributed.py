@@ -2,11 +2,13 @@
 
 import math
 import os
+import re
+import signal
 import socket
 
 import pytest
 
-from tests.processes import free_address, run_pair
+from tests.processes import end, free_address, run_pair, start
 from weft.runtime import backend, distributed
 
 PROGRAM = """
@@ -195,3 +197,37 @@ def test_when_a_process_dies_the_others_end_with_an_error():
     (_, first), (status, second) = run_pair(DEATH, devices=1)
     assert status == 3, second
     assert "process 1 has ended" in first, first
+
+
+DIES_EARLY = """
+import os, signal, sys
+import weft
+from weft.runtime import distributed, rendezvous
+
+place = {"meeting": (rendezvous, "tell_ready"), "connecting": (distributed, "Watchdog"),
+         "serving": (distributed.rendezvous, "let_go")}[sys.argv[3]]
+if sys.argv[1] == sys.argv[4]:
+    setattr(*place, lambda *args: os.kill(os.getpid(), signal.SIGKILL))
+try:
+    weft.distributed.initialize(sys.argv[2], 3, int(sys.argv[1]), initialization_timeout=8)
+except RuntimeError as error:
+    print("NAMED", error)
+"""
+
+
+@pytest.mark.parametrize(
+    "rank, place, words",
+    [
+        (1, "meeting", "not all connected within 8 s: process 1 ended or hangs"),
+        (2, "connecting", "all 3 processes connected, but process 2 ended or hangs"),
+        (0, "connecting", "all 3 processes connected, but process 0 ended or hangs"),
+        (0, "serving", "nothing answers at|process 0 ended before all processes had connected"),
+    ],
+)
+def test_a_process_that_dies_while_the_group_connects_is_named(rank, place, words):
+    with free_address() as address:
+        runs = [start(DIES_EARLY, r, address, place, rank) for r in range(3)]
+        said = end(*runs)
+    for number, (run, (out, errors)) in enumerate(zip(runs, said, strict=True)):
+        assert run.returncode == (-signal.SIGKILL if number == rank else 0), errors
+        assert number == rank or re.search(f"NAMED .*({words})", out), out + errors

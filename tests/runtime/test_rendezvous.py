@@ -41,6 +41,19 @@ def meeting():
         yield listener, f"localhost:{listener.getsockname()[1]}"
 
 
+def gather(listener, count, seconds):
+    """What process 0 does until the others connect to the service."""
+    members = rendezvous.gather(listener, count, seconds)
+    rendezvous.let_go(members)
+    for member in members.values():
+        member.close()
+
+
+def join(*args):
+    """What another process does until then."""
+    rendezvous.join(*args).close()
+
+
 def come(address, number, count, gathering=False):
     """A connection that says its number, and proves it when it is asked to, which is awaited where
     process 0 gathers already."""
@@ -62,11 +75,11 @@ def come(address, number, count, gathering=False):
 
 def test_all_go_when_the_last_has_come_and_the_port_is_free_again(meeting):
     listener, address = meeting
-    waits = [start(rendezvous.join, address, i, 4, LONG) for i in (2, 1)]
+    waits = [start(join, address, i, 4, LONG) for i in (2, 1)]
     with socket.create_connection(address.split(":")) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        first = start(rendezvous.gather, listener, 4, LONG)
-        waits.append(start(rendezvous.join, address, 3, 4, LONG))
+        first = start(gather, listener, 4, LONG)
+        waits.append(start(join, address, 3, 4, LONG))
         assert [end() for end in (first, *waits)] == [[], [], [], []]
     listener.close()
     rendezvous.listen(address).close()
@@ -74,7 +87,7 @@ def test_all_go_when_the_last_has_come_and_the_port_is_free_again(meeting):
 
 def test_a_process_alone_waits_for_nobody(meeting):
     """Passes where nothing raises, also with no time to wait."""
-    rendezvous.gather(meeting[0], 1, 0)
+    gather(meeting[0], 1, 0)
 
 
 def test_all_that_came_are_told_who_is_missing(meeting):
@@ -89,9 +102,9 @@ def test_all_that_came_are_told_who_is_missing(meeting):
 
 def test_who_waits_for_longer_than_its_own_deadline_says_so(meeting):
     listener, address = meeting
-    first = start(rendezvous.gather, listener, 3, LONG)
+    first = start(gather, listener, 3, LONG)
     with pytest.raises(RuntimeError, match="process 0 answers .*all 3 processes"):
-        rendezvous.join(address, 1, 3, 2)
+        join(address, 1, 3, 2)
     with come(address, 1, 3, gathering=True), come(address, 2, 3, gathering=True):
         assert first() == []
 
@@ -99,42 +112,42 @@ def test_who_waits_for_longer_than_its_own_deadline_says_so(meeting):
 def test_who_listens_and_says_nothing_is_not_taken_for_process_0(meeting):
     _, address = meeting
     with pytest.raises(RuntimeError, match="not waiting for process 1.* another program has the"):
-        rendezvous.join(address, 1, 2, 0.1)
+        join(address, 1, 2, 0.1)
 
 
 def test_process_0_tells_of_numbers_that_came_twice(meeting):
     listener, address = meeting
-    first = start(rendezvous.gather, listener, 3, 5)
+    first = start(gather, listener, 3, 5)
     with come(address, 1, 3, gathering=True):
         with pytest.raises(RuntimeError, match="a process 1 already"):
-            rendezvous.join(address, 1, 3, LONG)
+            join(address, 1, 3, LONG)
         (text,) = first()
     assert "process_id 2, while several came with process_id 1" in text
 
 
 def test_a_process_of_another_group_is_told_so(meeting):
     listener, address = meeting
-    first = start(rendezvous.gather, listener, 2, LONG)
+    first = start(gather, listener, 2, LONG)
     with pytest.raises(RuntimeError, match="process 1 .* one of 3 .* 0 as one of 2.*num_processes"):
-        rendezvous.join(address, 1, 3, LONG)
-    rendezvous.join(address, 1, 2, LONG)
+        join(address, 1, 3, LONG)
+    join(address, 1, 2, LONG)
     assert first() == []
 
 
 def test_a_second_process_of_the_same_number_is_told_so(meeting):
     listener, address = meeting
-    first = start(rendezvous.gather, listener, 3, LONG)
+    first = start(gather, listener, 3, LONG)
     with come(address, 1, 3, gathering=True):
         with pytest.raises(RuntimeError, match="a process 1 already; .* its own process_id"):
-            rendezvous.join(address, 1, 3, LONG)
-        rendezvous.join(address, 2, 3, LONG)
+            join(address, 1, 3, LONG)
+        join(address, 2, 3, LONG)
     assert first() == []
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_a_process_that_ended_may_come_again(meeting, order):
     listener, address = meeting
-    first = start(rendezvous.gather, listener, 3, LONG)
+    first = start(gather, listener, 3, LONG)
     come(address, 1, 3, gathering=True).close()
     again = [come(address, number, 3, gathering=True) for number in order]
     for connection in again:
@@ -153,7 +166,7 @@ def test_a_group_that_has_started_is_told_from_one_that_gathers(meeting):
 
     server = start(serve)
     with pytest.raises(RuntimeError, match="not waiting for process 1: the group has started"):
-        rendezvous.join(address, 1, 2, LONG)
+        join(address, 1, 2, LONG)
     assert server() == []
 
 
@@ -165,6 +178,20 @@ def test_initialize_names_the_processes_that_do_not_come(monkeypatch):
         )
 
 
+def test_those_that_end_before_all_have_connected_are_named():
+    """Two of five say that they connect now, one hangs, and one ends."""
+    pairs = {number: socket.socketpair() for number in range(1, 5)}
+    for number in (1, 4):
+        rendezvous.tell_ready(pairs[number][1])
+    pairs[2][1].close()
+    text = rendezvous.explain_disconnected({n: pair[0] for n, pair in pairs.items()}, 5, 7)
+    assert "not all connected within 7 s: process 2, 3 ended or hangs since" in text
+    assert rendezvous.await_explanation(pairs[1][1], 7) == text
+    assert "process 0 ended" in rendezvous.await_explanation(pairs[1][1], 7)
+    for number in (1, 3, 4):
+        pairs[number][1].close()
+
+
 def test_a_connection_to_itself_is_nobodys_answer(monkeypatch):
     """Linux connects a socket to itself where its own port, chosen at random, is the one asked."""
     itself = socket.socket()
@@ -174,7 +201,7 @@ def test_a_connection_to_itself_is_nobodys_answer(monkeypatch):
     assert itself.getsockname() == itself.getpeername()
     monkeypatch.setattr(socket, "create_connection", lambda *args, **_: itself)
     with pytest.raises(RuntimeError, match="nothing answers at .*nobody listens"):
-        rendezvous.wait_until_open(address, 0)
+        join(address, 1, 2, 0)
 
 
 STRANGERS = {
@@ -197,9 +224,9 @@ def test_no_number_of_strangers_keeps_a_complete_group_waiting(meeting, sent):
             stranger = stack.enter_context(socket.create_connection(address.split(":")))
             with contextlib.suppress(OSError):
                 stranger.sendall(sent)
-        first = start(rendezvous.gather, listener, 2, LONG)
+        first = start(gather, listener, 2, LONG)
         began = time.monotonic()
-        rendezvous.join(address, 1, 2, LONG)
+        join(address, 1, 2, LONG)
         assert first() == []
         assert time.monotonic() - began < LONG / 2
 
@@ -217,7 +244,7 @@ def test_bytes_that_trickle_in_hold_nobody_past_the_deadline(meeting):
                 stranger.sendall(b"w")
 
     threading.Thread(target=trickle, daemon=True).start()
-    first = start(rendezvous.gather, listener, 2, 1)
+    first = start(gather, listener, 2, 1)
     try:
         assert "1 did not come within 1 s" in first()[0]
     finally:
@@ -227,18 +254,18 @@ def test_bytes_that_trickle_in_hold_nobody_past_the_deadline(meeting):
 def test_more_connections_than_are_waited_for_at_once_do_no_harm(meeting, monkeypatch):
     monkeypatch.setattr(rendezvous, "_GUESTS", 5)
     listener, address = meeting
-    first = start(rendezvous.gather, listener, 2, LONG)
+    first = start(gather, listener, 2, LONG)
     with contextlib.ExitStack() as stack:
         for _ in range(30):
             stack.enter_context(socket.create_connection(address.split(":")))
-        rendezvous.join(address, 1, 2, LONG)
+        join(address, 1, 2, LONG)
         assert first() == []
 
 
 def test_a_process_with_another_secret_is_told_so(meeting, monkeypatch):
     listener, address = meeting
     monkeypatch.setenv("WEFT_COORDINATOR_TOKEN", "ours")
-    first = start(rendezvous.gather, listener, 2, LONG)
+    first = start(gather, listener, 2, LONG)
     plain = rendezvous._proof
     with monkeypatch.context() as patch:
         patch.setattr(rendezvous, "introduce", lambda c, n, of, until: foreign(c, n, of, until))
@@ -250,9 +277,9 @@ def test_a_process_with_another_secret_is_told_so(meeting, monkeypatch):
             return True, rendezvous._line(connection, until)
 
         with pytest.raises(RuntimeError, match="process 1 does not know .*WEFT_COORDINATOR_TOKEN"):
-            rendezvous.join(address, 1, 2, LONG)
+            join(address, 1, 2, LONG)
     assert plain("a", 1, 2) != hmac.new(b"", b"a 1 2", "sha256").hexdigest()
-    rendezvous.join(address, 1, 2, LONG)
+    join(address, 1, 2, LONG)
     assert first() == []
 
 
@@ -271,9 +298,9 @@ def test_without_a_token_only_this_users_processes_take_a_number(meeting, monkey
     listener, address = meeting
     monkeypatch.delenv("WEFT_COORDINATOR_TOKEN", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = start(rendezvous.gather, listener, 2, LONG)
+    first = start(gather, listener, 2, LONG)
     assert "does not know the secret" in answer(address, b"")
-    rendezvous.join(address, 1, 2, LONG)
+    join(address, 1, 2, LONG)
     assert first() == []
     secret = tmp_path / "weft" / "group-secret"
     assert secret.stat().st_mode & 0o777 == 0o600
@@ -283,7 +310,7 @@ def test_without_a_token_only_this_users_processes_take_a_number(meeting, monkey
 def test_an_empty_token_is_the_wish_to_let_everyone_join(meeting, monkeypatch):
     listener, address = meeting
     monkeypatch.setenv("WEFT_COORDINATOR_TOKEN", "")
-    first = start(rendezvous.gather, listener, 2, LONG)
+    first = start(gather, listener, 2, LONG)
     assert answer(address, b"") == "go\n"
     assert first() == []
 

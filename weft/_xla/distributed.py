@@ -7,6 +7,9 @@ from jaxlib import _jax
 DistributedRuntimeClient = _jax.DistributedRuntimeClient
 DistributedRuntimeService = _jax.DistributedRuntimeService
 
+_REGISTRATION_GRACE = 5
+"""Seconds by which a registration outlasts its timeout (jaxlib 0.10.2)."""
+
 
 def make_service(
     address: str, num_processes: int, *, heartbeat_timeout: int = 100, shutdown_timeout: int = 300
@@ -30,13 +33,18 @@ def make_client(
     heartbeat_timeout: int = 100,
     shutdown_timeout: int = 300,
 ) -> DistributedRuntimeClient:
-    """A client of the service at ``address``, not yet connected: call ``connect()``."""
+    """Make a client of the service at ``address``, not yet connected: call ``connect()``.
+
+    `connect` raises RuntimeError, with no text of use, where not all connect in time.
+    """
     return _jax.get_distributed_runtime_client(
         address,
         process_id,
-        init_timeout=init_timeout,
+        init_timeout=max(init_timeout - _REGISTRATION_GRACE, 1),
         heartbeat_timeout=heartbeat_timeout,
         shutdown_timeout=shutdown_timeout,
+        # With one, `connect` raises where it would end the process: quirks.REGISTRATION_TIMEOUT.
+        missed_heartbeat_callback=lambda status: None,
         shutdown_on_destruction=False,
         use_compression=True,
     )

@@ -164,7 +164,8 @@ PEERS_END = Quirk(
 )
 REGISTRATION_TIMEOUT = Quirk(
     "jaxlib",
-    "ends every process where not all register with the service in time",
+    "ends every process where not all register with the service in time; with a callback for "
+    "missed heartbeats, which it cannot call, it raises std::bad_cast",
     unprobed=_MANY,
 )
 

@@ -14,20 +14,38 @@ import signal
 import socket
 import time
 import warnings
+from collections.abc import Mapping
 
 from weft._xla import distributed
+
+_CONNECTED = b"+"
+"""What process 0 tells the service once all have connected: from then on it sees who leaves."""
+
+_ENDED = (
+    b"weft.distributed.initialize: process 0 ended before all processes had connected. Start all "
+    b"of them again\n"
+)
 
 _GRACE = 5.0
 """Seconds that the service stays after the last process has left."""
 
 
-def start(address: str, count: int, *, heartbeat_timeout: int, shutdown_timeout: int) -> int:
-    """Start the service at ``address``; return the port at which processes show that they live.
+def start(
+    address: str,
+    members: Mapping[int, socket.socket],
+    *,
+    heartbeat_timeout: int,
+    shutdown_timeout: int,
+) -> socket.socket:
+    """Start the service at ``address``, for process 0 and those whose connections these are.
+
+    Returns the connection by which it sees that this process lives. Each other process lives as
+    long as its connection does.
 
     Raises:
       RuntimeError: it cannot listen there.
     """
-    listener = socket.create_server(("", 0), backlog=min(count, 4096))
+    own, link = socket.socketpair()
     ready, tell = os.pipe()
     with warnings.catch_warnings():
         # Python warns where other threads run: the child touches nothing that they may hold.
@@ -36,21 +54,32 @@ def start(address: str, count: int, *, heartbeat_timeout: int, shutdown_timeout:
     if child == 0:
         status = 1
         with contextlib.suppress(BaseException):
-            _become_daemon({listener.fileno(), tell})
-            status = _serve(listener, tell, address, count, heartbeat_timeout, shutdown_timeout)
+            _become_daemon({link.fileno(), tell, *(m.fileno() for m in members.values())})
+            own.detach()  # closed already
+            service = _make_service(
+                tell, address, len(members) + 1, heartbeat_timeout, shutdown_timeout
+            )
+            _serve(service, link, list(members.values()))
+            status = 0
         os._exit(status)
     os.close(tell)
-    port = int(listener.getsockname()[1])
-    listener.close()
+    link.close()
     with open(ready, encoding="utf-8") as answer:
         text = answer.read()
     os.waitpid(child, 0)
     if text != "ready":
+        own.close()
         raise RuntimeError(
             f"weft.distributed.initialize: the coordination service cannot listen at {address!r} "
             f"({text or 'it ended'}); choose a free port"
         )
-    return port
+    return own
+
+
+def tell_connected(own: socket.socket) -> None:
+    """Tell the service that all processes have connected."""
+    with contextlib.suppress(OSError):
+        own.sendall(_CONNECTED)
 
 
 def _become_daemon(keep: set[int]) -> None:
@@ -69,36 +98,40 @@ def _become_daemon(keep: set[int]) -> None:
         start = number + 1
 
 
-def _serve(
-    listener: socket.socket, tell: int, address: str, count: int, heartbeat: int, shutdown: int
-) -> int:
-    """Serve until every process that came has left."""
+def _make_service(
+    tell: int, address: str, count: int, heartbeat: int, shutdown: int
+) -> distributed.DistributedRuntimeService:
     try:
         service = distributed.make_service(
             address, count, heartbeat_timeout=heartbeat, shutdown_timeout=shutdown
         )
     except RuntimeError as error:
         os.write(tell, str(error)[:4000].encode())
-        return 1
+        raise
     os.write(tell, b"ready")
     os.close(tell)
-    links: set[socket.socket] = set()
-    selector = selectors.DefaultSelector()
-    selector.register(listener, selectors.EVENT_READ)
-    end = time.monotonic() + 600.0
-    while links or time.monotonic() < end:
-        for key, _ in selector.select(1.0):
-            if key.fileobj is listener:
-                link, _address = listener.accept()
-                links.add(link)
-                selector.register(link, selectors.EVENT_READ, link)
-                continue
+    return service
+
+
+def _serve(
+    service: distributed.DistributedRuntimeService, own: socket.socket, members: list[socket.socket]
+) -> None:
+    """Serve until every process has left."""
+    # Until all have connected, or process 0 has ended, it is that one that reads what others say.
+    if not own.recv(len(_CONNECTED)):
+        for member in members:
             with contextlib.suppress(OSError):
-                if key.data.recv(64):
+                member.sendall(_ENDED)
+    selector = selectors.DefaultSelector()
+    for link in (own, *members):
+        selector.register(link, selectors.EVENT_READ, link)
+    while selector.get_map():
+        for key, _ in selector.select():
+            link = key.data
+            with contextlib.suppress(OSError):
+                if link.recv(64):
                     continue
-            selector.unregister(key.data)
-            links.discard(key.data)
-            key.data.close()
-            end = time.monotonic() + _GRACE
+            selector.unregister(link)
+            link.close()
+    time.sleep(_GRACE)
     service.shutdown()
-    return 0

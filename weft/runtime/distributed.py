@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from weft._xla import distributed
 from weft.core.errors import DistributedError
@@ -86,6 +86,7 @@ def initialize(
         >>> weft.distributed.is_initialized()
         False
     """
+    global _watchdog, _link
     if _state["client"] is not None:
         raise RuntimeError("weft.distributed.initialize was called before; call it once a process")
     if backend.started():
@@ -120,8 +121,8 @@ def initialize(
             f"weft.distributed.initialize: coordinator_address must be 'host:port', got {address!r}"
         )
     if local_device_ids is not None:
-        one = isinstance(local_device_ids, str) or not isinstance(local_device_ids, Iterable)
-        ids = [local_device_ids] if one else local_device_ids
+        several = isinstance(local_device_ids, Iterable) and not isinstance(local_device_ids, str)
+        ids: Any = local_device_ids if several else [local_device_ids]
         _state["visible_devices"] = [_whole("local_device_ids", i) for i in ids]
     partition = slice_index if partition_index is None else partition_index
     if partition is not None:
@@ -132,19 +133,15 @@ def initialize(
     hang = _seconds("hang_timeout_seconds", hang_timeout_seconds, 300.0)
     # The watchdog sees deaths; the service's own opinion, which is slower, is not asked.
     service_timeout = max(100, int(4 * heartbeat))
-    if number == 0:
-        listen_at = coordinator_bind_address or _bind_address(address)
-        with rendezvous.listen(listen_at) as listener:
-            rendezvous.gather(listener, count, wait)
-        link_port = coordinator.start(
-            listen_at,
-            count,
-            heartbeat_timeout=service_timeout,
-            shutdown_timeout=math.ceil(wait_at_end),
-        )
-    else:
-        rendezvous.join(address, number, count, wait)
-        rendezvous.wait_until_open(address, wait)
+    link, members = _meet(
+        address,
+        number,
+        count,
+        wait,
+        coordinator_bind_address or _bind_address(address),
+        heartbeat_timeout=service_timeout,
+        shutdown_timeout=math.ceil(wait_at_end),
+    )
     client = distributed.make_client(
         address,
         number,
@@ -152,10 +149,31 @@ def initialize(
         heartbeat_timeout=service_timeout,
         shutdown_timeout=math.ceil(wait_at_end),
     )
-    client.connect()
-    if number == 0:
-        client.key_value_set("weft/coordinator/link", str(link_port))
-    _watch(client, address, number, count, heartbeat, hang)
+    try:
+        if number:
+            rendezvous.tell_ready(link)
+        client.connect()
+    except RuntimeError:
+        if number:
+            text = rendezvous.await_explanation(link, wait)
+        else:
+            text = rendezvous.explain_disconnected(members, count, wait)
+        link.close()
+        raise RuntimeError(text) from None
+    if number:
+        host = link.getsockname()[0]
+    else:
+        host = address.rpartition(":")[0].strip("[]")  # as the others were given it
+        coordinator.tell_connected(link)
+        for member in members.values():
+            member.close()
+    try:
+        _watchdog = Watchdog(client, number, count, host, heartbeat, hang, wait)
+    except RuntimeError:
+        link.close()
+        raise
+    _link = link
+    calls.watched = True
     _state.update(
         client=client,
         process_id=number,
@@ -235,22 +253,37 @@ def shutdown() -> None:
         raise DistributedError(reason)
 
 
-def _watch(
-    client: Any, address: str, number: int, count: int, heartbeat: float, hang: float
-) -> None:
-    """Start the watchdog, and show the coordination service that this process lives."""
-    global _watchdog, _link
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+def _meet(
+    address: str,
+    number: int,
+    count: int,
+    seconds: float,
+    listen_at: str,
+    *,
+    heartbeat_timeout: int,
+    shutdown_timeout: int,
+) -> tuple[socket.socket, dict[int, socket.socket]]:
+    """Wait for all processes; process 0 starts the service when they have come.
+
+    Returns the connection by which the service sees that this process lives, and in process 0
+    those of the others.
+    """
+    if number:
+        return rendezvous.join(address, number, count, seconds), {}
+    with rendezvous.listen(listen_at) as listener:
+        members = rendezvous.gather(listener, count, seconds)
     try:
-        link_port = int(client.blocking_key_value_get("weft/coordinator/link", 300_000))
-        _link = socket.create_connection((host, link_port), timeout=60)
-        own = _link.getsockname()[0]
-    except OSError:  # a firewall: the service stays for its time, and then while it is asked
-        own = socket.gethostname()
-    # The others reach process 0 by the name that they were given.
-    _watchdog = Watchdog(client, number, count, own if number else host, heartbeat, hang)
-    calls.watched = True
+        link = coordinator.start(
+            listen_at,
+            members,
+            heartbeat_timeout=heartbeat_timeout,
+            shutdown_timeout=shutdown_timeout,
+        )
+    except RuntimeError as error:
+        rendezvous.send_away(members, str(error))
+        raise
+    rendezvous.let_go(members)
+    return link, members
 
 
 def _leave_together(client: Any, watchdog: Watchdog, seconds: float) -> None:
@@ -274,13 +307,13 @@ def _seconds(name: str, given: float | None, default: float | None = None) -> fl
 
     default: without it there is no variable for the argument, and a wait may be short.
     """
-    variable, value, least = "", given, 0
+    variable, least, value = "", 0, cast("Any", given)
     if default is not None:
         least = 1
         variable = f"WEFT_{name.upper().removesuffix('_SECONDS')}"
         value = os.environ.get(variable, default) if given is None else given
     try:
-        seconds = float(value)  # type: ignore[arg-type]
+        seconds = float(value)
     except (TypeError, ValueError):
         seconds = math.nan
     if not least <= seconds < 1e9:

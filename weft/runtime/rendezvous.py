@@ -3,7 +3,8 @@
 jaxlib ends every process where not all register in time (quirks.REGISTRATION_TIMEOUT). So before
 there is a service, process 0 listens at its address itself. The others tell it their numbers, prove
 that they are of the group, and wait for one line: `go`, or why not. All sides have their own
-deadline, and raise when it is over.
+deadline, and raise when it is over. Their connections stay open while jaxlib connects them, so that
+it can be said who ended meanwhile.
 
 Whoever else connects, and whatever it sends, delays nobody: process 0 waits for all connections at
 once, and a number is taken only by who answers a challenge with the group's secret as the key:
@@ -34,6 +35,9 @@ _GUESTS = 256
 
 _GRACE = 1.0
 """Seconds that others wait longer for process 0's answer, which says more than theirs would."""
+
+_READY = "connecting"
+"""What a process says before it connects to the service, which it cannot say while it does."""
 
 _WHO = "weft.distributed.initialize"
 
@@ -127,8 +131,11 @@ def _user_secret() -> bytes:
         ) from None
 
 
-def gather(listener: socket.socket, count: int, seconds: float) -> None:
-    """Waits in process 0 for all others, then lets them go. RuntimeError names who is missing."""
+def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, socket.socket]:
+    """Waits in process 0 for all others; returns their connections, by number.
+
+    RuntimeError names who is missing. Those that came are told so.
+    """
     end = time.monotonic() + seconds
     here: dict[int, socket.socket] = {}
     twice: set[int] = set()
@@ -168,31 +175,70 @@ def gather(listener: socket.socket, count: int, seconds: float) -> None:
                             twice.add(guest.introduced[0])
                 except OSError:
                     leave(guest.connection).connection.close()
-        # Only now that all have come does anybody connect to the service.
-        for member in here.values():
-            _tell(member, "go")
-        until = time.monotonic() + _HELLO
-        for member in here.values():  # they close first, so that the port is free at once
-            _line(member, until)
-    except RuntimeError as error:
-        for member in here.values():
-            _tell(member, str(error))
+    except BaseException as error:
+        send_away(here, str(error))
         raise
     finally:
         selector.close()
-        for connection in (*here.values(), *guests):
+        for connection in guests:
             connection.close()
+    return here
 
 
-def join(address: str, number: int, count: int, seconds: float) -> None:
-    """Waits in another process until all have come. Raises RuntimeError if they do not in time."""
+def let_go(members: dict[int, socket.socket]) -> None:
+    """Tells all that came to connect to the service."""
+    for member in members.values():
+        _tell(member, "go")
+
+
+def send_away(members: dict[int, socket.socket], text: str) -> None:
+    """Tells all that came why there is no group."""
+    for member in members.values():
+        _tell(member, text or f"{_WHO}: process 0 was interrupted")
+        member.close()
+
+
+def tell_ready(connection: socket.socket) -> None:
+    """Tells process 0 that this process connects to the service now."""
+    _tell(connection, _READY)
+
+
+def explain_disconnected(members: dict[int, socket.socket], count: int, seconds: float) -> str:
+    """Name those that did not connect, to process 0 and to those that wait."""
+    absent = []
+    for number, member in sorted(members.items()):
+        line = _line(member, time.monotonic() + 0.1)
+        if line != _READY or not _is_open(member):
+            absent.append(number)
+    who = _numbers(absent) if absent else "unknown, for all of them tried"
+    text = (
+        f"{_WHO}: all {count} processes came, but not all connected within {seconds:g} s: process "
+        f"{who} ended or hangs since. Start all of them again"
+    )
+    send_away(members, text)
+    return text
+
+
+def await_explanation(connection: socket.socket, seconds: float) -> str:
+    """Return what process 0 says of a group that did not connect."""
+    return _line(connection, time.monotonic() + _HELLO) or (
+        f"{_WHO}: process 0 ended or hangs after all had come, and this process could not connect "
+        f"within {seconds:g} s. Start all of them again"
+    )
+
+
+def join(address: str, number: int, count: int, seconds: float) -> socket.socket:
+    """Waits in another process until all have come; returns the connection to process 0.
+
+    Raises RuntimeError if they do not come in time.
+    """
     end = time.monotonic() + seconds
     while True:
         connection = _connect(address, end, seconds)
-        with connection:
-            challenged, answer = introduce(connection, number, count, end + _GRACE)
+        challenged, answer = introduce(connection, number, count, end + _GRACE)
         if answer == "go":
-            return
+            return connection
+        connection.close()
         if answer.startswith(_WHO):
             raise RuntimeError(answer)
         if answer or (not challenged and time.monotonic() >= end):
@@ -220,11 +266,6 @@ def introduce(connection: socket.socket, number: int, count: int, until: float) 
         _tell(connection, _proof(answer.removeprefix("prove "), number, count))
         answer = _line(connection, until)
     return challenged, answer
-
-
-def wait_until_open(address: str, seconds: float) -> None:
-    """Waits until something listens there. Raises RuntimeError if nothing does."""
-    _connect(address, time.monotonic() + seconds, seconds).close()
 
 
 def _admit(
@@ -265,15 +306,16 @@ def _all_here(here: dict[int, socket.socket], count: int) -> bool:
 
 
 def _missing(numbers: list[int], twice: set[int], count: int, seconds: float) -> str:
-    def shown(numbers: Sequence[int]) -> str:
-        return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
-
-    doubled = f", while several came with process_id {shown(sorted(twice))}" if twice else ""
+    doubled = f", while several came with process_id {_numbers(sorted(twice))}" if twice else ""
     return (
         f"{_WHO}: of {count} processes, {len(numbers)} did not come within {seconds} s: those with "
-        f"process_id {shown(numbers)}{doubled}. Start all of them, check that they reach the "
+        f"process_id {_numbers(numbers)}{doubled}. Start all of them, check that they reach the "
         "coordinator_address, or give a larger initialization_timeout"
     )
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
 
 
 def _connect(address: str, end: float, seconds: float) -> socket.socket:

@@ -55,6 +55,10 @@ class Watchdog:
       host: by which others reach this process.
       heartbeat: seconds of silence after which a process counts as gone.
       timeout: seconds that processes wait for one before it counts as stuck.
+      patience: seconds in which the others have to tell their addresses.
+
+    Raises:
+      RuntimeError: one of them did not.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Watchdog:
         host: str,
         heartbeat: float,
         timeout: float,
+        patience: float,
     ) -> None:
         self.client, self.rank, self.count = client, rank, count
         self.heartbeat, self.timeout = heartbeat, timeout
@@ -88,15 +93,15 @@ class Watchdog:
             client.key_value_set("weft/watchdog/key", os.urandom(16).hex())
         address = f"{host} {self._inbox.getsockname()[1]}"
         client.key_value_set(f"weft/watchdog/{rank}", address)
+        self._connect(time.monotonic() + patience)
         self._thread = threading.Thread(target=self._run, name="weft watchdog", daemon=True)
         self._thread.start()
 
-    def _connect(self) -> None:
-        """Learn the others' addresses; they are there when the group is."""
-        wait = 300_000
-        self._key = self.client.blocking_key_value_get("weft/watchdog/key", wait).encode()
+    def _connect(self, end: float) -> None:
+        """Learn the others' addresses. Who ends from now on is missed, by those that know them."""
+        self._key = self._told_by(0, "weft/watchdog/key", end).encode()
         for rank in neighbours(self.rank, self.count):
-            address = self.client.blocking_key_value_get(f"weft/watchdog/{rank}", wait)
+            address = self._told_by(rank, f"weft/watchdog/{rank}", end)
             host, port = address.split(" ")
             link = socket.socket(self._inbox.family, socket.SOCK_DGRAM)
             # Connected, a socket is told when nobody listens at the other end any more.
@@ -105,9 +110,19 @@ class Watchdog:
             self._links[rank] = link
             self._seen[rank] = time.monotonic()
 
+    def _told_by(self, rank: int, key: str, end: float) -> str:
+        """Wait for what a process tells all others at the start."""
+        wait = max(int(1000 * (end - time.monotonic())), 100)
+        try:
+            return self.client.blocking_key_value_get(key, wait)
+        except (RuntimeError, ValueError):
+            raise RuntimeError(
+                f"weft.distributed.initialize: all {self.count} processes connected, but process "
+                f"{rank} ended or hangs since. Start all of them again"
+            ) from None
+
     def _run(self) -> None:
         try:
-            self._connect()
             last = time.monotonic()
             next_beat = last
             while not self._stop.is_set():
