@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html import escape
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 def jaxpr_html(jaxpr: Jaxpr | ClosedJaxpr) -> str:
     """Return a jaxpr's text for notebooks: inner jaxprs are folded, and unfold when clicked."""
+    from html import escape
+
     lines = str(jaxpr).splitlines()
     depths = [len(line) - len(line.lstrip()) for line in lines]
     out: list[str] = []

@@ -7,8 +7,6 @@ import functools
 import hashlib
 import os
 import re
-import secrets
-import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -95,7 +93,7 @@ class Store:
             return
         _make_private(self.folder)
         self._sweep()
-        temporary = self.folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
+        temporary = self.folder / f"{_TEMPORARY}{os.urandom(8).hex()}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             with open(os.open(temporary, flags, 0o600), "wb") as file:
@@ -115,12 +113,12 @@ class Store:
         """A folder beside the entries for what makes one; removed afterwards. Raises OSError."""
         _make_private(self.folder)
         self._sweep()
-        folder = self.folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
+        folder = self.folder / f"{_TEMPORARY}{os.urandom(8).hex()}"
         _make_private(folder)
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_folder(folder)
 
     def _sweep(self) -> None:
         """Removes what killed processes left, once a process."""
@@ -130,7 +128,13 @@ class Store:
         for path in self.folder.glob(f"{_TEMPORARY}*"):
             with contextlib.suppress(OSError):
                 if time.time() - path.lstat().st_mtime > _STALE:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    _remove_folder(path) if path.is_dir() else path.unlink()
+
+
+def _remove_folder(path: Path) -> None:
+    import shutil  # with much behind it: not for a cache that is read
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def user_folder(variable: str, name: str) -> Path:
@@ -151,11 +155,11 @@ def user_secret(name: str) -> bytes:
     path = _user_cache() / name
     _make_private(path.parent)
     if not path.exists():
-        temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
+        temporary = path.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             with open(os.open(temporary, flags, 0o600), "wb") as file:
-                file.write(secrets.token_bytes(_SECRET))
+                file.write(os.urandom(_SECRET))
                 file.flush()
                 os.fsync(file.fileno())
             with contextlib.suppress(FileExistsError):  # then another process was first

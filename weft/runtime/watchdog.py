@@ -20,7 +20,6 @@ import json
 import os
 import socket
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -260,6 +259,8 @@ class Watchdog:
         os._exit(1)
 
     def _dump(self, verdict: Verdict) -> Path:
+        import tempfile  # with much behind it, for groups that fail only
+
         folder = Path(os.environ.get("WEFT_DUMP_DIR") or tempfile.gettempdir())
         path = folder / f"weft-hang-{os.getpid()}-{self.rank}.json"
         content = {
