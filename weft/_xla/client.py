@@ -39,15 +39,19 @@ def make_cpu_client(
     node_id: int = 0,
     num_nodes: int = 1,
     collectives: str | None = "gloo",
+    hostname: str | None = None,
 ) -> Client:
     """The CPU client. ``num_devices`` virtual devices share the host's memory.
 
     With a ``distributed_client`` the processes form one platform of ``num_nodes`` and exchange
-    data through ``collectives`` ("gloo", "mpi" or None).
+    data through ``collectives`` ("gloo", "mpi" or None). Gloo listens at the address of
+    ``hostname``, that of this host unless given.
     """
     backend = None
     if distributed_client is not None and collectives == "gloo":
-        backend = _jax.make_gloo_tcp_collectives(distributed_client=distributed_client)
+        backend = _jax.make_gloo_tcp_collectives(
+            distributed_client=distributed_client, hostname=hostname
+        )
     elif distributed_client is not None and collectives == "mpi":
         backend = _jax.make_mpi_collectives()
         backend.Init()

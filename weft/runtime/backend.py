@@ -31,6 +31,7 @@ distributed_state: dict[str, Any] = {
     "num_processes": 1,
     "visible_devices": None,
     "partition_index": None,
+    "loopback": None,  # the address at which alone to listen, where all processes are on this host
 }
 
 forked = False
@@ -50,6 +51,7 @@ def _make_cpu() -> Client:
             node_id=distributed_state["process_id"],
             num_nodes=distributed_state["num_processes"],
             collectives=None if collectives == "none" else collectives,
+            hostname=distributed_state["loopback"],
         )
 
     return make() if distributed_state["client"] is None else transport.note_ports(make)

@@ -52,7 +52,8 @@ def initialize(
     their parts in several processes.
 
     Args:
-      coordinator_address: "host:port" of process 0, which the others can reach.
+      coordinator_address: "host:port" of process 0, which the others can reach. "localhost" or
+        another loopback address says that all processes are on this host, and listen there only.
       num_processes: how many there are.
       process_id: the number of this one, from 0.
       local_device_ids: which GPUs of this host the process uses; all unless given.
@@ -66,7 +67,7 @@ def initialize(
         unless given here or in WEFT_HANG_TIMEOUT.
       shutdown_timeout_seconds: how long the end waits for the others.
       coordinator_bind_address: where process 0 listens, "[::]:port" unless given, which is all of
-        this host's addresses; at the coordinator_address itself where that is one of localhost.
+        this host's addresses; at the coordinator_address itself where that is a loopback address.
       partition_index: of GPUs that several fast networks connect, which one this process's are on.
       slice_index: the old name of partition_index.
 
@@ -133,12 +134,13 @@ def initialize(
     hang = _seconds("hang_timeout_seconds", hang_timeout_seconds, 300.0)
     # The watchdog sees deaths; the service's own opinion, which is slower, is not asked.
     service_timeout = max(100, int(4 * heartbeat))
+    loopback = _loopback(address)
     link, members = _meet(
         address,
         number,
         count,
         wait,
-        coordinator_bind_address or _bind_address(address),
+        coordinator_bind_address or (address if loopback else f"[::]:{port[1]}"),
         heartbeat_timeout=service_timeout,
         shutdown_timeout=math.ceil(wait_at_end),
     )
@@ -168,7 +170,7 @@ def initialize(
         for member in members.values():
             member.close()
     try:
-        _watchdog = Watchdog(client, number, count, host, heartbeat, hang, wait)
+        _watchdog = Watchdog(client, number, count, loopback or host, heartbeat, hang, wait)
     except RuntimeError:
         link.close()
         raise
@@ -178,18 +180,18 @@ def initialize(
         client=client,
         process_id=number,
         num_processes=count,
+        loopback=loopback,
         shutdown_timeout=wait_at_end,
     )
     atexit.register(shutdown)
 
 
-def _bind_address(address: str) -> str:
-    """Where process 0 listens: where nobody but this host can connect, if that is enough."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if host == "localhost" or host == "::1" or re.fullmatch(r"127(\.\d+){3}", host):
-        return address
-    return f"[::]:{port}"
+def _loopback(address: str) -> str | None:
+    """Where to listen so that nobody but this host can connect, if that is enough."""
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost" or re.fullmatch(r"127(\.\d+){3}", host):
+        return "127.0.0.1"
+    return host if host == "::1" else None
 
 
 def _whole(name: str, value: Any) -> int:

@@ -86,7 +86,7 @@ class Watchdog:
         self._stop = threading.Event()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._inbox = socket.socket(family, socket.SOCK_DGRAM)
-        self._inbox.bind(("", 0))
+        self._inbox.bind((host if host in ("127.0.0.1", "::1") else "", 0))
         self._key = b""
         if rank == 0:
             client.key_value_set("weft/watchdog/key", os.urandom(16).hex())
