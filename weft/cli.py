@@ -109,11 +109,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _compat(place: str) -> int:
+def _compat(target: str) -> int:
     from weft.compat.used_names import report
 
     try:
-        print(report(place))
+        print(report(target))
     except FileNotFoundError as e:
         raise _UsageError(str(e)) from None
     return 0

@@ -134,8 +134,8 @@ def _resampled(
 def _nearest(x: Any, shape: Sequence[int], dims: Sequence[int]) -> Any:
     for d in dims:
         m, n = x.shape[d], shape[d]
-        place = np.floor((np.arange(n, dtype=np.float32) + 0.5) * m / n).astype(np.int32)
-        x = wnp.take(x, np.clip(place, 0, m - 1), axis=d)
+        nearest = np.floor((np.arange(n, dtype=np.float32) + 0.5) * m / n).astype(np.int32)
+        x = wnp.take(x, np.clip(nearest, 0, m - 1), axis=d)
     return x
 
 

@@ -85,8 +85,8 @@ def broadcast_one_to_all(in_tree: object, is_source: bool | None = None) -> Any:
 
     def one(x: object) -> np.ndarray:
         value = np.asarray(x)
-        own = _bytes(value) if source else np.zeros(value.nbytes, np.uint8)
-        sent = _from_all(own, lambda rows: rows.sum(0, dtype=rows.dtype))
+        contribution = _bytes(value) if source else np.zeros(value.nbytes, np.uint8)
+        sent = _from_all(contribution, lambda rows: rows.sum(0, dtype=rows.dtype))
         return np.frombuffer(sent.tobytes(), value.dtype).reshape(value.shape)
 
     return _each(one, in_tree)

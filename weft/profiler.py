@@ -182,14 +182,14 @@ def measured(
     return list(measure(report, trace, text).measured)
 
 
-def _name_by_line(path: Path, known: dict[str, Instruction]) -> None:
+def _name_by_line(path: Path, instructions: dict[str, Instruction]) -> None:
     """Give the operations of a trace for Perfetto the kinds and the lines of a program."""
     with gzip.open(path, "rt") as file:
         trace = json.load(file)
     for event in trace["traceEvents"]:
-        if event.get("name") in known:
+        if event.get("name") in instructions:
             event["args"] = {**event.get("args", {}), "instruction": event["name"]}
-            event["name"] = " ".join(known[event["name"]][:2])
+            event["name"] = " ".join(instructions[event["name"]][:2])
     with gzip.open(path, "wt") as file:
         json.dump(trace, file)
 

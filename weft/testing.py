@@ -61,15 +61,15 @@ def assert_comm(
             f"{', '.join(sorted(_KINDS))}"
         )
     report = comm(fun, *args, **(kwargs or {}))
-    found = report.counts()
+    counted = report.counts()
     expected = dict(counts)
     if golden is not None:
         _compare_with_golden(report, Path(golden))
     if exact and (golden is None or counts):
-        expected = {**dict.fromkeys(found, 0), **counts}
+        expected = {**dict.fromkeys(counted, 0), **counts}
     problems = []
     for kind in sorted(expected):
-        want, got = expected[kind], found.get(kind, 0)
+        want, got = expected[kind], counted.get(kind, 0)
         if want != got:
             problems.append(f"- {kind}: {want}\n+ {kind}: {got}")
     if max_bytes is not None and report.total_bytes > parse_bytes(max_bytes):
@@ -87,17 +87,17 @@ def assert_comm(
 
 def _compare_with_golden(report: CommReport, path: Path) -> None:
     """Raise the difference between a report's collectives and those that a file lists."""
-    found = "".join("  ".join(row[:5]) + "\n" for row in report.rows())
+    listing = "".join("  ".join(row[:5]) + "\n" for row in report.rows())
     if os.environ.get("WEFT_UPDATE_GOLDENS", "0") not in ("", "0"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found, "utf-8")
+        path.write_text(listing, "utf-8")
         return
     remedy = "WEFT_UPDATE_GOLDENS=1 writes it"
     if not path.exists():
         raise AssertionError(f"golden {path} does not exist; {remedy}\n\n{report}")
     expected = path.read_text("utf-8")
-    if expected != found:
-        lines = difflib.ndiff(expected.splitlines(), found.splitlines())
+    if expected != listing:
+        lines = difflib.ndiff(expected.splitlines(), listing.splitlines())
         changes = "\n".join(line for line in lines if not line.startswith("?"))
         raise AssertionError(
             f"communication differs from {path} (- expected, + found); {remedy} anew if this is "
@@ -260,22 +260,22 @@ class _Differences:
 
     def _tolerances(self, dtype: np.dtype) -> dict[str, Any]:
         return {
-            name: given.get(dtype, DEFAULT_TOLERANCE) if isinstance(given, dict) else given
-            for name, given in self.tolerances.items()
+            name: bound.get(dtype, DEFAULT_TOLERANCE) if isinstance(bound, dict) else bound
+            for name, bound in self.tolerances.items()
         }
 
 
-def _by_dtype(name: str, given: Tolerance) -> Any:
+def _by_dtype(name: str, bound: Tolerance) -> Any:
     """A tolerance as a number, or as a dict whose keys are NumPy's dtypes."""
-    if given is None:
+    if bound is None:
         return DEFAULT_TOLERANCE
-    if not isinstance(given, Mapping):
-        return float(given)
+    if not isinstance(bound, Mapping):
+        return float(bound)
     try:
-        return {np.dtype(dtype): float(value) for dtype, value in given.items()}
+        return {np.dtype(dtype): float(value) for dtype, value in bound.items()}
     except TypeError as error:
         raise TypeError(
-            f"{name} must be a number or a dict from dtypes to numbers, got {given!r}"
+            f"{name} must be a number or a dict from dtypes to numbers, got {bound!r}"
         ) from error
 
 

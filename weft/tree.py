@@ -95,10 +95,10 @@ def _up_to(treedef: PyTreeDef, tree: object, other: object, is_leaf: object, nam
     try:
         return treedef.flatten_up_to(other)
     except (ValueError, TypeError) as e:
-        place = first_difference(tree, other, is_leaf)
-        if place is None:
+        difference = first_difference(tree, other, is_leaf)
+        if difference is None:
             raise
-        raise ValueError(f"weft.tree.{name}: the trees differ: {place}") from e
+        raise ValueError(f"weft.tree.{name}: the trees differ: {difference}") from e
 
 
 def first_difference(prefix: Any, full: Any, is_leaf: Any = None) -> str | None:
@@ -117,17 +117,17 @@ def _difference(
         return f"{at}, one has {kinds[0].__name__}, the other {kinds[1].__name__}"
     if prefix is None:
         return None
-    mine, my_data = pytree.flatten_one_level_with_keys(prefix)
+    children, my_data = pytree.flatten_one_level_with_keys(prefix)
     theirs, their_data = pytree.flatten_one_level_with_keys(full)
-    mine, theirs = list(mine), list(theirs)
-    if len(mine) != len(theirs) or my_data != their_data:
-        one, other = ({str(k) for k, _ in side} for side in (mine, theirs))
+    children, theirs = list(children), list(theirs)
+    if len(children) != len(theirs) or my_data != their_data:
+        one, other = ({str(k) for k, _ in side} for side in (children, theirs))
         if one == other:
             return f"{at}, the {kinds[0].__name__} nodes hold different data"
         only = [f"{', '.join(sorted(s))} only in the {n}" for s, n in
                 ((one - other, "first"), (other - one, "second")) if s]  # fmt: skip
-        return f"{at}, {len(mine)} children against {len(theirs)}: {'; '.join(only)}"
-    for (key, a), (_, b) in zip(mine, theirs, strict=True):
+        return f"{at}, {len(children)} children against {len(theirs)}: {'; '.join(only)}"
+    for (key, a), (_, b) in zip(children, theirs, strict=True):
         difference = _difference((*path, key), a, b, is_leaf)
         if difference is not None:
             return difference

@@ -58,8 +58,8 @@ class ArgumentLayout:
 
     __slots__ = ("_made", "layout")
 
-    def __init__(self, own: Layout, layout: tuple) -> None:
-        self.layout, self._made = own, _xla_layout(layout)
+    def __init__(self, layout_of_array: Layout, layout: tuple) -> None:
+        self.layout, self._made = layout_of_array, _xla_layout(layout)
 
     def _to_xla_layout(self, dtype: np.dtype) -> Any:
         return self._made

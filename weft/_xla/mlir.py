@@ -59,18 +59,18 @@ def context() -> ir.Context:
 def _new_context() -> ir.Context:
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
-    made = ir.Context()
-    made.append_dialect_registry(registry)
-    _stablehlo.register_dialect(made)
-    _chlo.register_dialect(made)
-    _sdy.register_dialect(made)
-    _triton_ext.register_dialect(made)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    _stablehlo.register_dialect(context)
+    _chlo.register_dialect(context)
+    _sdy.register_dialect(context)
+    _triton_ext.register_dialect(context)
     # XLA:CPU would load it as it compiles: quirks.MHLO_DIALECT.
-    _mlirHlo.register_mhlo_dialect(made)
+    _mlirHlo.register_mhlo_dialect(context)
     # Without this extension the `inline` pass refuses func.call.
-    _mosaic_gpu_ext.register_inliner_extensions(made)
-    made.load_all_available_dialects()
-    return made
+    _mosaic_gpu_ext.register_inliner_extensions(context)
+    context.load_all_available_dialects()
+    return context
 
 
 @functools.cache

@@ -24,8 +24,8 @@ _NAME = "jax._src.sharding_impls"
 
 
 def _import(name: str, *args: Any, **kwargs: Any) -> Any:
-    known = sys.modules.get(name) if name == _NAME else None
-    return builtins.__import__(name, *args, **kwargs) if known is None else known
+    loaded = sys.modules.get(name) if name == _NAME else None
+    return builtins.__import__(name, *args, **kwargs) if loaded is None else loaded
 
 
 def answer_with(sharding_of: Callable[..., Any]) -> None:

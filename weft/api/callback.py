@@ -415,8 +415,8 @@ def debug_callback(
     traced = [is_array_like(x) for x in leaves]
     arrays = [x for x, t in zip(leaves, traced, strict=True) if t]
 
-    def call(*given: object) -> None:
-        it = iter(given)
+    def call(*traced_args: object) -> None:
+        it = iter(traced_args)
         full = [next(it) if t else x for x, t in zip(leaves_static, traced, strict=True)]
         inner_args, inner_kwargs = tree.unflatten(full)
         callback(*inner_args, **inner_kwargs)

@@ -204,8 +204,10 @@ class Signature:
             if all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
                 self._plain = len(parameters)
         numbers = [nondiff_argnums] if isinstance(nondiff_argnums, int) else list(nondiff_argnums)
-        given = [nondiff_argnames] if isinstance(nondiff_argnames, str) else list(nondiff_argnames)
-        for name in given:
+        argnames = (
+            [nondiff_argnames] if isinstance(nondiff_argnames, str) else list(nondiff_argnames)
+        )
+        for name in argnames:
             if name not in names:
                 raise ValueError(
                     f"{who}: nondiff_argnames has {name!r}, but {self.name} has the parameters "

@@ -45,12 +45,12 @@ class Call(FlatCall):
         """Outputs and their tangents (None where zero), from tangents that are None where zero."""
         owner, primals = self.owner, numbers_as_arrays(primals)
         zero = SymbolicZero if owner._symbolic_zeros else instantiate
-        given = [
+        in_tangents = [
             zero(tangent_aval(typeof(p))) if t is None else t
             for p, t in zip(primals, tangents, strict=True)
         ]
         result = owner.jvp(
-            *self.static, self.in_tree.unflatten(primals), self.in_tree.unflatten(given)
+            *self.static, self.in_tree.unflatten(primals), self.in_tree.unflatten(in_tangents)
         )
         who = f"the jvp rule of {self.name}"
         if not (isinstance(result, tuple | list) and len(result) == 2):
@@ -110,8 +110,8 @@ class ClosedCall:
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
         mask = [has_tangent(typeof(p)) for p in primals]
-        given = filled_tangents(pick(primals, mask), pick(tangents, mask))
-        outs = eval_closed(self.rule_jaxpr, *consts[self.start :], *primals, *given)
+        in_tangents = filled_tangents(pick(primals, mask), pick(tangents, mask))
+        outs = eval_closed(self.rule_jaxpr, *consts[self.start :], *primals, *in_tangents)
         n = len(outs) // 2
         return outs[:n], [
             t if has_tangent(typeof(o)) else None for o, t in zip(outs, outs[n:], strict=False)
@@ -127,20 +127,20 @@ class BatchedJVP(BatchedCall):
         consts = self.own(consts, primals)
         n, m = len(consts), len(primals)
         t_dims = [d for d, t in zip(self.dims[n:], tangents, strict=True) if t is not None]
-        given: list[bool] = []
+        has_tangents: list[bool] = []
 
         def flat(*xs: ArrayLike) -> list:
             rest = iter(xs[n + m :])
             ts = [None if t is None else next(rest) for t in tangents]
             outs, out_ts = self.call.rule(xs[:n], xs[n : n + m], ts)
-            given[:] = [t is not None for t in out_ts]
+            has_tangents[:] = [t is not None for t in out_ts]
             return [*outs, *(t for t in out_ts if t is not None)]
 
         vals = [*consts, *primals, *(t for t in tangents if t is not None)]
         flat_outs, dims = batch_flat(flat, self.axis, vals, [*self.dims, *t_dims])
-        k = len(given)
+        k = len(has_tangents)
         it = iter(zip(flat_outs[k:], dims[k:], strict=True))
-        pairs = [next(it) if g else (None, None) for g in given]
+        pairs = [next(it) if g else (None, None) for g in has_tangents]
         outs, out_tangents, out_dims = [], [], []
         for i, ((t, td), o, d) in enumerate(zip(pairs, flat_outs, dims, strict=False)):
             target = self.out_dims[i] if self.out_dims is not None else d if d is not None else td
@@ -195,8 +195,8 @@ def _stage(trace: StagingTrace, args: Sequence[Any], params: dict) -> list | Non
     n = len(avals)
 
     def rule(*xs: object) -> list:
-        given = iter(xs[n:])
-        tangents = [next(given) if has_tangent(a) else None for a in avals]
+        traced_tangents = iter(xs[n:])
+        tangents = [next(traced_tangents) if has_tangent(a) else None for a in avals]
         outs, out_tangents = call.rule((), xs[:n], tangents)
         return [
             *outs,

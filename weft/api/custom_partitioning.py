@@ -198,18 +198,18 @@ class _Call:
         rule = self.owner.sharding_rule
         if rule is None or isinstance(rule, SdyShardingRule):
             return rule
-        made = rule(*self.static, mesh, list(operands), list(results))
+        sharding_rule = rule(*self.static, mesh, list(operands), list(results))
         options: dict[str, Any] = {}
-        if isinstance(made, tuple | list) and len(made) == 2:
-            made, options = made
-        if isinstance(made, str):
-            return parse_rule(made, **options)
-        if not isinstance(made, SdyShardingRule):
+        if isinstance(sharding_rule, tuple | list) and len(sharding_rule) == 2:
+            sharding_rule, options = sharding_rule
+        if isinstance(sharding_rule, str):
+            return parse_rule(sharding_rule, **options)
+        if not isinstance(sharding_rule, SdyShardingRule):
             raise ValueError(
                 f"{self.who}: the function sharding_rule must return an SdyShardingRule or its "
-                f"text, got {type(made).__name__}"
+                f"text, got {type(sharding_rule).__name__}"
             )
-        return made
+        return sharding_rule
 
     def infer(self, mesh: object, operands: Sequence[Any], results: Sequence[Any]) -> list | None:
         """Shardings of the results by `infer_sharding_from_operands`, None without it."""
@@ -252,20 +252,20 @@ class _Call:
         )
 
         def flat(*xs: object) -> list:
-            made, tree = flatten(lower_fn(*self.in_tree.unflatten(xs)))
+            local_results, tree = flatten(lower_fn(*self.in_tree.unflatten(xs)))
             if tree != self.out_tree:
                 raise TypeError(
                     f"{self.who}: the function of shards returned {tree}, the function itself "
                     f"returns {self.out_tree}"
                 )
-            for i, (x, r, s) in enumerate(zip(made, results, outs, strict=True)):
+            for i, (x, r, s) in enumerate(zip(local_results, results, outs, strict=True)):
                 want, got = ShapedArray(s.shard_shape(r.shape), r.dtype), typeof(x)
                 if (got.shape, got.dtype) != (want.shape, want.dtype):
                     raise ValueError(
                         f"{self.who}: result {i} of the function of shards has type "
                         f"{got.str_short()}; placed as {s.spec} it is {want.str_short()}"
                     )
-            return made
+            return local_results
 
         # Explicit axes would have arguments placed as the types say before the call.
         auto = mesh.abstract_mesh.update_axis_types(dict.fromkeys(mesh.axis_names, AxisType.Auto))
@@ -282,13 +282,13 @@ class _Call:
         return ClosedJaxpr(jaxpr, consts)
 
     def _flat_shardings(
-        self, tree: PyTreeDef, given: object, what: str, arrays: Sequence[Any], mesh: object
+        self, tree: PyTreeDef, shardings: object, what: str, arrays: Sequence[Any], mesh: object
     ) -> list[NamedSharding]:
         try:
-            flat = tree.flatten_up_to(given)
+            flat = tree.flatten_up_to(shardings)
         except (ValueError, TypeError) as e:
             raise ValueError(
-                f"{self.who}: {what} one sharding each for {tree}, got {given!r:.200}"
+                f"{self.who}: {what} one sharding each for {tree}, got {shardings!r:.200}"
             ) from e
         for sharding, array in zip(flat, arrays, strict=True):
             if not isinstance(sharding, NamedSharding):

@@ -68,13 +68,13 @@ class CallOnValues:
 
     def backward(self, context: Any, residuals: Sequence[Any], cts: list, primals: list) -> list:
         inner, kept, out_avals = context
-        given = [
+        opened = [
             r if aval is None else Cell(r, aval, state.trace, fixed=True)
             for r, aval in zip(residuals, kept, strict=True)
         ]
         refs = self.refs[len(self.refs) - len(primals) :]
         n = len(out_avals) - sum(aval is not None for aval in self.refs)
-        cotangents = self.call.backward((*inner, out_avals[:n]), given, cts[:n], primals)
+        cotangents = self.call.backward((*inner, out_avals[:n]), opened, cts[:n], primals)
         through = iter(cts[len(cts) - sum(r is not None for r in refs) :])
         return [
             ct if r is None else _sum(ct, next(through))

@@ -109,11 +109,11 @@ class Call(FlatCall):
         owner = self.owner
         tree, out_tree, out_avals = context
         zero = SymbolicZero if owner._symbolic_zeros else instantiate
-        given = [
+        filled_cts = [
             zero(cotangent_aval(a)) if ct is None else ct
             for ct, a in zip(cts, out_avals, strict=True)
         ]
-        result = owner.bwd(*self.static, tree.unflatten(residuals), out_tree.unflatten(given))
+        result = owner.bwd(*self.static, tree.unflatten(residuals), out_tree.unflatten(filled_cts))
         return self._match(result, primals)
 
     def _match(self, result: tuple, primals: list) -> list:
@@ -210,13 +210,13 @@ class ClosedCall:
         return results[:n], [*consts[bwd:], *results[n:]], (None, None)
 
     def backward(self, context: Any, residuals: Sequence[Any], cts: list, primals: list) -> list:
-        given = [
+        filled_cts = [
             instantiate(cotangent_aval(a)) if ct is None else ct
             for ct, a in zip(cts, context[2], strict=True)
             if has_tangent(a)
         ]
-        found = iter(eval_closed(self.bwd_jaxpr, *residuals, *given))
-        return [next(found) if has_tangent(a) else None for a in primals]
+        in_cts = iter(eval_closed(self.bwd_jaxpr, *residuals, *filled_cts))
+        return [next(in_cts) if has_tangent(a) else None for a in primals]
 
 
 class BatchedVJP(BatchedCall):
@@ -227,15 +227,15 @@ class BatchedVJP(BatchedCall):
     def forward(self, consts: Sequence, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
         consts = self.own(consts, primals)
         n = len(consts)
-        known: list = []
+        forward_facts: list = []
 
         def flat(*xs: ArrayLike) -> list:
             outs, residuals, context = self.call.forward(xs[:n], xs[n:], nonzero)
-            known[:] = [len(outs), context, [typeof(o) for o in outs]]
+            forward_facts[:] = [len(outs), context, [typeof(o) for o in outs]]
             return [*outs, *residuals]
 
         vals, dims = batch_flat(flat, self.axis, [*consts, *primals], self.dims)
-        k, context, avals = known
+        k, context, avals = forward_facts
         outs = vals[:k]
         if self.out_dims is None:
             outs, self.out_dims = batch_results(outs, dims[:k], self.axis)
@@ -250,13 +250,13 @@ class BatchedVJP(BatchedCall):
     def backward(self, context: Any, residuals: Sequence[Any], cts: list, primals: list) -> list:
         inner, (res_dims, out_dims) = context[:2]
         n = len(residuals)
-        given = [ct is not None for ct in cts]
+        has_ct = [ct is not None for ct in cts]
         dims = self.dims[len(self.dims) - len(primals) :]
         examples = [remove_dim(a, d) for a, d in zip(primals, dims, strict=True)]
         nonzero: list[bool] = []
 
         def flat(*xs: object) -> list:
-            cotangents = self.call.backward(inner, xs[:n], unpick(xs[n:], given), examples)
+            cotangents = self.call.backward(inner, xs[:n], unpick(xs[n:], has_ct), examples)
             nonzero[:] = [ct is not None for ct in cotangents]
             return [ct for ct in cotangents if ct is not None]
 
@@ -264,15 +264,15 @@ class BatchedVJP(BatchedCall):
             flat,
             self.axis,
             [*residuals, *(ct for ct in cts if ct is not None)],
-            [*res_dims, *(d for d, g in zip(out_dims, given, strict=True) if g)],
+            [*res_dims, *(d for d, g in zip(out_dims, has_ct, strict=True) if g)],
         )
-        found = iter(zip(vals, ct_dims, strict=True))
+        batched_cts = iter(zip(vals, ct_dims, strict=True))
         result: list = []
         for nz, target in zip(nonzero, dims, strict=True):
             if not nz:
                 result.append(None)
                 continue
-            ct, d = next(found)
+            ct, d = next(batched_cts)
             if target is None:
                 # Every example used the same value: its cotangent is the sum over them.
                 ct = move_dim(ct, d, 0, self.axis) if d is None else ct
@@ -402,12 +402,12 @@ def _stage(trace: StagingTrace, args: Sequence[Any], params: dict) -> list | Non
     res_avals = fwd.out_avals[n:]
 
     def backward(*xs: object) -> list:
-        given = iter(xs[len(res_avals) :])
-        cts = [next(given) if has_tangent(a) else None for a in value[2]]
-        found = call.backward(value, xs[: len(res_avals)], cts, avals)
+        traced_cts = iter(xs[len(res_avals) :])
+        cts = [next(traced_cts) if has_tangent(a) else None for a in value[2]]
+        in_cts = call.backward(value, xs[: len(res_avals)], cts, avals)
         return [
             instantiate(cotangent_aval(a)) if ct is None else ct
-            for ct, a in zip(found, avals, strict=True)
+            for ct, a in zip(in_cts, avals, strict=True)
             if has_tangent(a)
         ]
 

@@ -171,8 +171,10 @@ class Pushed(DerivedCall):
         return pushed
 
     def spread(self, batched: Sequence[bool]) -> list[bool]:
-        own = unpick(batched[self.num_args :], self.nonzero)
-        flags = [b or bool(t) for b, t in zip(batched[: self.num_args], own, strict=True)]
+        tangent_batched = unpick(batched[self.num_args :], self.nonzero)
+        flags = [
+            b or bool(t) for b, t in zip(batched[: self.num_args], tangent_batched, strict=True)
+        ]
         return flags + [f for f, nz in zip(flags, self.nonzero, strict=True) if nz]
 
 
@@ -296,16 +298,18 @@ def _tangents_of(params: dict) -> Callable[..., list]:
 def _linear_transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: Any) -> list:
     nonzero, call = params["nonzero"], params["call"]
     n = len(nonzero)
-    given = unpick(cts, params["moving"])
-    wanted = tuple(ct is not None for ct in given)
+    moving_cts = unpick(cts, params["moving"])
+    wanted = tuple(ct is not None for ct in moving_cts)
     if not any(wanted):
         return [None] * len(args)
     body = _body(call, params["jaxpr"])
     derived = Pulled(call, body, params["num_consts"], nonzero, wanted)
-    operands = [*args[:n], *(ct for ct in given if ct is not None)]
+    operands = [*args[:n], *(ct for ct in moving_cts if ct is not None)]
     cotangents = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
-    own = [ct if is_undefined(a) else None for ct, a in zip(cotangents, args[n:], strict=True)]
-    return [None] * n + own
+    tangent_cts = [
+        ct if is_undefined(a) else None for ct, a in zip(cotangents, args[n:], strict=True)
+    ]
+    return [None] * n + tangent_cts
 
 
 custom_vmap_linear_p = Primitive(

@@ -143,9 +143,9 @@ def partial_of(
     if not kwargs and len(numbers) == len(args) and tuple(numbers) == tuple(range(len(args))):
         return fun
 
-    def inner(*given: object) -> Any:
+    def inner(*chosen: object) -> Any:
         full = list(args)
-        for i, x in zip(numbers, given, strict=True):
+        for i, x in zip(numbers, chosen, strict=True):
             full[i] = x
         return fun(*full, **kwargs)
 

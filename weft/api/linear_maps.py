@@ -62,8 +62,8 @@ class LinearProgram:
         self.nonzero_in, self.nonzero_out = lin.nonzero_in, lin.nonzero_out
         self.in_avals, self.out_avals = in_avals, lin.out_avals
         self.in_tree, self.out_tree = flat.in_tree, flat.out_tree
-        place = {id(x): i for i, x in reversed(list(enumerate(primals)))}
-        self.origins = [place.get(id(c)) for c in lin.consts]
+        argument_at = {id(x): i for i, x in reversed(list(enumerate(primals)))}
+        self.origins = [argument_at.get(id(c)) for c in lin.consts]
         self.refs = refs
 
 
@@ -100,8 +100,8 @@ class Pushforward:
         if tree != p.in_tree:
             raise TypeError(f"{who} takes tangents of structure {p.in_tree}, got {tree}")
         want = [tangent_aval(a) for a in p.in_avals]
-        given = matched(leaves, want, p.nonzero_in, (who, tree, "tangents", "the primal"))
-        out_t = iter(eval_jaxpr(p.jaxpr, self._residuals, *given))
+        in_tangents = matched(leaves, want, p.nonzero_in, (who, tree, "tangents", "the primal"))
+        out_t = iter(eval_jaxpr(p.jaxpr, self._residuals, *in_tangents))
         full = [
             full_tangent(next(out_t) if nz else None, a)
             for nz, a in zip(p.nonzero_out, p.out_avals, strict=True)
@@ -151,9 +151,9 @@ class Transposed:
             )
         want = [p.cotangent_type(a) for a in p.jaxpr.out_avals]
         where = (f"the transposed {p.name}", tree, "cotangent", "the output")
-        given = matched(leaves, want, [True] * len(want), where, TypeError)
+        out_cts = matched(leaves, want, [True] * len(want), where, TypeError)
         undefined = [UndefinedPrimal(a) for a in p.in_avals]
-        result = backward_pass(p.jaxpr, self._consts, undefined, given)
+        result = backward_pass(p.jaxpr, self._consts, undefined, out_cts)
         full = [
             zero_of(p.cotangent_type(a)) if ct is None else ct
             for ct, a in zip(result, p.in_avals, strict=True)
@@ -280,9 +280,9 @@ class Pullback:
                 f"{who} takes a cotangent of the output's structure {p.out_tree}, got {tree}"
             )
         want = [cotangent_aval(a) for a in p.out_avals]
-        given = matched(leaves, want, p.nonzero_out, (who, tree, "cotangent", "the output"))
+        out_cts = matched(leaves, want, p.nonzero_out, (who, tree, "cotangent", "the output"))
         return p.in_tree.unflatten(
-            full_cotangents(p.jaxpr, self._complete(), p.nonzero_in, p.in_avals, given, into)
+            full_cotangents(p.jaxpr, self._complete(), p.nonzero_in, p.in_avals, out_cts, into)
         )
 
     def with_refs(self, *refs: object) -> Callable[[Any], Any]:

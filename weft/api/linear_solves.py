@@ -129,9 +129,9 @@ def _lower(
 
 def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
     consts, b = _constants(avals, params["counts"])
-    for name, own in zip(_PARTS, consts, strict=True):
+    for name, part_consts in zip(_PARTS, consts, strict=True):
         if params[name] is not None:
-            yield name, params[name].in_avals, [*own, *b]
+            yield name, params[name].in_avals, [*part_consts, *b]
 
 
 linear_solve_p = Primitive(
@@ -311,8 +311,8 @@ def custom_root(
         consts, guess = primals
         x, aux = root(consts, guess)
         leaves = flatten(x)[0]
-        given = [None if t.__class__ is SymbolicZero else t for t in tangents[0]]
-        _, moved = _push(lambda *c: apply(*c, *leaves), consts, given)
+        const_tangents = [None if t.__class__ is SymbolicZero else t for t in tangents[0]]
+        _, moved = _push(lambda *c: apply(*c, *leaves), consts, const_tangents)
         still = _zeros(aux)
         if all(t is None for t in moved):
             return (x, aux), (_zeros(x), still)

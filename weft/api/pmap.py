@@ -116,7 +116,7 @@ def pmap(
     def make(in_tree: PyTreeDef, dims: tuple, size: int, fixed: tuple, rest: tuple) -> tuple:
         mesh = Mesh(np.array(_chosen(devices, backend, size)), (mesh_axis,))
         specs = [P() if d is None else P(*[None] * d, mesh_axis) for d in dims]
-        found: list = []
+        results_spec: list = []
 
         def call(leaves: list) -> Any:
             dynamic, kwargs = in_tree.unflatten(leaves)
@@ -139,7 +139,7 @@ def pmap(
                         f"pmap: out_axes {w} is out of bounds for result {i} of type "
                         f"{typeof(o).str_short()}"
                     )
-            found[:] = [tree, wanted]
+            results_spec[:] = [tree, wanted]
             mapped = [
                 expand_dims(o, (0,)) for o, w in zip(outs, wanted, strict=True) if w is not None
             ]
@@ -156,7 +156,7 @@ def pmap(
 
         def program(*leaves: Array) -> Any:
             mapped, whole = map(iter, sharded(*leaves))
-            tree, wanted = found
+            tree, wanted = results_spec
             outs = []
             for w in wanted:
                 if w is None:
@@ -208,10 +208,10 @@ def pmap(
     return pmapped
 
 
-def _positions(name: str, given: Any) -> tuple[int, ...]:
-    positions = (given,) if isinstance(given, int) else tuple(given)
+def _positions(name: str, argnums: Any) -> tuple[int, ...]:
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if any(not isinstance(i, int) or i < 0 for i in positions):
-        raise ValueError(f"pmap: {name} must be positions of arguments, 0 or more, got {given!r}")
+        raise ValueError(f"pmap: {name} must be positions of arguments, 0 or more, got {argnums!r}")
     return tuple(sorted(set(positions)))
 
 

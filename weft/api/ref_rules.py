@@ -193,20 +193,20 @@ def _while(
         """The jaxpr on (plain consts, carry, values of all cells)."""
         k = sum(id(a) not in number for a in consts)
 
-        def flat(*given: Array) -> list:
+        def flat(*operands: Array) -> list:
             fresh = [
                 Cell(v, c.aval, state.trace, fixed=True)
-                for v, c in zip(given[k + n :], cells, strict=True)
+                for v, c in zip(operands[k + n :], cells, strict=True)
             ]
-            rest = iter(given[:k])
+            rest = iter(operands[:k])
             full = [fresh[number[id(a)]] if id(a) in number else next(rest) for a in consts]
-            outs = eval_closed(inner, *full, *given[k : k + n])
+            outs = eval_closed(inner, *full, *operands[k : k + n])
             return [*outs, *(f.value for f in fresh)] if gives_refs else outs
 
         avals = [a for a, x in zip(inner.in_avals, consts, strict=False) if id(x) not in number]
         avals += [*inner.in_avals[len(consts) :], *(c.aval.inner for c in cells)]
-        traced, found = trace_to_jaxpr(flat, avals, inner.jaxpr.debug)
-        return ClosedJaxpr(traced, found)
+        traced, trace_consts = trace_to_jaxpr(flat, avals, inner.jaxpr.debug)
+        return ClosedJaxpr(traced, trace_consts)
 
     # Which constants are the same ref decides the jaxprs, not what they hold.
     key = ("discharge while", *(number.get(id(a)) for a in (*c_args, *b_args)))

@@ -74,13 +74,15 @@ def _of_cond(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
     forward, again = [], []
     start = 0
     for branch, body in zip(branches, bodies, strict=True):
-        own = [] if body is None else body.kept
-        before, after = every[:start], every[start + len(own) :]
+        branch_kept = [] if body is None else body.kept
+        before, after = every[:start], every[start + len(branch_kept) :]
         forward.append(
-            _with_zeros(branch if body is None else body.forward, before, after, len(own))
+            _with_zeros(branch if body is None else body.forward, before, after, len(branch_kept))
         )
-        again.append(_with_unread(branch if body is None else body.again, before, after, len(own)))
-        start += len(own)
+        again.append(
+            _with_unread(branch if body is None else body.again, before, after, len(branch_kept))
+        )
+        start += len(branch_kept)
     kept = {Var(aval): how for aval, how in every}
     return Inside(
         eqn.replace(
@@ -91,12 +93,12 @@ def _of_cond(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
     )
 
 
-def _with_zeros(branch: ClosedJaxpr, before: list, after: list, own: int) -> ClosedJaxpr:
+def _with_zeros(branch: ClosedJaxpr, before: list, after: list, num_kept: int) -> ClosedJaxpr:
     """The branch with zeros around its last results, for what other branches keep."""
 
     def run(*operands: object) -> list:
         outs = eval_closed(branch, *operands)
-        n = len(outs) - own
+        n = len(outs) - num_kept
         zeros = [[instantiate_zero(aval) for aval, _ in part] for part in (before, after)]
         return [*outs[:n], *zeros[0], *outs[n:], *zeros[1]]
 
@@ -104,10 +106,10 @@ def _with_zeros(branch: ClosedJaxpr, before: list, after: list, own: int) -> Clo
     return ClosedJaxpr(jaxpr, consts)
 
 
-def _with_unread(branch: ClosedJaxpr, before: list, after: list, own: int) -> ClosedJaxpr:
+def _with_unread(branch: ClosedJaxpr, before: list, after: list, num_kept: int) -> ClosedJaxpr:
     """The branch with operands around its last ones, which only other branches read."""
     j = branch.jaxpr
-    n = len(j.invars) - own
+    n = len(j.invars) - num_kept
     unread = [[Var(aval) for aval, _ in part] for part in (before, after)]
     invars = [*j.invars[:n], *unread[0], *j.invars[n:], *unread[1]]
     return ClosedJaxpr(j.replace(invars=invars), branch.consts)

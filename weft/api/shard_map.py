@@ -243,13 +243,13 @@ def _program(options: _Options, tree: PyTreeDef | None, static: tuple) -> Callab
     fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
     bare = replace(options, fun=_forgotten)
 
-    def run(*given: Array | dict) -> Any:
+    def run(*args: Array | dict) -> Any:
         function = fun()
         assert function is not None, "only the function's own program is called"
         complete = replace(bare, fun=function)
         if tree is None:
-            return _call(complete, given)
-        leaves = list(given)
+            return _call(complete, args)
+        leaves = list(args)
         for i, x in static:
             leaves.insert(i, x)
         return _call(complete, tree.unflatten(leaves))
@@ -435,8 +435,8 @@ def _arg_specs(options: _Options, args: tuple, leaves: list, tree: PyTreeDef, wh
     def names() -> list[str]:
         return arg_names(options.fun, flatten((args, {}))[1])
 
-    given = options.in_specs
-    if isinstance(given, _Infer):
+    in_specs = options.in_specs
+    if isinstance(in_specs, _Infer):
         unknown = [a for a in manual if mesh.axis_type(a) is not AxisType.Explicit]
         if unknown:
             raise TypeError(
@@ -445,16 +445,16 @@ def _arg_specs(options: _Options, args: tuple, leaves: list, tree: PyTreeDef, wh
                 "in_specs, one P for each argument"
             )
         return [_infer_spec(typeof(x), manual) for x in leaves]
-    if isinstance(given, tuple) and len(given) != len(args):
+    if isinstance(in_specs, tuple) and len(in_specs) != len(args):
         raise ValueError(
-            f"{who}: in_specs has {len(given)} entries for {len(args)} arguments; give one for "
+            f"{who}: in_specs has {len(in_specs)} entries for {len(args)} arguments; give one for "
             "each positional argument"
         )
 
-    def what(i: int, given: str = "in_specs") -> str:
-        return f"{who}: {given} for {names()[i]}"
+    def what(i: int, parameter: str = "in_specs") -> str:
+        return f"{who}: {parameter} for {names()[i]}"
 
-    flat = broadcast_prefix(given, tree, f"{who}: in_specs", _is_spec)
+    flat = broadcast_prefix(in_specs, tree, f"{who}: in_specs", _is_spec)
     for i, spec in enumerate(flat):
         if isinstance(spec, _Along):
             flat[i] = spec.spec(typeof(leaves[i]), partial(what, i, "in_axes"))
@@ -502,10 +502,10 @@ def _call(options: _Options, args: tuple) -> Any:
     out: list = []
 
     # Refs come in as values, and go out as further results, written back below.
-    def flat_fun(*given: Array) -> list:
+    def flat_fun(*traced_leaves: Array) -> list:
         full = list(leaves)
         cells = []
-        for i, x in zip(traced, given, strict=True):
+        for i, x in zip(traced, traced_leaves, strict=True):
             if i in refs:
                 x = Cell(x, AbstractRef(typeof(x)), state.trace, fixed=True)
                 cells.append(x)
@@ -552,8 +552,8 @@ def _result_specs(options: _Options, outs: list, tree: PyTreeDef, where: tuple) 
             names.extend(names_in(tree, "result"))
         return names[i]
 
-    def what(i: int, given: str = "out_specs") -> str:
-        return f"{who}: {given} for {name(i)}"
+    def what(i: int, parameter: str = "out_specs") -> str:
+        return f"{who}: {parameter} for {name(i)}"
 
     for i, (x, spec) in enumerate(zip(outs, flat, strict=True)):
         if isinstance(spec, _Along):

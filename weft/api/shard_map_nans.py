@@ -62,8 +62,8 @@ def search(wanted: Wanted, eqn: Eqn, operands: Sequence[Any]) -> str | None:
 
     def make() -> ClosedJaxpr:
         def flags(*xs: Array) -> list:
-            found, _ = _run(wanted, body, xs, manual)
-            return [reshape(f, (1, *typeof(f).shape)) for f in found]
+            body_hits, _ = _run(wanted, body, xs, manual)
+            return [reshape(f, (1, *typeof(f).shape)) for f in body_hits]
 
         return retraced(body, (*key, "jaxpr"), flags, body.in_avals)
 
@@ -86,13 +86,13 @@ def search(wanted: Wanted, eqn: Eqn, operands: Sequence[Any]) -> str | None:
         # A loop's own result comes behind what happened in its iterations.
         last = (np.iinfo(np.int32).max,)
         iterations, n = min(hits, key=lambda hit: ((*hit[0], *last), hit[1]))
-        held = [
+        hit_devices = [
             s.device
             for s in outs[n].addressable_shards
             if any(r[0] and tuple(r[1:]) == iterations for r in np.asarray(s.data))
         ]
         text = sites[n].text(kind, [int(i) for i in iterations])
-        return f"{text}{on_devices(held)}, in shard_map ({eqn.source})"
+        return f"{text}{on_devices(hit_devices)}, in shard_map ({eqn.source})"
     return None
 
 
@@ -139,8 +139,8 @@ def _run(
             flags += _run(wanted, eqn.params["jaxpr"], operands, manual)[0]
         enter = _ENTER.get(eqn.primitive.name)
         if enter is not None:
-            found, outs = enter(wanted, eqn, operands, manual)
-            flags += found
+            hits, outs = enter(wanted, eqn, operands, manual)
+            flags += hits
         else:
             out = eqn.primitive.bind(*operands, **eqn.params)
             outs = out if eqn.primitive.multiple_results else [out]
@@ -156,11 +156,11 @@ def _no_hits(closed: ClosedJaxpr, more: int, manual: tuple) -> list:
     return [pvary(full((1 + s.depth + more,), 0, dtypes.int32), manual) for s in _sites(closed)]
 
 
-def _joined(firsts: Sequence[Any], found: Sequence[Any], iteration: object, manual: tuple) -> list:
+def _joined(firsts: Sequence[Any], hits: Sequence[Any], iteration: object, manual: tuple) -> list:
     """The vectors of a loop after an iteration: what was found first stays."""
     count = pvary(reshape(iteration, (1,)), manual)
     result = []
-    for old, new in zip(firsts, found, strict=True):
+    for old, new in zip(firsts, hits, strict=True):
         flag, rest = slice_in_dim(new, 0, 1), slice_in_dim(new, 1, None)
         fresh = concatenate([flag, count, rest], 0)
         was_set = broadcast_in_dim(gt(slice_in_dim(old, 0, 1), np.int32(0)), fresh.shape, (0,))
@@ -175,9 +175,9 @@ def _scan(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> t
 
     def step(state: tuple, xs: list) -> tuple:
         i, firsts, carry = state
-        found, outs = _run(wanted, body, [*consts, *carry, *xs], manual)
+        hits, outs = _run(wanted, body, [*consts, *carry, *xs], manual)
         following = sub(i, np.int32(1)) if p["reverse"] else add(i, np.int32(1))
-        firsts = _joined(firsts, found, i, manual)
+        firsts = _joined(firsts, hits, i, manual)
         return (following, firsts, outs[:n_carry]), outs[n_carry:]
 
     start = np.int32(length - 1 if p["reverse"] else 0)
@@ -198,8 +198,8 @@ def _while(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> 
 
     def step(state: tuple) -> tuple:
         i, firsts, carry = state
-        found, outs = _run(wanted, body, [*consts, *carry], manual)
-        return add(i, np.int32(1)), _joined(firsts, found, i, manual), outs
+        hits, outs = _run(wanted, body, [*consts, *carry], manual)
+        return add(i, np.int32(1)), _joined(firsts, hits, i, manual), outs
 
     state = np.int32(0), _no_hits(body, 1, manual), list(operands[n_cond + n_body :])
     _, firsts, carry = while_loop(goes_on, step, state)
@@ -211,10 +211,8 @@ def _cond(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> t
 
     def run(taken: int) -> Callable:
         def branch(*xs: object) -> tuple[list, list]:
-            found, outs = _run(wanted, branches[taken], xs, manual)
-            flags = [
-                found if i == taken else _no_hits(b, 0, manual) for i, b in enumerate(branches)
-            ]
+            hits, outs = _run(wanted, branches[taken], xs, manual)
+            flags = [hits if i == taken else _no_hits(b, 0, manual) for i, b in enumerate(branches)]
             return [f for part in flags for f in part], outs
 
         return branch

@@ -179,11 +179,11 @@ def _linearize(
     with manual_scope(mesh, manual, check_vma):
         split = linearize_jaxpr(jaxpr, nonzero)
         residual_avals = split.tangent.in_avals[: len(split.residual_inputs)]
-        made = [i for i, p in enumerate(split.residual_inputs) if p is None]
+        new_residuals = [i for i, p in enumerate(split.residual_inputs) if p is None]
         differ = manual if check_vma else _differing(jaxpr, manual, (*in_specs, *out_specs))
-        specs = [_residual_spec(residual_avals[i], differ, check_vma) for i in made]
+        specs = [_residual_spec(residual_avals[i], differ, check_vma) for i in new_residuals]
         primal = _leaving(split.primal, len(out_specs), specs)
-        tangent = _entering(split.tangent, dict(zip(made, specs, strict=True)), mesh)
+        tangent = _entering(split.tangent, dict(zip(new_residuals, specs, strict=True)), mesh)
     outs = shard_map_p.bind(
         *primals, jaxpr=primal, in_specs=in_specs, out_specs=out_specs + tuple(specs), **params
     )
@@ -354,7 +354,12 @@ def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
 
 
 def _untyped(
-    backward: ClosedJaxpr, known: int, ct_specs: Specs, specs: Specs, mesh: Any, differ: tuple
+    backward: ClosedJaxpr,
+    num_residuals: int,
+    ct_specs: Specs,
+    specs: Specs,
+    mesh: Any,
+    differ: tuple,
 ) -> ClosedJaxpr:
     """Without types, every device counts as one owner of an equal value.
 
@@ -367,7 +372,7 @@ def _untyped(
 
     def fun(*args: object) -> list:
         values = list(args)
-        for k, spec in enumerate(ct_specs, known):
+        for k, spec in enumerate(ct_specs, num_residuals):
             count = math.prod(mesh.shape[n] for n in whole_over(spec))
             aval = typeof(values[k])
             if count > 1 and aval.dtype != dtypes.float0:
@@ -530,10 +535,10 @@ def _lower(
     whole_out = ctx.out_types()
     # GSPMD has no region: the values are marked as shards before and as whole behind.
     if not module.use_shardy:
-        given = [
+        constrained = [
             shard(ctx, x, s, t, axes) for x, s, t in zip(operands, in_specs, local_in, strict=True)
         ]
-        outs = body(*tokens, *given)[len(effects) :]
+        outs = body(*tokens, *constrained)[len(effects) :]
         return [
             unshard(ctx, x, s, t, axes) for x, s, t in zip(outs, out_specs, whole_out, strict=True)
         ]
@@ -554,11 +559,11 @@ def _lower(
     return outs
 
 
-def _check_mesh(program: Any, own: Any) -> None:
+def _check_mesh(program: Any, inner_mesh: Any) -> None:
     """One program has one mesh; a shard_map over another cannot be part of it."""
-    if program.shape != own.shape:
+    if program.shape != inner_mesh.shape:
         raise ValueError(
-            f"a shard_map over {own!r} is part of a program whose arguments are placed over "
+            f"a shard_map over {inner_mesh!r} is part of a program whose arguments are placed over "
             f"{program!r}: one program has one mesh. Move the arguments to the shard_map's mesh "
             "with weft.device_put, or give both the same axes"
         )

@@ -126,7 +126,7 @@ def vmap(
     return vmapped
 
 
-def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
+def _mesh_axes(leaves: list, dims: list, asked: tuple | None) -> tuple | None:
     """The mesh axes the mapped dimension is split over: given, or in the arguments' types.
 
     Types decide about explicit axes: those given that split no argument have no effect.
@@ -135,18 +135,18 @@ def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
     for x, d in zip(leaves, dims, strict=True):
         sharding = getattr(typeof(x), "sharding", None) if d is not None else None
         axes = sharding.spec_of(d) if sharding is not None else ()
-        if axes and given is not None and tuple(given) != axes:
+        if axes and asked is not None and tuple(asked) != axes:
             raise ValueError(
-                f"vmap: the mapped axis is split over mesh axes {tuple(given)} and, in an argument "
+                f"vmap: the mapped axis is split over mesh axes {tuple(asked)} and, in an argument "
                 f"of type {typeof(x).str_short()}, over {axes}; mapped arguments must agree with "
                 "each other and with spmd_axis_name: weft.reshard one of them"
             )
-        given = axes or given
+        asked = axes or asked
         split = split or bool(axes)
         explicit |= set(sharding.mesh.explicit_axes) if sharding is not None else set()
-    if given is None or split:
-        return given
-    return tuple(a for a in given if a not in explicit) or None
+    if asked is None or split:
+        return asked
+    return tuple(a for a in asked if a not in explicit) or None
 
 
 def in_dims(in_axes: object, args: tuple, kwargs: dict, api: str = "vmap") -> list:
@@ -189,7 +189,7 @@ def check_dim(
 def common_axis_size(
     leaves: list,
     dims: list,
-    given: int | None,
+    axis_size: int | None,
     fun: Callable,
     in_tree: PyTreeDef,
     api: str = "vmap",
@@ -200,11 +200,11 @@ def common_axis_size(
         for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
         if d is not None
     }
-    distinct = set(sizes.values()) | ({given} if given is not None else set())
+    distinct = set(sizes.values()) | ({axis_size} if axis_size is not None else set())
     if len(distinct) > 1:
         names = arg_names(fun, in_tree)
         listing = ", ".join(f"{names[i]} has size {s}" for i, s in list(sizes.items())[:8])
-        extra = f", axis_size is {given}" if given is not None else ""
+        extra = f", axis_size is {axis_size}" if axis_size is not None else ""
         raise ValueError(f"{api}: the mapped axes differ in size: {listing}{extra}")
     if not distinct:
         raise ValueError(

@@ -174,12 +174,12 @@ class Padded:
 
         before = state.source
         try:
-            for eqn, own in zip(inner.eqns, slots.eqns, strict=True):
+            for eqn, eqn_slots in zip(inner.eqns, slots.eqns, strict=True):
                 state.source = eqn.source
-                ins = [read(v, s) for v, s in zip(eqn.invars, own.literals, strict=True)]
-                case = Case(self, eqn, own, ins, [shapes.get(v, ()) for v in eqn.invars])
+                ins = [read(v, s) for v, s in zip(eqn.invars, eqn_slots.literals, strict=True)]
+                case = Case(self, eqn, eqn_slots, ins, [shapes.get(v, ()) for v in eqn.invars])
                 env.update(zip(eqn.outvars, apply(case), strict=True))
-                shapes.update(zip(eqn.outvars, own.shapes, strict=True))
+                shapes.update(zip(eqn.outvars, eqn_slots.shapes, strict=True))
         finally:
             state.source = before
         return [read(v, s) for v, s in zip(inner.outvars, slots.outs, strict=True)]

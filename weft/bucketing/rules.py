@@ -297,8 +297,8 @@ def _reshape(c: Case) -> Any:
     flat: Any = 0
     stride: Any = 1
     for d in reversed(range(len(shape))):
-        place = lax.iota("int32", shape[d])
-        flat = flat + broadcast_in_dim(place * stride, shape, (d,))
+        position = lax.iota("int32", shape[d])
+        flat = flat + broadcast_in_dim(position * stride, shape, (d,))
         size = c.out_dims[0][d]
         stride = stride * (shape[d] if size is None else size)
     source: Any = 0

@@ -84,11 +84,11 @@ def _cond(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
             outs = eval_closed(inner[which].jaxpr, *args)
             sites = [len(b.sites) for b in inner[:which]]
             code = outs[n]
-            found = [wnp.where(code != 0, code + np.int32(sum(sites)), np.int32(0))]
+            error_values = [wnp.where(code != 0, code + np.int32(sum(sites)), np.int32(0))]
             for i, b in enumerate(inner):
                 zeros = [instantiate_zero(a) for a in _found(b)[1:]]
-                found += outs[n + 1 :] if i == which else zeros
-            return [*outs[:n], *(_as_varying(x, axes) for x in found)]
+                error_values += outs[n + 1 :] if i == which else zeros
+            return [*outs[:n], *(_as_varying(x, axes) for x in error_values)]
 
         return flat
 
@@ -118,8 +118,8 @@ def _scan(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
     def body(*args: object) -> list:
         outs = eval_closed(inner.jaxpr, *args[:end], *args[end + k :])
-        found = [_as_varying(x, axes) for x in outs[inner.num_outs :]]
-        new = _first(args[end : end + k], found)
+        error_values = [_as_varying(x, axes) for x in outs[inner.num_outs :]]
+        new = _first(args[end : end + k], error_values)
         return [*outs[:carried], *new, *outs[carried : inner.num_outs]]
 
     init = [_as_varying(instantiate_zero(a), axes) for a in types]

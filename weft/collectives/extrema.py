@@ -143,8 +143,8 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         # quirks.ALL_REDUCE_NANS
         if communicates(over) and "cpu" in ctx.module.platforms and _loses_nans(aval.dtype):
             plain = ShapedArray(aval.shape, aval.dtype)
-            own = over.untracked()
-            return ctx.lower_fun(lambda x: _by_integers(prim, x, own), x, avals=[plain])[0]
+            exact_over = over.untracked()
+            return ctx.lower_fun(lambda x: _by_integers(prim, x, exact_over), x, avals=[plain])[0]
         return lower_all_reduce(ctx, x, over, hlo, aval, local, neutral(aval.dtype))
 
     prim = Primitive(

@@ -66,8 +66,8 @@ for _name in _OTHER.split():
 def register(kind: type[FutureTree]) -> None:
     """Makes a kind of them a pytree node."""
 
-    def children(held: FutureTree) -> tuple[tuple, None]:
-        return (held._started,), None
+    def children(future: FutureTree) -> tuple[tuple, None]:
+        return (future._started,), None
 
     def made_of(_: None, children: Sequence[Any]) -> FutureTree:
         return kind(children[0])

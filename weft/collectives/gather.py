@@ -122,9 +122,9 @@ def _batch(
     at = s.place[s.device] * s.n + s.local
     size = equal_groups("all_gather", over)
     lists = np.array([at[list(g)] for g in over.all_groups])  # [group, rank]
-    own = s.number[:, :1]  # the group of a device's examples, if they share one
-    if s.n and (s.number == own).all():
-        out, out_dim = s.take(x, lists[own[:, 0]]), None
+    group_of_device = s.number[:, :1]  # the group of a device's examples, if they share one
+    if s.n and (s.number == group_of_device).all():
+        out, out_dim = s.take(x, lists[group_of_device[:, 0]]), None
     else:
         table = lists[s.number]  # [device, batch index, rank]
         out = s.take(x, table.reshape(s.m, s.n * size))

@@ -208,13 +208,13 @@ def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | Non
         repeated = sorted({i for i in flat if flat.count(i) > 1})
         outside = sorted({i for i in flat if not 0 <= i < size})
         faults = [
-            f"{what} {', '.join(map(str, found))}"
-            for what, found in (
+            f"{what} {', '.join(map(str, indices))}"
+            for what, indices in (
                 ("missing", missing),
                 ("repeated", repeated),
                 ("out of range", outside),
             )
-            if found
+            if indices
         ]
         if not all(result):
             faults.append("an empty group")
@@ -452,10 +452,10 @@ class Split:
             first, *others = (find(i) for i in np.unique(self.device[list(group)]).tolist())
             for other in map(find, others):
                 root[max(first, other)] = first = min(first, other)
-        found: dict[int, list[int]] = {}
+        members_by_root: dict[int, list[int]] = {}
         for i in range(self.m):
-            found.setdefault(find(i), []).append(i)
-        components = list(found.values())
+            members_by_root.setdefault(find(i), []).append(i)
+        components = list(members_by_root.values())
         if len({len(c) for c in components}) > 1:
             return [list(range(self.m))]
         return components

@@ -87,11 +87,11 @@ def _reduce_gathered(x: object, over: AxisGroup, local: Callable, neutral: Any) 
     team = over.whole().untracked()
     number, _ = index_in_group(over)
     here = axis_index_p.bind(over=team)
-    mine = dynamic_index_in_dim(number[:, None] == number, here, keepdims=False)
+    in_group = dynamic_index_in_dim(number[:, None] == number, here, keepdims=False)
     rows = all_gather_p.bind(x, over=team, axis=0, tiled=False, to=VARYING)
     shape = typeof(rows).shape
     others = broadcast_in_dim(neutral, shape, ())
-    return local(select(broadcast_in_dim(mine, shape, (0,)), rows, others), (0,))
+    return local(select(broadcast_in_dim(in_group, shape, (0,)), rows, others), (0,))
 
 
 def combines(s: Split) -> bool:

@@ -201,21 +201,21 @@ def check_divides(
 ) -> None:
     """Whether the dimension can be split among the devices of a group."""
     n = aval.shape[dim]
-    place = f"{what}={dim} of the operand {aval.str_short()} has size {n}"
+    dimension = f"{what}={dim} of the operand {aval.str_short()} has size {n}"
     among = f"axis {names_text(over.names)} has {size} devices" + (
         " in a group" if over.groups is not None else ""
     )
     if tiled and not size:
-        raise ValueError(f"{who}: {place}, but {among}: there are none to split it among")
+        raise ValueError(f"{who}: {dimension}, but {among}: there are none to split it among")
     if tiled and n % size:
         raise ValueError(
-            f"{who}: {place}, which does not divide among them: {among}. Pad it to "
+            f"{who}: {dimension}, which does not divide among them: {among}. Pad it to "
             f"{-(-n // size) * size}"
         )
     if not tiled and n != size:
         if who == "pswapaxes":
-            raise ValueError(f"{who}: {place}, but {among}; they must be equal to be exchanged")
+            raise ValueError(f"{who}: {dimension}, but {among}; they must be equal to be exchanged")
         raise ValueError(
-            f"{who}: {place}, but {among}; with tiled=False they must be equal"
+            f"{who}: {dimension}, but {among}; with tiled=False they must be equal"
             + ("; use tiled=True to split the dimension into equal parts" if n % size == 0 else "")
         )

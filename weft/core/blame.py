@@ -149,8 +149,8 @@ def _is_plain(e: Exception) -> bool:
         return False
     if kind.__module__ == "numpy._core._exceptions":
         return True
-    own = kind in _KNOWN or kind.__module__ == "weft.errors"
-    return own and len(e.args) <= 1 or kind is AttributeError
+    of_python_or_weft = kind in _KNOWN or kind.__module__ == "weft.errors"
+    return of_python_or_weft and len(e.args) <= 1 or kind is AttributeError
 
 
 def _is_deliberate(tb: TracebackType, noted: bool) -> bool | None:

@@ -50,9 +50,9 @@ def _at(jaxpr: Jaxpr, eqn: Eqn | None) -> str:
     return f"{jaxpr.debug}" + (f": {eqn.primitive.name} ({eqn.source})" if eqn is not None else "")
 
 
-def _check_reads(jaxpr: Jaxpr, atoms: list, known: set, what: str, eqn: Eqn | None) -> None:
+def _check_reads(jaxpr: Jaxpr, atoms: list, defined: set, what: str, eqn: Eqn | None) -> None:
     for i, v in enumerate(atoms):
-        if isinstance(v, Var) and v not in known:
+        if isinstance(v, Var) and v not in defined:
             raise JaxprTypeError(
                 f"{_at(jaxpr, eqn)}: operand {i} of {what} is a variable of type "
                 f"{v.aval.str_short()} that nothing has made"

@@ -276,8 +276,8 @@ def _promote(nodes: tuple, x64: bool, weak_dtypes: tuple) -> tuple[Any, bool]:
     node = nodes[0] if len(set(nodes)) == 1 else _join(frozenset(nodes))
     if isinstance(node, str):
         # All operands are weak: keep the widest of their own dtypes, at the width of the mode.
-        own = [d for n, d in zip(nodes, weak_dtypes, strict=True) if n == node]
-        dtype = max(own, key=lambda d: d.itemsize) if own else _NODE_DTYPE[node]
+        named_dtypes = [d for n, d in zip(nodes, weak_dtypes, strict=True) if n == node]
+        dtype = max(named_dtypes, key=lambda d: d.itemsize) if named_dtypes else _NODE_DTYPE[node]
         return (dtype if x64 else _NARROW.get(dtype, dtype)), True
     return (node if x64 else _NARROW.get(node, node)), False
 
@@ -291,12 +291,12 @@ def promote_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
             raise TypePromotionError(
                 f"dtypes {names} differ and numpy_dtype_promotion is 'strict'; convert explicitly"
             )
-        for own in strong:  # Python scalars take this dtype, and change it into no other
+        for strong_type in strong:  # Python scalars take this dtype, and change it into no other
             for kind in (d for d, weak in dtypes if weak):
-                if own not in _ABOVE[node_of(kind, True)]:
+                if strong_type not in _ABOVE[node_of(kind, True)]:
                     raise TypePromotionError(
                         f"a Python {_SCALAR_OF[node_of(kind, True)]} does not become "
-                        f"{short_name(own)} and numpy_dtype_promotion is 'strict'; convert "
+                        f"{short_name(strong_type)} and numpy_dtype_promotion is 'strict'; convert "
                         "explicitly"
                     )
     return join_types(dtypes)

@@ -186,8 +186,8 @@ def still_alive(tracers: list[Any], name: str) -> UnexpectedTracerError:
     lines = []
     for t in itertools.islice(tracers, 8):  # a slice would be one more holder
         holders = {type(h).__name__ for h in gc.get_referrers(t) if h is not tracers} - {"frame"}
-        held = f", held by: {', '.join(sorted(holders))}" if holders else ""
-        lines.append(f"  {t.aval.str_short()}, {made_at(t)}{held}")
+        held_by = f", held by: {', '.join(sorted(holders))}" if holders else ""
+        lines.append(f"  {t.aval.str_short()}, {made_at(t)}{held_by}")
     return UnexpectedTracerError(
         f"check_tracer_leaks: after tracing {name}, {plural(len(tracers), 'traced value')} can "
         "still be reached:\n" + "\n".join(lines) + "\nReturn such values from the function "

@@ -321,11 +321,11 @@ def seal(
         if name in hidden:
             continue
         value = scope[name]
-        own = getattr(value, "__name__", None)
+        value_name = getattr(value, "__name__", None)
         scope[name] = public(
             value,
             module,
-            None if own in listed else name,
+            None if value_name in listed else name,
             refuse=refuse,
             example=(examples or {}).get(prefix + name),
             programs=programs,

@@ -434,15 +434,15 @@ class StagingTrace:
             # Types of an op depend on its operands' types and its params alone.
             key = (*avals, *params.items())
             try:
-                known = prim.rule_cache.get(key)
+                cached = prim.rule_cache.get(key)
             except TypeError:
                 check_hashable(prim, params)
                 raise
-            if known is None:
+            if cached is None:
                 if len(prim.rule_cache) >= MOST_RULES:
                     make_room(prim.rule_cache, MOST_RULES)
-                known = prim.rule_cache[key] = infer(prim, avals, params)
-            out, effects, casts = known
+                cached = prim.rule_cache[key] = infer(prim, avals, params)
+            out, effects, casts = cached
         # Operands of different manual-axis types: cast them, and bind again.
         if casts is not None:
             return self._cast_and_process(prim, args, params, casts)

@@ -106,23 +106,23 @@ def broadcast_prefix(
 
 
 def _first_difference(
-    prefix: Sequence | dict, full: object, leaf: Callable, place: str
+    prefix: Sequence | dict, full: object, leaf: Callable, path: str
 ) -> str | None:
     """Where a tree of tuples, lists and dicts is no prefix of another, in words."""
     if leaf(prefix) or not isinstance(prefix, tuple | list | dict):
         return None
     if type(prefix) is not type(full):
         kind = f"a {type(full).__name__}" if isinstance(full, tuple | list | dict) else "one leaf"
-        return f"{place} is a {type(prefix).__name__} where the values have {kind}"
+        return f"{path} is a {type(prefix).__name__} where the values have {kind}"
     if isinstance(prefix, dict):
         if set(prefix) != set(full):
-            return f"{place} has the keys {list(prefix)} where the values have {list(full)}"
+            return f"{path} has the keys {list(prefix)} where the values have {list(full)}"
         pairs: Any = [(f"[{k!r}]", prefix[k], full[k]) for k in prefix]
     else:
         if len(prefix) != len(full):
-            return f"{place} has {len(prefix)} entries where the values have {len(full)}"
+            return f"{path} has {len(prefix)} entries where the values have {len(full)}"
         pairs = [(f"[{i}]", p, f) for i, (p, f) in enumerate(zip(prefix, full, strict=True))]
-    differences = (_first_difference(p, f, leaf, place + key) for key, p, f in pairs)
+    differences = (_first_difference(p, f, leaf, path + key) for key, p, f in pairs)
     return next(filter(None, differences), None)
 
 

@@ -39,8 +39,8 @@ class Frame:
 
     def __str__(self) -> str:
         text = linecache.getline(self.code.co_filename, self.line).strip()
-        place = f"{self.code.co_filename}({self.line}){self.code.co_name}()"
-        return f"{place}\n-> {text}" if text else place
+        location = f"{self.code.co_filename}({self.line}){self.code.co_name}()"
+        return f"{location}\n-> {text}" if text else location
 
 
 def _is_traced(leaf: object) -> bool:

@@ -88,9 +88,9 @@ def _devices(wanted: Wanted, outs: Sequence[Any]) -> str:
         shards = getattr(x, "addressable_shards", ())
         if len(shards) < 2 or wanted.in_array(x) is None:
             continue
-        held = [s.device for s in shards if wanted.in_host(np.asarray(s.data))]
-        every = len(held) == len(shards)
-        return f", on all {len(held)} devices" if every else on_devices(held)
+        hit_devices = [s.device for s in shards if wanted.in_host(np.asarray(s.data))]
+        every = len(hit_devices) == len(shards)
+        return f", on all {len(hit_devices)} devices" if every else on_devices(hit_devices)
     return ""
 
 

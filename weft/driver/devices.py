@@ -29,8 +29,8 @@ def inner_shardings(jaxpr: ClosedJaxpr) -> list:
                 placements += [
                     v for v in items if isinstance(v, NamedSharding | Mesh | AbstractMesh)
                 ]
-            if type(place := eqn.params.get("sharding")) is SingleDeviceSharding:
-                placements.append(place)
+            if type(sharding := eqn.params.get("sharding")) is SingleDeviceSharding:
+                placements.append(sharding)
             for _, inner in subjaxprs(eqn.params):
                 placements += (
                     inner_shardings(inner)
@@ -76,19 +76,19 @@ def choose_devices(
                 if mesh is None:
                     mesh = m
                 continue
-        own = tuple(m.devices.flat) if isinstance(m, Mesh) else s._devices_in_order
+        placed = tuple(m.devices.flat) if isinstance(m, Mesh) else s._devices_in_order
         # Nothing names devices: those of unused arguments or of the context serve.
         if devices is None:
-            devices, owner = own, names[i] if i < len(names) else "the program's own shardings"
-        elif set(own) != set(devices):
+            devices, owner = placed, names[i] if i < len(names) else "the program's own shardings"
+        elif set(placed) != set(devices):
             # A constraint to one device in the middle of a program over several is left to
             # placement.
-            if len(own) == 1 and len(devices) > 1 and i >= len(shardings):
+            if len(placed) == 1 and len(devices) > 1 and i >= len(shardings):
                 continue
             here = names[i] if i < len(names) else "a sharding inside the program"
             raise ValueError(
                 f"{name}: {owner} is on devices {_ids(devices)} but {here} is on devices "
-                f"{_ids(own)}; one program runs on one set of devices. Move one of them with "
+                f"{_ids(placed)}; one program runs on one set of devices. Move one of them with "
                 "weft.device_put(x, sharding)"
             )
         # The first concrete mesh wins; others are said in its terms.

@@ -15,9 +15,9 @@ Key = tuple[Any, Any, tuple, Any, Any, Any]
 """(options of jit, tree, types, static arguments, options of weft.config, axes in scope)"""
 
 
-def log_miss(name: str, arg_names: Sequence[str], key: Key, known: Sequence[Key]) -> None:
+def log_miss(name: str, arg_names: Sequence[str], key: Key, cached_keys: Sequence[Key]) -> None:
     """Logs how a call differs from the most similar one of those that are known."""
-    logging.getLogger("weft").warning("%s", explain(name, arg_names, key, known))
+    logging.getLogger("weft").warning("%s", explain(name, arg_names, key, cached_keys))
 
 
 def log_time(name: str, seconds: float) -> None:
@@ -25,13 +25,13 @@ def log_time(name: str, seconds: float) -> None:
     logging.getLogger("weft").warning("%s was traced in %.1f ms", name, 1e3 * seconds)
 
 
-def explain(name: str, arg_names: Sequence[str], key: Key, known: Sequence[Key]) -> str:
+def explain(name: str, arg_names: Sequence[str], key: Key, cached_keys: Sequence[Key]) -> str:
     """The text that is logged."""
     types = ", ".join(f"{n}: {_type(a)}" for n, a in zip(arg_names, key[2], strict=True))
     what = f"{name}({types}) is traced"
-    if not known:
+    if not cached_keys:
         return f"{what}: it is the function's first call"
-    differences = min((list(_differences(arg_names, key, old)) for old in known), key=len)
+    differences = min((list(_differences(arg_names, key, old)) for old in cached_keys), key=len)
     return "\n  ".join([f"{what}; unlike the most similar call before,", *differences])
 
 
@@ -65,10 +65,10 @@ def _options(new: tuple, old: tuple) -> Iterator[str]:
     for a, b in zip(new, old, strict=True):
         if a == b:
             continue
-        given, before = getattr(a, "values", None), getattr(b, "values", None)
-        if isinstance(given, tuple) and isinstance(before, tuple) and len(given) == len(before):
-            more = [*names, *["a context of yours"] * (len(given) - len(names))]
-            for name, x, y in zip(more, given, before, strict=True):
+        values, before = getattr(a, "values", None), getattr(b, "values", None)
+        if isinstance(values, tuple) and isinstance(before, tuple) and len(values) == len(before):
+            more = [*names, *["a context of yours"] * (len(values) - len(names))]
+            for name, x, y in zip(more, values, before, strict=True):
                 if x != y:
                     yield f"{name} is {x!r}, it was {y!r}"
         else:

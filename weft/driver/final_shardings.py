@@ -45,18 +45,22 @@ def final_shardings(program: Program, compiled: LoadedExecutable, local: bool) -
     return ins, outs
 
 
-def _with_axes_of_one(found: object, aval: Any, given: Sequence[Any]) -> Any:
+def _with_axes_of_one(sharding: object, aval: Any, arguments: Sequence[Any]) -> Any:
     """An argument's sharding that places the result alike: it says axes of size 1, too.
 
     Partitioners do not tell those axes, over which nothing is split.
     """
-    if getattr(aval, "sharding", None) is not None or type(found) is not NamedSharding:
-        return found
-    for s in given:
-        alike = type(s) is NamedSharding and s.mesh is found.mesh and len(s.spec) <= aval.ndim
-        if alike and s.memory_kind == found.memory_kind and s.is_equivalent_to(found, aval.ndim):
+    if getattr(aval, "sharding", None) is not None or type(sharding) is not NamedSharding:
+        return sharding
+    for s in arguments:
+        alike = type(s) is NamedSharding and s.mesh is sharding.mesh and len(s.spec) <= aval.ndim
+        if (
+            alike
+            and s.memory_kind == sharding.memory_kind
+            and s.is_equivalent_to(sharding, aval.ndim)
+        ):
             return s
-    return found
+    return sharding
 
 
 def _final(
@@ -95,20 +99,20 @@ def _on_typed_mesh(aval: object, sharding: object, asked: object) -> Any:
         if typed.mesh.auto_axes or axes_in(typed.mesh, mesh) is None:
             return sharding
         devices = mesh.devices.reshape(typed.mesh.axis_sizes)
-        own = Mesh(devices, typed.mesh.axis_names, typed.mesh.axis_types)
-        return typed.update(mesh=own, memory_kind=sharding.memory_kind)
-    own = mesh.update(axis_types=typed.mesh.axis_types)
+        retyped_mesh = Mesh(devices, typed.mesh.axis_names, typed.mesh.axis_types)
+        return typed.update(mesh=retyped_mesh, memory_kind=sharding.memory_kind)
+    retyped_mesh = mesh.update(axis_types=typed.mesh.axis_types)
     # Which sums are due, out_shardings or the type say: beside Auto axes, XLA found the rest.
     sums = asked.spec if type(asked) is NamedSharding else typed.spec
     spec = sharding.spec.update(unreduced=sums.unreduced, reduced=sums.reduced)
-    return sharding.update(mesh=own, spec=spec)
+    return sharding.update(mesh=retyped_mesh, spec=spec)
 
 
-def _as_asked(asked: object, aval: Any, found: object) -> Any:
+def _as_asked(asked: object, aval: Any, sharding: object) -> Any:
     """The result's sharding, over the mesh that the user named for it."""
-    if type(asked) is not NamedSharding or type(found) is not NamedSharding:
-        return found
-    if asked.mesh.shape == found.mesh.shape or not isinstance(asked.mesh, Mesh):
-        return found
-    same = isinstance(found.mesh, Mesh) and asked.is_equivalent_to(found, physical(aval).ndim)
-    return asked if same else found
+    if type(asked) is not NamedSharding or type(sharding) is not NamedSharding:
+        return sharding
+    if asked.mesh.shape == sharding.mesh.shape or not isinstance(asked.mesh, Mesh):
+        return sharding
+    same = isinstance(sharding.mesh, Mesh) and asked.is_equivalent_to(sharding, physical(aval).ndim)
+    return asked if same else sharding

@@ -297,20 +297,20 @@ class JitInfo:
         )
 
     def flat_shardings(
-        self, given: object, tree: PyTreeDef, avals: Sequence[Any], what: str
+        self, prefix: object, tree: PyTreeDef, avals: Sequence[Any], what: str
     ) -> tuple[tuple, tuple]:
         """The shardings that are given for these values, and the layouts."""
         from weft.driver.program import physical
 
         free = (None,) * len(avals)
-        if given is None:
+        if prefix is None:
             return free, free
         from weft.sharding.layout import Format, Layout
 
         def leaf(x: object) -> bool:
             return isinstance(x, Sharding | PartitionSpec | Format | _Unspecified)
 
-        flat = broadcast_prefix(given, tree, f"jit of {self.name}: {what}", leaf)
+        flat = broadcast_prefix(prefix, tree, f"jit of {self.name}: {what}", leaf)
         flat += [None] * (len(avals) - len(flat))
         layouts = tuple([s.layout if type(s) is Format else None for s in flat])
         for i, (x, aval) in enumerate(zip(layouts, avals, strict=True)):

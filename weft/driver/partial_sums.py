@@ -34,7 +34,7 @@ def loses_sums(program: Program) -> bool:
         if _is_partial(v.aval) or any(_is_partial(v.aval) for v in e.invars)
     ]
     loses = any(e.primitive.name not in XLA_HANDS_ON for e, _, _ in touching)
-    made = [a for e, ins, a in touching if e.primitive.name == "reshard" and not any(ins)]
+    kept_sums = [a for e, ins, a in touching if e.primitive.name == "reshard" and not any(ins)]
     crossing = [a for a in (*program.jaxpr.in_avals, *program.jaxpr.out_avals) if _is_partial(a)]
     for aval in crossing:
         if aval.sharding.mesh.auto_axes:
@@ -44,8 +44,8 @@ def loses_sums(program: Program) -> bool:
                 "add them up: weft.reshard(x, P(...)) without unreduced axes"
             )
     if loses:
-        made += program.jaxpr.out_avals
-    for aval in made:
+        kept_sums += program.jaxpr.out_avals
+    for aval in kept_sums:
         if _is_partial(aval) and dtypes.is_complex(aval.dtype):
             raise ValueError(
                 f"{program.name}: XLA's partitioner cannot make partial sums of complex numbers, "

@@ -186,9 +186,9 @@ def _replace(lowered: ModuleContext, op: ir.Operation, operands: list, results: 
     ctx = RuleContext(lowered, FunctionContext(), site.eqn, site.loc)
     try:
         with ir.InsertionPoint(op):
-            made = ctx.inline(jaxpr, *op.operands)
+            inlined = ctx.inline(jaxpr, *op.operands)
     finally:
         lowered.manual_axes, lowered.untracked_axes, lowered.diverging = before
-    for result, value in zip(op.results, made, strict=True):
+    for result, value in zip(op.results, inlined, strict=True):
         result.replace_all_uses_with(value)
     op.erase()

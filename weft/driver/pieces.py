@@ -117,11 +117,11 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
         at = r.end
     parts.append((at, n, None, 0))
 
-    made = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.outvars}
+    defined_at = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.outvars}
     returned: dict[Atom, int] = {}  # what its own piece returns to the caller
     tail: list[tuple[int, Atom]] = []  # results that the last piece returns
     for k, v in enumerate(jaxpr.outvars):
-        if isinstance(v, Literal) or v not in made or v in returned:
+        if isinstance(v, Literal) or v not in defined_at or v in returned:
             tail.append((k, v))
         else:
             returned[v] = k
@@ -150,10 +150,10 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
             ins: list[Atom] = list(repeat.externals[k])
             places = sorted(needed_outs[repeat.start])
         else:
-            own = {v for e in eqns for v in e.outvars}
+            inner = {v for e in eqns for v in e.outvars}
             ins = list(
                 dict.fromkeys(
-                    v for e in eqns for v in e.invars if isinstance(v, Var) and v not in own
+                    v for e in eqns for v in e.invars if isinstance(v, Var) and v not in inner
                 )
             )
             places = _outputs(jaxpr.eqns, low, high, last_read, returned)
@@ -161,8 +161,10 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
         extra: list[Atom] = []
         if high == n and low == parts[-1][0] and repeat is None:
             extra = [v for _, v in tail]
-            own = {v for e in eqns for v in e.outvars}
-            ins += [v for v in dict.fromkeys(extra) if isinstance(v, Var) and v not in {*ins, *own}]
+            inner = {v for e in eqns for v in e.outvars}
+            ins += [
+                v for v in dict.fromkeys(extra) if isinstance(v, Var) and v not in {*ins, *inner}
+            ]
         if not eqns and not extra:
             continue
         reads.append((len(pieces), ins, outs))
@@ -209,7 +211,7 @@ def _outputs(
 def _donate(
     pieces: Sequence[tuple[ClosedJaxpr, list[bool], str]],
     reads: Sequence[tuple[int, list[Atom], list[Atom]]],
-    given: set,
+    donated: set,
     last_step: dict,
 ) -> None:
     """Give donated arguments to the pieces that read them last, where all their runs can."""
@@ -218,7 +220,7 @@ def _donate(
         for i, v in enumerate(closed.jaxpr.invars):
             kind = (v.aval.shape, v.aval.dtype)
             if free[kind] and all(
-                ins[i] in given and last_step[ins[i]] == s
+                ins[i] in donated and last_step[ins[i]] == s
                 for s, (q, ins, _) in enumerate(reads)
                 if q == p
             ):
@@ -286,8 +288,8 @@ class Sequenced:
                 outs = executable._run_with_token(placed)
             else:
                 outs = executable.xla.execute_sharded(placed)
-            made = outs.consume_with_handlers(executable.handlers)
-            for i, x in zip(step.outs, made, strict=True):
+            results = outs.consume_with_handlers(executable.handlers)
+            for i, x in zip(step.outs, results, strict=True):
                 values[i] = x
             for i in step.free:
                 values[i] = None
@@ -352,8 +354,8 @@ class LoadedPieces(LoadedExecutable):
         peak = 0
         for step in plan.steps:
             live |= {*step.outs} - results
-            held = sum(sizes[i] for i in live - fixed)
-            peak = max(peak, held + stats[step.piece].temp_size_in_bytes)
+            passed_bytes = sum(sizes[i] for i in live - fixed)
+            peak = max(peak, passed_bytes + stats[step.piece].temp_size_in_bytes)
             live -= {*step.free}
         arguments = sum(sizes.get(i, 0) for i in fixed)
         outputs = sum(sizes[i] for i in results)

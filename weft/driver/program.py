@@ -150,8 +150,8 @@ class Program:
             )
         else:  # nothing names a place
             devices, mesh = default_sharding()._devices_in_order, None
-        for i, own in enumerate(committed_sharding(c) for c in consts):  # they stay where they can
-            wanted[i] = own if own is not None and own.device_set == set(devices) else None
+        for i, home in enumerate(committed_sharding(c) for c in consts):  # they stay where they can
+            wanted[i] = home if home is not None and home.device_set == set(devices) else None
         if len(devices) > 1 and mesh is None:
             mesh = Mesh(np.array(devices, dtype=object), ("devices",))
         results = list(out_shardings)
@@ -197,15 +197,17 @@ class Program:
     def _keep_constrained(self) -> None:
         """Gives results the layouts of their constraints, unless others are asked for."""
         jaxpr = self.jaxpr.jaxpr
-        made = {
+        constraint_layouts = {
             e.outvars[0]: e.params["layout"]
             for e in jaxpr.eqns
             if e.primitive.name == "layout_constraint" and not e.params["layout"].is_row_major
         }
-        own = [None if isinstance(v, Literal) else made.get(v) for v in jaxpr.outvars]
-        if any(own):
-            ins, outs = self.layouts or ([None] * len(jaxpr.invars), [None] * len(own))
-            self.layouts = ins, [o or x for o, x in zip(outs, own, strict=True)]
+        result_layouts = [
+            None if isinstance(v, Literal) else constraint_layouts.get(v) for v in jaxpr.outvars
+        ]
+        if any(result_layouts):
+            ins, outs = self.layouts or ([None] * len(jaxpr.invars), [None] * len(result_layouts))
+            self.layouts = ins, [o or x for o, x in zip(outs, result_layouts, strict=True)]
 
     def _put_on_mesh(self) -> None:
         """Says all shardings in terms of the program's mesh; on one device, where there is one.

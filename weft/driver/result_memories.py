@@ -11,15 +11,17 @@ from weft.driver.jit_op import jit_p
 from weft.sharding.placement import device_put_p
 
 
-def in_other_memory(closed: ClosedJaxpr, given: Sequence[Any], asked: Sequence[Any]) -> list[Any]:
+def in_other_memory(
+    closed: ClosedJaxpr, arg_shardings: Sequence[Any], asked: Sequence[Any]
+) -> list[Any]:
     """The results' shardings as asked for, or else those that name another memory.
 
-    given: the arguments' shardings. None stands for a placement that propagation decides.
+    arg_shardings: the arguments' shardings. None stands for a placement that propagation decides.
     """
     moved = []
     for sharding, origin in zip(asked, _origins(closed), strict=True):
         if sharding is None:
-            sharding = given[origin] if isinstance(origin, int) else origin
+            sharding = arg_shardings[origin] if isinstance(origin, int) else origin
             sharding = sharding if getattr(sharding, "other_memory", None) else None
         moved.append(sharding)
     return moved

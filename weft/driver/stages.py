@@ -63,8 +63,8 @@ class _Arguments:
 
     def _arg_infos(self) -> list[ArgInfo]:
         entry = self._entry
-        own = slice(len(entry.consts), None)  # behind what the function closes over
-        pairs = zip(entry.closed.in_avals[own], entry.donated[own], strict=True)
+        user_part = slice(len(entry.consts), None)  # behind what the function closes over
+        pairs = zip(entry.closed.in_avals[user_part], entry.donated[user_part], strict=True)
         return [ArgInfo(aval, bool(donated)) for aval, donated in pairs]
 
     @property
@@ -154,8 +154,8 @@ class Traced(_Arguments):
         if self._written:  # a ref's final value has the name of the argument
 
             def with_refs() -> list[str]:
-                held = [of_args()[i].partition("[<")[0] for i in self._written]
-                return [*of_results(), *(f" in {ref}" for ref in held)]
+                written_refs = [of_args()[i].partition("[<")[0] for i in self._written]
+                return [*of_results(), *(f" in {ref}" for ref in written_refs)]
 
             names = of_args, with_refs
         if lowering_platforms is None:
@@ -274,8 +274,8 @@ class Compiled(_Arguments):
         return unpick(flat, self._program.kept[len(self._program.consts) :])
 
     def _placed_results(self) -> Sequence[Any]:
-        own = self._executable.out_shardings
-        return own if self._executable.committed else [None] * len(own)
+        shardings = self._executable.out_shardings
+        return shardings if self._executable.committed else [None] * len(shardings)
 
     @property
     def output_shardings(self) -> Any:

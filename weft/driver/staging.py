@@ -236,8 +236,8 @@ def split_static(
         return fun, list(args)
     dynamic = [a for i, a in enumerate(args) if i not in static]
 
-    def partial(*given: object, **kwargs: object) -> Any:
-        it = iter(given)
+    def partial(*traced: object, **kwargs: object) -> Any:
+        it = iter(traced)
         full = [a if i in static else next(it) for i, a in enumerate(args)]
         return fun(*full, **kwargs)
 

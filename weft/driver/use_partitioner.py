@@ -135,10 +135,12 @@ def _boundary(
     return Boundary(make, ins, outs)
 
 
-def _fix(program: Program, which: str, layouts: Sequence[AxisLayout], given: Sequence[Any]) -> bool:
+def _fix(
+    program: Program, which: str, layouts: Sequence[AxisLayout], shardings: Sequence[Any]
+) -> bool:
     uneven = [
         s is None and any(layout.padded(d) for d in range(len(layout.shape)))
-        for layout, s in zip(layouts, given, strict=True)
+        for layout, s in zip(layouts, shardings, strict=True)
     ]
     if not any(uneven):
         return False

@@ -73,9 +73,9 @@ def _convolution(transposed: bool, dimension_numbers: tuple, *args: Any, **kwarg
             sizes = iter(filter_shape)
             channels = {"O": out_chan, "I": input_shape[lhs.index("C")]}
             kernel = tuple(channels[c] if c in channels else next(sizes) for c in rhs)
-            known = tuple(1 if s == -1 else s for s in input_shape)
+            shape_of_one = tuple(1 if s == -1 else s for s in input_shape)
             struct = lambda shape: weft.ShapeDtypeStruct(shape, wnp.float32)
-            shape = list(weft.eval_shape(conv, struct(known), struct(kernel)).shape)
+            shape = list(weft.eval_shape(conv, struct(shape_of_one), struct(kernel)).shape)
             batch = lhs.index("N")
             shape[out.index("N")] = input_shape[batch]
             bias = tuple(out_chan if c == "C" else 1 for c in out)
@@ -125,10 +125,10 @@ def BatchNorm(
 
     def apply(params: Any, x: Any, **kwargs: object) -> Any:
         beta, gamma = params
-        place = lambda v: v.reshape([1 if i in axes else s for i, s in enumerate(x.shape)])
+        along_features = lambda v: v.reshape([1 if i in axes else s for i, s in enumerate(x.shape)])
         z = nn.standardize(x, axes, epsilon=epsilon)
-        z = z * place(gamma) if scale else z
-        return z + place(beta) if center else z
+        z = z * along_features(gamma) if scale else z
+        return z + along_features(beta) if center else z
 
     return init, apply
 
@@ -173,8 +173,8 @@ def _pooling(reducer: Callable, initial: float, average: bool = False) -> Callab
             return out / combine(wnp.ones_like(inputs)) if average else out
 
         def init(rng: object, input_shape: tuple) -> tuple:
-            known = tuple(1 if s == -1 else s for s in input_shape)
-            shape = weft.eval_shape(combine, weft.ShapeDtypeStruct(known, wnp.float32)).shape
+            shape_of_one = tuple(1 if s == -1 else s for s in input_shape)
+            shape = weft.eval_shape(combine, weft.ShapeDtypeStruct(shape_of_one, wnp.float32)).shape
             kept = (g if g == -1 else s for g, s in zip(input_shape, shape, strict=True))
             return tuple(kept), ()
 

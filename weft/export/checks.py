@@ -63,8 +63,8 @@ class DisabledSafetyCheck:
 
     def __repr__(self) -> str:
         target = self.is_custom_call()
-        made = "platform()" if target is None else f"custom_call({target!r})"
-        return f"DisabledSafetyCheck.{made}"
+        constructor = "platform()" if target is None else f"custom_call({target!r})"
+        return f"DisabledSafetyCheck.{constructor}"
 
 
 def custom_calls(module: ir.Module) -> list[str]:

@@ -123,14 +123,14 @@ class Exported:
         return self._over(mesh, self._out_shardings)
 
     def _over(self, mesh: Any, shardings: Sequence[Any]) -> list:
-        own = self._mesh
-        if own is not None and (mesh.axis_names, mesh.axis_sizes) != (
-            own.axis_names,
-            own.axis_sizes,
+        exported_mesh = self._mesh
+        if exported_mesh is not None and (mesh.axis_names, mesh.axis_sizes) != (
+            exported_mesh.axis_names,
+            exported_mesh.axis_sizes,
         ):
             raise ValueError(
-                f"exported {self.fun_name} is for {own}, got mesh={mesh}; give a mesh with the "
-                "same axes, of the same sizes and in the same order"
+                f"exported {self.fun_name} is for {exported_mesh}, got mesh={mesh}; give a mesh "
+                "with the same axes, of the same sizes and in the same order"
             )
         return [None if s is None else s.update(mesh=mesh) for s in shardings]
 
@@ -268,8 +268,8 @@ class Exported:
 
         def backward(leaves: tuple, cts: Sequence[Any]) -> tuple:
             cotangents = [ct for ct, a in zip(cts, self._out_types, strict=True) if _has_tangent(a)]
-            found = iter(self.vjp()._flat_call(*leaves, *cotangents))
-            return tuple(next(found) if _has_tangent(a) else None for a in self._in_types)
+            in_cts = iter(self.vjp()._flat_call(*leaves, *cotangents))
+            return tuple(next(in_cts) if _has_tangent(a) else None for a in self._in_types)
 
         differentiable.defvjp(forward, backward)
         return differentiable

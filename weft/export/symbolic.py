@@ -305,9 +305,9 @@ class SymbolicDim(int):
     sizes: dict[str, int]
 
     def __new__(cls, poly: Poly, scope: SymbolicScope, sizes: dict[str, int]) -> Any:
-        known = _value_of(poly)
-        if known is not None:
-            return known
+        constant = _value_of(poly)
+        if constant is not None:
+            return constant
         self = super().__new__(cls, evaluate(poly, sizes))
         self.poly, self.scope, self.sizes = poly, scope, sizes
         scope.seen.add(poly)
@@ -537,8 +537,8 @@ def symbolic_shape(
         poly = _read(part, text)
         for name in sorted(variables(poly)):
             scope.add(name)
-        known = _value_of(poly)
-        shape.append(SymbolicDim(poly, scope, scope.sizes) if known is None else known)
+        number = _value_of(poly)
+        shape.append(SymbolicDim(poly, scope, scope.sizes) if number is None else number)
     return tuple(shape)
 
 

@@ -99,10 +99,10 @@ class Fit:
         """(p, divisor) with p / divisor = values, or None."""
         key = tuple(values)
         if key not in self.known:
-            found = self._search(key)
-            if found is None:
+            quotient = self._search(key)
+            if quotient is None:
                 return None
-            self.known[key] = found
+            self.known[key] = quotient
         return self.known[key]
 
     def _search(self, values: tuple[int, ...]) -> tuple[Poly, int] | None:
@@ -163,8 +163,8 @@ class Fit:
     def number(self, words: Sequence[str]) -> tuple[str, Poly, int] | None:
         """The slot for a number as the samples' programs write it."""
         if all(re.fullmatch(r"-?\d+", w) for w in words):
-            found = self.integer([int(w) for w in words])
-            return found and ("int", *found)
+            quotient = self.integer([int(w) for w in words])
+            return quotient and ("int", *quotient)
         values = [float(w) for w in words]
         if not all(v and math.isfinite(v) for v in values):
             return None
@@ -174,17 +174,17 @@ class Fit:
             inverted = [inverse(v) for v in values]
             whole = [round(v) for v in inverted]
             close = [abs(a - b) <= 2e-6 * abs(a) for a, b in zip(inverted, whole, strict=True)]
-            found = self.integer(whole) if all(close) else None
-            if found is not None:
-                return kind, *found
+            quotient = self.integer(whole) if all(close) else None
+            if quotient is not None:
+                return kind, *quotient
         return None
 
     def dimension(self, values: Sequence[int], scope: SymbolicScope) -> Any:
         """A dimension of a result."""
-        found = self.integer(list(map(int, values)))
-        if found is None:
+        quotient = self.integer(list(map(int, values)))
+        if quotient is None:
             raise self.error(f"a result has sizes {list(values)} in samples {self.samples}")
-        whole = _operate("floordiv", found[0], constant(found[1]))
+        whole = _operate("floordiv", quotient[0], constant(quotient[1]))
         return SymbolicDim(whole, scope, dict(scope.sizes))
 
     def error(self, what: str) -> Exception:
@@ -297,12 +297,12 @@ class Symbolic:
     @staticmethod
     def _solve(sizes: dict[str, int], size: int, p: Poly) -> None:
         rest: dict[tuple, int] = {}
-        own = []
+        unknown = []
         for m, c in p:
             free = [x for x in m if not isinstance(x, str) or x not in sizes]
-            (own.append((m, c)) if free else rest.__setitem__(m, c))
-        if len(own) == 1 and len(own[0][0]) == 1 and isinstance(own[0][0][0], str):
-            (name,), c = own[0]
+            (unknown.append((m, c)) if free else rest.__setitem__(m, c))
+        if len(unknown) == 1 and len(unknown[0][0]) == 1 and isinstance(unknown[0][0][0], str):
+            (name,), c = unknown[0]
             left = size - evaluate(tuple(rest.items()), sizes)
             if left % c == 0:
                 sizes[name] = left // c

@@ -59,13 +59,13 @@ def check_layouts(what: str, name: str, layouts: object, avals: Sequence[Any]) -
         if layout is None:
             checked.append(None)
             continue
-        given = getattr(layout, "major_to_minor", layout)
-        if not isinstance(given, Sequence):
+        major_to_minor = getattr(layout, "major_to_minor", layout)
+        if not isinstance(major_to_minor, Sequence):
             raise TypeError(
                 f"{what}: {name}[{i}] must be a sequence of dimensions from slowest to fastest, or "
                 f"None, got {layout!r}"
             )
-        order = tuple(given)
+        order = tuple(major_to_minor)
         if sorted(order) != list(range(len(aval.shape))):
             raise ValueError(
                 f"{what}: {name}[{i}] is {order}, which is not an order of the {len(aval.shape)} "

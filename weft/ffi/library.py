@@ -190,9 +190,9 @@ class Source(NamedTuple):
     is_file: bool
 
 
-def _read(given: Sequence[Any]) -> list[Source]:
+def _read(inputs: Sequence[Any]) -> list[Source]:
     sources = []
-    for source in given:
+    for source in inputs:
         if isinstance(source, str) and "\n" in source:
             digest = hashlib.sha256(source.encode()).hexdigest()[:16]
             sources.append(Source(Path(f"source-{digest}.cc"), source, False))
@@ -241,9 +241,9 @@ def _headers(program: str, flags: Sequence[str], files: Sequence[Path]) -> list[
     command = [program, "-MM", *(f for f in flags if f != "-shared"), *_inputs(files)]
     done = subprocess.run(command, capture_output=True, text=True)
     words = done.stdout.replace("\\\n", " ").split()
-    own = {str(f) for f in files}
+    names = {str(f) for f in files}
     inner = include_dir()
-    return [w for w in words if not w.endswith(":") and w not in own and not w.startswith(inner)]
+    return [w for w in words if not w.endswith(":") and w not in names and not w.startswith(inner)]
 
 
 def _library_name(stem: str, headers: bytes) -> str:
@@ -331,12 +331,14 @@ def _private_folder() -> str:
 
 def _readable(stderr: str, files: Sequence[Path]) -> str:
     """The errors in the user's own files first; template backtraces are left out."""
-    own = {str(f) for f in files}
+    names = {str(f) for f in files}
     lines = stderr.splitlines()
     chosen: list[str] = []
     for i, line in enumerate(lines):
         if " error: " in line or " fatal error: " in line or "static assertion failed" in line:
-            context = [entry for entry in lines[max(0, i - 12) : i] if any(o in entry for o in own)]
+            context = [
+                entry for entry in lines[max(0, i - 12) : i] if any(o in entry for o in names)
+            ]
             chosen += context[-1:] + [line, *lines[i + 1 : i + 3]]
     shown = list(dict.fromkeys(chosen)) or lines[-20:]
     return "the compiler refused the sources:\n" + "\n".join(shown[:40])
@@ -347,10 +349,10 @@ def _targets(targets: Any, texts: Sequence[str]) -> dict[str, Any]:
         return dict(targets)
     if targets is not None:
         return {t: t for t in ([targets] if isinstance(targets, str) else targets)}
-    found = dict.fromkeys(s for text in texts for s in _HANDLER.findall(text))
-    if not found:
+    symbols = dict.fromkeys(s for text in texts for s in _HANDLER.findall(text))
+    if not symbols:
         raise ValueError(
             "build: the sources define no handler with XLA_FFI_DEFINE_HANDLER_SYMBOL; name the "
             "exported symbols with targets="
         )
-    return {s: s for s in found}
+    return {s: s for s in symbols}

@@ -164,7 +164,7 @@ def failing_together(target: str, capsule: object) -> Any:
     It runs on threads of XLA's own, where no signal reaches Python.
     """
     handler = _Handler(_xla.address(capsule))
-    made: collections.OrderedDict[int, tuple[str, int]] = collections.OrderedDict()
+    errors: collections.OrderedDict[int, tuple[str, int]] = collections.OrderedDict()
     tables: dict[int, Any] = {}
 
     def run(frame: Any) -> int:
@@ -172,13 +172,13 @@ def failing_together(target: str, capsule: object) -> Any:
         if (frame[_FRAME_STAGE] or 0) & 0xFFFFFFFF != _EXECUTE:
             return handler(frame) or 0
         if api not in tables:
-            tables[api] = _recording_table(target, api, made)
+            tables[api] = _recording_table(target, api, errors)
         frame[_FRAME_API] = ctypes.addressof(tables[api])
         error = handler(frame) or 0
         frame[_FRAME_API] = api
         if not error:
             return 0
-        message, code = made.pop(error, (f"{describe(target)} failed", 2))
+        message, code = errors.pop(error, (f"{describe(target)} failed", 2))
         said = f"{_CODES[code] if code < len(_CODES) else code}: {message}"
         kind = ValueError if code == _INVALID_ARGUMENT else XlaRuntimeError
         if not cpu_joint_failure.record(target, kind(said)):
@@ -193,22 +193,22 @@ def failing_together(target: str, capsule: object) -> Any:
     return _xla.capsule(function)
 
 
-def _recording_table(target: str, api: int, made: collections.OrderedDict) -> Any:
-    """A copy of XLA's table of functions; errors made through it are in `made` by address."""
+def _recording_table(target: str, api: int, errors: collections.OrderedDict) -> Any:
+    """A copy of XLA's table of functions; errors made through it are in `errors` by address."""
     size = ctypes.c_size_t.from_address(api).value
     copy = (ctypes.c_char * size).from_buffer_copy(ctypes.string_at(api, size))
     entry = ctypes.c_void_p.from_buffer(copy, _API_ERROR_CREATE)
     original = _CreateError(entry.value or 0)
 
     def create(args: Sequence[Any]) -> int:
-        given = args[0]
-        message = (given.message or b"").decode(errors="replace")
+        request = args[0]
+        message = (request.message or b"").decode(errors="replace")
         if not message.startswith("ffi_call of "):
             message = f"{describe(target)}: {message}"
         error = original(args)
-        made[error] = message, given.errc
-        while len(made) > _REMEMBERED:
-            made.popitem(last=False)
+        errors[error] = message, request.errc
+        while len(errors) > _REMEMBERED:
+            errors.popitem(last=False)
         return error
 
     function = _CreateError(create)

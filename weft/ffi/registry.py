@@ -254,11 +254,11 @@ def check_registered(name: str, source: Source, devices: Sequence[Device]) -> No
         return
     registered = registered_targets(platform)
     elsewhere = sorted(_platforms.get(name, set()) - {_xla.platform_name(platform)})
-    own = [t for t in registered if t in _platforms]
+    user_targets = [t for t in registered if t in _platforms]
     hint = (
         f"it is registered for {', '.join(elsewhere)} only"
         if elsewhere
-        else f"registered there: {', '.join(own) or 'none of yours'}"
+        else f"registered there: {', '.join(user_targets) or 'none of yours'}"
     )
     import difflib
 

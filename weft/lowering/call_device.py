@@ -111,7 +111,7 @@ def settle(program: Program, module: ir.Module, localized: bool) -> Any:
     return module
 
 
-def _find(block: Any, found: list[tuple[ir.Operation, int]]) -> None:
+def _find(block: Any, calls: list[tuple[ir.Operation, int]]) -> None:
     """Calls of whole arrays that one device makes, with its position."""
     for view in block.operations:
         op = view.operation
@@ -121,11 +121,11 @@ def _find(block: Any, found: list[tuple[ir.Operation, int]]) -> None:
             effect = "has_side_effect" in op.attributes and op.attributes["has_side_effect"].value
             whole = effect or target.startswith("xla_ffi_python_")
             if whole and not placed and not target.startswith("xla_ffi_partitioned_"):
-                found.append((op, marked(op) or 0))
+                calls.append((op, marked(op) or 0))
         elif op.name != "sdy.manual_computation":
             for region in op.regions:
                 for inner in region.blocks:
-                    _find(inner, found)
+                    _find(inner, calls)
 
 
 def _place(module: ir.Module, op: ir.Operation, position: int) -> None:

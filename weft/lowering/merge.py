@@ -38,12 +38,12 @@ def _merge(module: ModuleContext, other: ir.Module) -> str:
     """
     functions = [op.operation for op in other.body.operations if op.operation.name == "func.func"]
     old = [f.attributes["sym_name"].value for f in functions]
-    own = [module.symbol(name) for name in old]
-    between = [f"merged {i}" for i in range(len(own))]  # a name here may be an old one there
-    for names, targets in ((old, between), (between, own)):
+    new_names = [module.symbol(name) for name in old]
+    between = [f"merged {i}" for i in range(len(new_names))]  # a name here may be an old one there
+    for names, targets in ((old, between), (between, new_names)):
         for name, target in zip(names, targets, strict=True):
             ir.SymbolTable.replace_all_symbol_uses(name, target, other.operation)
-    for f, name, target in zip(functions, old, own, strict=True):
+    for f, name, target in zip(functions, old, new_names, strict=True):
         f.attributes["sym_name"] = string_attr(target)
         f.attributes["sym_visibility"] = string_attr("private")
         for attrs in ("arg_attrs", "res_attrs"):
@@ -61,4 +61,4 @@ def _merge(module: ModuleContext, other: ir.Module) -> str:
     end = ir.InsertionPoint(module.module.body)
     for f in functions:
         end.insert(f.detach_from_parent())
-    return own[old.index("main")]
+    return new_names[old.index("main")]

@@ -120,14 +120,14 @@ class ModuleContext:
 
     def symbol(self, name: str) -> str:
         """A name no other function of the module has."""
-        made = name = _symbol(name)
+        unique = name = _symbol(name)
         count = self._symbols.get(name, 0)
-        while made in self._symbols:  # where a function is itself called f_1, too
-            made = f"{name}_{count}"
+        while unique in self._symbols:  # where a function is itself called f_1, too
+            unique = f"{name}_{count}"
             count += 1
-        self._symbols[made] = 1
+        self._symbols[unique] = 1
         self._symbols[name] = max(count, 1)
-        return made
+        return unique
 
     def next_channel(self) -> int:
         """A channel id, distinct for every collective of the module."""
@@ -189,8 +189,8 @@ class ModuleContext:
             if prim.hlo is not None and not typed and _is_plain(eqn):
                 operands = [env[v] for v in eqn.invars]
                 var = eqn.outvars[0]
-                made = _create(prim.hlo, [ir_type(var.aval)], operands, None, None, 0, loc)
-                env[var] = made.result
+                created = _create(prim.hlo, [ir_type(var.aval)], operands, None, None, 0, loc)
+                env[var] = created.result
                 continue
             if prim.lower is None:
                 raise TypeError(

@@ -140,11 +140,11 @@ def parts_of_sums(ctx: Any, operands: list) -> list:
     result = []
     linear = linear_operands(ctx.eqn.primitive, ctx.avals_in, ctx.eqn.params)
     for i, (x, aval) in enumerate(zip(operands, ctx.avals_in, strict=True)):
-        own = aval.sharding
-        if i in linear and (own is None or not own.spec.unreduced):
+        sharding = aval.sharding
+        if i in linear and (sharding is None or not sharding.spec.unreduced):
             if x is None:  # a number, of which the op would make a constant itself
                 x = ctx.splat(ctx.eqn.invars[i].val, aval.shape, aval.dtype)
-            spec = PartitionSpec(*(own.spec.partitions if own is not None else ()))
+            spec = PartitionSpec(*(sharding.spec.partitions if sharding is not None else ()))
             whole = out.with_spec(spec)
             x = constrain(ctx, x, whole, aval, by_type=True)
             part = out.with_spec(spec.update(unreduced=out.spec.unreduced))

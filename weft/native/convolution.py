@@ -70,16 +70,16 @@ def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     taps = math.prod(shapes[1][2:])
     if not of_filters and taps > 1024:
         return None
-    own = parts(geometry)
+    num_parts = parts(geometry)
     lanes = vector_bytes() // _BYTES[name]
     geometry.append(plane_size(geometry, lanes))
     geometry += _strides(shapes, sizes, front, of_filters)
     kernel = target(
         "depthwise",
         "filters" if of_filters else "depthwise",
-        {"T": name, "LANES": lanes, "PARTS": own},
+        {"T": name, "LANES": lanes, "PARTS": num_parts},
     )
-    scratch = e.type([2 * own * geometry[17]], out.element_type)
+    scratch = e.type([2 * num_parts * geometry[17]], out.element_type)
     result, _unused = call(e, kernel, [x, w], [e.type(sizes, out.element_type), scratch], geometry)
     return [_back(e, result, orders[2])]
 

@@ -144,19 +144,19 @@ def compile_keyed(
 
 def optimized(text: str, opt: int = 2) -> Any:
     """The module after LLVM's passes, for reading (`str(module)`) or emitting."""
-    own = host()
-    module = own.llvm.parse_assembly(text + own.attributes())
-    module.triple = own.machine.triple
-    module.data_layout = str(own.machine.target_data)
-    options = own.llvm.create_pipeline_tuning_options(speed_level=opt)
+    engine = host()
+    module = engine.llvm.parse_assembly(text + engine.attributes())
+    module.triple = engine.machine.triple
+    module.data_layout = str(engine.machine.target_data)
+    options = engine.llvm.create_pipeline_tuning_options(speed_level=opt)
     options.loop_vectorization = True
     options.slp_vectorization = False
     options.loop_interleaving = True
     options.loop_unrolling = False  # it doubles the time to compile for little
-    builder = own.llvm.create_pass_builder(own.machine, options)
+    builder = engine.llvm.create_pass_builder(engine.machine, options)
     _run(builder.getModulePassManager(), module, builder)
     if VECTOR_FUNCTIONS in text:
-        inline = own.llvm.create_new_module_pass_manager()
+        inline = engine.llvm.create_new_module_pass_manager()
         inline.add_always_inliner_pass()
         _run(inline, module, builder)
     return module

@@ -77,13 +77,13 @@ class Expressions:
         self.do(f"br label {name}")
 
     def declare(self, name: str, type_: Type) -> None:
-        place = self.fresh(f"{name}.place")
-        self.entry.append(f"  {place} = alloca {type_.llvm}")
-        self.variables[name] = type_, place
+        slot = self.fresh(f"{name}.slot")
+        self.entry.append(f"  {slot} = alloca {type_.llvm}")
+        self.variables[name] = type_, slot
 
     def store(self, name: str, value: Value) -> None:
-        type_, place = self.variables[name]
-        self.do(f"store {type_.llvm} {value.text}, ptr {place}")
+        type_, slot = self.variables[name]
+        self.do(f"store {type_.llvm} {value.text}, ptr {slot}")
 
     def known(self, test: ast.expr) -> bool | None:
         """Evaluate a comparison of numbers known from the bindings."""
@@ -124,8 +124,8 @@ class Expressions:
 
     def _value_Name(self, node: ast.Name) -> Value:
         if node.id in self.variables:
-            type_, place = self.variables[node.id]
-            return self.op(type_, f"load {type_.llvm}, ptr {place}")
+            type_, slot = self.variables[node.id]
+            return self.op(type_, f"load {type_.llvm}, ptr {slot}")
         if node.id in self.unit.constants:
             return Value(None, self.unit.constants[node.id])
         raise self.fail(node, "has no value here")
@@ -212,8 +212,8 @@ class Expressions:
         return element, name.text
 
     def _value_Subscript(self, node: ast.Subscript) -> Value:
-        element, place = self.place(node)
-        return self.op(element, f"load {element.llvm}, ptr {place}")
+        element, address = self.place(node)
+        return self.op(element, f"load {element.llvm}, ptr {address}")
 
     def _value_Call(self, node: ast.Call) -> Value:
         if not isinstance(node.func, ast.Name):

@@ -46,19 +46,19 @@ def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     features_out, features_in = (w.type.shape[of_w.index(n)] for n in "oi")
     batch, size = x.type.shape[0], math.prod(x.type.shape) // x.type.shape[0] // features_in
     w = e.reshape(w, [features_out, features_in] if outputs_first else [features_in, features_out])
-    own = 1 if outputs_first else 0  # the dimension of w that is summed over
+    summed_dim = 1 if outputs_first else 0  # the dimension of w that is summed over
     if not first:
         rows = e.reshape(x, [batch * size, features_in])
-        result = _dot(e, op, rows, w, [batch * size, features_out], (1, own))
+        result = _dot(e, op, rows, w, [batch * size, features_out], (1, summed_dim))
     elif size <= FEW:
         planes = e.reshape(x, [batch, features_in, size])
-        result = _dot(e, op, w, planes, [features_out, batch, size], (own, 1))
+        result = _dot(e, op, w, planes, [features_out, batch, size], (summed_dim, 1))
         result = e.transpose(result, [1, 0, 2])
     else:
         planes = e.reshape(x, [batch, features_in, size])
         each = e.broadcast(w, [batch, *w.type.shape], [1, 2])
         shape = [batch, features_out, size]
-        result = _dot(e, op, each, planes, shape, (own + 1, 1), batched=True)
+        result = _dot(e, op, each, planes, shape, (summed_dim + 1, 1), batched=True)
     return [e.reshape(result, list(out.shape))]
 
 

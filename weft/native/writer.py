@@ -58,9 +58,9 @@ class Writer(Expressions):
 
     def assign(self, target: ast.expr, value: Value) -> None:
         if isinstance(target, ast.Subscript):
-            element, place = self.place(target)
+            element, address = self.place(target)
             value = self.typed(value, element, target)
-            self.do(f"store {element.llvm} {value.text}, ptr {place}")
+            self.do(f"store {element.llvm} {value.text}, ptr {address}")
             return
         if not isinstance(target, ast.Name):
             raise self.fail(target, "cannot be assigned to")
@@ -120,13 +120,13 @@ class Writer(Expressions):
         if name not in self.variables:
             self.declare(name, type_)
         self.store(name, start)
-        place = self.variables[name][1]
+        slot = self.variables[name][1]
         head, body = self.fresh("head"), self.fresh("body")
         following, after = self.fresh("next"), self.fresh("after")
         down = isinstance(step.text, int) and step.text < 0
         self.jump(head)
         self.label(head)
-        index = self.op(type_, f"load {type_.llvm}, ptr {place}")
+        index = self.op(type_, f"load {type_.llvm}, ptr {slot}")
         relation = ("sgt" if down else "slt") if type_.kind == "i" else "ult"
         more = self.op(BOOLEAN, f"icmp {relation} {type_.llvm} {index.text}, {stop.text}")
         self.do(f"br i1 {more.text}, label {body}, label {after}")
@@ -136,7 +136,7 @@ class Writer(Expressions):
         self.loops.pop()
         self.jump(following)
         self.label(following)
-        index = self.op(type_, f"load {type_.llvm}, ptr {place}")
+        index = self.op(type_, f"load {type_.llvm}, ptr {slot}")
         wrap = "nsw " if type_.kind == "i" else ""
         self.store(name, self.op(type_, f"add {wrap}{type_.llvm} {index.text}, {step.text}"))
         self.jump(head)

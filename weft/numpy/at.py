@@ -220,8 +220,8 @@ def update(
         )
     if out.__class__ is np.ndarray:  # an update that replaces all
         out = constant(out)
-    made = out.aval
-    if made.dtype == aval.dtype and made.weak_type is aval.weak_type:
+    result = out.aval
+    if result.dtype == aval.dtype and result.weak_type is aval.weak_type:
         return out
     return ops.convert(out, aval.dtype, aval.weak_type)
 
@@ -411,38 +411,38 @@ def _options(mode: object, is_sorted: bool, unique: bool, wrap: bool) -> Options
 
 
 def _updated(
-    x: Array, index: object, values: Array, given: Options, name: str, out_sharding: object
+    x: Array, index: object, values: Array, options: Options, name: str, out_sharding: object
 ) -> Any:
     if out_sharding is None:
-        return _run(x, index, values, given, name)
+        return _run(x, index, values, options, name)
     from weft.sharding.explicit import placed
 
-    return placed(lambda x, v: _run(x, index, v, given, name), out_sharding, x, values)
+    return placed(lambda x, v: _run(x, index, v, options, name), out_sharding, x, values)
 
 
 def _by_factors(name: str) -> Callable:
     """x combined with ones that hold the values at the index."""
 
     def update(
-        x: Array, index: object, values: object, given: Options, _: str, out_sharding: object
+        x: Array, index: object, values: object, options: Options, _: str, out_sharding: object
     ) -> Any:
         import weft.numpy
         from weft.numpy.filled import ones_like
 
-        ones = _updated(ones_like(x), index, values, given, "multiply", out_sharding)
+        ones = _updated(ones_like(x), index, values, options, "multiply", out_sharding)
         return getattr(weft.numpy, name)(x, ones)
 
     return update
 
 
 def _subtracted(
-    x: Array, index: object, values: object, given: Options, name: str, place: object
+    x: Array, index: object, values: object, options: Options, name: str, out_sharding: object
 ) -> Any:
     if values.__class__ not in _SCALARS:
         values = _check_values(values, name)
     if typeof(values).dtype == dtypes.bool_:
         values = ops.convert(values, x.dtype)
-    return _updated(x, index, ops.neg(values), given, "add", place)
+    return _updated(x, index, ops.neg(values), options, "add", out_sharding)
 
 
 def _method(name: str, update: Callable, doc: str) -> Callable:

@@ -390,17 +390,17 @@ def arange(
         x = iota_p.bind(dtype=dtype, shape=(max(start, 0),), dimension=0)
         return x if device is None and out_sharding is None else place(x, device, out_sharding)
     # The size has to be known: shapes are static.
-    given = [v for v in (start, stop, step) if v is not None]
-    for v in given:
+    arguments = [v for v in (start, stop, step) if v is not None]
+    for v in arguments:
         concrete(v, "arange: start, stop and step")
-    bounds = [np.asarray(v) for v in given]  # a derivative would be lost, which this tells
+    bounds = [np.asarray(v) for v in arguments]  # a derivative would be lost, which this tells
     for b in bounds:
         if b.ndim:
             raise ArgumentError(
                 f"weft.numpy.arange: start, stop and step must be numbers, got shape {b.shape}"
             )
     if dtype is None:
-        dtype = dtypes.promote_types([_leaf_type(v) for v in given])[0]
+        dtype = dtypes.promote_types([_leaf_type(v) for v in arguments])[0]
     values = [b.item() for b in bounds]
     if any(isinstance(v, complex) for v in values):
         raise ValueError(f"weft.numpy.arange: start, stop and step must be real, got {values}")

@@ -161,8 +161,8 @@ def _like(
     else:
         aval = aval_of(name, a)
         adtype, ashape, weak = aval.dtype, aval.shape, aval.weak_type
-    own = shape is None
-    shape = ashape if own else _shape(shape)
+    of_same_shape = shape is None
+    shape = ashape if of_same_shape else _shape(shape)
     weak = weak and dtype is None
     asked = adtype if dtype is None else dtype
     if isinstance(asked, np.dtype) and asked == dtypes.float0:
@@ -185,7 +185,7 @@ def _like(
         return place(x, device, out_sharding)
     if typeof(value).ndim or (weak and not isinstance(a, Tracer)):
         return x
-    return stand_like(x, a, own)
+    return stand_like(x, a, of_same_shape)
 
 
 def _python(value: Any, dtype: object) -> Any:

@@ -149,22 +149,22 @@ def _arrange(plan: Plan, outputs: Sequence[tuple[str, int]], block_first: bool) 
     """Sets the result's shape, with the index arrays' block in its place, and the gather's."""
     final: list[int] = []
     gathered: list[int] = []
-    place = None
+    block_position = None
     if block_first:
         final += plan.block
         gathered += plan.block
-        place = 0
+        block_position = 0
     for kind, n in outputs:
         if kind == "block":
-            if place is None:
-                place = len(gathered)
+            if block_position is None:
+                block_position = len(gathered)
                 final += plan.block
                 gathered += plan.block
         else:
             final.append(n)
             if kind == "dim":
                 gathered.append(n)
-    plan.place = place or 0
+    plan.place = block_position or 0
     plan.final, plan.gathered = tuple(final), tuple(gathered)
 
 

@@ -495,7 +495,7 @@ def _members() -> dict[str, Any]:
         "real": property(_real, doc="The real part."),
         "imag": property(_imag, doc="The imaginary part."),
     }
-    own: dict[str, Any] = {
+    written_out: dict[str, Any] = {
         "reshape": _reshape,
         "transpose": _transpose,
         "flatten": _flatten,
@@ -505,7 +505,7 @@ def _members() -> dict[str, Any]:
         "compress": _compress,
         "to_device": _to_device,
     }
-    members |= {name: bounded(method, __name__, name) for name, method in own.items()}
+    members |= {name: bounded(method, __name__, name) for name, method in written_out.items()}
     return members
 
 

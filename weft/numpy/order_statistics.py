@@ -139,7 +139,7 @@ def _quantile(
     q_on_host = isinstance(q, int | float | np.ndarray | np.generic)
     exact = np.asarray(q, np.float64) if q_on_host else None
     a = inexact(a)
-    own = typeof(a).dtype
+    dtype_of_a = typeof(a).dtype
     a, q = (strong(v) for v in promote_inexact(a, q))
     if typeof(q).ndim > 1:
         raise ValueError(
@@ -170,7 +170,7 @@ def _quantile(
         result = fill((*typeof(q).shape, *typeof(x).shape[:-1]), np.nan, typeof(x).dtype)
     else:
         result = _plain(x, q, exact, method, skip_nan)
-    result = cast(result, own)
+    result = cast(result, dtype_of_a)
     if keepdims:
         shape = tuple(1 if d in axes else s for d, s in enumerate(aval.shape))
         result = ops.reshape(result, typeof(q).shape + shape)

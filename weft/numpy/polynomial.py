@@ -275,10 +275,10 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     trailing = typeof(p).shape[0] - 1 - int(nonzero_places[-1])
     p = p[int(nonzero_places[0]) : int(nonzero_places[-1]) + 1]
     if typeof(p).shape[0] < 2:
-        found = zeros((0,), out_dtype)
+        values = zeros((0,), out_dtype)
     else:
-        found = cast(eigvals(_companion(p)), out_dtype)
-    return concatenate([found, zeros((trailing,), out_dtype)]) if trailing else found
+        values = cast(eigvals(_companion(p)), out_dtype)
+    return concatenate([values, zeros((trailing,), out_dtype)]) if trailing else values
 
 
 def _companion(p: Array) -> Any:

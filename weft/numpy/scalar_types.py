@@ -183,9 +183,9 @@ def promote_types(a: Any, b: Any) -> Any:
         else:
             pairs.append((np.dtype(x) if not dtypes.is_extended(x) else x, False))
     nodes = tuple(dtypes.node_of(d, w) for d, w in pairs)
-    own = tuple(d for d, _ in pairs)
-    dtype = dtypes._promote(nodes, True, own)[0]
-    if dtype == dtypes.int64 and dtypes.int64 not in own:  # that of a signed integer and uint32
+    pair = tuple(d for d, _ in pairs)
+    dtype = dtypes._promote(nodes, True, pair)[0]
+    if dtype == dtypes.int64 and dtypes.int64 not in pair:  # that of a signed integer and uint32
         return dtypes.canonicalize_dtype(dtype)
     return dtype
 

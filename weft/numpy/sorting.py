@@ -314,9 +314,9 @@ def _by_sorting(a: object, v: object, side: str, index: object) -> Any:
     both = [flat, a] if side == "left" else [a, flat]
     order = argsort(joining.concatenate(both, 0))
     rank = _inverse(order, n + m, index)
-    mine = rank[:m] if side == "left" else rank[n:]
+    rank_of_v = rank[:m] if side == "left" else rank[n:]
     alone = _inverse(argsort(flat), m, index)
-    return ops.reshape(u.subtract(mine, alone), shape)
+    return ops.reshape(u.subtract(rank_of_v, alone), shape)
 
 
 def _inverse(order: object, n: int, index: Any) -> Any:

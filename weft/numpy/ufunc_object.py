@@ -202,19 +202,19 @@ class ufunc(functools.partial):
         refuse_out(f"{self.__name__}.reduceat", out)
         self._check_binary("reduceat")
         a = to_array(a)
-        known = np.asarray(concrete(indices, f"{self.__name__}.reduceat: indices"))
+        bounds = np.asarray(concrete(indices, f"{self.__name__}.reduceat: indices"))
         size = a.shape[axis]
-        if known.ndim != 1 or known.dtype.kind not in "iu":
+        if bounds.ndim != 1 or bounds.dtype.kind not in "iu":
             raise ArgumentError(
                 f"weft.numpy.{self.__name__}.reduceat: indices must be a vector of integers, got "
-                f"{known.dtype} of shape {known.shape}"
+                f"{bounds.dtype} of shape {bounds.shape}"
             )
-        if not ((known >= 0) & (known < size)).all():
+        if not ((bounds >= 0) & (bounds < size)).all():
             raise IndexError(
                 f"weft.numpy.{self.__name__}.reduceat: indices must be from 0 to {size - 1}, got "
-                f"{known.tolist()}"
+                f"{bounds.tolist()}"
             )
-        starts = known.tolist()
+        starts = bounds.tolist()
         ends = [*starts[1:], size]
         parts = [
             self.reduce(slice_in_dim(a, i, max(j, i + 1), axis=axis), axis=axis, dtype=dtype)

@@ -335,9 +335,9 @@ def _ufunc(
 ) -> ufunc:
     """Of two operands; the names of what it reduces and accumulates by, where that is faster."""
     by = _lazy(reduce), _lazy(accumulate)
-    made = ufunc(function, 2, 1, identity=identity, reduce=by[0], accumulate=by[1])
-    made.associative = associative
-    return made
+    result = ufunc(function, 2, 1, identity=identity, reduce=by[0], accumulate=by[1])
+    result.associative = associative
+    return result
 
 
 def _binary(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:

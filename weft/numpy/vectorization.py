@@ -125,15 +125,17 @@ def _map(call: Callable, operands: list, cores: tuple | None, signature: str | N
     lead = ops.broadcast_shapes(*leads) if leads else ()
     function = _checked(call, outputs, sizes, signature)
     squeezed = []
-    ranks = [len(own) for own in leads]
-    for x, own in zip(operands, leads, strict=True):
-        ones = tuple(d for d, n in enumerate(own) if n == 1 and lead[len(lead) - len(own) + d] != 1)
+    ranks = [len(dims) for dims in leads]
+    for x, dims in zip(operands, leads, strict=True):
+        ones = tuple(
+            d for d, n in enumerate(dims) if n == 1 and lead[len(lead) - len(dims) + d] != 1
+        )
         squeezed.append(ops.squeeze(x, ones) if ones else x)
     for k in range(len(lead) - 1, -1, -1):
         axes = []
-        for own, rank in zip(leads, ranks, strict=True):
+        for dims, rank in zip(leads, ranks, strict=True):
             d = k - (len(lead) - rank)
-            axes.append(0 if d >= 0 and own[d] == lead[k] else None)
+            axes.append(0 if d >= 0 and dims[d] == lead[k] else None)
         if any(a is not None for a in axes):
             function = vmap(function, in_axes=tuple(axes))
         else:
@@ -245,8 +247,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: objec
         if not callable(f):
             return cast(f, x.dtype)
         # Elsewhere the function may have no derivative: 0 times infinity would be NaN.
-        own = where(chosen, x, stop_gradient(x)) if x.dtype in INEXACT else x
-        return cast(f(own, *args, **kw), x.dtype)
+        chosen_x = where(chosen, x, stop_gradient(x)) if x.dtype in INEXACT else x
+        return cast(f(chosen_x, *args, **kw), x.dtype)
 
     index = zeros(x.shape, dtypes.int32)
     for i, cond in enumerate(conds):

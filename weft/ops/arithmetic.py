@@ -357,11 +357,11 @@ population_count_p = elementwise("population_count", "stablehlo.popcnt", accepts
 clz_p = elementwise("clz", "stablehlo.count_leading_zeros", accepts=INTEGER)
 
 
-def _share(mine: str) -> Any:
+def _share(operand: str) -> Any:
     """The derivative of max or min: 1 where the operand wins, 1/2 at ties."""
 
     def rule(t: object, out: ArrayLike, x: object, y: object) -> Any:
-        a, b = (x, y) if mine == "x" else (y, x)
+        a, b = (x, y) if operand == "x" else (y, x)
         one, half, zero = scalar(1, t), scalar(0.5, t), scalar(0, t)
         wins = select(eq_p.bind(a, out), _like(one, out), _like(zero, out))
         weight = select(eq_p.bind(a, b), _like(half, out), wins)

@@ -232,14 +232,14 @@ def full_like(
     """
     described = hasattr(x, "shape") and not is_array_like(x)  # by a ShapeDtypeStruct
     aval = ShapedArray(x.shape, x.dtype) if described else typeof(x)
-    own = shape is None
-    shape = aval.shape if own else check_shape(shape)
+    of_same_shape = shape is None
+    shape = aval.shape if of_same_shape else check_shape(shape)
     weak = dtype is None and aval.weak_type
     out = full(shape, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
     if weak:
         out = convert(out, aval.dtype, True)
     elif sharding is None:
-        out = stand_like(out, x, own)
+        out = stand_like(out, x, of_same_shape)
     return vary_like(out, aval)
 
 

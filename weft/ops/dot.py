@@ -434,18 +434,18 @@ def dot_general(
             lhs,
             rhs,
         )
-    given = None
+    result_dtype = None
     if preferred_element_type is not None:
-        given = _given(typeof(lhs), typeof(rhs), preferred_element_type)
+        result_dtype = _given(typeof(lhs), typeof(rhs), preferred_element_type)
     out = dot_general_p.bind(
         lhs,
         rhs,
         dimension_numbers=numbers,
         precision=canonical_precision("dot_general", precision),
-        preferred_element_type=preferred_element_type if given is None else None,
+        preferred_element_type=preferred_element_type if result_dtype is None else None,
         out_sharding=None,
     )
-    return out if given is None else convert(out, given, typeof(out).weak_type)
+    return out if result_dtype is None else convert(out, result_dtype, typeof(out).weak_type)
 
 
 def _given(lhs: Any, rhs: Any, preferred: Any) -> Any:
@@ -454,12 +454,12 @@ def _given(lhs: Any, rhs: Any, preferred: Any) -> Any:
     This is so for integers from floats, and for reals from complex numbers, whose real parts are
     meant; those must not be narrower.
     """
-    own = product_dtype("dot_general", lhs, rhs, None)
-    if dtypes.is_float(own):
+    computed = product_dtype("dot_general", lhs, rhs, None)
+    if dtypes.is_float(computed):
         return None if dtypes.is_inexact(preferred) else preferred
-    if not dtypes.is_complex(own) or dtypes.is_complex(preferred):
+    if not dtypes.is_complex(computed) or dtypes.is_complex(preferred):
         return None
-    return preferred if 2 * preferred.itemsize >= own.itemsize else None
+    return preferred if 2 * preferred.itemsize >= computed.itemsize else None
 
 
 def dot(

@@ -74,11 +74,11 @@ def with_layout_constraint(x: ArrayLike, layouts: object) -> Any:
     (1, 0)
     """
     leaves, tree = flatten(x)
-    given = broadcast_prefix(
+    leaf_layouts = broadcast_prefix(
         layouts, tree, "with_layout_constraint: layouts", lambda v: isinstance(v, Layout)
     )
     outs = []
-    for leaf, layout in zip(leaves, given, strict=True):
+    for leaf, layout in zip(leaves, leaf_layouts, strict=True):
         if not isinstance(layout, Layout):
             raise TypeError(
                 f"with_layout_constraint: layouts must be a Layout, got {layout!r:.100}"

@@ -212,7 +212,7 @@ def canonical_precision(name: str, precision: object) -> CanonicalPrecision:
         return DotAlgorithmPreset[precision]
     pair = tuple(precision) if isinstance(precision, tuple | list) else (precision, precision)
     if len(pair) == 2:
-        found = tuple(
+        sides = tuple(
             p
             if isinstance(p, Precision)
             else _NAMES.get(p)
@@ -222,8 +222,8 @@ def canonical_precision(name: str, precision: object) -> CanonicalPrecision:
             else None
             for p in pair
         )
-        if None not in found:
-            return found  # type: ignore[return-value]
+        if None not in sides:
+            return sides  # type: ignore[return-value]
     raise ValueError(
         f"{name}: precision must be None, a lax.Precision, one of {', '.join(_NAMES)}, a pair of "
         f"them for lhs and rhs, or a lax.DotAlgorithmPreset, got {precision!r}"

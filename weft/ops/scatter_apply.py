@@ -71,7 +71,9 @@ def _apply_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: o
     return outs[:n], out_tangents
 
 
-def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> ClosedJaxpr:
+def _with_jacobian(
+    jaxpr: ClosedJaxpr, active: list[int], tangent_columns: list[int]
+) -> ClosedJaxpr:
     """(scalars, columns of a matrix J) -> (f(scalars), the columns of f'(scalars) J)."""
     n = len(jaxpr.in_avals)
 
@@ -79,7 +81,7 @@ def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> C
         xs, columns = args[:n], iter(args[n:])
         outs: list = []
         result: list = []
-        for _ in given:
+        for _ in tangent_columns:
             column: list[Any] = [None] * n
             for i in active:
                 column[i] = next(columns)
@@ -90,7 +92,7 @@ def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> C
         return [*outs, *result]
 
     avals = list(jaxpr.in_avals)
-    avals += [tangent_aval(jaxpr.in_avals[i]) for _ in given for i in active]
+    avals += [tangent_aval(jaxpr.in_avals[i]) for _ in tangent_columns for i in active]
     traced, consts = trace_to_jaxpr(flat, avals, "scatter_apply")
     return ClosedJaxpr(traced, consts)
 

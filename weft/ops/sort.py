@@ -87,9 +87,9 @@ def _sort_lower(
     ctx: RuleContext, *operands: ir.Value, dimension: int, is_stable: bool, num_keys: int
 ) -> list:
     """XLA:CPU's sort of integers of less than 8 bits corrupts memory: they are sorted as bytes."""
-    held = [_held(a.dtype) for a in ctx.avals_in]
-    wide = [ctx.tensor(a.shape, dtype) for a, dtype in zip(ctx.avals_in, held, strict=True)]
-    narrow = [a.dtype != dtype for a, dtype in zip(ctx.avals_in, held, strict=True)]
+    wide_dtypes = [_held(a.dtype) for a in ctx.avals_in]
+    wide = [ctx.tensor(a.shape, dtype) for a, dtype in zip(ctx.avals_in, wide_dtypes, strict=True)]
+    narrow = [a.dtype != dtype for a, dtype in zip(ctx.avals_in, wide_dtypes, strict=True)]
 
     def convert(values: Sequence[Any], types: Any) -> list:
         return [
@@ -110,7 +110,7 @@ def _sort_lower(
         """x < y by the first key in which they differ."""
         pairs = []
         for k in range(num_keys):
-            pairs += _less(ctx, scalars[2 * k], scalars[2 * k + 1], held[k])
+            pairs += _less(ctx, scalars[2 * k], scalars[2 * k + 1], wide_dtypes[k])
         result = None
         for x, y, dtype in reversed(pairs):
             kind = "TOTALORDER" if dtypes.is_float(dtype) else None
@@ -123,7 +123,7 @@ def _sort_lower(
                 result = ctx.op("stablehlo.or", [less, both], [bool_type])[0]
         return [result]
 
-    types = [ctx.tensor((), dtype) for dtype in held for _ in range(2)]
+    types = [ctx.tensor((), dtype) for dtype in wide_dtypes for _ in range(2)]
     ctx.region(operation, 0, types, comparator)
     ctx.mark(operation, "sort", num_keys)
     return convert(operation.results, ctx.out_types())

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _check_window(name: str, shape: Sequence[int], **given: Sequence[Any]) -> None:
-    for what, values in given.items():
+def _check_window(name: str, shape: Sequence[int], **lists: Sequence[Any]) -> None:
+    for what, values in lists.items():
         if len(values) != len(shape):
             raise TypeError(
                 f"{name}: {what} {values} must have an entry for each of the {len(shape)} "

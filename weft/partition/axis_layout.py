@@ -141,11 +141,11 @@ class DeviceMesh:
         """Axis names for people: `x`, or `x:(1)2` for a piece of it."""
         names, left = [], sorted(atoms)
         for axis, whole in self._of_axis.items():
-            mine = [i for i in left if i in whole]
-            if mine and len(mine) == len(whole):
+            of_axis = [i for i in left if i in whole]
+            if of_axis and len(of_axis) == len(whole):
                 names.append(axis)
             else:
-                names += [f"{axis}:({self.atoms[i].pre_size}){self.atoms[i].size}" for i in mine]
+                names += [f"{axis}:({self.atoms[i].pre_size}){self.atoms[i].size}" for i in of_axis]
         return tuple(names)
 
 

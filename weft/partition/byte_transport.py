@@ -32,14 +32,14 @@ def send_bytes(op: ir.Operation, mesh: DeviceMesh) -> ir.Operation | None:
         if d is not None:
             shape[d] //= per_byte
         kinds.append(e.type(shape, byte))
-    made = e.op(op.name, sent, kinds, attributes_of(op), regions=len(op.regions))
+    narrow = e.op(op.name, sent, kinds, attributes_of(op), regions=len(op.regions))
     if facts(op).combines:
-        combine_by(made, combiner_of(op), byte)
-    for old, new, d in zip(op.results, made.results, dims, strict=True):
+        combine_by(narrow, combiner_of(op), byte)
+    for old, new, d in zip(op.results, narrow.results, dims, strict=True):
         value = e.convert(new, element) if d is None else _unpack(e, new, d, per_byte, element)
         old.replace_all_uses_with(value)
     op.erase()
-    return made
+    return narrow
 
 
 def _bits(kind: ir.Type) -> int:
@@ -56,9 +56,9 @@ def _packed_dim(op: ir.Operation, value: ir.Value, result: ir.Value, per_byte: i
     if op.name == "stablehlo.all_to_all":
         groups = op.attributes["split_count"].value
     for d in reversed(range(len(value.type.shape))):
-        held, given = value.type.shape[d], result.type.shape[d]
-        part = held // groups if groups > 1 and given < held else held
-        if held and part % per_byte == 0:
+        size_before, size_after = value.type.shape[d], result.type.shape[d]
+        part = size_before // groups if groups > 1 and size_after < size_before else size_before
+        if size_before and part % per_byte == 0:
             return d
     return None
 

@@ -22,8 +22,8 @@ def check(stages: Stages) -> list[tuple[str, ...]]:
     """
     mesh = stages.mesh
     checker = Typer(mesh, functions(stages.local))
-    given = [tile_classes(layout) for layout in stages.arguments]
-    results = checker.function("main", given)
+    argument_classes = [tile_classes(layout) for layout in stages.arguments]
+    results = checker.function("main", argument_classes)
     for number, (got, layout) in enumerate(zip(results, stages.results, strict=True)):
         wanted = tile_classes(layout)
         if len(np.unique(join(got, wanted))) > len(np.unique(wanted)):

@@ -67,13 +67,13 @@ class Typer:
         self.parts: dict[ir.Value, _Parts] = {}  # of what is laid side by side
         self.guards: list[Classes] = []  # classes of the conditions around
 
-    def function(self, name: str, given: Sequence[Classes]) -> list[Classes]:
+    def function(self, name: str, argument_classes: Sequence[Classes]) -> list[Classes]:
         block = self.functions[name].regions[0].blocks[0]
-        return self.block(block, given)
+        return self.block(block, argument_classes)
 
-    def block(self, block: ir.Block, given: Sequence[Classes]) -> list[Classes]:
+    def block(self, block: ir.Block, argument_classes: Sequence[Classes]) -> list[Classes]:
         """Types a block's values; returns the types of what its terminator gives."""
-        for argument, classes in zip(block.arguments, given, strict=True):
+        for argument, classes in zip(block.arguments, argument_classes, strict=True):
             self.types[argument] = classes
         operations = [view.operation for view in block.operations]
         for op in operations[:-1]:
@@ -182,9 +182,9 @@ class Typer:
             together = np.empty(self.mesh.size, np.int64)
             together[groups] = _numbered(rows)[:, None]
             if kind in ("reduce_scatter", "all_to_all"):  # each device gets its own part
-                place = np.empty_like(together)
-                place[groups] = np.arange(groups.shape[1])
-                together = join(together, place)
+                position = np.empty_like(together)
+                position[groups] = np.arange(groups.shape[1])
+                together = join(together, position)
             outs.append(together)
         return outs if kind == "all_reduce" else [join(*outs)] * len(op.results)
 

@@ -94,9 +94,9 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
 
 
 def collect_block(
-    ops: Iterable[ir.Operation], known: dict[str, ir.Operation], mesh: DeviceMesh
+    ops: Iterable[ir.Operation], functions: dict[str, ir.Operation], mesh: DeviceMesh
 ) -> list[Collective]:
-    """The collectives of operations and of what they call and repeat; `known` are functions."""
+    """The collectives of operations and of what they call and repeat, by the module's functions."""
     collectives: list[Collective] = []
     names: dict[tuple, tuple[tuple[str, ...], int, int]] = {}
 
@@ -113,7 +113,7 @@ def collect_block(
             elif name == "stablehlo.async_start":
                 start = len(collectives)
                 visit_block(op.regions[0].blocks[0], trips, exact)
-                meanwhile = overlapped_work(op, known, trip_count)
+                meanwhile = overlapped_work(op, functions, trip_count)
                 collectives[start:] = [replace(c, meanwhile=meanwhile) for c in collectives[start:]]
             elif name == "stablehlo.while":
                 count = trip_count(op)
@@ -132,7 +132,7 @@ def collect_block(
                 )
             elif name == "func.call":
                 callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-                visit_block(known[callee].regions[0].blocks[0], trips, exact)
+                visit_block(functions[callee].regions[0].blocks[0], trips, exact)
 
     visit(ops, 1, True)
     return collectives
@@ -260,12 +260,12 @@ def trip_count(loop: ir.Operation) -> int | None:
 
 
 def _scalar(value: ir.Value) -> int | None:
-    made = maker(value)
-    if made is not None and made.name == "stablehlo.convert":
-        made = maker(made.operands[0])
-    if made is None or made.name not in ("stablehlo.constant", "sdy.constant"):
+    definition = maker(value)
+    if definition is not None and definition.name == "stablehlo.convert":
+        definition = maker(definition.operands[0])
+    if definition is None or definition.name not in ("stablehlo.constant", "sdy.constant"):
         return None
-    if not isinstance(made.results[0].type.element_type, ir.IntegerType):
+    if not isinstance(definition.results[0].type.element_type, ir.IntegerType):
         return None
-    match = re.search(r"dense<(-?\d+)>", str(made))
+    match = re.search(r"dense<(-?\d+)>", str(definition))
     return int(match[1]) if match else None

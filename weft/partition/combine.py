@@ -64,7 +64,7 @@ def _groups(ops: Sequence[ir.Operation]) -> list[_Group]:
     if not bits:
         return []
     groups: dict[tuple, list[_Group]] = {keys[i]: [] for i in bits}
-    found: list[_Group] = []
+    groups_so_far: list[_Group] = []
     masks: dict[ir.Value, int] = {}  # the collectives that a value depends on
     effects = 0
     for i, op in enumerate(ops):
@@ -74,11 +74,11 @@ def _groups(ops: Sequence[ir.Operation]) -> list[_Group]:
         if facts(op).effects:
             before = effects = before | effects
         if i in bits:
-            group = _fitting(groups[keys[i]], found, op, bits[i], before)
+            group = _fitting(groups[keys[i]], groups_so_far, op, bits[i], before)
             if group is None:
                 group = _Group()
                 groups[keys[i]].append(group)
-                found.append(group)
+                groups_so_far.append(group)
             group.members.append(i)
             group.bits |= bits[i]
             group.before |= before
@@ -86,18 +86,18 @@ def _groups(ops: Sequence[ir.Operation]) -> list[_Group]:
         before |= bits.get(i, 0)
         if before:
             masks.update(dict.fromkeys(op.results, before))
-    return [group for group in found if len(group.members) > 1]
+    return [group for group in groups_so_far if len(group.members) > 1]
 
 
 def _fitting(
-    own: list[_Group], found: list[_Group], op: ir.Operation, bit: int, before: int
+    candidates: list[_Group], all_groups: list[_Group], op: ir.Operation, bit: int, before: int
 ) -> _Group | None:
     """The first of its groups that a collective neither waits for nor is waited for by."""
-    if not own:
+    if not candidates:
         return None
-    before = _closure(before, found)
-    for group in own:
-        free = not before & group.bits and not _closure(group.before, found) & bit
+    before = _closure(before, all_groups)
+    for group in candidates:
+        free = not before & group.bits and not _closure(group.before, all_groups) & bit
         if free and (op.name == "stablehlo.all_reduce" or group.size + _size(op) <= _MOST):
             return group
     return None
@@ -149,13 +149,13 @@ def _reorder(ops: list[ir.Operation], groups: list[_Group]) -> None:
     for group in groups:
         for i in group.members:
             node[i] = group.members[-1]
-    held: dict[int, list[int]] = {}
+    members: dict[int, list[int]] = {}
     for i, n in enumerate(node):
-        held.setdefault(n, []).append(i)
-    made = {result: node[i] for i, op in enumerate(ops) for result in op.results}
-    waits = dict.fromkeys(held, 0)
-    users: dict[int, list[int]] = {n: [] for n in held}
-    edges = {(made[v], node[i]) for i, op in enumerate(ops) for v in _uses(op) if v in made}
+        members.setdefault(n, []).append(i)
+    node_of = {result: node[i] for i, op in enumerate(ops) for result in op.results}
+    waits = dict.fromkeys(members, 0)
+    users: dict[int, list[int]] = {n: [] for n in members}
+    edges = {(node_of[v], node[i]) for i, op in enumerate(ops) for v in _uses(op) if v in node_of}
     ordered = [i for i, op in enumerate(ops) if facts(op).effects]
     edges.update(zip(ordered, ordered[1:], strict=False))
     for first, then in edges:
@@ -164,13 +164,13 @@ def _reorder(ops: list[ir.Operation], groups: list[_Group]) -> None:
     end = ops[-1]
     ready = [n for n, count in waits.items() if not count]
     heapq.heapify(ready)
-    place = 0
+    position = 0
     moving = False
     while ready:
         n = heapq.heappop(ready)
-        for i in held[n]:
-            moving = moving or i != place
-            place += 1
+        for i in members[n]:
+            moving = moving or i != position
+            position += 1
             if moving and ops[i] != end:
                 ops[i].move_before(end)
         for user in users[n]:
@@ -185,9 +185,9 @@ def _join(members: list[ir.Operation], mesh: DeviceMesh) -> None:
     e = Emitter.before(last, mesh)
     e.loc = ir.Location.fused([m.location for m in members])
     attributes = attributes_of(last, WHY) | reasons(members)
-    given = [m.operands[0] for m in members]
+    operands = [m.operands[0] for m in members]
     if last.name == "stablehlo.all_reduce":
-        joined = e.op(last.name, given, [v.type for v in given], attributes, regions=1)
+        joined = e.op(last.name, operands, [v.type for v in operands], attributes, regions=1)
         last.regions[0].blocks[0].append_to(joined.regions[0])
         got = list(joined.results)
     else:

@@ -85,9 +85,9 @@ class HardwareModel:
 
     def link(self, span: int, axes: Iterable[str] = ()) -> Link:
         """The link a group uses: its axis's own, or the innermost level with `span` devices."""
-        own = [self.axes[a] for a in (name.split(":")[0] for name in axes) if a in self.axes]
-        if own:
-            return Link(max(k.latency for k in own), min(k.bandwidth for k in own))
+        axis_links = [self.axes[a] for a in (name.split(":")[0] for name in axes) if a in self.axes]
+        if axis_links:
+            return Link(max(k.latency for k in axis_links), min(k.bandwidth for k in axis_links))
         for count, link in self.levels:
             if count is None or span <= count:
                 return link

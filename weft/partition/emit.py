@@ -117,9 +117,9 @@ class Emitter:
         source = f"%0 = stablehlo.constant dense<{text}> : {type}"
         if isinstance(type.element_type, ir.ComplexType):
             # Through text: quirks.COMPLEX_ELEMENTS.
-            made = ir.Operation.parse(source, context=self.context)
-            self.ip.insert(made)
-            return made.results[0]
+            constant = ir.Operation.parse(source, context=self.context)
+            self.ip.insert(constant)
+            return constant.results[0]
         return self.constant(ir.Attribute.parse(f"dense<{text}> : {type}", context=self.context))
 
     def constant(self, attribute: ir.Attribute) -> ir.Value:
@@ -304,11 +304,11 @@ class Emitter:
         cached = self._entry_values.get(key)
         if cached is None:
             here, self.ip = self.ip, self.entry_ip
-            place, self.loc = self.loc, ir.Location.unknown(self.context)
+            location, self.loc = self.loc, ir.Location.unknown(self.context)
             try:
                 cached = self._entry_values[key] = build()
             finally:
-                self.ip, self.loc = here, place
+                self.ip, self.loc = here, location
         return cached
 
     def position(self) -> ir.Value:
@@ -441,8 +441,8 @@ class Emitter:
         """Select the value of a permute from an all_gather in groups of those that exchange."""
         mesh = self.mesh
         everything = tuple(range(len(mesh.atoms)))
-        place = np.argsort(mesh.partition_ids(np.arange(mesh.size)))
-        source, target = place[pairs.T]
+        rank_of = np.argsort(mesh.partition_ids(np.arange(mesh.size)))
+        source, target = rank_of[pairs.T]
         atoms = tuple(
             i
             for i in everything

@@ -35,9 +35,9 @@ def annotate(module: ir.Module, constraints: dict[str, str], arguments: Sequence
     constraints: source line of each, from `constraint_lines`. arguments: their names for the user.
     """
 
-    def named(found: re.Match) -> str:
-        number = int(found[1])
-        return f"argument {arguments[number]}" if number < len(arguments) else found[0]
+    def named(match: re.Match) -> str:
+        number = int(match[1])
+        return f"argument {arguments[number]}" if number < len(arguments) else match[0]
 
     for op in outer_first(module.operation):
         if _moves(op):
@@ -55,18 +55,18 @@ def nearest_location(op: ir.Operation) -> ir.Location:
 
 def _reason(op: ir.Operation, constraints: dict[str, str]) -> str:
     producer, number = _producer(op)
-    made = _named(producer, number, op.operands[0])
+    produced = _named(producer, number, op.operands[0])
     origins = _origins(producer, number)
     if op.name in _PARTIAL:
         key = "reduction_axes" if op.name == "sdy.all_reduce" else "reduce_scatter_axes"
         axes = [r[0] for r in sdy.axis_refs(op.attributes[key])]
         sources = _operand_origins(producer, axes, constraints)
-        text = f"{made} splits what it sums over {', '.join(sorted(set(axes)))}"
+        text = f"{produced} splits what it sums over {', '.join(sorted(set(axes)))}"
         return text + (f" ({sources})" if sources else "")
     consumer = _consumer(op)
     have = _dims_text(_sharding_before(op))
     want = _dims_text(sdy.target_of(op))
-    text = f"{made} gives {have}{_origin_text(origins, constraints)}; {consumer} needs {want}"
+    text = f"{produced} gives {have}{_origin_text(origins, constraints)}; {consumer} needs {want}"
     user = _first_user(op)
     if user is not None and not user.name.endswith("return"):
         text += _origin_text(_origins(user, 0), constraints)
@@ -167,7 +167,7 @@ def _origins(op: ir.Operation | None, number: int) -> dict[str, str]:
 
 def _operand_origins(op: ir.Operation | None, axes: list[str], constraints: dict[str, str]) -> str:
     """Where the split of summed dimensions came from: the operands' origins of those axes."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for value in op.operands if op is not None else ():
         owner = value.owner
         if isinstance(owner, ir.Block):
@@ -175,13 +175,13 @@ def _operand_origins(op: ir.Operation | None, axes: list[str], constraints: dict
             if owner.owner.operation.name == "func.func":
                 for axis in axes:
                     if axis in _dims_text(sdy.argument_sharding(owner.owner.operation, number)):
-                        found.setdefault(axis, f"argument {number}")
+                        sources.setdefault(axis, f"argument {number}")
             continue
         origins = _origins(owner.operation, list(owner.operation.results).index(value))
         for axis, origin in origins.items():
             if axis.split(":")[0] in axes:
-                found.setdefault(axis, _origin_name(origin, constraints))
-    return ", ".join(f"{axis} from {where}" for axis, where in sorted(found.items()))
+                sources.setdefault(axis, _origin_name(origin, constraints))
+    return ", ".join(f"{axis} from {where}" for axis, where in sorted(sources.items()))
 
 
 def _origin_text(origins: dict[str, str], constraints: dict[str, str]) -> str:

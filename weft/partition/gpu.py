@@ -46,8 +46,8 @@ def _end(start: ir.Operation) -> None:
     block = start.regions[0].blocks[0]
     for outer, inner in zip(start.operands, block.arguments, strict=True):
         inner.replace_all_uses_with(outer)
-    *held, end = [view.operation for view in block.operations]
-    for op in held:
+    *body, end = [view.operation for view in block.operations]
+    for op in body:
         op.move_before(start)
     for use in list(start.results[0].uses):
         done = use.owner.operation

@@ -135,9 +135,9 @@ def _panels(report: CommReport) -> list[tuple[str, str]]:
     panels = list(report.stages)
     if report.program is not None:
         panels.append(("hlo", hlo_with_lines(to_hlo_text(report.program.local, metadata=True))))
-    found = {m[1] for _, text in panels for m in map(_PLACE.search, text.splitlines()) if m}
+    locations = {m[1] for _, text in panels for m in map(_PLACE.search, text.splitlines()) if m}
     numbers: dict[str, set[int]] = {}
-    for file, _, line in (place.rpartition(":") for place in found):
+    for file, _, line in (location.rpartition(":") for location in locations):
         if os.path.exists(file):  # a jaxpr has names of files without their folders
             numbers.setdefault(file, set()).add(int(line))
     lines = []
@@ -158,17 +158,17 @@ def _time_html(report: CommReport) -> str:
     width, bars, points = 900, [], []
     for s in sorted(steps, key=lambda s: -s.seconds)[:2000]:
         x, w = width * s.start / total, max(width * s.seconds / total, 1)
-        place = escape(
+        title = escape(
             f"{s.name} {s.source}: {format_seconds(s.seconds)}, {format_bytes(s.live)} held"
         )
         bars.append(
-            f'<g><title>{place}</title><rect class="{"moves" if s.communicates else "computes"}" '
+            f'<g><title>{title}</title><rect class="{"moves" if s.communicates else "computes"}" '
             f'data-at="{_key(s.source)}" x="{x:.1f}" y="{24 if s.communicates else 2}" width="{w:.1f}" height="18"/></g>'
         )
     for s in steps:
         y = 118 - 70 * s.live / max(peak.live, 1)
         points += [f"{width * t / total:.1f},{y:.1f}" for t in (s.start, s.start + s.seconds)]
-    held = "".join(f"<li>{escape(v)}</li>" for v in peak.largest)
+    largest_values = "".join(f"<li>{escape(v)}</li>" for v in peak.largest)
     busy = sum(s.seconds for s in steps if not s.communicates)
     return (
         f"<h2>Time and memory of one device</h2><p>computing {format_seconds(busy)} (upper bars), communicating "
@@ -176,7 +176,7 @@ def _time_html(report: CommReport) -> str:
         f'<div class="wide"><svg class="time" width="{width}" height="122" role="img" aria-label="timeline">'
         f'{"".join(bars)}<polyline points="{" ".join(points)}"/></svg></div>'
         f"<p>The peak of {format_bytes(peak.live)} is at {escape(peak.name)} {escape(peak.source)}; the largest "
-        f"values held there:</p><ul>{held}</ul>"
+        f"values held there:</p><ul>{largest_values}</ul>"
     )
 
 
@@ -208,7 +208,7 @@ _COLLECTIVE = re.compile(rf"(sdy|stablehlo)\.({'|'.join([*KINDS.values(), 'all_s
 
 def _key(places: str) -> str:
     """Files without their folders, by which lines of all panels find each other."""
-    return escape(", ".join(os.path.basename(place) for place in places.split(", ")))
+    return escape(", ".join(os.path.basename(location) for location in places.split(", ")))
 
 
 def _marked(text: str) -> str:
@@ -216,8 +216,8 @@ def _marked(text: str) -> str:
     lines = []
     for line in text.splitlines():
         shown = escape(line)
-        if place := _PLACE.search(line):
-            shown = f'<span data-at="{_key(place[1])}">{shown}</span>'
+        if location := _PLACE.search(line):
+            shown = f'<span data-at="{_key(location[1])}">{shown}</span>'
         if _COLLECTIVE.search(line):
             shown = f'<mark class="c">{shown}</mark>'
         lines.append(shown)

@@ -29,15 +29,15 @@ def gather_small_stacks(module: ir.Module) -> None:
 
 def _loop(loop: ir.Operation, trips: int) -> None:
     body = loop.regions[1].blocks[0]
-    given = list(body.operations)[-1].operation.operands
-    unchanged = [a for i, a in enumerate(body.arguments) if given[i] == a]
+    carried = list(body.operations)[-1].operation.operands
+    unchanged = [a for i, a in enumerate(body.arguments) if carried[i] == a]
     for view in list(body.operations):
         cut = view.operation
         if cut.name == "stablehlo.dynamic_slice":
             before = _moves_before(cut, 0)
             if before and before[0].operands[0] in unchanged:
                 _gather(before, cut, _moves_after(cut), trips)
-    for i in range(len(given)):
+    for i in range(len(carried)):
         _keep(loop, i, trips)
 
 

@@ -75,9 +75,9 @@ def recognize(module: ir.Module) -> Manual | None:
     return Manual(mesh, region, arguments, results)
 
 
-def localize(module: ir.Module, found: Manual) -> None:
+def localize(module: ir.Module, manual: Manual) -> None:
     """Puts the computation in the place of the function that it is all of, in place."""
-    region = found.region
+    region = manual.region
     body, block = region.regions[0].blocks[0], region.block
     main = block.owner.operation
     terminator = list(body.operations)[-1].operation
@@ -110,7 +110,7 @@ def localize(module: ir.Module, found: Manual) -> None:
                 _for_replicas(op)
     i32 = ir.IntegerType.get_signless(32)
     module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, 1)
-    module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, found.mesh.size)
+    module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, manual.mesh.size)
 
 
 def _for_replicas(op: ir.Operation) -> None:
@@ -120,13 +120,13 @@ def _for_replicas(op: ir.Operation) -> None:
             if name in op.attributes:
                 del op.attributes[name]
     elif op.name == "stablehlo.partition_id":
-        made = ir.Operation.create(
+        replica_op = ir.Operation.create(
             "stablehlo.replica_id",
             results=[op.results[0].type],
             loc=op.location,
             ip=ir.InsertionPoint(op),
         )
-        op.results[0].replace_all_uses_with(made.results[0])
+        op.results[0].replace_all_uses_with(replica_op.results[0])
         op.erase()
 
 
@@ -155,12 +155,12 @@ def _arguments(
         wanted[source] = sharding
     out = []
     for number, argument in enumerate(block.arguments):
-        given = sdy.argument_sharding(main, number)
+        asked = sdy.argument_sharding(main, number)
         sharding = wanted.get(argument)
         if sharding is None or len(list(argument.uses)) != 1:
             return None
         layout = _layout(mesh, argument, sharding)
-        if layout is None or (given is not None and not _same(given, sharding)):
+        if layout is None or (asked is not None and not _same(asked, sharding)):
             return None
         out.append(layout)
     return out
@@ -180,9 +180,9 @@ def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list
         if sharding is None or _source(value, sharding) is None:
             return None
         entries = {a.name: a.attr for a in attributes[number]} if attributes else {}
-        given = entries.get("sdy.sharding")
+        asked = entries.get("sdy.sharding")
         layout = _layout(mesh, value, sharding)
-        if layout is None or (given is not None and not _same(given, sharding)):
+        if layout is None or (asked is not None and not _same(asked, sharding)):
             return None
         out.append(layout)
     return out

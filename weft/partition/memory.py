@@ -84,19 +84,19 @@ def _peak(block: ir.Block, kept: set[ir.Value], largest: list[tuple[int, str]]) 
         inner = 0
         if facts(op).control:
             inner = max(_peak(r.blocks[0], set(), largest) for r in op.regions)
-        made = 0
+        result_bytes = 0
         for result in op.results:
             size = byte_size(result.type)
             if op.name == "stablehlo.constant" and size < 1024:
                 continue
-            place = short(source_line(op.location))
-            largest.append((size, f"{_kind(result.type)}, {op.name.split('.')[-1]} {place}"))
+            location = short(source_line(op.location))
+            largest.append((size, f"{_kind(result.type)}, {op.name.split('.')[-1]} {location}"))
             if result in kept:
                 continue
-            made += size
+            result_bytes += size
             end = last.get(result, i)
             ends[end] = ends.get(end, 0) + size
-        live += made
+        live += result_bytes
         peak = max(peak, live + inner)
         live -= ends.pop(i, 0)
     return peak

@@ -47,10 +47,10 @@ def _join(op: ir.Operation) -> int:
     alike = [(i, t) for i, t in enumerate(within) if t is not None and _alike(t, outer)]
     if len(alike) != 1:
         return 0
-    [(place, term)] = alike
-    whole = inner.operands[1 - place]
+    [(position, term)] = alike
+    whole = inner.operands[1 - position]
     both = [term, outer]
-    values = [_partial(inner, place, term), _partial(op, number, outer)]
+    values = [_partial(inner, position, term), _partial(op, number, outer)]
     op.operands[number] = _reduce_total(op, kind, values, both)
     op.operands[1 - number] = whole
     _erase(inner, *both)
@@ -114,7 +114,7 @@ def _reduce_total(
     total = ir.Operation.create(
         name, results=[values[0].type], operands=values, loc=op.location, ip=here
     )
-    made = ir.Operation.create(
+    reduced = ir.Operation.create(
         last.name,
         results=[op.results[0].type],
         operands=list(total.results),
@@ -123,5 +123,5 @@ def _reduce_total(
         loc=ir.Location.fused([r.location for r in reduces]),
         ip=here,
     )
-    last.regions[0].blocks[0].append_to(made.regions[0])
-    return made.results[0]
+    last.regions[0].blocks[0].append_to(reduced.regions[0])
+    return reduced.results[0]

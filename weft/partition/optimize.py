@@ -62,8 +62,8 @@ def optimize(
             if not written:
                 counts["join_sums"] += join_sums(block)
                 main = view.operation.attributes["sym_name"].value == "main"
-                known = arguments if main else None
-                counts["accumulate"] += reduce_behind_loops(block, mesh, known)
+                known_layouts = arguments if main else None
+                counts["accumulate"] += reduce_behind_loops(block, mesh, known_layouts)
             counts["merge_equal"] += _merge_equal(block, {})
             if overlap:
                 counts["overlap"] += overlap_gathers(block, mesh, diverges)
@@ -83,9 +83,9 @@ def _finish(block: ir.Block, mesh: DeviceMesh) -> int:
             continue
         if WRITTEN in op.attributes:  # by the user: that matters no more
             del op.attributes[WRITTEN]
-        made = send_bytes(op, mesh)
-        rewritten += made is not None
-        sent = made or op
+        narrow = send_bytes(op, mesh)
+        rewritten += narrow is not None
+        sent = narrow or op
         if sent.name == "stablehlo.all_to_all":
             _keep_operands_whole(sent)
     return rewritten
@@ -139,16 +139,16 @@ def _drop_unused(block: ir.Block) -> bool:
 # -- merge_equal ---------------------------------------------------------------------------------
 
 
-def _merge_equal(block: ir.Block, known: dict) -> int:
+def _merge_equal(block: ir.Block, earlier_ops: dict) -> int:
     """Replaces collectives by earlier equal ones of this block or of those around it."""
     merged = 0
-    known = dict(known)
+    earlier_ops = dict(earlier_ops)
     for op in _ops(block):
         if op.name in KINDS:
             key = _key(op)
-            earlier = known.get(key)
+            earlier = earlier_ops.get(key)
             if earlier is None:
-                known[key] = op
+                earlier_ops[key] = op
                 continue
             for old, new in zip(op.results, earlier.results, strict=True):
                 old.replace_all_uses_with(new)
@@ -156,7 +156,7 @@ def _merge_equal(block: ir.Block, known: dict) -> int:
             merged += 1
         elif facts(op).control:
             for region in op.regions:
-                merged += _merge_equal(region.blocks[0], known)
+                merged += _merge_equal(region.blocks[0], earlier_ops)
     return merged
 
 

@@ -36,27 +36,27 @@ class Sources:
 
 def sources(module: ir.Module) -> Sources:
     """The user's shardings of a module that is still to be propagated; names its constraints."""
-    found = Sources()
+    user_sources = Sources()
     constraints = 0
     for function in functions(module).values():
         block = function.regions[0].blocks[0]
         for i, argument in enumerate(block.arguments):
-            found.add(argument, f"input: {i}", sdy.argument_sharding(function, i))
+            user_sources.add(argument, f"input: {i}", sdy.argument_sharding(function, i))
         for op in outer_first(function):
             if op.name == "sdy.sharding_constraint":
                 name = f"constraint_{constraints}"
                 constraints += 1
                 op.attributes[NAME] = ir.StringAttr.get(name, module.context)
-                found.add(op.results[0], name, op.attributes["sharding"])
+                user_sources.add(op.results[0], name, op.attributes["sharding"])
             elif op.name == "sdy.manual_computation":
                 for way, values in (("in", op.operands), ("out", op.results)):
                     shardings = sdy.per_value(op.attributes[f"{way}_shardings"])
                     for value, sharding in zip(values, shardings, strict=True):
-                        found.add(value, "shard_map", sharding)
+                        user_sources.add(value, "shard_map", sharding)
         results = list(block.operations)[-1].operation.operands
         for i, value in enumerate(results):
-            found.add(value, f"output: {i}", _result_sharding(function, i))
-    return found
+            user_sources.add(value, f"output: {i}", _result_sharding(function, i))
+    return user_sources
 
 
 def record(module: ir.Module, before: Sources) -> None:
@@ -134,10 +134,10 @@ class _Graph:
         if op.name == "sdy.data_flow_edge":
             self._tie([op.results[0], *self._carried(op.operands[0])])
         elif op.name == "sdy.manual_computation":
-            given = list(blocks[0].operations)[-1].operation.operands
+            carried = list(blocks[0].operations)[-1].operation.operands
             for a, b in (
                 *zip(op.operands, blocks[0].arguments, strict=True),
-                *zip(given, op.results, strict=True),
+                *zip(carried, op.results, strict=True),
             ):
                 self._tie([a, b])
             for way, values in (("in", blocks[0].arguments), ("out", op.results)):
@@ -190,8 +190,8 @@ def _mark_arguments(function: ir.Operation) -> None:
     if "arg_attrs" not in function.attributes:
         return
     marked = []
-    for given in function.attributes["arg_attrs"]:
-        entries = {e.name: e.attr for e in given}
+    for arg_attrs in function.attributes["arg_attrs"]:
+        entries = {e.name: e.attr for e in arg_attrs}
         if "sdy.sharding" in entries and (axes := _axes(entries["sdy.sharding"])):
             entries[ORIGINS] = _dictionary(dict.fromkeys(sorted(axes), "self"))
         marked.append(ir.DictAttr.get(entries))

@@ -69,8 +69,8 @@ def _search(now: AxisLayout, target: AxisLayout, below: float, step: float) -> t
             while way[-1] in made_from:
                 way.append(made_from[way[-1]])
             return tuple(reversed(way[:-1]))
-        held = total // math.prod(mesh.count(a) for a in dims)
-        for after, sent in _steps(mesh, shape, goal, dims, held):
+        local_size = total // math.prod(mesh.count(a) for a in dims)
+        for after, sent in _steps(mesh, shape, goal, dims, local_size):
             more = cost + sent * _ELEMENT + each * bool(sent)
             if more < min(best.get(after, most), most):
                 best[after] = more
@@ -81,7 +81,7 @@ def _search(now: AxisLayout, target: AxisLayout, below: float, step: float) -> t
 
 
 def _steps(
-    mesh: DeviceMesh, shape: tuple[int, ...], goal: Dims, dims: Dims, held: int
+    mesh: DeviceMesh, shape: tuple[int, ...], goal: Dims, dims: Dims, local_size: int
 ) -> Iterator[tuple[Dims, int]]:
     """The layouts one step away, and the elements that each device sends for it."""
     used = {i for a in dims for i in a}
@@ -94,14 +94,14 @@ def _steps(
             gone = atoms[k:]
             n = mesh.count(gone)
             left = (*dims[:d], atoms[:k], *dims[d + 1 :])
-            yield left, held * (n - 1)
+            yield left, local_size * (n - 1)
             for other in range(len(dims)):
                 if other != d and shape[other] % (counts[other] * n) == 0:
                     into = (*left[:other], left[other] + gone, *left[other + 1 :])
-                    yield into, held * (n - 1) // n
+                    yield into, local_size * (n - 1) // n
     turned = _turned(mesh, goal, dims, counts)
     if turned is not None and turned != dims:
-        yield turned, held
+        yield turned, local_size
 
 
 def _turned(mesh: DeviceMesh, goal: Dims, dims: Dims, counts: list[int]) -> Dims | None:

@@ -247,10 +247,10 @@ def report(
         if module is not None:
             texts.append((name, module_text(module, sources=True)))
 
-    def described(kind: str, layouts, given: Sequence[str] = ()):
+    def described(kind: str, layouts, known_names: Sequence[str] = ()):
         return [
             (
-                given[i] if i < len(given) else f"{kind} {i}",
+                known_names[i] if i < len(known_names) else f"{kind} {i}",
                 layout.shape,
                 tuple(stages.mesh.axis_names(a) for a in layout.dims),
             )
@@ -276,10 +276,10 @@ def _result_names(module: ir.Module) -> list[str]:
     attributes = main.attributes
     if "res_attrs" not in attributes:
         return []
-    given = [ir.DictAttr(each) for each in attributes["res_attrs"]]
-    if not all("jax.result_info" in each for each in given):
+    attributes_of = [ir.DictAttr(each) for each in attributes["res_attrs"]]
+    if not all("jax.result_info" in each for each in attributes_of):
         return []
-    return [ir.StringAttr(each["jax.result_info"]).value for each in given]
+    return [ir.StringAttr(each["jax.result_info"]).value for each in attributes_of]
 
 
 def module_text(module: ir.Module, sources: bool) -> str:
@@ -386,12 +386,12 @@ def merged_reasons(why: str) -> str:
         return why if len(moves) < 5 else "; ".join([*moves[:3], f"{len(moves) - 3} more"])
     origins: dict[tuple[str, str], list[str]] = {}  # of each producer and its axes
     for match in matches:
-        given = origins.setdefault((match[1], match[2]), [])
-        if match[3] and match[3] not in given:
-            given.append(match[3])
+        of_axes = origins.setdefault((match[1], match[2]), [])
+        if match[3] and match[3] not in of_axes:
+            of_axes.append(match[3])
     producers: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (producer, axes), given in origins.items():
-        producers.setdefault((axes, tuple(given)), []).append(producer)
+    for (producer, axes), of_axes in origins.items():
+        producers.setdefault((axes, tuple(of_axes)), []).append(producer)
     texts = []
     for (axes, sources), names in producers.items():
         verb = "splits what it sums" if len(names) == 1 else "split what they sum"

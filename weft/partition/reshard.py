@@ -169,8 +169,8 @@ def _gather_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, keep: At
         first = first // n * size + first % n * part
         value = window(e, LocalValue(value, now), dim, first, part, exact=False)
         return e.slice(e.all_gather(value, gone, dim), dim, 0, size)
-    held, count = now.local[dim], now.mesh.count(gone)
-    if not keep and 2 * now.shape[dim] < count * held:  # most shards are padding
+    shard, count = now.local[dim], now.mesh.count(gone)
+    if not keep and 2 * now.shape[dim] < count * shard:  # most shards are padding
         return _gather_few(e, value, now, dim)
     value = e.all_gather(value, gone, dim)
     return e.slice(value, dim, 0, target.local[dim])
@@ -178,12 +178,12 @@ def _gather_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, keep: At
 
 def _gather_few(e: Emitter, value: ir.Value, now: AxisLayout, dim: int) -> ir.Value:
     """Gathers a dimension with fewer elements than shards, as a sum of parts padded with zeros."""
-    atoms, held, size = now.dims[dim], now.local[dim], now.shape[dim]
+    atoms, shard, size = now.dims[dim], now.local[dim], now.shape[dim]
     value = fill_padding(e, LocalValue(value, now), [dim]).value
     shape = list(value.type.shape)
-    shape[dim] = size + held  # room behind the end for devices that hold nothing
+    shape[dim] = size + shard  # room behind the end for devices that hold nothing
     zeros = e.splat(0, shape, value.type.element_type)
-    start = e.lookup(atoms, [min(k * held, size) for k in range(now.counts[dim])])
+    start = e.lookup(atoms, [min(k * shard, size) for k in range(now.counts[dim])])
     whole = e.slice(e.dynamic_update(zeros, value, dim, start), dim, 0, size)
     kind = "or" if value.type.element_type == e.i1 else "add"
     return e.all_reduce(whole, atoms, kind)
@@ -196,12 +196,12 @@ def _slice_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, want: Ato
         return value
     size = now.with_dim(dim, want).local[dim]
     count = now.mesh.count(extra)
-    held = value.type.shape[dim]
-    if now.dims[dim] and size * count != held:  # the shards start elsewhere
+    have = value.type.shape[dim]
+    if now.dims[dim] and size * count != have:  # the shards start elsewhere
         first = np.arange(now.counts[dim]) * size * count
         value = window(e, LocalValue(value, now), dim, first, size * count, exact=False)
-        held = size * count
-    value = e.pad(value, dim, 0, max(size * count - held, 0))
+        have = size * count
+    value = e.pad(value, dim, 0, max(size * count - have, 0))
     start = e.lookup(extra, [k * size for k in range(count)])
     return e.dynamic_slice(value, dim, start, size)
 

@@ -195,7 +195,7 @@ def _replace(op: ir.Operation, mapping: str, sizes, whole: list[str]) -> None:
 
 def _put(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> None:
     """Puts another operation in the place of one."""
-    made = ir.Operation.create(
+    replacement = ir.Operation.create(
         name,
         results=[r.type for r in op.results],
         operands=list(op.operands),
@@ -203,7 +203,7 @@ def _put(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> No
         loc=op.location,
         ip=ir.InsertionPoint(op),
     )
-    for old, new in zip(op.results, made.results, strict=True):
+    for old, new in zip(op.results, replacement.results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()
 
@@ -225,10 +225,10 @@ def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
     group_of: dict[str, int] = {}
     for number, members in groups.items():
         for member in list(members):
-            made = maker(member.operands[0])
-            if made is None or made.name != "stablehlo.constant":
+            constant = maker(member.operands[0])
+            if constant is None or constant.name != "stablehlo.constant":
                 continue
-            text = str(made).partition("=")[2]
+            text = str(constant).partition("=")[2]
             if group_of.setdefault(text, number) != number:
                 members.remove(member)
                 member.erase()
@@ -276,13 +276,13 @@ def _hold(constraint: ir.Operation) -> None:
     if any(sdy.dims_of(constraint.attributes["sharding"])):
         return
     with ir.InsertionPoint(constraint), constraint.location:
-        held = ir.Operation.create(
+        holder = ir.Operation.create(
             "stablehlo.optimization_barrier",
             [value.type],
             [value],
             {"sdy.sharding": sdy.for_values(constraint.attributes["sharding"])},
         )
-        constraint.results[0].replace_all_uses_with(held.results[0])
+        constraint.results[0].replace_all_uses_with(holder.results[0])
 
 
 def _is_carried(maker: Any) -> bool:
@@ -438,10 +438,10 @@ def _operations(module: ir.Module, name: str) -> list[ir.Operation]:
 
 def _collective_in(start: ir.Operation) -> ir.Operation | None:
     """The collective that a start holds, if it holds one of one operand and no more."""
-    *held, _ = [view.operation for view in start.regions[0].blocks[0].operations]
-    if len(held) != 1 or held[0].name not in KINDS or len(held[0].operands) != 1:
+    *inner, _ = [view.operation for view in start.regions[0].blocks[0].operations]
+    if len(inner) != 1 or inner[0].name not in KINDS or len(inner[0].operands) != 1:
         return None
-    return held[0]
+    return inner[0]
 
 
 def _done_of(start: ir.Operation) -> ir.Operation | None:

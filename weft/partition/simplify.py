@@ -64,23 +64,23 @@ def _compute_once(module: ir.Module) -> None:
             alike.append(op)
 
 
-def _equal(a: ir.Value, b: ir.Value, known: dict, steps: int = 64) -> bool:
+def _equal(a: ir.Value, b: ir.Value, compared: dict, steps: int = 64) -> bool:
     """Whether two values are computed alike, as far as some steps show."""
     if a == b:
         return True
-    if (a, b) not in known:
+    if (a, b) not in compared:
         one, two = maker(a), maker(b)
-        known[a, b] = (
+        compared[a, b] = (
             one is not None
             and two is not None
             and steps > 0
             and _alike(one, two)
             and all(
-                _equal(x, y, known, steps - 1)
+                _equal(x, y, compared, steps - 1)
                 for x, y in zip(one.operands, two.operands, strict=True)
             )
         )
-    return known[a, b]
+    return compared[a, b]
 
 
 def _alike(a: ir.Operation, b: ir.Operation) -> bool:
@@ -100,14 +100,14 @@ def _uniform(op: ir.Operation) -> bool:
     kind = op.results[0].type
     if len(scalars) != 1 or None in scalars or "sdy.sharding" in op.attributes:
         return False
-    made = ir.Operation.create(
+    constant = ir.Operation.create(
         "stablehlo.constant",
         results=[kind],
         attributes={"value": ir.DenseElementsAttr.get_splat(kind, *scalars)},
         loc=op.location,
         ip=ir.InsertionPoint(op),
     )
-    op.results[0].replace_all_uses_with(made.results[0])
+    op.results[0].replace_all_uses_with(constant.results[0])
     op.erase()
     return True
 
@@ -138,12 +138,12 @@ def _reduce(op: ir.Operation) -> None:
             gone += was
         elif not reduced.isdisjoint(now):
             return
-    made = op.clone(ip=ir.InsertionPoint(op))
-    made.operands[0] = source
-    made.attributes["dimensions"] = ir.DenseI64ArrayAttr.get(sorted(gone))
+    clone = op.clone(ip=ir.InsertionPoint(op))
+    clone.operands[0] = source
+    clone.attributes["dimensions"] = ir.DenseI64ArrayAttr.get(sorted(gone))
     kept = [n for i, n in enumerate(before) if i not in gone]
-    made.results[0].set_type(ir.RankedTensorType.get(kept, result.type.element_type))
-    new = made.results[0]
+    clone.results[0].set_type(ir.RankedTensorType.get(kept, result.type.element_type))
+    new = clone.results[0]
     if kept != list(result.type.shape):
         shaped = ir.Operation.create(
             "stablehlo.reshape", [result.type], [new], loc=op.location, ip=ir.InsertionPoint(op)
@@ -206,15 +206,15 @@ def _collapse_rows(op: ir.Operation) -> None:
     if not rows:
         return
     gone = [d.offset_dims[k] for k, _ in rows]
-    made = op.clone(ip=ir.InsertionPoint(op))
+    gather = op.clone(ip=ir.InsertionPoint(op))
     changed = d._replace(
         offset_dims=_without(d.offset_dims, gone),
         collapsed_slice_dims=tuple(sorted((*d.collapsed_slice_dims, *(i for _, i in rows)))),
     )
-    made.attributes["dimension_numbers"] = stablehlo.gather_attribute(changed)
+    gather.attributes["dimension_numbers"] = stablehlo.gather_attribute(changed)
     kept = [n for i, n in enumerate(result.type.shape) if i not in gone]
-    made.results[0].set_type(ir.RankedTensorType.get(kept, result.type.element_type))
-    result.replace_all_uses_with(_reshape(op, made.results[0], list(result.type.shape)))
+    gather.results[0].set_type(ir.RankedTensorType.get(kept, result.type.element_type))
+    result.replace_all_uses_with(_reshape(op, gather.results[0], list(result.type.shape)))
     op.erase()
 
 
@@ -282,9 +282,9 @@ def _of_slice(op: ir.Operation, before: ir.Operation) -> ir.Operation:
         ],
         "strides": [a * b for a, b in zip(stride, step, strict=True)],
     }
-    made = _replace(op, "stablehlo.slice", [before.operands[0]], bounds)
+    sliced = _replace(op, "stablehlo.slice", [before.operands[0]], bounds)
     _drop_unused(before)
-    return made
+    return sliced
 
 
 def _of_concatenation(op: ir.Operation, joined: ir.Operation) -> ir.Operation | None:
@@ -297,9 +297,9 @@ def _of_concatenation(op: ir.Operation, joined: ir.Operation) -> ir.Operation | 
             begin[dim] -= offset
             limit[dim] -= offset
             bounds = {"start_indices": begin, "limit_indices": limit, "strides": stride}
-            made = _replace(op, "stablehlo.slice", [operand], bounds)
+            sliced = _replace(op, "stablehlo.slice", [operand], bounds)
             _drop_unused(joined)
-            return made
+            return sliced
         offset += size
     return None
 
@@ -334,7 +334,7 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
     ):
         return
     amounts = np.array([low, high], np.int64).T
-    made = ir.Operation.create(
+    padded = ir.Operation.create(
         scatter.name,
         results=[op.results[0].type],
         operands=[pad.operands[0], *list(scatter.operands)[1:]],
@@ -346,9 +346,9 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
         loc=scatter.location,
         ip=ir.InsertionPoint(scatter),
     )
-    for mine, theirs in zip(made.regions, scatter.regions, strict=True):
-        theirs.blocks[0].append_to(mine)
-    op.results[0].replace_all_uses_with(made.results[0])
+    for region, theirs in zip(padded.regions, scatter.regions, strict=True):
+        theirs.blocks[0].append_to(region)
+    op.results[0].replace_all_uses_with(padded.results[0])
     op.erase()
     scatter.erase()
     pad.erase()
@@ -380,7 +380,7 @@ def _bounds(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
 def _replace(
     op: ir.Operation, name: str, operands: list[ir.Value], attributes: dict[str, list[int]]
 ) -> ir.Operation:
-    made = ir.Operation.create(
+    replacement = ir.Operation.create(
         name,
         results=[op.results[0].type],
         operands=operands,
@@ -388,9 +388,9 @@ def _replace(
         loc=op.location,
         ip=ir.InsertionPoint(op),
     )
-    op.results[0].replace_all_uses_with(made.results[0])
+    op.results[0].replace_all_uses_with(replacement.results[0])
     op.erase()
-    return made
+    return replacement
 
 
 def _drop_unused(op: ir.Operation) -> None:

@@ -81,11 +81,11 @@ class _Agreement:
 
     def _typed(self) -> Typer:
         typer = Typer(self.mesh, {})
-        given = [np.arange(self.mesh.size) for _ in self.block.arguments]
+        argument_classes = [np.arange(self.mesh.size) for _ in self.block.arguments]
         if self.arguments is not None:
-            given = [tile_classes(layout) for layout in self.arguments]
+            argument_classes = [tile_classes(layout) for layout in self.arguments]
         try:
-            typer.block(self.block, given)
+            typer.block(self.block, argument_classes)
         except (TypeError, KeyError):  # a group that may not meet, or a call: nothing is known
             typer.types.clear()
         return typer
@@ -138,13 +138,13 @@ def _widest(update: Update) -> ir.Operation | None:
         return reduces[0]
     widest = max(reduces, key=lambda op: _groups(op).shape[-1])
     wide = _groups(widest)
-    place = np.full(int(wide.max()) + 1, -1)
-    place[wide] = np.arange(len(wide))[:, None]
+    group_of = np.full(int(wide.max()) + 1, -1)
+    group_of[wide] = np.arange(len(wide))[:, None]
     for op in reduces:
         rows = _groups(op)
-        if rows.max() >= len(place) or (place[rows] != place[rows[:, :1]]).any():
+        if rows.max() >= len(group_of) or (group_of[rows] != group_of[rows[:, :1]]).any():
             return None
-        if rows.size != wide.size or (place[rows] < 0).any():
+        if rows.size != wide.size or (group_of[rows] < 0).any():
             return None
     return widest
 
@@ -254,8 +254,8 @@ class _Move:
         value = total.results[0]
         if first is not None:
             value = e.make(self.combiner, (first, value), result.type)
-        for user, place in users:
-            user.operands[place] = value
+        for user, position in users:
+            user.operands[position] = value
 
     def _kept(self, value: ir.Value, devices: np.ndarray, op: ir.Operation) -> ir.Value:
         """For an operation, a value on some devices; on the others nothing is added.

@@ -58,10 +58,10 @@ def hlo_with_lines(text: str) -> str:
     return "\n".join(out) + "\n"
 
 
-def short(place: str) -> str:
+def short(location: str) -> str:
     """A place in a file below the working directory, relative to it."""
     here = os.getcwd() + os.sep
-    return place[len(here) :] if place.startswith(here) else place
+    return location[len(here) :] if location.startswith(here) else location
 
 
 def _place(location: str, places: dict[str, str], depth: int = 0) -> str:

@@ -49,7 +49,7 @@ def timeline(module: ir.Module, mesh: DeviceMesh, model: HardwareModel) -> list[
     for i, op in enumerate(ops):
         for each in (op, *outer_first(op)):
             last.update(dict.fromkeys(each.operands, i))
-    held: dict[ir.Value, str] = {a: f"{_kind(a)}, argument" for a in block.arguments}
+    alive: dict[ir.Value, str] = {a: f"{_kind(a)}, argument" for a in block.arguments}
     # Arguments stay for the whole call; they are not donated as far as the module tells.
     last.update(dict.fromkeys(block.arguments, len(ops)))
     steps: list[Step] = []
@@ -57,23 +57,23 @@ def timeline(module: ir.Module, mesh: DeviceMesh, model: HardwareModel) -> list[
     for i, op in enumerate(ops[:-1]):
         source = short(source_line(op.location))
         kind = op.name.rpartition(".")[2]
-        held.update({r: f"{_kind(r)}, {kind} {source}" for r in op.results})
+        alive.update({r: f"{_kind(r)}, {kind} {source}" for r in op.results})
         moved = collect_block([op], by_name, mesh)
         seconds = sum(model.estimate(c) for c in moved) + _seconds(op, by_name, model)
-        by_size = sorted(held, key=lambda v: -byte_size(v.type))
-        live = sum(byte_size(v.type) for v in held)
-        largest = tuple(held[v] for v in by_size[:3])
+        by_size = sorted(alive, key=lambda v: -byte_size(v.type))
+        live = sum(byte_size(v.type) for v in alive)
+        largest = tuple(alive[v] for v in by_size[:3])
         steps.append(Step(kind, source, start, seconds, bool(moved), live, largest))
         start += seconds
-        for value in [v for v in held if last.get(v, i) <= i]:
-            del held[value]
+        for value in [v for v in alive if last.get(v, i) <= i]:
+            del alive[value]
     return steps
 
 
-def _seconds(op: ir.Operation, known: dict[str, ir.Operation], model: HardwareModel) -> float:
+def _seconds(op: ir.Operation, functions: dict[str, ir.Operation], model: HardwareModel) -> float:
     if op.name == "stablehlo.constant" or facts(op).flops(op) == 0 and not op.regions:
         return 0.0
-    flops = work_of([op], known, trip_count).flops
+    flops = work_of([op], functions, trip_count).flops
     moved = sum(byte_size(v.type) for v in (*op.operands, *op.results))
     rates = ((flops, model.peak_flops), (moved, model.memory_bandwidth))
     return max((amount / rate for amount, rate in rates if rate), default=0.0)

@@ -61,7 +61,7 @@ def _first_line(error: Exception) -> str:
 def _check_group(number: int, members: list[ir.Operation]) -> None:
     """Values of one group get one sharding, so their shapes and given shardings must agree."""
     first = members[0].operands[0]
-    given: tuple[str, ir.Attribute] | None = None
+    seen: tuple[str, ir.Attribute] | None = None
     for member in members:
         value = member.operands[0]
         if list(value.type.shape) != list(first.type.shape):
@@ -73,12 +73,12 @@ def _check_group(number: int, members: list[ir.Operation]) -> None:
         sharding = _given_sharding(value)
         if sharding is None or not _closed(sharding):
             continue
-        if given is not None and sdy.dims_of(given[1]) != sdy.dims_of(sharding):
+        if seen is not None and sdy.dims_of(seen[1]) != sdy.dims_of(sharding):
             raise ValueError(
-                f"sharding group {number} holds values with conflicting shardings: {given[1]}"
-                f"{given[0]} and {sharding}{_at(member)}; drop one of the constraints or the group"
+                f"sharding group {number} holds values with conflicting shardings: {seen[1]}"
+                f"{seen[0]} and {sharding}{_at(member)}; drop one of the constraints or the group"
             )
-        given = given or (_at(member), sharding)
+        seen = seen or (_at(member), sharding)
 
 
 def _given_sharding(value: ir.Value) -> ir.Attribute | None:

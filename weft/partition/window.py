@@ -41,15 +41,15 @@ def window(
     """
     layout = x.layout
     atoms, total = layout.dims[dim], layout.shape[dim]
-    held, count = layout.local[dim], layout.counts[dim]
+    shard, count = layout.local[dim], layout.counts[dim]
     first = np.asarray(starts, np.int64)
     low = np.clip(first, 0, total)
     high = np.clip(first + size if ends is None else np.minimum(ends, first + size), low, total)
-    plan = _plan(first, size, held, low, high)
-    if plan.moved > (count - 1) * held:
+    plan = _plan(first, size, shard, low, high)
+    if plan.moved > (count - 1) * shard:
         value = e.all_gather(x.value, atoms, dim)
         before = max(0, -int(first.min()))
-        behind = max(0, int(first.max()) + size - held * count)
+        behind = max(0, int(first.max()) + size - shard * count)
         value = e.pad(value, dim, before, behind)
         value = cut(e, value, dim, atoms, first + before, size)
     elif isinstance(plan, _Rounds):
@@ -105,41 +105,41 @@ class _Plan:
 
 
 def _plan(
-    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
+    first: np.ndarray, size: int, shard: int, low: np.ndarray, high: np.ndarray
 ) -> _Plan | _Rounds:
     """The plan that moves least."""
-    plan: _Plan | _Rounds | None = _by_rank(first, size, held, low, high)
-    most = (len(first) - 1) * held + 1 if plan is None else plan.moved - 1
-    plan = _by_distance(first, held, low, high, most) or plan
+    plan: _Plan | _Rounds | None = _by_rank(first, size, shard, low, high)
+    most = (len(first) - 1) * shard + 1 if plan is None else plan.moved - 1
+    plan = _by_distance(first, shard, low, high, most) or plan
     plan = plan or _Plan([], first, most)  # more than a gather moves
-    own = np.arange(len(first)) * held
-    mine = np.minimum(high, own + held) - np.maximum(low, own)
-    if plan.moved > int((high - low - np.maximum(mine, 0)).max()):  # more than some device lacks
-        rounds = _by_rounds(first, held, low, high)
+    shard_start = np.arange(len(first)) * shard
+    overlap = np.minimum(high, shard_start + shard) - np.maximum(low, shard_start)
+    if plan.moved > int((high - low - np.maximum(overlap, 0)).max()):  # more than some device lacks
+        rounds = _by_rounds(first, shard, low, high)
         plan = rounds if rounds.moved < plan.moved else plan
     return plan
 
 
 def _by_rank(
-    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
+    first: np.ndarray, size: int, shard_size: int, low: np.ndarray, high: np.ndarray
 ) -> _Plan | None:
     """Piece j is the j-th shard that each window touches; sources must then be distinct."""
-    own = np.arange(len(first))
-    count = len(own)
-    shard = first // held
-    offsets = first - shard * held
+    devices = np.arange(len(first))
+    count = len(devices)
+    shard = first // shard_size
+    offsets = first - shard * shard_size
     pieces, moved = [], 0
     start = int(offsets.min())
     end = int(offsets.max()) + size
-    for j in range(-(-end // held)):
+    for j in range(-(-end // shard_size)):
         source = shard + j
-        lo, hi = source * held, (source + 1) * held
+        lo, hi = source * shard_size, (source + 1) * shard_size
         valid = (np.maximum(lo, low) < np.minimum(hi, high)) & (source >= 0) & (source < count)
         used = source[valid]
         if len(set(used.tolist())) != len(used):
             return None
-        piece = _Piece(own, start if j == 0 else 0, min(held, end - j * held))
-        if (source != own)[valid].any():
+        piece = _Piece(devices, start if j == 0 else 0, min(shard_size, end - j * shard_size))
+        if (source != devices)[valid].any():
             piece.sources = np.where(valid, source, -1)
             moved += piece.high - piece.low
         pieces.append(piece)
@@ -147,45 +147,45 @@ def _by_rank(
 
 
 def _by_distance(
-    first: np.ndarray, held: int, low: np.ndarray, high: np.ndarray, most: int
+    first: np.ndarray, shard_size: int, low: np.ndarray, high: np.ndarray, most: int
 ) -> _Plan | None:
     """Piece d is what each device needs of the shard d places away; only that part travels.
 
     None where that is more than `most`.
     """
     count = len(first)
-    own = np.arange(count)
-    targets, sources = _needs(held, low, high)
+    devices = np.arange(count)
+    targets, sources = _needs(shard_size, low, high)
     if not len(targets):
-        return _Plan([_Piece(own, 0, held)], np.zeros(count, np.int64), 0)
-    begin = np.maximum(low[targets], sources * held) - sources * held
-    end = np.minimum(high[targets], (sources + 1) * held) - sources * held
+        return _Plan([_Piece(devices, 0, shard_size)], np.zeros(count, np.int64), 0)
+    begin = np.maximum(low[targets], sources * shard_size) - sources * shard_size
+    end = np.minimum(high[targets], (sources + 1) * shard_size) - sources * shard_size
     distances, group = np.unique(sources - targets, return_inverse=True)
-    a = np.full(len(distances), held)
+    a = np.full(len(distances), shard_size)
     b = np.zeros(len(distances), np.int64)
     np.minimum.at(a, group, begin)
     np.maximum.at(b, group, end)
     moved = int((b - a)[distances != 0].sum())
     if moved > most:
         return None
-    pieces, at = [], int(distances[0] * held + a[0])
+    pieces, at = [], int(distances[0] * shard_size + a[0])
     base = at
     for number, distance in enumerate(distances.tolist()):
         low_end, high_end = int(a[number]), int(b[number])
         where = np.full(count, -1)
         members = group == number
         where[targets[members]] = sources[members]
-        start = distance * held + low_end
-        piece_sources = own if distance == 0 else where
+        start = distance * shard_size + low_end
+        piece_sources = devices if distance == 0 else where
         pieces.append(_Piece(piece_sources, low_end, high_end, start - at))
-        at = distance * held + high_end
-    return _Plan(pieces, first - own * held - base, moved)
+        at = distance * shard_size + high_end
+    return _Plan(pieces, first - devices * shard_size - base, moved)
 
 
-def _needs(held: int, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _needs(shard: int, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(target, source) coordinates of every shard that a window touches."""
     some = np.flatnonzero(low < high)
-    first, last = low[some] // held, (high[some] - 1) // held
+    first, last = low[some] // shard, (high[some] - 1) // shard
     each = last - first + 1
     targets = np.repeat(some, each)
     behind = np.arange(len(targets)) - np.repeat(np.cumsum(each) - each, each)
@@ -207,15 +207,15 @@ class _Rounds:
     moved: int
 
 
-def _by_rounds(first: np.ndarray, held: int, low: np.ndarray, high: np.ndarray) -> _Rounds:
+def _by_rounds(first: np.ndarray, shard: int, low: np.ndarray, high: np.ndarray) -> _Rounds:
     """Each device sends every other just what it needs; a round has one of each at most."""
     count = len(first)
-    targets, sources = _needs(held, low, high)
-    begin = np.maximum(low[targets], sources * held)
-    length = np.minimum(high[targets], (sources + 1) * held) - begin
+    targets, sources = _needs(shard, low, high)
+    begin = np.maximum(low[targets], sources * shard)
+    length = np.minimum(high[targets], (sources + 1) * shard) - begin
     order = np.argsort(-length, kind="stable")
     order = order[(sources != targets)[order]]
-    wanted = np.stack([length, sources, targets, begin - sources * held], axis=1)[order].tolist()
+    wanted = np.stack([length, sources, targets, begin - sources * shard], axis=1)[order].tolist()
     rounds: list[_Round] = []
     sending: list[set[int]] = []
     for length, source, target, offset in wanted:
@@ -228,7 +228,7 @@ def _by_rounds(first: np.ndarray, held: int, low: np.ndarray, high: np.ndarray) 
             sending.append(set())
             number = len(rounds) - 1
         r.sources[target] = source
-        r.offsets[target] = min(offset, held - r.size)
+        r.offsets[target] = min(offset, shard - r.size)
         sending[number].add(source)
     return _Rounds(rounds, sum(r.size for r in rounds))
 
@@ -241,10 +241,10 @@ def _run_rounds(
     An element that arrives beside those wanted is the right one for its place too, so pieces may
     overlap.
     """
-    atoms, held = x.layout.dims[dim], x.layout.local[dim]
-    own = np.arange(len(first))
+    atoms, shard = x.layout.dims[dim], x.layout.local[dim]
+    devices = np.arange(len(first))
     value = e.pad(x.value, dim, size, size)
-    at = np.clip(first - own * held + size, 0, held + size)
+    at = np.clip(first - devices * shard + size, 0, shard + size)
     value = cut(e, value, dim, atoms, at, size)
     margin = max((r.size for r in plan.rounds), default=0)
     value = e.pad(value, dim, margin, margin)
@@ -256,6 +256,6 @@ def _run_rounds(
             leave[:] = r.offsets[there][0]
         part = cut(e, x.value, dim, atoms, leave, r.size)
         part = e.permute(part, x.layout.mesh.pairs(atoms, r.sources))
-        at = np.where(there, r.sources * held + r.offsets - first + margin, 0)
+        at = np.where(there, r.sources * shard + r.offsets - first + margin, 0)
         value = e.dynamic_update(value, part, dim, e.lookup(atoms, at))
     return e.slice(value, dim, margin, margin + size)

@@ -194,12 +194,12 @@ def choice(
     aval = typeof(a)
     if aval.shape:
         axis = canonical_axis(axis, aval.ndim)
-        size, own = aval.shape[axis], aval.shape
+        size, dims = aval.shape[axis], aval.shape
     else:
-        size, own = _static_size("choice", "a", a), ()
+        size, dims = _static_size("choice", "a", a), ()
     draws = math.prod(shape)
     if not draws:
-        return wnp.zeros(own[:axis] + shape + own[axis + 1 :] if own else shape, aval.dtype)
+        return wnp.zeros(dims[:axis] + shape + dims[axis + 1 :] if dims else shape, aval.dtype)
     if size <= 0:
         raise ValueError("choice: a must have at least one element to choose from")
     if not replace and draws > size:
@@ -207,8 +207,8 @@ def choice(
             f"choice: {draws} samples without replacement from {size} elements; use replace=True"
         )
     if p is None and not replace:
-        order = permutation(key, a if own else size, axis if own else 0)
-        out = slice_in_dim(order, 0, draws, axis=axis if own else 0)
+        order = permutation(key, a if dims else size, axis if dims else 0)
+        out = slice_in_dim(order, 0, draws, axis=axis if dims else 0)
     else:
         if p is None:
             index = randint(key, shape, 0, size)
@@ -226,8 +226,8 @@ def choice(
                 shape=shape,
                 mode=gumbel_mode(mode),
             )
-        out = index if not own else wnp.take(a, index, axis)
-    return wnp.reshape(out, own[:axis] + shape + own[axis + 1 :] if own else shape)
+        out = index if not dims else wnp.take(a, index, axis)
+    return wnp.reshape(out, dims[:axis] + shape + dims[axis + 1 :] if dims else shape)
 
 
 def _weighted(key: Array, p: Array, *, shape: tuple, mode: str) -> Any:

@@ -241,10 +241,10 @@ def dirichlet(
     """
     key, _ = check_key("dirichlet", key)
     dtype = float_dtype("dirichlet", dtype)
-    own = typeof(alpha).shape
-    if not own:
+    alpha_shape = typeof(alpha).shape
+    if not alpha_shape:
         raise ValueError("dirichlet: alpha must have at least one dimension, got a scalar")
-    shape = own if shape is None else (*shape, own[-1])
+    shape = alpha_shape if shape is None else (*shape, alpha_shape[-1])
     shape = sample_shape("dirichlet", shape, alpha)
     return run(_dirichlet, key, alpha, shape=shape, dtype=dtype, out_sharding=out_sharding)
 

@@ -204,10 +204,10 @@ def _bits_of_halves(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
     elif bit_width < 32:
         per_word = 32 // bit_width
         wide = broadcast_in_dim(flat, (words, per_word), (0,))
-        place = mul_p.bind(
+        shift = mul_p.bind(
             iota_p.bind(dtype=UINT[32], shape=(words, per_word), dimension=1), _u32(bit_width)
         )
-        narrow = convert(shift_right_logical_p.bind(wide, place), UINT[bit_width])
+        narrow = convert(shift_right_logical_p.bind(wide, shift), UINT[bit_width])
         flat = slice_in_dim(reshape(narrow, (words * per_word,)), 0, size)
     return reshape(flat, shape)
 

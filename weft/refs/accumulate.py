@@ -121,14 +121,14 @@ def on_values(
     @wraps(fun)
     def of_values(*args: object) -> Any:
         flat, inner = flatten(args)
-        made = {i: new_ref(flat[i]) for i in refs}
-        out = fun(*inner.unflatten([made.get(i, x) for i, x in enumerate(flat)]))
+        refs_by_position = {i: new_ref(flat[i]) for i in refs}
+        out = fun(*inner.unflatten([refs_by_position.get(i, x) for i, x in enumerate(flat)]))
         out, aux = out if has_aux else (out, None)
-        return out, (aux, [made[i][...] for i in refs])
+        return out, (aux, [refs_by_position[i][...] for i in refs])
 
-    def finish(given: tuple) -> Any:
-        aux, held = given
-        for i, x in zip(refs, held, strict=True):
+    def finish(aux_and_values: tuple) -> Any:
+        aux, ref_values = aux_and_values
+        for i, x in zip(refs, ref_values, strict=True):
             leaves[i][...] = x
         return aux
 

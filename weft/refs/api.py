@@ -265,8 +265,8 @@ class _At:
             )
         operands = tuple(parsed.operands)
         if ref._views and isinstance(last := ref._views[-1], views.Part):
-            own = ref._operands[len(ref._operands) - last.count :]
-            indexer, more = compose(last.indexer, own, parsed.indexer, operands)
+            last_operands = ref._operands[len(ref._operands) - last.count :]
+            indexer, more = compose(last.indexer, last_operands, parsed.indexer, operands)
             part = views.Part(indexer.shape, ref.dtype, indexer, len(more))
             kept = ref._operands[: len(ref._operands) - last.count]
             return Ref(ref._handle, (*ref._views[:-1], part), (*kept, *more))

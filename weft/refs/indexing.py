@@ -148,14 +148,14 @@ def parse_index(shape: Shape, index: object) -> Index:
             operands[k] = broadcast_to(a, block)
     advanced = [i for i, d in enumerate(_no_new(items)) if _is_advanced(d)]
     together = not advanced or advanced[-1] - advanced[0] == len(advanced) - 1
-    place = sum(d.__class__ is Window for d in dims[: advanced[0]]) if arrays and together else 0
-    return _finish(dims, block, place, operands, kinds, backwards, bool(arrays) and not together)
+    block_at = sum(d.__class__ is Window for d in dims[: advanced[0]]) if arrays and together else 0
+    return _finish(dims, block, block_at, operands, kinds, backwards, bool(arrays) and not together)
 
 
 def _finish(
     dims: list,
     block: Shape,
-    place: int,
+    block_at: int,
     operands: list,
     kinds: list[str],
     backwards: list[bool],
@@ -179,7 +179,7 @@ def _finish(
             at += len(block)
             plain += len(block)
             placed = True
-    return Index(Indexer(tuple(dims), block, place), operands, tuple(reverse), tuple(new))
+    return Index(Indexer(tuple(dims), block, block_at), operands, tuple(reverse), tuple(new))
 
 
 def _no_new(items: Sequence[Any]) -> list:
@@ -284,7 +284,7 @@ def _position(i: int, n: int, dim: int) -> int:
 
 
 def compose(
-    outer: Indexer, given: Sequence[Any], inner: Indexer, more: Sequence[Any]
+    outer: Indexer, outer_operands: Sequence[Any], inner: Indexer, more: Sequence[Any]
 ) -> tuple[Indexer, list]:
     """The index `inner` of the part that `outer` selects, as one index."""
     if outer.has_picks:
@@ -294,7 +294,7 @@ def compose(
     dims: list[Any] = []
     operands: list[Any] = []
     steps = iter(inner.attach(more))
-    for d, at in outer.attach(given):
+    for d, at in outer.attach(outer_operands):
         if d.__class__ is At:
             dims.append(d)
             if d.index is None:

@@ -271,13 +271,13 @@ def _by_picks(
             spread = [1] * len(result)
             for axis in order:
                 spread[axis] = result[axis]
-            place: Any = reshape(_int32(position), tuple(spread))
+            position_along: Any = reshape(_int32(position), tuple(spread))
         else:
-            place = _int32(position)
+            position_along = _int32(position)
             if isinstance(at, Window):
                 number = broadcasted_iota("int32", result, axes.index(d))
-                place = place + number * np.int32(at.stride)
-        flat = flat + broadcast_to(place, result) * np.int32(step)
+                position_along = position_along + number * np.int32(at.stride)
+        flat = flat + broadcast_to(position_along, result) * np.int32(step)
     places = []
     step = math.prod(old)
     for n in old:
@@ -363,22 +363,22 @@ def resolve(
     base: tuple[Shape, Any],
     indexer: Indexer,
     operands: Sequence[Any],
-    given: Sequence[Any],
+    view_operands: Sequence[Any],
 ) -> tuple[Indexer, list, list[Form]]:
     """An index into the last of several views, as one into the ref below the first.
 
-    base: the shape and dtype there. given: the operands of the views.
+    base: the shape and dtype there. view_operands: those of the views.
     Forms are in the order in which what is read passes them.
     """
     forms: list[Form] = []
     kinds = [base, *((v.shape, v.dtype) for v in views)]
-    rest, current = list(given), list(operands)
+    rest, current = list(view_operands), list(operands)
     for k in range(len(views) - 1, -1, -1):
         view = views[k]
         if isinstance(view, Part):
-            own = rest[len(rest) - view.count :]
+            operands_of_view = rest[len(rest) - view.count :]
             rest = rest[: len(rest) - view.count]
-            indexer, current = compose(view.indexer, own, indexer, current)
+            indexer, current = compose(view.indexer, operands_of_view, indexer, current)
             continue
         indexer, current, form = below(view, kinds[k], indexer, current)
         if form is not None:

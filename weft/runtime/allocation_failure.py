@@ -108,4 +108,4 @@ def _frames(hlo: str) -> dict[str, str]:
         )
     }
     frames = re.findall(r"^(\d+) \{file_location_id=(\d+)", hlo, re.M)
-    return {number: places[place] for number, place in frames if place in places}
+    return {number: places[location] for number, location in frames if location in places}

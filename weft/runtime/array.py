@@ -198,15 +198,16 @@ def share(x: Any, other: Any) -> Any:
         group = other._shared = [weakref.ref(other)]
     elif len(group) > 64:
         group[:] = [ref for ref in group if ref() is not None]
-    own = getattr(x, "_shared", None)
-    if own is not None and own is not group:  # x holds buffers of several: they are one group now
-        for ref in own:
+    earlier = getattr(x, "_shared", None)
+    # x holds buffers of several groups: they are one group now.
+    if earlier is not None and earlier is not group:
+        for ref in earlier:
             member = ref()
             if member is not None:
                 member._shared = group
                 group.append(ref)
         return x
-    if own is None:
+    if earlier is None:
         x._shared = group
         group.append(weakref.ref(x))
     return x
@@ -320,9 +321,9 @@ def addressable_shards(array: Any) -> list[Shard]:
 
 def global_shards(array: Any) -> list[Shard]:
     """Every part; ``data`` is None for those of other processes."""
-    mine = {s.device: s for s in addressable_shards(array)}
+    local_shards = {s.device: s for s in addressable_shards(array)}
     rows = _replica_ids(array._sharding, array.aval.shape)
-    return [mine[r[0]] if r[0] in mine else Shard(*r, None) for r in rows]
+    return [local_shards[r[0]] if r[0] in local_shards else Shard(*r, None) for r in rows]
 
 
 def live_arrays(platform: str | None = None) -> list:
@@ -343,12 +344,12 @@ def live_arrays(platform: str | None = None) -> list:
 
 def _addressable_data(self: object, index: int) -> Any:
     """The ``index``-th part of this process, as a single-device array."""
-    held = parts(self)
+    local_parts = parts(self)
     try:
-        return held[index]
+        return local_parts[index]
     except IndexError:
         raise IndexError(
-            f"addressable_data({index}): this process holds {len(held)} parts of the "
+            f"addressable_data({index}): this process holds {len(local_parts)} parts of the "
             f"{describe(self)} array"
         ) from None
 
@@ -530,8 +531,8 @@ def copied(x: Any, sharding: Any, semantics: object) -> Any:
     if inside.pending is None or sharding._devices_in_order[0].platform != "cpu":
         if len(devices) == 1 and not sharding.is_fully_addressable:
             # Part by part: quirks.COPY_OF_ONE_PART.
-            own = SingleDeviceSharding(devices[0], memory_kind=kind)
-            return joined(x.aval, sharding, [copied(p, own, semantics) for p in parts(x)])
+            target = SingleDeviceSharding(devices[0], memory_kind=kind)
+            return joined(x.aval, sharding, [copied(p, target, semantics) for p in parts(x)])
         check_there(sharding._devices_in_order[0])
         [new] = _xla.batched_copy([x], [sharding._internal_device_list], [sharding], [semantics])
         return new

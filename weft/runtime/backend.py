@@ -97,8 +97,8 @@ def client(platform: str | None = None) -> Client:
     if platform is None:
         return _default if _default is not None else _start_default()
     name = _canonical(platform)
-    made = _clients.get(name)
-    return made if made is not None else _start(name)
+    started = _clients.get(name)
+    return started if started is not None else _start(name)
 
 
 def _start(name: str) -> Client:

@@ -128,12 +128,12 @@ def blank_arrays(results: Sequence[tuple[tuple[int, ...], Any]]) -> Callable[...
     """Gives arrays of these shapes and dtypes that stand in for results."""
 
     def arrays(*args: np.ndarray) -> tuple:
-        made = []
+        blanks = []
         for shape, dtype in results:
             array = np.empty(shape, dtype)
             array.reshape(-1).view(np.uint8)[...] = blank(dtype)
-            made.append(array)
-        return tuple(made)
+            blanks.append(array)
+        return tuple(blanks)
 
     return arrays
 

@@ -98,9 +98,9 @@ class Calls:
         self.each = self.large = False
         self.positions: dict[int, int] = {}
 
-    def add(self, place: int, out_avals: Sequence[Any]) -> None:
+    def add(self, bit: int, out_avals: Sequence[Any]) -> None:
         """Counts the runs of another program."""
-        self.places |= place
+        self.places |= bit
         sizes = [aval.size * aval.dtype.itemsize for aval in out_avals] or [0]
         self.positions[len(out_avals)] = sizes.index(min(sizes))
         self.large = self.large or min(sizes) > SMALL

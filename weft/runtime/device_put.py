@@ -256,12 +256,12 @@ def _same_parts(source: Any, target: Any, shape: tuple) -> bool:
 def _from_parts(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:
     """Move between different sets of devices: whole parts go directly, others over the host."""
     shape = aval.shape
-    held: dict[tuple, Any] = {}
+    part_at: dict[tuple, Any] = {}
     for part, index in zip(parts_of(x), _all_indices(x._sharding, shape), strict=True):
-        held.setdefault(index_key(index), part)
+        part_at.setdefault(index_key(index), part)
     places = sharding.addressable_devices_indices_map(shape)
-    if all(index_key(index) in held for index in places.values()):
-        parts = [held[index_key(index)] for index in places.values()]
+    if all(index_key(index) in part_at for index in places.values()):
+        parts = [part_at[index_key(index)] for index in places.values()]
     else:
         value = host_value(x)
         parts = [value[index] for index in places.values()]
@@ -299,8 +299,9 @@ def _leaf_now(
     kind = type(x)
     spec = getattr(sharding, "spec", None)
     if spec is not None and spec.unreduced and not isinstance(x, Tracer):
-        held = getattr(getattr(x, "sharding", None), "spec", None)
-        if held is None or not held.unreduced:  # placed whole, then made a sum over devices
+        spec_now = getattr(getattr(x, "sharding", None), "spec", None)
+        # Placed whole, then made a sum over devices.
+        if spec_now is None or not spec_now.unreduced:
             from weft.sharding.explicit import reshard
 
             whole = sharding.with_spec(spec.update(unreduced=()))
@@ -412,10 +413,10 @@ def _put_tree(x: object, device: Any, donate: Any, may_alias: Any, src: object =
     return tree.unflatten(out)
 
 
-def _target(place: object, leaf: object) -> Any:
-    if isinstance(place, Space):
-        return _in_space(place, leaf)
-    return place if is_format(place) else as_sharding(place, "device")
+def _target(target: object, leaf: object) -> Any:
+    if isinstance(target, Space):
+        return _in_space(target, leaf)
+    return target if is_format(target) else as_sharding(target, "device")
 
 
 def _in_space(space: Space, leaf: object) -> Any:

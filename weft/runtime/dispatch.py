@@ -66,15 +66,15 @@ def cached_call(
 
     @api_boundary
     def counting_miss(*args: object, **kwargs: object) -> tuple:
-        result, found, remove = cache_miss(*args, **kwargs)
-        if found is None:
+        result, fastpath, remove = cache_miss(*args, **kwargs)
+        if fastpath is None:
             return result, None, remove
-        fast, place = found
-        if place:
+        fast, bit = fastpath
+        if bit:
             if cpu_run_limit.inside.pending is not None or not fast.out_avals:
                 return result, None, remove  # Python checks such runs, or keeps their tokens
-            calls.add(place, fast.out_avals)
-            if place != cpu_run_limit.FIRST:
+            calls.add(bit, fast.out_avals)
+            if bit != cpu_run_limit.FIRST:
                 set_post_hook(cpu_run_limit.count_run)
         return result, fast, remove
 

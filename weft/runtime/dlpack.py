@@ -140,13 +140,13 @@ def from_dlpack(external_array: Any, device: object = None, copy: bool | None = 
 
 def _home(external_array: Any) -> tuple[Any, str]:
     """The device that holds an array, and its platform."""
-    place = external_array.__dlpack_device__()
+    dlpack_device = external_array.__dlpack_device__()
     try:
-        kind, number = (int(v) for v in place)
+        kind, number = (int(v) for v in dlpack_device)
     except (TypeError, ValueError):
         raise TypeError(
             "from_dlpack: __dlpack_device__ of external_array must return (device type, number), "
-            f"got {place!r:.100}"
+            f"got {dlpack_device!r:.100}"
         ) from None
     platform = _PLATFORMS.get(kind)
     if platform is None:

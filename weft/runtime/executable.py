@@ -272,25 +272,25 @@ def _log_of(devices: Sequence[Any]) -> calls.CallLog | None:
 
 
 def _same_parts(array: Any, sharding: NamedSharding) -> bool:
-    own = array._sharding
-    same_order = own._devices_in_order == sharding._devices_in_order
-    return same_order and own.is_equivalent_to(sharding, len(array.aval.shape))
+    array_sharding = array._sharding
+    same_order = array_sharding._devices_in_order == sharding._devices_in_order
+    return same_order and array_sharding.is_equivalent_to(sharding, len(array.aval.shape))
 
 
-def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any]) -> None:
-    """Raises ValueError if a donated array (of `given`) stands twice among the arguments.
+def check_given_once(name: str, donated: Sequence[Any], everything: Sequence[Any]) -> None:
+    """Raises ValueError if a donated array stands twice among the arguments.
 
     XLA sees it when the program has started; over several CPU devices that ends the process
     (quirks.DONATED_TWICE).
     """
-    alone = not any(hasattr(x, "_shared") for x in given)
+    alone = not any(hasattr(x, "_shared") for x in donated)
     if alone and len({*map(id, everything)}) == len(everything):
         return
     count: dict[int, int] = {}
     for x in everything:
         owner = id(getattr(x, "_shared", x))
         count[owner] = count.get(owner, 0) + 1
-    for x in given:
+    for x in donated:
         times = count[id(getattr(x, "_shared", x))]
         if type(x) is ArrayImpl and times > 1:
             raise ValueError(
@@ -302,9 +302,9 @@ def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any])
 
 def keep_token(token: object) -> None:
     """Remembers a run with side effects for `effects_barrier`."""
-    own = cpu_run_limit.inside.pending
-    if own is not None:
-        own.append(token)
+    pending = cpu_run_limit.inside.pending
+    if pending is not None:
+        pending.append(token)
         return
     with _pending_lock:
         _pending.append(token)
@@ -318,10 +318,10 @@ def effects_barrier() -> None:
 
     In a callback: of those that this callback started. Raises what a callback raised.
     """
-    own = cpu_run_limit.inside.pending
-    if own is not None:
-        waiting = list(own)
-        own.clear()
+    pending = cpu_run_limit.inside.pending
+    if pending is not None:
+        waiting = list(pending)
+        pending.clear()
     else:
         with _pending_lock:
             waiting = list(_pending)

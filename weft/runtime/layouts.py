@@ -75,8 +75,8 @@ def resolved(who: str, names: Any, asked: Any, have: Any, n_out: int) -> tuple |
         raise ValueError(
             f"{who}: argument{labels[i]} has {h!r}, but in_shardings asks for {a!r}; {remedy}"
         )
-    own = [a if h is None or a is not None else h for a, h in zip(ins, have, strict=True)]
-    result = tuple(_asked(a) for a in own), tuple(_asked(a) for a in outs)
+    in_layouts = [a if h is None or a is not None else h for a, h in zip(ins, have, strict=True)]
+    result = tuple(_asked(a) for a in in_layouts), tuple(_asked(a) for a in outs)
     return result if any(map(any, result)) else None
 
 

@@ -147,33 +147,34 @@ def make_array_from_callback(
     if dtype is not None:
         dtype = dtypes.canonicalize_dtype(dtype)
     expected = sharding.shard_shape(shape)
-    made: dict[tuple, np.ndarray] = {}
+    part_by_index: dict[tuple, np.ndarray] = {}
     parts = []
     places = sharding.addressable_devices_indices_map(shape)
     for index in places.values():
         key = index_key(index)
-        if key not in made:
-            given = data_callback(index)
-            if type(given) is not np.ndarray:
-                if _key_type(given) is not None:
-                    return _keys_from_callback(shape, sharding, data_callback, given, key)
-                check_not_masked(given)
-            part = np.asarray(given)
+        if key not in part_by_index:
+            returned = data_callback(index)
+            if type(returned) is not np.ndarray:
+                if _key_type(returned) is not None:
+                    return _keys_from_callback(shape, sharding, data_callback, returned, key)
+                check_not_masked(returned)
+            part = np.asarray(returned)
             if part.shape != expected:
                 raise ValueError(
                     f"data_callback returned shape {part.shape} for index {index}, but the parts "
                     f"of a {shape} array with {sharding!r} have shape {expected}"
                 )
             if dtype is None or part.dtype != dtype:
-                own = _dtype_of("data_callback returned an array", part)
-                dtype = own if dtype is None else dtype
-                if own != dtype:
+                part_dtype = _dtype_of("data_callback returned an array", part)
+                dtype = part_dtype if dtype is None else dtype
+                if part_dtype != dtype:
                     raise ValueError(
-                        f"data_callback returned {own.name} for index {index}, but the array is "
-                        f"{dtype.name}; all parts have one dtype: convert them in data_callback"
+                        f"data_callback returned {part_dtype.name} for index {index}, but the "
+                        f"array is {dtype.name}; all parts have one dtype: convert them in "
+                        "data_callback"
                     )
-            made[key] = part
-        parts.append(made[key])
+            part_by_index[key] = part
+        parts.append(part_by_index[key])
     if dtype is None:
         raise ValueError(_NO_PART)
     return put_shards(
@@ -265,10 +266,13 @@ def _from_local(sharding: Any, local_data: np.ndarray, global_shape: tuple | Non
     splits = local_splits(sharding, local.ndim)
     if global_shape is None:
         global_shape = tuple(
-            s * total // len(held) for s, (held, total) in zip(local.shape, splits, strict=True)
+            s * total // len(local_tiles)
+            for s, (local_tiles, total) in zip(local.shape, splits, strict=True)
         )
     shape = tuple(int(d) for d in global_shape)
-    wanted = tuple(g * len(held) // total for g, (held, total) in zip(shape, splits, strict=True))
+    wanted = tuple(
+        g * len(local_tiles) // total for g, (local_tiles, total) in zip(shape, splits, strict=True)
+    )
     # The whole array was given: each device takes its part of it.
     if local.shape == shape:
         return make_array_from_callback(shape, sharding, lambda index: local[index])
@@ -279,17 +283,17 @@ def _from_local(sharding: Any, local_data: np.ndarray, global_shape: tuple | Non
         )
 
     # Parts of this process are next to each other in local_data, wherever they are globally.
-    def place(s: slice, size: int, held: list[int], total: int) -> slice:
+    def place(s: slice, size: int, local_tiles: list[int], total: int) -> slice:
         if s.start is None:
             return s
-        start = held.index(s.start * total // size) * size // total
+        start = local_tiles.index(s.start * total // size) * size // total
         return slice(start, start + s.stop - s.start)
 
     def part(index: tuple) -> Any:
         return local[
             tuple(
-                place(s, g, held, total)
-                for s, g, (held, total) in zip(index, shape, splits, strict=True)
+                place(s, g, local_tiles, total)
+                for s, g, (local_tiles, total) in zip(index, shape, splits, strict=True)
             )
         ]
 
@@ -300,8 +304,8 @@ def local_splits(sharding: NamedSharding, ndim: int) -> list[tuple[list[int], in
     """For each dimension: (the numbers of this process's tiles, how many there are in all)."""
     tiles = tile_indices(sharding, ndim)
     local = [d in sharding.addressable_devices for d in sharding._devices_in_order]
-    mine = tiles[np.array(local)]
+    local_coordinates = tiles[np.array(local)]
     return [
-        ([int(t) for t in np.unique(mine[:, dim])], int(tiles[:, dim].max()) + 1)
+        ([int(t) for t in np.unique(local_coordinates[:, dim])], int(tiles[:, dim].max()) + 1)
         for dim in range(ndim)
     ]

@@ -55,8 +55,8 @@ class Store:
             return True
         if self.folder not in _refused:
             _refused.add(self.folder)
-            mine = status.st_uid == os.geteuid()
-            remedy = f"run `chmod go-w {self.folder}`" if mine else "name a folder of your own"
+            owned = status.st_uid == os.geteuid()
+            remedy = f"run `chmod go-w {self.folder}`" if owned else "name a folder of your own"
             warn(
                 f"the {self.kind} {self.folder} is not used: users other than you can write it, "
                 f"and what it holds would run as you; {remedy}"

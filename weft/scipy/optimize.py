@@ -167,9 +167,9 @@ def minimize(
         first = wnp.where(
             s["nit"] == 0, wnp.minimum(1, 1 / wnp.sum(wnp.abs(s["g"]))), wnp.ones_like(slope)
         )
-        found = _line_search(along, s["f"], slope, s["g"], first, line_steps)
-        move = found.step * direction
-        change = found.gradient - s["g"]
+        point = _line_search(along, s["f"], slope, s["g"], first, line_steps)
+        move = point.step * direction
+        change = point.gradient - s["g"]
         curvature = change @ move
         useful = curvature > 0
         rho = wnp.where(useful, 1 / wnp.where(useful, curvature, 1), 0)
@@ -177,8 +177,8 @@ def minimize(
         update = (rho * rho * (change @ hy) + rho) * wnp.outer(move, move)
         update = update - rho * (wnp.outer(hy, move) + wnp.outer(move, hy))
         return {
-            "x": s["x"] + move, "f": found.value, "g": found.gradient, "h": s["h"] + update,
-            "nit": s["nit"] + 1, "calls": s["calls"] + found.calls, "failed": found.failed,
+            "x": s["x"] + move, "f": point.value, "g": point.gradient, "h": s["h"] + update,
+            "nit": s["nit"] + 1, "calls": s["calls"] + point.calls, "failed": point.failed,
         }  # fmt: skip
 
     f, g = both(x)

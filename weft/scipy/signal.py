@@ -584,10 +584,10 @@ def istft(
     parts = parts * w * wnp.sum(w)
     count = parts.shape[-2]
     length = size + (count - 1) * step
-    place = np.arange(count)[:, None] * step + np.arange(size)[None]
+    position = np.arange(count)[:, None] * step + np.arange(size)[None]
     zeros = wnp.zeros((*parts.shape[:-2], length), parts.dtype)
-    total = zeros.at[..., place].add(parts)
-    norm = wnp.zeros(length, w.dtype).at[place].add(wnp.broadcast_to(w * w, place.shape))
+    total = zeros.at[..., position].add(parts)
+    norm = wnp.zeros(length, w.dtype).at[position].add(wnp.broadcast_to(w * w, position.shape))
     if boundary:
         middle = slice(size // 2, length - size // 2)
         total, norm = total[..., middle], norm[middle]

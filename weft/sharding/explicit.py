@@ -159,26 +159,26 @@ def placed(fun: Callable[..., Any], out_sharding: object, *operands: object) -> 
 
 def _region_mesh(what: str, shardings: NamedSharding | PartitionSpec, args: Sequence[Any]) -> Any:
     """The mesh of a region: in context, in the shardings given, or in the arguments' types."""
-    found = context_mesh()
+    region_mesh = context_mesh()
     owner = "the mesh in context"
     for s in flatten(shardings, lambda v: isinstance(v, PartitionSpec | Sharding))[0]:
         mesh = getattr(s, "mesh", None)
         if mesh is None:
             continue
-        if found is not None and found.abstract_mesh is not mesh.abstract_mesh:
+        if region_mesh is not None and region_mesh.abstract_mesh is not mesh.abstract_mesh:
             raise ValueError(
-                f"{what}: {owner} is {found!r}, but a sharding is over {mesh!r}; use one mesh, "
-                "with weft.set_mesh(mesh) and shardings given as P(...)"
+                f"{what}: {owner} is {region_mesh!r}, but a sharding is over {mesh!r}; use one "
+                "mesh, with weft.set_mesh(mesh) and shardings given as P(...)"
             )
-        if found is None or isinstance(mesh, Mesh):
-            found, owner = mesh, "another sharding's mesh"
-    if found is None:
+        if region_mesh is None or isinstance(mesh, Mesh):
+            region_mesh, owner = mesh, "another sharding's mesh"
+    if region_mesh is None:
         for x in args:
             typed = getattr(typeof(x), "sharding", None)
             if typed is not None:
-                own = getattr(getattr(x, "sharding", None), "mesh", None)
-                return own if isinstance(own, Mesh) else typed.mesh
-    return found
+                array_mesh = getattr(getattr(x, "sharding", None), "mesh", None)
+                return array_mesh if isinstance(array_mesh, Mesh) else typed.mesh
+    return region_mesh
 
 
 def _retyped(what: str, mesh: Any, axes: Any, axis_type: AxisType) -> Any:

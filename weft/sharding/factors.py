@@ -391,14 +391,14 @@ class _Join:
         for d, names in enumerate(dims):
             axes: tuple = ()
             for position, name in enumerate(names):
-                mine = self.axes.get(name, ())
-                if mine and not all(self.axes.get(n) for n in names[:position]):
+                factor_axes = self.axes.get(name, ())
+                if factor_axes and not all(self.axes.get(n) for n in names[:position]):
                     raise self.fail(
                         f"result dimension {d} of size {aval.shape[d]} would be split inside only, "
-                        f"over {_axes(mine)}",
+                        f"over {_axes(factor_axes)}",
                         "Give out_sharding=P(...), or weft.reshard the operand first",
                     )
-                axes += mine
+                axes += factor_axes
             for axis in axes:
                 if axis in used:
                     raise self.fail(

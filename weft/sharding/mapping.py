@@ -63,17 +63,17 @@ class ArrayMapping(tuple):
     __slots__ = ()
 
     def __new__(cls, *dim_mappings: str | CompoundFactor) -> ArrayMapping:
-        for place, dim in enumerate(dim_mappings):
+        for position, dim in enumerate(dim_mappings):
             if isinstance(dim, CompoundFactor):
                 continue
             if isinstance(dim, str) and _is_batching(dim):
-                if place:
+                if position:
                     raise ValueError(
-                        f"ArrayMapping: dimension {place} is {dim!r}; leading dimensions stand in "
-                        "front"
+                        f"ArrayMapping: dimension {position} is {dim!r}; leading dimensions stand "
+                        "in front"
                     )
                 continue
-            _check_name(dim, f"ArrayMapping: dimension {place}")
+            _check_name(dim, f"ArrayMapping: dimension {position}")
         return super().__new__(cls, dim_mappings)
 
     def __repr__(self) -> str:
@@ -236,15 +236,15 @@ class SdyShardingRule:
         sizes: dict[str, int] = {}
         groups: dict[str, int] = {}  # of leading dimensions → how many there are
         arrays = []
-        for kind, mappings, given in (
+        for kind, mappings, values in (
             ("operand", self.operand_mappings, operands),
             ("result", self.result_mappings, results),
         ):
-            if len(mappings) != len(given):
+            if len(mappings) != len(values):
                 raise ValueError(
-                    f"{who}: {self!r} describes {len(mappings)} {kind}s, there are {len(given)}"
+                    f"{who}: {self!r} describes {len(mappings)} {kind}s, there are {len(values)}"
                 )
-            for i, (mapping, array) in enumerate(zip(mappings, given, strict=True)):
+            for i, (mapping, array) in enumerate(zip(mappings, values, strict=True)):
                 what = f"{who}: {self!r}: {kind} {i} of shape {tuple(array.shape)}"
                 arrays.append(self._dims(mapping, tuple(array.shape), groups, sizes, what))
         for array, dims in zip((*operands, *results), arrays, strict=True):

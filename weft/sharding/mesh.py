@@ -325,9 +325,9 @@ class Mesh(_AxisQueries):
         if not self.is_multi_process:
             return self
         local = set(self.local_devices)
-        held = np.array([d in local for d in self._flat]).reshape(self.devices.shape)
-        block = np.ix_(*(np.unique(where) for where in np.nonzero(held)))
-        if not held[block].all():
+        is_local = np.array([d in local for d in self._flat]).reshape(self.devices.shape)
+        block = np.ix_(*(np.unique(where) for where in np.nonzero(is_local)))
+        if not is_local[block].all():
             raise ValueError(f"the devices of this process are no block of {self!r}")
         return Mesh(self.devices[block], self.axis_names, self.axis_types)
 

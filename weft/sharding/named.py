@@ -374,10 +374,10 @@ def _check_named(mesh: AbstractMesh | Mesh, spec: PartitionSpec) -> None:
         )
 
 
-def _check_axis(mesh: AbstractMesh | Mesh, spec: PartitionSpec, axis: str, place: str) -> None:
+def _check_axis(mesh: AbstractMesh | Mesh, spec: PartitionSpec, axis: str, where: str) -> None:
     if axis not in mesh.shape:
         raise ValueError(
-            f"{spec!r}: {place} uses axis {axis!r}, which the mesh does not have; its axes are "
+            f"{spec!r}: {where} uses axis {axis!r}, which the mesh does not have; its axes are "
             f"{axes_text(mesh) or 'none'}"
         )
 

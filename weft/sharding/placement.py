@@ -137,9 +137,9 @@ def _concrete(x: ArrayLike, sharding: Any) -> Any:
     seen = concrete_meshes(mesh)
     if len(seen) == 1:  # the types of the program can mean one set of devices only
         candidates += seen
-    for own in candidates:
-        if isinstance(own, Mesh) and own.shape == mesh.shape:
-            return sharding.update(mesh=own.update(axis_types=mesh.axis_types))
+    for candidate in candidates:
+        if isinstance(candidate, Mesh) and candidate.shape == mesh.shape:
+            return sharding.update(mesh=candidate.update(axis_types=mesh.axis_types))
     raise ValueError(
         f"reshard: {mesh!r} has no devices and neither the array nor the context is on a mesh of "
         "these axes; give NamedSharding(mesh, spec) with a weft.sharding.Mesh, or call "
@@ -152,9 +152,9 @@ def _place_now(prim: Callable[[], Primitive]) -> Callable:
 
     def impl(x: ArrayLike, *, sharding: NamedSharding, **params: object) -> Any:
         sharding = _concrete(x, sharding)
-        own = getattr(getattr(x, "sharding", None), "spec", None)
+        spec_now = getattr(getattr(x, "sharding", None), "spec", None)
         spec = getattr(sharding, "spec", None)
-        partial = any(s is not None and s.unreduced for s in (own, spec))
+        partial = any(s is not None and s.unreduced for s in (spec_now, spec))
         if partial or (spec is not None and UNCONSTRAINED in spec.partitions):
             return EvalTrace.dispatch(prim(), (x,), {"sharding": sharding, **params})
         with current_trace(EVAL):
@@ -164,14 +164,14 @@ def _place_now(prim: Callable[[], Primitive]) -> Callable:
 
 
 def _reshard_lower(ctx: RuleContext, x: ir.Value, *, sharding: NamedSharding) -> Any:
-    own = ctx.avals_in[0].sharding
-    due: frozenset = own.spec.unreduced if own is not None else frozenset()
+    source = ctx.avals_in[0].sharding
+    due: frozenset = source.spec.unreduced if source is not None else frozenset()
     if sharding.spec.unreduced - due:
         # Only from here on a sum over these axes; sums over others that end here come first, as
         # a reshard must not have both: quirks.SHARDY_MIXED_RESHARD.
-        own = own or sharding.with_spec(sharding.spec.update(unreduced=()))
-        own = own.with_spec(own.spec.update(unreduced=due & sharding.spec.unreduced))
-        x = ctx.constrain(x, own, ctx.avals_in[0], by_type=True)
+        source = source or sharding.with_spec(sharding.spec.update(unreduced=()))
+        source = source.with_spec(source.spec.update(unreduced=due & sharding.spec.unreduced))
+        x = ctx.constrain(x, source, ctx.avals_in[0], by_type=True)
     by_type = not sharding.spec.used_axes() & set(sharding.mesh.auto_axes)
     return ctx.constrain(x, sharding, ctx.avals_out[0], by_type=by_type)
 

@@ -79,13 +79,13 @@ class PartitionSpec:
         uses = [(a, f"dimension {i}") for i, axes in enumerate(self.axes) for a in axes]
         uses += [(a, "unreduced") for a in self.unreduced]
         uses += [(a, "reduced") for a in self.reduced]
-        for axis, place in uses:
+        for axis, use in uses:
             if axis in seen:
                 raise ValueError(
-                    f"{self!r} uses mesh axis {axis!r} twice, for {seen[axis]} and {place}; an "
+                    f"{self!r} uses mesh axis {axis!r} twice, for {seen[axis]} and {use}; an "
                     "axis can stand in one place only"
                 )
-            seen[axis] = place
+            seen[axis] = use
 
     def __reduce__(self) -> tuple:
         return _rebuild, (self.partitions, self.unreduced, self.reduced)

@@ -93,7 +93,7 @@ def batch_rule_text(shapes: Sequence[tuple[int, ...]], num_in: int, batch: tuple
     shared = [new(d) for d in batch]
     terms = []
     for shape in shapes:
-        own = [new(d) for d in shape[len(batch) :]]
-        terms.append(f"[{', '.join(shared + own)}]")
+        own_factors = [new(d) for d in shape[len(batch) :]]
+        terms.append(f"[{', '.join(shared + own_factors)}]")
     left, right = ", ".join(terms[:num_in]), ", ".join(terms[num_in:])
     return f"#sdy.op_sharding_rule<({left})->({right}) {{{', '.join(sizes)}}}, custom>"

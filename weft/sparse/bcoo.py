@@ -242,9 +242,9 @@ def duplicates(indices: Any, shape: Sequence[int]) -> tuple:
     first = wnp.concatenate([wnp.ones(min(nse, 1), bool), differs])
     rank = wnp.cumsum(first, dtype=indices.dtype) - 1
     distinct = wnp.broadcast_to(wnp.asarray(fill), indices.shape).at[rank].set(ordered)
-    place = wnp.zeros_like(rank).at[order].set(rank)
+    position = wnp.zeros_like(rank).at[order].set(rank)
     count = (first & in_bounds(ordered, shape)).sum()
-    return distinct, place, count, wnp.zeros_like(first).at[order].set(first)
+    return distinct, position, count, wnp.zeros_like(first).at[order].set(first)
 
 
 def with_nse(mat: BCOO, nse: int) -> BCOO:
@@ -312,13 +312,13 @@ def _sum_duplicates(mat: BCOO, *, nse: int) -> BCOO:
         data = mat.data.sum(n, keepdims=True, dtype=mat.dtype)
         new = with_nse(BCOO((data, mat.indices[..., :1, :]), shape=mat.shape), nse)
         return BCOO.tree_unflatten(info, new._bufs)
-    distinct, place, _, _ = over_batches(lambda i: duplicates(i, sparse), n, mat.indices)
+    distinct, position, _, _ = over_batches(lambda i: duplicates(i, sparse), n, mat.indices)
 
-    def add(place: object, data: Any) -> Any:
+    def add(position: object, data: Any) -> Any:
         zeros = wnp.zeros((nse, *data.shape[1:]), data.dtype)
-        return zeros.at[place].add(data, mode="drop")
+        return zeros.at[position].add(data, mode="drop")
 
-    data = over_batches(add, n, place, mat.data)
+    data = over_batches(add, n, position, mat.data)
     padded = with_nse(BCOO((wnp.zeros_like(mat.data), distinct), shape=mat.shape), nse)
     return BCOO.tree_unflatten(info, (data, padded.indices))
 

@@ -97,8 +97,8 @@ def bcoo_dot_general(
         return _sparse_dense(lhs, rhs, **options)
     swapped = {**options, "dims": tuple(d[::-1] for d in dims)}
     product = _sparse_dense(rhs, lhs, **swapped)
-    n, own = len(dims[1][0]), rhs.ndim - len(dims[0][0])
-    return product.transpose(*range(n), *range(own, product.ndim), *range(n, own))
+    n, rhs_start = len(dims[1][0]), rhs.ndim - len(dims[0][0])
+    return product.transpose(*range(n), *range(rhs_start, product.ndim), *range(n, rhs_start))
 
 
 @functools.partial(weft.jit, static_argnames=("dims", "preferred"))
@@ -166,7 +166,7 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, *, dims: Dims, shape: tuple, dtype: Any
     bufs = [wnp.expand_dims(b, tuple(range(spread[1], n_out))) for b in bufs[:2]] + [
         wnp.expand_dims(b, tuple(range(*spread))) for b in bufs[2:]
     ]
-    mine, theirs = ([d - n for d in c] for c, n in ((lc, nl), (rc, nr)))
+    lhs_dims, rhs_dims = ([d - n for d in c] for c, n in ((lc, nl), (rc, nr)))
     sizes = (split_shape(lhs)[1], split_shape(rhs)[1])
 
     def multiply(ld: Any, li: Any, rd: Any, ri: Any) -> tuple:
@@ -174,12 +174,14 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, *, dims: Dims, shape: tuple, dtype: Any
             # Dense is smaller than the list of pairs.
             dense = bcoo_todense(BCOO((rd, ri), shape=sizes[1]))
             inner = BCOO((ld, li), shape=sizes[0])
-            numbers = ((tuple(mine), tuple(theirs)), ((), ()))
+            numbers = ((tuple(lhs_dims), tuple(rhs_dims)), ((), ()))
             out = _sparse_dense(inner, dense, dims=numbers, preferred=dtype)
             grid = np.indices(sparse).reshape(len(sparse), nse).T
             return out.reshape(nse).astype(dtype), wnp.asarray(grid.astype(li.dtype))
         pairs = (lhs.nse, rhs.nse)
-        meet = (li[:, None, np.array(mine, int)] == ri[None, :, np.array(theirs, int)]).all(-1)
+        meet = (li[:, None, np.array(lhs_dims, int)] == ri[None, :, np.array(rhs_dims, int)]).all(
+            -1
+        )
         data = wnp.where(meet, ld[:, None] * rd[None], 0).astype(dtype)
         columns = [wnp.broadcast_to(li[:, None, d], pairs) for d in left]
         columns += [wnp.broadcast_to(ri[None, :, d], pairs) for d in right]
@@ -224,8 +226,8 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
 
     def arranged(x: Any, side: int, contracting: Sequence[int]) -> Any:
         """Batch dimensions first, 1 where x has none, then sparse, then contracted, then dense."""
-        own = [[s[side] for s in g if s[side] is not None] for g in (*groups, dense)]
-        x = x.transpose(*own[0], *own[1], *contracting, *own[2])
+        of_group = [[s[side] for s in g if s[side] is not None] for g in (*groups, dense)]
+        x = x.transpose(*of_group[0], *of_group[1], *contracting, *of_group[2])
         absent = tuple(i for i, s in enumerate(groups[0]) if s[side] is None)
         return wnp.expand_dims(x, absent)
 
@@ -239,8 +241,8 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
                 parts[side] = parts[side].at[index].get(mode="fill", fill_value=0)
                 lead[side] = 1
         n, both = len(ac), [s for s in dense if None not in s]
-        own = [[s for s in dense if s[side] is not None] for side in (0, 1)]
-        shared = [[lead[k] + n + own[k].index(s) for s in both] for k in (0, 1)]
+        of_group = [[s for s in dense if s[side] is not None] for side in (0, 1)]
+        shared = [[lead[k] + n + of_group[k].index(s) for s in both] for k in (0, 1)]
         over = [[lead[k] + i for i in range(n)] for k in (0, 1)]
         first = [[0], [0]] if all(lead) else [[], []]
         product = lax.dot_general(
@@ -252,7 +254,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
             return wnp.broadcast_to(product, (nse, *product.shape))
         if all(lead):
             return product
-        before = len(both) + (0 if lead[0] else len(own[0]) - len(both))
+        before = len(both) + (0 if lead[0] else len(of_group[0]) - len(both))
         return wnp.moveaxis(product, before, 0)
 
     data = over_batches(sample, n_batch, arranged(A, 0, ac), arranged(B, 1, bc), indices)
@@ -330,10 +332,10 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
         dtype = wnp.promote_types(li.dtype, ri.dtype)
         li, ri = li.astype(dtype), ri.astype(dtype)
         both = wnp.concatenate([wnp.where(once, wnp.minimum(li, 0), li), ri])
-        place = duplicates(both, sparse)[1]
+        position = duplicates(both, sparse)[1]
         sums = wnp.zeros((both.shape[0], *rd.shape[1:]), rd.dtype)
-        sums = sums.at[place[li.shape[0] :]].add(rd)
-        return ld * sums[place[: li.shape[0]]]
+        sums = sums.at[position[li.shape[0] :]].add(rd)
+        return ld * sums[position[: li.shape[0]]]
 
     data = over_batches(multiply, layout[0], *lhs._bufs, *rhs._bufs)
     return BCOO((data, lhs.indices), shape=shape, unique_indices=lhs.unique_indices)

@@ -65,14 +65,14 @@ def near_key(bits: S) -> S:
     return key
 
 
-def ends(x: ptr[S], n: i64, found: ptr[S]):
+def ends(x: ptr[S], n: i64, extrema: ptr[S]):
     high = near_key(x[0])
     low = high
     for i in range(n):
         high = max(high, near_key(x[i]))
         low = min(low, near_key(x[i]))
-    found[0] = high
-    found[1] = low
+    extrema[0] = high
+    extrema[1] = low
 
 
 @outlined
@@ -81,26 +81,26 @@ def row_winner(x: ptr[U], n: i64) -> i64:
     if KIND == 0:
         return careful_winner(x, n)
     values = bitcast(ptr[S], x)
-    found = stack(S, 2)
-    ends(values, min(n, WIDE), found)
-    best = found[0]
-    low = found[1]
+    extrema = stack(S, 2)
+    ends(values, min(n, WIDE), extrema)
+    best = extrema[0]
+    low = extrema[1]
     start = 0
     for block in range(WIDE, n, WIDE):
-        ends(values + block, min(n - block, WIDE), found)
-        low = min(low, found[1])
-        if found[0] > best:
-            best = found[0]
+        ends(values + block, min(n - block, WIDE), extrema)
+        low = min(low, extrema[1])
+        if extrema[0] > best:
+            best = extrema[0]
             start = block
     doubtful = False
     if KIND == 2:
         doubtful = (best > S(INFINITY)) | (low < -S(INFINITY) - 1) | (best == 0) | (best == -1)
     if doubtful:
         return careful_winner(x, n)
-    ends(values + start, min(n - start, BLOCK), found)
-    while found[0] != best:
+    ends(values + start, min(n - start, BLOCK), extrema)
+    while extrema[0] != best:
         start += BLOCK
-        ends(values + start, min(n - start, BLOCK), found)
+        ends(values + start, min(n - start, BLOCK), extrema)
     while near_key(values[start]) != best:
         start += 1
     return start
@@ -123,13 +123,13 @@ def columns_part(
 ):
     """One block of columns: the greatest keys so far, and where they are."""
     keys = stack(U, WIDTH)
-    found = stack(u32, WIDTH)
+    winners = stack(u32, WIDTH)
     first = (k % blocks) * WIDTH
     width = min(WIDTH, inner - first)
     source = x + (k // blocks) * n * inner + first
     for j in range(width):
         keys[j] = key_of(source[j])
-        found[j] = 0
+        winners[j] = 0
     for i in range(1, n):
         row = source + i * inner
         index = u32(i)
@@ -137,11 +137,11 @@ def columns_part(
             key = key_of(row[j])
             better = key > keys[j]
             keys[j] = key if better else keys[j]
-            found[j] = index if better else found[j]
+            winners[j] = index if better else winners[j]
     at = (k // blocks) * inner + first
     for j in range(width):
-        indices[at + j] = I(found[j])
-        values[at + j] = source[i64(found[j]) * inner + j]
+        indices[at + j] = I(winners[j])
+        values[at + j] = source[i64(winners[j]) * inner + j]
 
 
 def argreduce(x: ptr[U], values: ptr[U], indices: ptr[I], parameters: ptr[i64]):

@@ -186,8 +186,8 @@ def rows_part(k: i64, x: ptr[f32], out: ptr[f32], outer: i64, n: i64, step: i64,
         if step < 0:
             at += n - 1
         for start in range(0, n, BLOCK):
-            place = at + start * step
-            block(x + place, out + place, min(BLOCK, n - start), step, state, sums)
+            offset = at + start * step
+            block(x + offset, out + offset, min(BLOCK, n - start), step, state, sums)
 
 
 def logsumexps(x: ptr[f32], out: ptr[f32], parameters: ptr[i64]):

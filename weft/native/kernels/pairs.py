@@ -61,9 +61,9 @@ def sort_bucket(pairs: ptr[u64], spare: ptr[u64], n: i64, left: i64):
     for i in range(n):
         pair = pairs[i]
         digit = i64((pair >> by) & last)
-        place = ends[digit]
-        ends[digit] = place + 1
-        spare[place] = pair
+        slot = ends[digit]
+        ends[digit] = slot + 1
+        spare[slot] = pair
     for i in range(n):
         pairs[i] = spare[i]
     if most <= 16:
@@ -106,9 +106,9 @@ def scatter_part(
         if mode == ORDER:
             index = i64(low)
         key = key_of(x[index])
-        place = places[key >> LEFT]
-        places[key >> LEFT] = place + 1
-        pairs[place] = (u64(key) << 32) | u64(low)
+        slot = places[key >> LEFT]
+        places[key >> LEFT] = slot + 1
+        pairs[slot] = (u64(key) << 32) | u64(low)
 
 
 def buckets_part(k: i64, ends: ptr[u32], pairs: ptr[u64], spare: ptr[u64], out: ptr[u32]):

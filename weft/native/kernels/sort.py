@@ -80,11 +80,11 @@ def scatter(
         if first:
             key = key_of(key)
         digit = i64((key >> by) & (BUCKETS - 1))
-        place = places[digit]
-        places[digit] = place + 1
+        slot = places[digit]
+        places[digit] = slot + 1
         if last:
             key = bits_of(key)
-        out[place] = key
+        out[slot] = key
 
 
 @outlined
@@ -185,10 +185,10 @@ def scatter_first(
             index = given[i]
         key = key_of(x[index])
         digit = i64((key >> by) & (BUCKETS - 1))
-        place = places[digit]
-        places[digit] = place + 1
-        keys[place] = key
-        order[place] = index
+        slot = places[digit]
+        places[digit] = slot + 1
+        keys[slot] = key
+        order[slot] = index
 
 
 @outlined
@@ -200,10 +200,10 @@ def scatter_order(
     for i in range(start, stop):
         key = from_keys[i]
         digit = i64((key >> by) & (BUCKETS - 1))
-        place = places[digit]
-        places[digit] = place + 1
-        keys[place] = key
-        order[place] = from_order[i]
+        slot = places[digit]
+        places[digit] = slot + 1
+        keys[slot] = key
+        order[slot] = from_order[i]
 
 
 # One long row on all threads -------------------------------------------------------------------

@@ -119,17 +119,17 @@ def _varies(x: ArrayLike, axes: frozenset) -> bool:
 
 
 def _with_consts(body: Body, consts: list, where: dict[int, int]) -> ClosedJaxpr:
-    mine = tuple(where[id(c)] for c in body.consts)
-    if mine == tuple(range(len(consts))):
+    slots = tuple(where[id(c)] for c in body.consts)
+    if slots == tuple(range(len(consts))):
         return body.jaxpr
-    key = ("cond consts", mine, tuple(typeof(c) for c in consts))
+    key = ("cond consts", slots, tuple(typeof(c) for c in consts))
 
     def make() -> ClosedJaxpr:
         j: Jaxpr = body.jaxpr.jaxpr
         invars = [Var(typeof(c)) for c in consts]
-        for at, v in zip(mine, j.invars, strict=False):
+        for at, v in zip(slots, j.invars, strict=False):
             invars[at] = v
-        return ClosedJaxpr(j.replace(invars=[*invars, *j.invars[len(mine) :]]), body.jaxpr.consts)
+        return ClosedJaxpr(j.replace(invars=[*invars, *j.invars[len(slots) :]]), body.jaxpr.consts)
 
     return body.jaxpr.memo(key, make)
 
@@ -252,14 +252,14 @@ def switch(
 
 
 def _platform_lower(ctx: RuleContext, *, platforms: tuple) -> Any:
-    mine = ctx.module.platforms[0]
-    aliases = {mine, "gpu"} if mine in ("cuda", "rocm") else {mine}
+    platform = ctx.module.platforms[0]
+    aliases = {platform, "gpu"} if platform in ("cuda", "rocm") else {platform}
     for i, names in enumerate(platforms):
         if aliases & set(names) or not names:
             return ctx.splat(i, (), dtypes.int32)
     platform_names = sorted(n for names in platforms for n in names)
     raise ValueError(
-        f"platform_dependent: no function for platform {mine!r}, only for "
+        f"platform_dependent: no function for platform {platform!r}, only for "
         f"{', '.join(platform_names)}; "
         "give default="
     )

@@ -177,15 +177,15 @@ def _linearize(primals: list, tangents: list, *, branches: Branches) -> tuple:
         return outs[:n], [None] * n
     nonzero_tangents = [t for t in tangents[1:] if t is not None]
     residuals = [operands[i] for i in split.operands]
-    made = cond_p.bind(index, *residuals, *outs[n:], *nonzero_tangents, branches=split.tangent)
-    return outs[:n], unpick(made, split.out_nonzero)
+    out_ts = cond_p.bind(index, *residuals, *outs[n:], *nonzero_tangents, branches=split.tangent)
+    return outs[:n], unpick(out_ts, split.out_nonzero)
 
 
 def _transpose(cts: Any, index: object, *operands: Any, branches: Branches) -> list:
     linear = [is_undefined(x) for x in operands]
     nonzero = [ct is not None for ct in cts]
     has_cotangent = _any([transpose_jaxpr(b, linear, nonzero)[1] for b in branches])
-    instantiate = [bool(made) for made in unpick(has_cotangent, linear)]
+    instantiate = [bool(has_ct) for has_ct in unpick(has_cotangent, linear)]
     back = tuple(transpose_jaxpr(b, linear, nonzero, instantiate)[0] for b in branches)
     check_derivative(index, branches, back)
     constants = [x for x in operands if not is_undefined(x)]
@@ -239,11 +239,11 @@ def _select(
     for i, b in enumerate(branches):
         inner, _ = batch_jaxpr(b, axis, batched, True)
         taken = eq(index, typeof(index).dtype.type(i))
-        own = [
+        example_operands = [
             _differentiated_where(taken, x) if mapped else x
             for x, mapped in zip(operands, batched, strict=True)
         ]
-        results.append(eval_closed(inner, *own))
+        results.append(eval_closed(inner, *example_operands))
     if len(branches) == 2:
         index = convert(index, dtypes.bool_)
     varying = typeof(index).mat.varying

@@ -72,7 +72,7 @@ def spread_alike(functions: Sequence[Callable], bodies: Sequence[Any]) -> list |
         frozenset().union(*(m.varying for m in same)) & state.spread
         for same in zip(*mats, strict=True)
     )
-    if all(w <= m.varying for own in mats for w, m in zip(want, own, strict=True)):
+    if all(w <= m.varying for body_mats in mats for w, m in zip(want, body_mats, strict=True)):
         return None
     key = f"varying over {[tuple(sorted(w, key=str)) for w in want]}"
     return [derived(f, key, lambda f: _EndingEach(f, want)) for f in functions]
@@ -165,9 +165,9 @@ def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
         if not (inner or eqn.primitive.silent):
             return eqn
         for j in inner:
-            found = _communication(j, axes)
-            if found is not None:
-                return found
+            first = _communication(j, axes)
+            if first is not None:
+                return first
     return None
 
 

@@ -423,9 +423,9 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: object) -> Any:
 
 
 def _while_loop(
-    who: str, cond_fun: Callable, body_fun: Callable, init_val: Any, place: int | None = None
+    who: str, cond_fun: Callable, body_fun: Callable, init_val: Any, user_at: int | None = None
 ) -> Any:
-    """while_loop, also for fori_loop; place: as in `trace_with_carry`."""
+    """while_loop, also for fori_loop; user_at: as in `trace_with_carry`."""
     if config.disable_jit:
         while goes_on := value_in_python(cond_fun(init_val)):
             init_val = body_fun(init_val)
@@ -433,7 +433,7 @@ def _while_loop(
             return init_val
     leaves, tree = flatten(init_val)
     call_tree = args_tree(init_val)
-    carry, body, _ = trace_with_carry(who, body_fun, leaves, tree, [], call_tree, _whole, place)
+    carry, body, _ = trace_with_carry(who, body_fun, leaves, tree, [], call_tree, _whole, user_at)
     pred = trace_body(cond_fun, call_tree, [typeof(x) for x in carry])
     outs = pred.jaxpr.out_avals
     ok = len(outs) == 1 and pred.out_tree == flatten(0)[1]
@@ -448,7 +448,7 @@ def _while_loop(
     if any(x is not y for x, y in zip(start, carry, strict=True)):
         # Devices go on for different numbers of iterations, so that what they carry differs.
         varying = ending_varying(body_fun, axes)
-        return _while_loop(who, cond_fun, varying, tree.unflatten(start), place)
+        return _while_loop(who, cond_fun, varying, tree.unflatten(start), user_at)
     check_reached_by_all(who, "the condition", outs[0], pred.jaxpr, body.jaxpr)
     result = while_p.bind(
         *pred.consts,

@@ -188,15 +188,15 @@ def trace_with_carry(
     other_avals: Sequence[Any],
     tree: object,
     split: Callable[[Any, Sequence[Any]], tuple[Any, Any]],
-    place: int | None = None,
+    user_at: int | None = None,
 ) -> tuple[list, Any, Any]:
     """Traces a body whose result has the carry first; weak carries take the type it makes them.
 
-    place: where in the carry the user's value stands, if the rest is the loop's own. Returns the
+    user_at: where in the carry the user's value is, if the rest is the loop's own. Returns the
     initial values, the body, and the tree of what follows the carry.
     """
     n = len(init)
-    names = _carry_names(init_tree, place)
+    names = _carry_names(init_tree, user_at)
     # A carry that changes its weak type is traced again with the one that it becomes.
     for _ in range(3 + n if state.spread else 3):
         avals = avals_of(who, init, names)
@@ -204,8 +204,8 @@ def trace_with_carry(
         carry_tree, rest_tree = split(body.out_tree, body.jaxpr.out_avals)
         if carry_tree != init_tree:
             want, got = init_tree, carry_tree
-            if place is not None:
-                want, got = want.children()[place], got.children()[place]
+            if user_at is not None:
+                want, got = want.children()[user_at], got.children()[user_at]
             raise TypeError(
                 f"{who}: the body must return a carry of the structure it is given, but\n"
                 f"  the carry has  {want}\n  the body gives {got}\n"
@@ -240,15 +240,15 @@ def trace_with_carry(
     return init, body, rest_tree
 
 
-def _carry_names(tree: PyTreeDef, place: int | None) -> Callable[[], list[str]]:
-    if place is None:
+def _carry_names(tree: PyTreeDef, user_at: int | None) -> Callable[[], list[str]]:
+    if user_at is None:
         return names_of(tree, "carry")
 
     def names() -> list[str]:
-        found = []
+        carry_names = []
         for i, child in enumerate(tree.children()):
-            found += names_of(child, "carry" if i == place else "the loop's counter")()
-        return found
+            carry_names += names_of(child, "carry" if i == user_at else "the loop's counter")()
+        return carry_names
 
     return names
 

@@ -157,11 +157,11 @@ def _made_of(v: object, jaxpr: Jaxpr, num_consts: int) -> bool:
     return not any(changing.intersection(eqn.invars) for eqn in needed_eqns(jaxpr.eqns, [v]))
 
 
-def _without(eqn: Eqn, given: set[Any]) -> Eqn:
+def _without(eqn: Eqn, replaced: set[Any]) -> Eqn:
     """The equation with results nobody reads in the place of those that come from elsewhere."""
-    if given.isdisjoint(eqn.outvars):
+    if replaced.isdisjoint(eqn.outvars):
         return eqn
-    return eqn.replace(outvars=[Var(v.aval) if v in given else v for v in eqn.outvars])
+    return eqn.replace(outvars=[Var(v.aval) if v in replaced else v for v in eqn.outvars])
 
 
 def _split_body(
@@ -315,7 +315,7 @@ def _linearize(
     carried = [i for i in range(num_consts, end) if nonzero[i]]
     t_carry = filled_tangents([primals[i] for i in carried], [tangents[i] for i in carried])
     t_xs = pick(tangents[end:], nonzero[end:])
-    given = scan_p.bind(
+    tangent_outs = scan_p.bind(
         *invariant,
         *t_consts,
         *t_carry,
@@ -326,7 +326,7 @@ def _linearize(
         num_carry=len(t_carry),
         **params,
     )
-    return outs[:n_out], unpick(given, split.out_nonzero)
+    return outs[:n_out], unpick(tangent_outs, split.out_nonzero)
 
 
 class _Backward:
@@ -456,10 +456,10 @@ def _transpose(
         num_consts=start,
         num_carry=n_acc + len(ct_carry),
     )
-    found = iter(outs)
-    totals = unpick(unpick(found, back.ct_consts), consts)
-    carries = unpick(found, lin_carry)
-    slices = unpick(unpick(found, back.ct_xs), xs)
+    cotangents = iter(outs)
+    totals = unpick(unpick(cotangents, back.ct_consts), consts)
+    carries = unpick(cotangents, lin_carry)
+    slices = unpick(unpick(cotangents, back.ct_xs), xs)
     wanted = zip(carries, undefined[num_consts:end], strict=True)
     return [*totals, *(ct if undef else None for ct, undef in wanted), *slices]
 

@@ -170,11 +170,11 @@ def _pivots_lower(ctx: RuleContext, pivots: object, *, permutation_size: int) ->
 
         def swap(i: object, order: Any) -> Any:
             target = dynamic_index_in_dim(swaps, i, 0)
-            mine = dynamic_index_in_dim(order, i, 0)
+            at_step = dynamic_index_in_dim(order, i, 0)
             there = eq(rows, spread(target))
 
             theirs = reduce_sum(select(there, order, zeros), (0,))
-            order = select(there, spread(mine), order)
+            order = select(there, spread(at_step), order)
             here = eq(rows, i)
             return select(here, spread(reshape(theirs, (1, size))), order)
 

@@ -187,7 +187,7 @@ def _windows(
     e: Emitter, conv: _Convolution, plan: _Plan, x: LocalValue, y: LocalValue
 ) -> tuple[ir.Value, LocalValue, list[list[int]]]:
     """The operand that each device reads, the kernel, and the padding that is left to do."""
-    value, held = x.value, x.layout
+    value, windowed = x.value, x.layout
     padding = [list(p) for p in conv.padding]
     for i, a, b, o in conv.spatial:
         stride, dilation = conv.stride[i], conv.dilation[i]
@@ -197,7 +197,7 @@ def _windows(
             first = np.arange(y.layout.counts[b]) * part * dilation - padding[i][0]
             length = (plan.result.shape[o] - 1) * stride + (part - 1) * dilation + 1
             padding[i] = [0, 0]
-        elif held.dims[a]:
+        elif windowed.dims[a]:
             extent = (y.layout.shape[b] - 1) * dilation + 1
             first, length, lead, tail = window_of(
                 plan.result, o, stride, conv.base[i], extent, padding[i][0]
@@ -205,8 +205,8 @@ def _windows(
             padding[i] = [lead, tail]
         else:
             continue
-        value = window(e, LocalValue(value, held), a, first, length)
-        held = held_window(held, a, length)
+        value = window(e, LocalValue(value, windowed), a, first, length)
+        windowed = held_window(windowed, a, length)
     return value, y, padding
 
 

@@ -52,9 +52,9 @@ def factored(
     def lead(index: int, layout: AxisLayout) -> AxisLayout:
         split = _splits(layout, r.operands[index])
         taken = {i for atoms in split.values() for i in atoms}
-        own = {f[0] for f in r.operands[index] if f}
+        factors_here = {f[0] for f in r.operands[index] if f}
         rest = _splits(outs[0], first).items()
-        split |= {f: free_of(atoms, taken) for f, atoms in rest if f not in own}
+        split |= {f: free_of(atoms, taken) for f, atoms in rest if f not in factors_here}
         return by_factor(split, outs[0], first)
 
     planner = Planner(

@@ -60,8 +60,8 @@ def _once(
     tells = bool(tensors) and not _on_buffers(op)
     number = e.type((), ir.IntegerType.get_signless(32))
     asked = marked(op)
-    place = e.coordinate(free) if asked is None else e.position()
-    first = e.compare(place, e.const(asked or 0), "EQ")
+    coordinate = e.coordinate(free) if asked is None else e.position()
+    first = e.compare(coordinate, e.const(asked or 0), "EQ")
     types = [r.type for r in op.results] + [number] * tells
     branch = e.op("stablehlo.if", [first], types, regions=2)
     outside = e.ip
@@ -183,9 +183,9 @@ def _bits(lz: Localizer, x: ir.Value, width: int) -> ir.Value:
         return e.concatenate([_bits(lz, half, width) for half in halves], 0)
     if kind.width == 1:
         return e.convert(e.reshape(x, [math.prod(x.type.shape)]), ir.IntegerType.get_unsigned(8))
-    own = kind.width
-    word = ir.IntegerType.get_unsigned(min(own, width))
-    more = [own // width] if own > width else []
+    bits = kind.width
+    word = ir.IntegerType.get_unsigned(min(bits, width))
+    more = [bits // width] if bits > width else []
     x = e.op("stablehlo.bitcast_convert", [x], [e.type([*x.type.shape, *more], word)]).result
     x = e.reshape(x, [math.prod(x.type.shape)])
     return e.convert(x, ir.IntegerType.get_unsigned(width))
@@ -198,11 +198,11 @@ def _from_bits(lz: Localizer, x: ir.Value, kind: ir.RankedTensorType) -> ir.Valu
         real, n = e.type(kind.shape, kind.element_type.element_type), x.type.shape[0] // 2
         halves = [e.slice(x, 0, i * n, (i + 1) * n) for i in range(2)]
         return e.make("stablehlo.complex", [_from_bits(lz, half, real) for half in halves], kind)
-    own, width = kind.element_type.width, x.type.element_type.width
-    if own == 1:
+    bits, width = kind.element_type.width, x.type.element_type.width
+    if bits == 1:
         return e.reshape(e.convert(x, kind.element_type), kind.shape)
-    x = e.convert(x, ir.IntegerType.get_unsigned(min(own, width)))
-    more = [own // width] if own > width else []
+    x = e.convert(x, ir.IntegerType.get_unsigned(min(bits, width)))
+    more = [bits // width] if bits > width else []
     x = e.reshape(x, [*kind.shape, *more])
     return e.op("stablehlo.bitcast_convert", [x], [kind]).result
 

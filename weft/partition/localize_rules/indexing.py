@@ -125,10 +125,10 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
                 straddling.append(d)
     if inside:
         shape_now = list(new.type.shape)
-        held = e.make(
+        current = e.make(
             "stablehlo.dynamic_slice", (value, *starts), new.type, slice_sizes=e.i64s(shape_now)
         )
-        new = e.select(e.broadcast(_all_of(e, inside), shape_now), new, held)
+        new = e.select(e.broadcast(_all_of(e, inside), shape_now), new, current)
     got = e.make("stablehlo.dynamic_update_slice", (value, new, *starts), value.type)
     for d in straddling:
         got = e.slice(got, d, sizes[d], sizes[d] + out.local[d])

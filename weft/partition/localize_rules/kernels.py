@@ -48,8 +48,8 @@ def kernel_call(
     now = [by_factor(split, layout, m) for layout, m in zip(layouts, mappings, strict=True)]
     values = [lz.at(x, layout) for x, layout in zip(xs[:n], now[:n], strict=True)]
     with lz.e.ip:
-        made = kernel.emit(values, [layout.local for layout in now])
-    got = [LocalValue(v, o) for v, o in zip(made.results, [*now[n:], *outs[count:]], strict=True)]
+        call = kernel.emit(values, [layout.local for layout in now])
+    got = [LocalValue(v, o) for v, o in zip(call.results, [*now[n:], *outs[count:]], strict=True)]
     across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
     if across:
         got = [LocalValue(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]

@@ -36,10 +36,10 @@ def arrive_as_used(
     """The layouts of a loop's operands, with the body rewritten for those that it changes."""
     layouts = list(layouts)
     body = loop.regions[1].blocks[0]
-    given = list(body.operations)[-1].operation.operands
+    carried = list(body.operations)[-1].operation.operands
     for i, stack in enumerate(body.arguments):
         x = lz.operand(loop, i)
-        if x.before is None or given[i] != stack or list(loop.results[i].uses):
+        if x.before is None or carried[i] != stack or list(loop.results[i].uses):
             continue
         path = _path(stack)
         target = None if path is None else _arrival(lz, path, layouts[i])

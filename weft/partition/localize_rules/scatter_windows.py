@@ -48,14 +48,14 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         ),
     )
     zero = e.const(0, source.value.type.element_type)
-    values, held, held_source, keep = [x.value, source.value], now, source.layout, {}
+    values, windowed, held_source, keep = [x.value, source.value], now, source.layout, {}
     for d in range(rank):
         if fill is None or padding[d] == [0, 0] or d in split:
             continue
         low, high = padding[d]
         values[0] = e.pad(values[0], d, low, high, fill)
-        held = held_window(held, d, values[0].type.shape[d])
-        keep[d] = (low, held.local[d])
+        windowed = held_window(windowed, d, values[0].type.shape[d])
+        keep[d] = (low, windowed.local[d])
         padding[d] = [0, 0]
     for d in split:
         low, step, width = padding[d][0], stride[d], size[d]
@@ -63,7 +63,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         count = (now.local[d] - 1 + low) // step - before + 1
         first = np.arange(now.counts[d]) * (now.local[d] // step) + before
         length = (count - 1) * step + width
-        values[0] = window(e, LocalValue(values[0], held), d, first * step - low, length, fill)
+        values[0] = window(e, LocalValue(values[0], windowed), d, first * step - low, length, fill)
         if held_source.dims[d]:
             values[1] = window(e, LocalValue(values[1], held_source), d, first, count, zero)
         else:
@@ -71,7 +71,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
             pad_high = max(0, int(first.max()) + count - held_source.shape[d])
             values[1] = e.pad(values[1], d, pad_low, pad_high, zero)
             values[1] = e.dynamic_slice(values[1], d, e.lookup(now.dims[d], first + pad_low), count)
-        held, held_source = held_window(held, d, length), held_window(held_source, d, count)
+        windowed, held_source = held_window(windowed, d, length), held_window(held_source, d, count)
         keep[d] = (int(-(first[0] * step - low)), length)
         padding[d] = [0, 0]
     op.attributes["padding"] = e.table(np.array(padding, np.int64).reshape(rank, 2))

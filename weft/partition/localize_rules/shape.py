@@ -94,13 +94,13 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     moved to its layout afterwards.
     """
     layout = lz.layouts(op)[0]
-    given = lz.operand(op, 0).layout
-    shape = given.shape
+    layout_before = lz.operand(op, 0).layout
+    shape = layout_before.shape
     groups = factor_groups(shape, layout.shape)
     back = [(b, a) for a, b in groups]
 
     def at_hand() -> tuple[AxisLayout, AxisLayout]:
-        source = given
+        source = layout_before
         while (middle := _carry(source, layout.shape, groups)) is None:
             source = _drop_one(source, layout.shape, groups)
         return source, middle

@@ -69,20 +69,20 @@ def _slice_operand(
 ) -> tuple[ir.Value, dict[str, list[int]]]:
     """Return the part of the operand that a device needs for its share of a slice."""
     layout, value = x.layout, x.value
-    shape, held = layout.shape, list(layout.local)
+    shape, local_shape = layout.shape, list(layout.local)
     names = ("start_indices", "limit_indices", "strides")
     begin, limit, stride = (list(op.attributes[name]) for name in names)
     for d in range(len(shape)):  # cut what is whole on the device first: windows then move less
         if not layout.dims[d]:
             value = e.slice(value, d, begin[d], limit[d], stride[d])
-            held[d] = value.type.shape[d]
-            layout = held_window(layout, d, held[d])
-            begin[d], limit[d], stride[d] = 0, held[d], 1
+            local_shape[d] = value.type.shape[d]
+            layout = held_window(layout, d, local_shape[d])
+            begin[d], limit[d], stride[d] = 0, local_shape[d], 1
     for d in range(len(shape)):
         if not layout.dims[d]:
             continue
         if begin[d] == 0 and limit[d] == shape[d] and stride[d] == 1:
-            limit[d] = held[d]
+            limit[d] = local_shape[d]
             continue
         size = (out.local[d] - 1) * stride[d] + 1
         first = starts(out, d, stride[d], begin[d])
@@ -90,7 +90,7 @@ def _slice_operand(
         value = window(
             e, LocalValue(value, layout), d, first, size, exact=False, ends=[ends] * len(first)
         )
-        held[d] = begin[d] = 0
+        local_shape[d] = begin[d] = 0
         limit[d] = size
         layout = held_window(layout, d, size)
     return value, dict(zip(names, (begin, limit, stride), strict=True))
@@ -231,10 +231,10 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     now = way.out
     parts = [part(e, i, x, now) for i, x in zip(some, xs, strict=True)]
     if now.dims[dim] and len(parts) > 1:
-        own = e.lookup(now.dims[dim], starts(now, dim))
+        shard_starts = e.lookup(now.dims[dim], starts(now, dim))
         value = parts[0]
         for i, piece in zip(some[1:], parts[1:], strict=True):
-            keep = index_mask(e, own, now.local[dim], None, offsets[i])
+            keep = index_mask(e, shard_starts, now.local[dim], None, offsets[i])
             value = e.select(e.broadcast(keep, piece.type.shape, (dim,)), value, piece)
     elif len(some) == len(op.operands):
         [got] = lz.keep(op, parts, [now])
@@ -278,10 +278,10 @@ def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
 def rotate(e: Emitter, x: LocalValue, dim: int, shift: int) -> ir.Value:
     """Element (i + shift) % size at i: at most two permutes, of what crosses shards only."""
     layout = x.layout
-    held, count = layout.local[dim], layout.counts[dim]
-    places, within = divmod(shift, held)
+    shard, count = layout.local[dim], layout.counts[dim]
+    places, within = divmod(shift, shard)
     parts = []
-    for distance, low, high in ((places, within, held), (places + 1, 0, within)):
+    for distance, low, high in ((places, within, shard), (places + 1, 0, within)):
         if low == high:
             continue
         part = e.slice(x.value, dim, low, high)
@@ -340,14 +340,14 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         if scan is not None:
             e.all_gather(e.slice(x.value, scan, 0, 1), out.dims[scan], scan)
             return left
-        held = x.layout
+        windowed = x.layout
         for d in range(rank):
             if trivial[d] or not out.dims[d]:
                 continue
             extent = (size[d] - 1) * dilation[d] + 1
             first, length, *left[d] = window_of(out, d, stride[d], base[d], extent, padding[d][0])
-            x.value = window(e, LocalValue(x.value, held), d, first, length, inits[index])
-            held = held_window(held, d, length)
+            x.value = window(e, LocalValue(x.value, windowed), d, first, length, inits[index])
+            windowed = held_window(windowed, d, length)
         return left
 
     def need(index: int, out: AxisLayout) -> AxisLayout:
@@ -418,19 +418,19 @@ def _scan_shards(
     """Cumulative reduction: local scan, then the totals of the shards before are added."""
     e, layout = lz.e, x.layout
     x = fill_padding(e, x, [d], init)
-    held, atoms = layout.local[d], layout.dims[d]
+    shard, atoms = layout.local[d], layout.dims[d]
     rank = len(layout.shape)
     sizes, padding = [1] * rank, [[0, 0]] * rank
-    sizes[d] = held
-    padding[d] = [0, held - 1] if reverse else [held - 1, 0]
+    sizes[d] = shard
+    padding[d] = [0, shard - 1] if reverse else [shard - 1, 0]
     op.attributes["window_dimensions"] = e.i64s(sizes)
     op.attributes["padding"] = e.table(np.array(padding))
     [local] = lz.keep(op, [x.value, init], [layout])
-    edge = e.slice(local.value, d, 0, 1) if reverse else e.slice(local.value, d, held - 1, held)
+    edge = e.slice(local.value, d, 0, 1) if reverse else e.slice(local.value, d, shard - 1, shard)
     totals = e.all_gather(edge, atoms, d)
     n = layout.counts[d]
-    own = e.broadcast(e.coordinate(atoms), (n,))
-    keep = e.compare(e.iota((n,), 0), own, "GT" if reverse else "LT")
+    coordinate = e.broadcast(e.coordinate(atoms), (n,))
+    keep = e.compare(e.iota((n,), 0), coordinate, "GT" if reverse else "LT")
     totals = mask(e, totals, d, keep, init)
     body = op.regions[0].blocks[0].operations[0].operation.name
     before = e.reduce(totals, init, d, body)

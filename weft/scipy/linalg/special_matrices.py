@@ -224,8 +224,8 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
         "same": (max(m, n), (min(m, n) - 1) // 2),
         "valid": (max(m, n) - min(m, n) + 1, min(m, n) - 1),
     }[mode]
-    place = np.arange(rows)[:, None] + offset - np.arange(n)[None]
-    return wnp.where((place >= 0) & (place < m), a[..., np.clip(place, 0, m - 1)], 0)
+    position = np.arange(rows)[:, None] + offset - np.arange(n)[None]
+    return wnp.where((position >= 0) & (position < m), a[..., np.clip(position, 0, m - 1)], 0)
 
 
 def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Any:

@@ -55,9 +55,9 @@ def mode(
     n = x.shape[-1]
     # In sorted order a run's length stands at its last element.
     new = wnp.concatenate([wnp.ones((*x.shape[:-1], 1), bool), x[..., 1:] != x[..., :-1]], -1)
-    place = wnp.arange(n)
-    starts = lax.cummax(wnp.where(new, place, 0), axis=new.ndim - 1)
-    lengths = place - starts + 1
+    index = wnp.arange(n)
+    starts = lax.cummax(wnp.where(new, index, 0), axis=new.ndim - 1)
+    lengths = index - starts + 1
     best = wnp.argmax(lengths, axis=-1)[..., None]
     count = wnp.take_along_axis(lengths, best, -1).reshape(kept)
     return ModeResult(wnp.take_along_axis(x, best, -1).reshape(kept), count)
@@ -91,10 +91,10 @@ def rankdata(
     if method != "ordinal":
         s = wnp.take_along_axis(x, order, -1)
         new = wnp.concatenate([wnp.ones((*s.shape[:-1], 1), bool), s[..., 1:] != s[..., :-1]], -1)
-        place = wnp.arange(n)
-        first = lax.cummax(wnp.where(new, place, 0), axis=new.ndim - 1)
+        index = wnp.arange(n)
+        first = lax.cummax(wnp.where(new, index, 0), axis=new.ndim - 1)
         ends = wnp.concatenate([new[..., 1:], wnp.ones((*s.shape[:-1], 1), bool)], -1)
-        last = wnp.flip(lax.cummin(wnp.flip(wnp.where(ends, place, n), -1), axis=ends.ndim - 1), -1)
+        last = wnp.flip(lax.cummin(wnp.flip(wnp.where(ends, index, n), -1), axis=ends.ndim - 1), -1)
         ranked = {
             "min": first + 1,
             "max": last + 1,
