@@ -529,7 +529,7 @@ def local_device_count(backend: str | None = ...) -> int:
 def local_devices(
     process_index: int | None = ..., backend: str | None = ..., host_id: int | None = ...
 ) -> list[Device]:
-    """The devices of one process, this one unless given."""
+    """List the devices of a process, by default of this one."""
 
 def make_array_from_callback(
     shape: Sequence[int],

@@ -28,7 +28,7 @@ _STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compat", "s
 
 
 def as_jax() -> None:
-    """Makes `import jax` find weft, in this process and in those that it starts.
+    """Make `import jax` find weft, in this process and in its child processes.
 
     Call it before anything imports jax: one process holds either JAX or weft. `jax.__version__`
     is the version whose names weft has, with `+weft`; `importlib.metadata` says the same, whether

@@ -18,7 +18,7 @@ __all__ = ["ravel_pytree"]
 
 
 def ravel_pytree(pytree: object) -> tuple[Any, Callable[[Any], Any]]:
-    """All arrays of a pytree as one vector, and the function that takes such a vector apart.
+    """Join all arrays of a pytree into one vector; also return the inverse function.
 
     Args:
       pytree: arrays and numbers of any shapes. Their dtypes are promoted to a common one.

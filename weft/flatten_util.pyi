@@ -6,4 +6,4 @@ from typing import Any
 from weft.typing import Array as Array
 
 def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
-    """All arrays of a pytree as one vector, and the function that takes such a vector …"""
+    """Join all arrays of a pytree into one vector; also return the inverse function."""

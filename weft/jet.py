@@ -309,7 +309,7 @@ def _call(order: int, ins: list, params: dict) -> list:
 
 
 def _packed(values: Sequence[Any], like: Sequence[Any], order: int) -> list:
-    """Lists of terms for what is inexact, so that carries and branches agree."""
+    """Pack the terms of inexact values as lists, so that branches have one structure."""
     return [
         as_series(x, order).terms if dtypes.is_inexact(a.dtype) else _primal(x)
         for x, a in zip(values, like, strict=True)

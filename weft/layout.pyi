@@ -15,8 +15,8 @@ def with_layout_constraint(x: ArrayLike, layouts: Any) -> Any:
 
 @overload
 def with_layout_constraint(x: ArrayLike, layouts: Any) -> Array:
-    """The arrays, which XLA lays out so where they stand in the program."""
+    """Ask XLA to lay out arrays in memory in given orders, at this point of the program."""
 
 @overload
 def with_layout_constraint(x: _T, layouts: Any) -> _T:
-    """The arrays, which XLA lays out so where they stand in the program."""
+    """Ask XLA to lay out arrays in memory in given orders, at this point of the program."""

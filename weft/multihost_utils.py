@@ -163,7 +163,7 @@ def _paired(
 
 
 def host_local_array_to_global_array(local_inputs: object, global_mesh: Any, pspecs: Any) -> Any:
-    """One array over all processes of what each of them has of it.
+    """Join each process's local array into one global array over all processes.
 
     Args:
       local_inputs: a tree of NumPy arrays or arrays of this process's devices.

@@ -14,7 +14,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Any, pspec
     """Return this process's part of global arrays, inverse to …"""
 
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs: Any) -> Any:
-    """One array over all processes of what each of them has of it."""
+    """Join each process's local array into one global array over all processes."""
 
 def process_allgather(in_tree: Any, tiled: bool = ...) -> Any:
     """The values of all processes as NumPy arrays, on every process."""

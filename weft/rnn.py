@@ -169,7 +169,7 @@ def lstm_ref(
     dropout: float,
     bidirectional: bool,
 ) -> tuple[Any, Any, Any]:
-    """Return what `lstm` does, of weights as `unpack_lstm_weights` gives them."""
+    """Compute `lstm` step by step, from weights as `unpack_lstm_weights` gives them."""
     sizes = (seq_lengths, input_size, hidden_size, num_layers, dropout, bidirectional)
     return _layers(x, h_0, c_0, (W_ih, W_hh, b_ih, b_hh), *sizes, None)
 

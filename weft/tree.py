@@ -75,7 +75,7 @@ def structure(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> PyT
 def map(
     f: Callable, tree: object, *rest: object, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other trees.
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other trees.
 
     rest: trees of the same structure, or deeper ones: f then gets their subtrees.
     Raises ValueError where the structures differ, naming the place.

@@ -71,7 +71,7 @@ def map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> _R:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(
@@ -80,7 +80,7 @@ def map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> dict[_Key, _R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(
@@ -89,7 +89,7 @@ def map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> list[_R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(
@@ -98,7 +98,7 @@ def map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> dict[_Key, _R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(
@@ -107,19 +107,19 @@ def map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> list[_R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(
     f: Callable[..., Array], tree: _T, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> _T:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(
     f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 def map_with_path(
     f: Callable[..., Any],

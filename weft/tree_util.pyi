@@ -159,7 +159,7 @@ def tree_map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> _R:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(
@@ -168,7 +168,7 @@ def tree_map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> dict[_Key, _R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(
@@ -177,7 +177,7 @@ def tree_map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> list[_R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(
@@ -186,7 +186,7 @@ def tree_map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> dict[_Key, _R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(
@@ -195,19 +195,19 @@ def tree_map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> list[_R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(
     f: Callable[..., Array], tree: _T, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> _T:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(
     f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 def tree_map_with_path(
     f: Callable[..., Any],

@@ -18,7 +18,7 @@ XlaRuntimeError = _jax.JaxRuntimeError
 
 
 def is_compile_only(client: Client) -> bool:
-    """Whether a client compiles for devices that are not there: those of a topology."""
+    """Tell whether a client only compiles, for devices described by a topology."""
     return isinstance(client, _jax.CompileOnlyPyClient)
 
 

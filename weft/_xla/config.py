@@ -57,7 +57,7 @@ class _Values:
 
 
 class TracedOptions:
-    """The options that change what is traced, as two parts of the keys instead of one for each.
+    """The options that change tracing, packed into two parts of cache keys.
 
     `publish_globals` and `publish_locals` are called after the value of an option was set.
     """
@@ -75,7 +75,7 @@ class TracedOptions:
         self._globals.set_global(_Values(tuple([s.get_global() for s in self._states])))
 
     def publish_locals(self) -> None:
-        """Publishes what this thread overrides."""
+        """Publish this thread's overrides of options to jaxlib's thread-local state."""
         values = tuple([s.get_local() for s in self._states])
         self._locals.set_local(unset if all(v is unset for v in values) else _Values(values))
 

@@ -69,7 +69,7 @@ def load_plugin() -> tuple[Any, str]:
 
 
 def _attach(api: Any, path: str) -> None:
-    """Gives the plugin the targets that wait for it, and those that jaxlib has for all programs."""
+    """Register the waiting targets, and jaxlib's own, with the plugin."""
     extension = _library(path, "cuda_plugin_extension")
     if extension is None:
         return
@@ -150,7 +150,7 @@ def make_client(
 
 
 def described_devices(name: str, options: dict[str, Any]) -> list[_jax.Device]:
-    """Devices of GPUs that are not there, by the plugin's options: they only compile.
+    """Describe GPUs by the plugin's options: programs compile for them and cannot run.
 
     options: "target_config", a GpuTargetConfigProto as text, and "topology", such as "1x1x8".
     """

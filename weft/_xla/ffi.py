@@ -28,7 +28,8 @@ def platform_name(platform: str) -> str:
 
 
 def attach(platform: str, registrar, *, types=None, partitioner=None) -> None:
-    """Give a platform its registration function and register what waited for it.
+    """Set a platform's registration function, and register the targets that waited for the
+    platform.
 
     types: registers a C++ type of handler state by name. partitioner: takes the names of targets
     that may be split along their batch dimensions.

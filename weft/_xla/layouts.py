@@ -31,7 +31,7 @@ def of_array(array: Array) -> tuple:
 
 
 def is_laid_out(array: Array) -> bool:
-    """Whether the array lies otherwise than row by row."""
+    """Tell whether an array's memory order differs from row-major."""
     order, tiling, _ = of_array(array)
     return tiling is not None or order != tuple(range(len(order)))
 

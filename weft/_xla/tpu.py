@@ -67,7 +67,7 @@ def _alone() -> Iterator[None]:
 
 
 def described_devices(name: str, options: dict[str, Any]) -> list[_jax.Device]:
-    """Devices of TPUs that are not there, such as "v5e:2x4": they only compile.
+    """Describe TPUs by a topology such as "v5e:2x4": programs compile for them and cannot run.
 
     Raises:
       RuntimeError: libtpu is not installed, or cannot be loaded (says what to do).

@@ -209,7 +209,7 @@ def _lower(
 
 
 def _passing_token(function: Callable) -> Callable:
-    """The function as jaxlib calls it, which hands it the token and takes it back."""
+    """Wrap the function for jaxlib so that the token passes through."""
     return lambda token, *args: (token, *function(*args))
 
 

@@ -194,7 +194,7 @@ class _Call:
         return f"custom_partitioning of {self.name}"
 
     def rule(self, mesh: object, operands: Sequence[Any], results: Sequence[Any]) -> Any:
-        """The sharding rule, where there is one."""
+        """Get the sharding rule that the user gave; None without one."""
         rule = self.owner.sharding_rule
         if rule is None or isinstance(rule, SdyShardingRule):
             return rule

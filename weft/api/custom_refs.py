@@ -173,7 +173,7 @@ def _rules_take_refs(closed: ClosedJaxpr) -> bool:
 
 
 def _record(args: Sequence[Any], **params: object) -> Any:
-    """In the linear program, the refs among the residuals stand as they are."""
+    """Record a linear equation unchanged: refs among its residuals stay refs."""
     return state.trace.process(custom_vjp_linear_p, args, params)
 
 

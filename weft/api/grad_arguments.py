@@ -70,7 +70,7 @@ def leaf_name(tree: object, i: int, root: str) -> str:
 
 
 def fits(got: ShapedArray, want: ShapedArray) -> bool:
-    """Whether a value of type `got` can stand for one of type `want`: weak types adapt."""
+    """Tell whether a value of type `got` can be used for type `want`; weak types adapt."""
     if not (isinstance(got, ShapedArray) and isinstance(want, ShapedArray)):
         return True
     return got.shape == want.shape and (got.dtype == want.dtype or got.weak_type)

@@ -179,7 +179,7 @@ class Pullback:
 
     @property
     def args_res(self) -> list:
-        """For each argument what is kept of it, in its structure.
+        """The residuals of each argument, in the structure of the arguments.
 
         `NotNeeded()` stands for values that the backward pass does not read, `NotSaveable()` for
         those that saveable_args left out; assign these before the call.

@@ -157,7 +157,7 @@ def _scan(
 def _scan_in_place(
     args: tuple, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, params: dict[str, Any]
 ) -> list:
-    """The iterations one by one."""
+    """Run the iterations of a scan one by one."""
     end = num_consts + num_carry
     consts, carry, xs = args[:num_consts], list(args[num_consts:end]), args[end:]
     order = range(params["length"])

@@ -38,7 +38,7 @@ class Site(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """How many loops are around it."""
+        """Count the loops around the equation."""
         return sum(kind == "iteration" for kind, _ in self.around)
 
     def text(self, kind: str, iterations: Sequence[int]) -> str:

@@ -560,7 +560,7 @@ def _lower(
 
 
 def _check_mesh(program: Any, inner_mesh: Any) -> None:
-    """One program has one mesh; a shard_map over another cannot be part of it."""
+    """Raise where a shard_map's mesh differs from the program's."""
     if program.shape != inner_mesh.shape:
         raise ValueError(
             f"a shard_map over {inner_mesh!r} is part of a program whose arguments are placed over "

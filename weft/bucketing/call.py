@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """One program for all sizes of a bucket that differ from it in the varying slots only."""
+    """One program for all sizes of a bucket whose traces differ in the varying slots only."""
 
     entry: Entry
     numbered: Numbered
@@ -138,7 +138,7 @@ class Bucketed:
         return cached
 
     def _padded(self, dims: list, avals: Sequence[Any], names: Callable[[], Any]) -> tuple:
-        """The size of each named dimension, and what it is padded to."""
+        """The size and the padded size of each named dimension."""
         sizes: dict[str, tuple[int, int]] = {}
         for i, (leaf, aval) in enumerate(zip(dims, avals, strict=True)):
             for name, size in zip(leaf, aval.shape, strict=True):
@@ -370,5 +370,5 @@ def _cut(x: Any, shape: Sequence[int]) -> Any:
 
 
 def bucketed(plain: object, info: JitInfo, bucket: object, shapes: object) -> Bucketed:
-    """Return what `jit` gives for bucket=, of the jitted function without it."""
+    """Make the bucketed form of a jitted function, which `jit` returns for bucket=."""
     return Bucketed(plain, info, bucket, shapes)

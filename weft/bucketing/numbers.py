@@ -36,7 +36,7 @@ class JaxprSlots:
 
 
 class Numbered:
-    """A jaxpr's numbers in the order of their slots, and what else it consists of."""
+    """A jaxpr with its numbers taken out: the numbers in the order of their slots, and the rest."""
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         self.closed = closed

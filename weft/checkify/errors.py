@@ -22,7 +22,7 @@ class JaxRuntimeError(ValueError):
 
 @has_page("weft.checkify")
 class JaxException(Exception):
-    """The kind of what a check finds."""
+    """The base class of the failures that checks find."""
 
 
 @has_page("weft.checkify")

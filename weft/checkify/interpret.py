@@ -114,7 +114,7 @@ class Checks:
         self.add(site, wnp.any(out), payload)
 
     def discharge(self, ok: Any, *payload: Any, site: Site, debug: bool, ndim: int) -> None:
-        """Enters what a `check` says; of a batch, what it says of the first example that fails."""
+        """Record the outcome of a `check`; of a batch, that of the first example that fails."""
         failed, told = wnp.logical_not(ok), list(payload)
         if ndim:
             batch = typeof(failed).shape

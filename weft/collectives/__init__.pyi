@@ -121,11 +121,11 @@ def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
 
 @overload
 def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Array:
-    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+    """Broadcast the value of one device along named axes; pytrees leaf by leaf."""
 
 @overload
 def pbroadcast(x: _T, axis_name: Any, source: int) -> _T:
-    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+    """Broadcast the value of one device along named axes; pytrees leaf by leaf."""
 
 def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Future:
     """Starts `pbroadcast`; `.done()` on the result gives its value."""
@@ -194,7 +194,7 @@ def ppermute_start(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]
     """Starts `ppermute`; `.done()` on the result gives its value."""
 
 def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Receives what `psend` sent: the values, with zeros on devices that are no target."""
+    """Receive the values that `psend` sent, zeros on devices that are no target."""
 
 def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes."""

@@ -19,7 +19,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def check_operand(who: str, x: ArrayLike, name: str = "x") -> None:
-    """Whether an operand, or a leaf of it, is an array or a number that is here."""
+    """Check that an operand's leaves are arrays or numbers, and none is still in flight."""
     try:
         aval = typeof(x)
     except TypeError as error:

@@ -59,11 +59,11 @@ class AsyncType:
         return kind(*self.key, value)
 
     def arrive(self, x: object) -> Any:
-        """The value, once it is here."""
+        """Wait for the value of a future: the op that finishes the collective."""
         raise TypeError(self)
 
     def land(self, x: object) -> Any:
-        """A value that is here already, where one under way is expected."""
+        """Wrap a value as a finished future, for a carry or branch that expects one."""
         raise TypeError(self)
 
     def str_short(self) -> str:

@@ -399,7 +399,7 @@ pbroadcast_p = Primitive(
 
 
 def pbroadcast(x: ArrayLike, axis_name: object, source: int) -> Any:
-    """The value of one device along named axes, on all of them; pytrees leaf by leaf.
+    """Broadcast the value of one device along named axes; pytrees leaf by leaf.
 
     source: the index of that device along the axis (row-major along a tuple of axes).
 

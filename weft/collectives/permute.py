@@ -410,7 +410,7 @@ def psend(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -> A
 def precv(
     token: object, out_shape: object, axis_name: object, perm: Sequence[tuple[int, int]]
 ) -> Any:
-    """Receives what `psend` sent: the values, with zeros on devices that are no target.
+    """Receive the values that `psend` sent, zeros on devices that are no target.
 
     token: what psend returned. out_shape: shape and dtype of the values (a `ShapeDtypeStruct`, or
     anything with both), in a pytree like the token's. axis_name and perm: those of psend.

@@ -69,7 +69,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> t
 
 
 def _exchange_indices(x: object, over: AxisGroup) -> Any:
-    """Entry i of the result is what the device of its rank had for this one."""
+    """Exchange indices: entry i of the result is the entry for this device on device i."""
     return all_to_all_p.bind(x, over=over, split=0, concat=0, tiled=True)
 
 

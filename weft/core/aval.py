@@ -212,7 +212,7 @@ def _dim_text(aval: ShapedArray, dim: int) -> str:
 
 
 def plain_type(aval: Any) -> Any:
-    """The type without what values that may replace each other differ in.
+    """Drop from a type the properties in which interchangeable values differ.
 
     These are weak types, and explicit shardings that split nothing: a value made without a mesh
     stands for a replicated one.

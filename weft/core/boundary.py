@@ -46,7 +46,7 @@ _KEYS = "Comparator raised exception while sorting pytree dictionary keys"
 
 
 def reword(e: BaseException) -> None:
-    """Says the text of an exception of jaxlib's that names neither what is wrong nor the remedy."""
+    """Reword an exception of jaxlib that names neither the fault nor the remedy."""
     if type(e) is ValueError and e.args and str(e.args[0]).startswith(_KEYS):
         e.args = ("the keys of a dict in a pytree must be ordered, so of one type, such as str",)
 
@@ -87,7 +87,7 @@ def _note_raise(e: BaseException) -> None:
 
 
 def explain_and_show(label: str, e: Exception, fun: Callable) -> None:
-    """Says in an exception what was called, if that has a name; raises one that says it better."""
+    """Add the called function's name to an exception; raise a clearer one where there is one."""
     try:
         if label:
             from weft.core.blame import explain  # where nothing fails it is not needed

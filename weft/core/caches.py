@@ -40,7 +40,7 @@ def interned(table: dict[Any, C]) -> dict[Any, C]:
 
 
 def make_room(cache: dict, most: int) -> None:
-    """Drops the oldest entries of a cache, so that one more fits."""
+    """Drop the oldest entries of a full cache."""
     while len(cache) >= most:
         cache.pop(next(iter(cache)), None)  # another thread may have dropped it
 

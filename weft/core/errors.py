@@ -101,8 +101,9 @@ class ArgumentError(TypeError, ValueError):
 
 @has_page()
 class UnsupportedArgumentError(ArgumentError, NotImplementedError):
-    """An argument asks for what there is not, such as an unknown mode: a NotImplementedError or a
-    RuntimeError of JAX."""
+    """An argument asks for a mode or feature that does not exist: a NotImplementedError or a
+    RuntimeError of JAX.
+    """
 
 
 @has_page()
@@ -206,7 +207,7 @@ def names_text(names: Iterable[Any]) -> str:
 
 
 def mark_difference(expected: str, got: str) -> str:
-    """Two types one above the other, with ^ under what differs in the second."""
+    """Print two types one above the other, with ^ under the parts of the second that differ."""
     width = max(len(expected), len(got))
     a, b = expected.ljust(width), got.ljust(width)
     marks = "".join("^" if x != y else " " for x, y in zip(a, b, strict=True)).rstrip()

@@ -18,7 +18,7 @@ def unpick(picked: Iterable[Any], mask: Iterable[bool]) -> list:
 
 
 def closed_under(mask: Iterable[bool], step: Callable[[list[bool]], Iterable[bool]]) -> list[bool]:
-    """The least mask that marks what `mask` does, and all that step(mask) marks."""
+    """Enlarge a mask until it contains step(mask)."""
     marked = list(mask)
     while True:
         joined = [a or b for a, b in zip(marked, step(marked), strict=False)]

@@ -21,5 +21,5 @@ class Space(enum.Enum):
 
     @property
     def kind(self) -> str | None:
-        """The name that shardings have for it; None for any."""
+        """The name of the memory space in shardings; None for any."""
         return {"Device": "device", "Host": "pinned_host"}.get(self.name)

@@ -110,7 +110,7 @@ def bounded(
     example: str | None = None,
     programs: EagerPrograms | None = None,
 ) -> Callable:
-    """A new function that does what `public` says of its result."""
+    """Wrap a function that returns functions: each result is public in the sense of `public`."""
     code = fun.__code__
     names = code.co_varnames
     positional, keywords = code.co_argcount, code.co_kwonlyargcount
@@ -171,7 +171,7 @@ The function then runs op by op and says it in its own terms; other exceptions a
 def _eager_call(
     fun: FunctionType, programs: EagerPrograms, joins: bool, varargs: str | None
 ) -> tuple[Any, ...]:
-    """Return what tells by an argument that a program takes the call, and the values it needs."""
+    """Write the condition under which a call runs as one eager program, and its values."""
     code = fun.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     first = names[0] if code.co_argcount else f"{varargs}[0]"
@@ -309,7 +309,7 @@ def seal(
     home: str | None = None,
     programs: EagerPrograms | None = None,
 ) -> None:
-    """Ends a module whose names stand in its `__all__`: makes its functions public, lists them.
+    """Make the functions of a module's `__all__` public, and its directory list these names.
 
     scope: the module's `globals()`. hidden: names of `__all__` that load on first use.
     examples: by name, with the prefix before it, what docstrings are extended by.

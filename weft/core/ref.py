@@ -183,7 +183,7 @@ class Indexer:
         return sum(d.operands for d in self.dims)
 
     def is_whole(self, shape: Sequence[int]) -> bool:
-        """Whether it selects all of an array of this shape, in order."""
+        """Tell whether the index selects all elements of an array of this shape, in order."""
         return all(
             isinstance(d, Window) and d.start == 0 and d.size == n and d.stride == 1
             for d, n in zip(self.dims, shape, strict=True)

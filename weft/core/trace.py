@@ -171,7 +171,7 @@ _TO_PYTHON = (
 
 
 def _of_buffers(name: str) -> Callable:
-    """A member that only arrays have, because it is about the devices that hold them."""
+    """Make a member that only arrays have, since it concerns the devices of their buffers."""
 
     def member(self: Tracer, *_: object) -> Any:
         raise errors.ConcretizationTypeError(
@@ -307,7 +307,7 @@ def stands_for_array(x: ArrayLike) -> bool:
 
 
 def with_arrays(args: Sequence[Any]) -> list:
-    """The operands, with the arrays in the place of objects that stand for them."""
+    """Convert operands whose class offers an array by a method to that array."""
     return [
         array_method(x)() if x.__class__ not in aval_of and stands_for_array(x) else x for x in args
     ]

@@ -30,7 +30,7 @@ _one_at_a_time = threading.RLock()
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One line of the stack as it was traced, with its variables as the program computes them."""
+    """One line of the traced stack, with its variables as the program computes them."""
 
     code: CodeType
     line: int

@@ -83,7 +83,7 @@ def _search(wanted: Wanted, closed: ClosedJaxpr, args: Sequence[Any]) -> str | N
 
 
 def _devices(wanted: Wanted, outs: Sequence[Any]) -> str:
-    """The devices that hold it, of values on several."""
+    """Name the devices whose part of a value has such elements."""
     for x in outs:
         shards = getattr(x, "addressable_shards", ())
         if len(shards) < 2 or wanted.in_array(x) is None:

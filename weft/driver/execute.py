@@ -124,7 +124,7 @@ def compiled_for(
 
 
 def placements(args: Sequence[Any]) -> tuple:
-    """The shardings of those arguments that are committed, None for the others."""
+    """Return the shardings of committed arguments, None for the others."""
     return tuple(
         [
             None

@@ -465,7 +465,7 @@ def _moved(tree: object, sharding: Any) -> Any:
 
 
 def _on_device(device: Device, backend: str | None, in_shardings: _Unspecified) -> Any:
-    """The in_shardings that `device` and `backend` stand for."""
+    """Turn jit's arguments `device` and `backend` into in_shardings."""
     if in_shardings is not UNSPECIFIED:
         raise ValueError("jit: give either device/backend or in_shardings, not both")
     return SingleDeviceSharding(device if device is not None else devices(backend)[0])

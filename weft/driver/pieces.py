@@ -94,14 +94,14 @@ def _can_divide(program: Program) -> bool:
 
 
 def _is_worth(jaxpr: Jaxpr, repeat: Repeat) -> bool:
-    """Whether a block computes so much that starting it as a program costs little."""
+    """Tell whether a block computes enough to pay for starting it as a program."""
     block = jaxpr.eqns[repeat.start : repeat.start + repeat.period]
     sizes = [sum(int(np.prod(v.aval.shape)) for v in e.outvars) for e in block]
     return sum(sizes) >= WORK
 
 
 def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bool]) -> Plan:
-    """Divide a program into its blocks and what lies between them."""
+    """Divide a program into its repeated blocks and the pieces between the blocks."""
     jaxpr = closed.jaxpr
     n = len(jaxpr.eqns)
     last_read = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.invars}
@@ -199,7 +199,7 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
 def _outputs(
     eqns: Sequence[Eqn], low: int, high: int, last_read: dict, returned: dict
 ) -> list[tuple[int, int]]:
-    """Return the places, within equations [low, high), of what is read behind them."""
+    """List (equation, result) numbers within [low, high) that are read behind them."""
     return [
         (i, k)
         for i, e in enumerate(eqns[low:high])
@@ -253,7 +253,7 @@ class Sequenced:
         self.donated: list[int] = []
 
     def get_parameter_layouts(self) -> list:
-        """Return the layouts of the arguments in the pieces that read them."""
+        """Return the layouts of the arguments, from the pieces that read the arguments."""
         layouts = {
             i: x
             for step in self.plan.steps
@@ -264,7 +264,7 @@ class Sequenced:
         return [layouts[i] for i in self.plan.inputs]
 
     def get_output_layouts(self) -> list:
-        """Return the layouts of the results in the pieces that make them."""
+        """Return the layouts of the results, from the pieces that compute the results."""
         layouts = {
             i: x
             for step in self.plan.steps

@@ -189,7 +189,7 @@ def _equal_blocks(jaxpr: Jaxpr, uses: _Uses, start: int, period: int, count: int
 
 
 def _pattern(jaxpr: Jaxpr, uses: _Uses, start: int, period: int) -> tuple[list, tuple[Var, ...]]:
-    """Return what each operand of a block is, and the variables from outside of it."""
+    """Describe each operand of a block, and list the variables from outside the block."""
     outside: dict[Atom, int] = {}
     pattern: list = []
     for eqn in jaxpr.eqns[start : start + period]:
@@ -205,7 +205,7 @@ def _pattern(jaxpr: Jaxpr, uses: _Uses, start: int, period: int) -> tuple[list, 
 
 
 def _key(eqn: Eqn) -> tuple:
-    """Return what two equations have in common if they compute the same of their operands."""
+    """Make a key that is equal for equations that compute the same function of their operands."""
     ins = tuple(_plain(v.val) if isinstance(v, Literal) else None for v in eqn.invars)
     types = tuple(v.aval for v in (*eqn.invars, *eqn.outvars))
     params = tuple((name, _plain(value)) for name, value in sorted(eqn.params.items()))

@@ -166,7 +166,7 @@ class Traced(_Arguments):
         return Lowered(program.lower(), self)
 
     def _on_values(self) -> Traced:
-        """The function on the arrays that its refs hold, with what it writes as further results."""
+        """Make a function of the refs' arrays that returns their final contents too."""
         from weft.refs.discharge import discharge_jaxpr
 
         entry = self._entry

@@ -78,7 +78,7 @@ def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[t
 def named_arguments(
     fun: Callable, numbers: Any, names: object, what: str
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The arguments that `{what}_argnums` and `{what}_argnames` name, each in both ways."""
+    """List the arguments that `{what}_argnums` or `_argnames` name, by number and by name."""
     return _complete(
         fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
     )

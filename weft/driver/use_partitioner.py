@@ -186,7 +186,7 @@ def _entries(layout: AxisLayout) -> tuple | None:
 
 
 def sharding_of_layout(program: Program, layout: AxisLayout) -> Any:
-    """The sharding that places values so, on the program's devices."""
+    """Turn an axis layout into a sharding over the program's devices."""
     entries = _entries(layout)
     if entries is not None:
         while entries and entries[-1] is None:

@@ -318,7 +318,7 @@ def clip_grads(grad_tree: object, max_norm: object) -> Any:
 
 
 class JoinPoint:
-    """Where, in an unpacked state, the state of one parameter stands."""
+    """Marks the state of one parameter in an unpacked optimizer state."""
 
     def __init__(self, subtree: Any):
         self.subtree = subtree

@@ -51,7 +51,7 @@ class DisabledSafetyCheck:
         return cls(f"custom_call:{target_name}")
 
     def is_custom_call(self) -> str | None:
-        """The name that it allows, or None."""
+        """Return the target that the check allows, or None."""
         kind, _, target = self._impl.partition(":")
         return target if kind == "custom_call" else None
 

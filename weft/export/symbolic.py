@@ -134,7 +134,7 @@ def show(a: Poly) -> str:
 
 
 class SymbolicScope:
-    """The variables of symbolic dimensions that may meet, and what is known of them.
+    """The variables of symbolic dimensions that may occur in one program, and their constraints.
 
     constraints: like 'a >= 2', 'a <= b', 'a == 2*b', 'mod(a, 8) == 0'. Variables are at
     least 1.
@@ -247,7 +247,7 @@ _LARGE = range(101, 1000)
 
 
 def _solve_equality(kind: str, p: Poly, sizes: dict[str, int]) -> None:
-    """Gives the variable of an equality that is linear in it the size that satisfies it."""
+    """Solve an equality for a variable that it is linear in."""
     if kind != "==":
         return
     for m, c in p:
@@ -259,7 +259,7 @@ def _solve_equality(kind: str, p: Poly, sizes: dict[str, int]) -> None:
 
 
 def _bounds(p: Poly, limits: dict[str, tuple[float, float]]) -> tuple[float, float]:
-    """An interval that p lies in."""
+    """Bound a polynomial by an interval."""
     low = high = 0.0
     for m, c in p:
         at: tuple[float, float] = (1, 1)

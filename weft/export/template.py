@@ -218,7 +218,7 @@ class Fit:
 
 
 def _solve(rows: list[list[Fraction]], values: list[Fraction]) -> list[Fraction] | None:
-    """The solution of all equations, if there is one and the first ones determine it."""
+    """Solve all equations for the sizes, if the first ones determine the solution."""
     n = len(rows[0])
     a = [[*row, v] for row, v in zip(rows[:n], values, strict=False)]
     for i in range(n):

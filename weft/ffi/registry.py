@@ -245,7 +245,8 @@ class UnregisteredTargetError(ValueError, RuntimeError):
 
 
 def check_registered(name: str, source: Source, devices: Sequence[Device]) -> None:
-    """Raises UnregisteredTargetError naming what is registered if the devices have no such target.
+    """Raise UnregisteredTargetError, which lists the registered targets, if a platform lacks this
+    one.
 
     Asked for when a program is compiled: it may be lowered where the target is not known.
     """

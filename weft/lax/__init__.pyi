@@ -267,7 +267,7 @@ def complex(x: ArrayLike, y: ArrayLike) -> Array:
     """x + iy from real parts."""
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = ...) -> Any:
-    """A function that stands in the program under a name, for backends that know a …"""
+    """Mark a function as a named composite, which a backend may replace by its own …"""
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """Joins arrays of equal dtype along an existing dimension."""
@@ -444,7 +444,7 @@ def custom_root(
     """A root of f found by a given solver; its derivative is that of the implicit …"""
 
 def dce_sink(val: ArrayLike, *, prevent_mlir_dce: bool = ...) -> None:
-    """Keeps what computes the value in the jaxpr, though nothing uses it."""
+    """Keep a value in the jaxpr though no equation uses it."""
 
 def digamma(x: ArrayLike) -> Array:
     """The derivative of log gamma."""
@@ -475,7 +475,7 @@ def dot_general(
     """The sum over contracting dimensions of products, one for each index of batch …"""
 
 def dtype(x: ArrayLike) -> np.dtype[Any]:
-    """The dtype of an array, of a Python scalar, or that a type or name of one stands for."""
+    """Get the dtype of an array, of a Python scalar, or of a type or a name."""
 
 def dynamic_index_in_dim(
     operand: ArrayLike,
@@ -730,11 +730,11 @@ def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
 
 @overload
 def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Array:
-    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+    """Broadcast the value of one device along named axes; pytrees leaf by leaf."""
 
 @overload
 def pbroadcast(x: _T, axis_name: Any, source: int) -> _T:
-    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+    """Broadcast the value of one device along named axes; pytrees leaf by leaf."""
 
 def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Future:
     """Starts `pbroadcast`; `.done()` on the result gives its value."""
@@ -817,7 +817,7 @@ def ppermute_start(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]
     """Starts `ppermute`; `.done()` on the result gives its value."""
 
 def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Receives what `psend` sent: the values, with zeros on devices that are no target."""
+    """Receive the values that `psend` sent, zeros on devices that are no target."""
 
 def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes."""
@@ -1289,11 +1289,11 @@ def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = 
 
 @overload
 def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = ...) -> Array:
-    """The arrays, which the partitioner must place as given where they stand in the …"""
+    """Constrain how the partitioner places arrays at this point of the program."""
 
 @overload
 def with_sharding_constraint(x: _T, shardings: Any, *, priorities: Any = ...) -> _T:
-    """The arrays, which the partitioner must place as given where they stand in the …"""
+    """Constrain how the partitioner places arrays at this point of the program."""
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""

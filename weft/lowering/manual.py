@@ -113,7 +113,7 @@ def unshard(
 
 @contextmanager
 def marked_sources(module: ModuleContext) -> Iterator[None]:
-    """Says of ops without operands emitted in a manual region that they are manual too.
+    """Mark ops without operands in a manual region as manual.
 
     GSPMD concludes so for the others from their operands; where it cannot, it ends the process
     (quirks.GSPMD_MANUAL_SOURCES).
@@ -145,7 +145,7 @@ _CONTROL = frozenset(("stablehlo.while", "stablehlo.case", "stablehlo.if"))
 
 
 def manual_attr(ctx: RuleContext, types: Sequence[Any]) -> ir.Attribute:
-    """GSPMD's sharding of an op with these results that runs on every shard as it is."""
+    """The GSPMD sharding of an op with these results inside a manual region."""
     texts = [_subgroup_text(ctx.module, _rank(t)) for t in types] or [_subgroup_text(ctx.module, 0)]
     return string_attr(texts[0] if len({*texts}) == 1 else "{" + ", ".join(texts) + "}")
 

@@ -354,7 +354,7 @@ class ModuleContext:
 
     @contextmanager
     def decided_by(self, aval: ShapedArray) -> Iterator[None]:
-        """Emits what devices run or not, as each one's value of this type decides."""
+        """Emit operations that devices may skip, as each device's value of this type decides."""
         before = self.diverging
         if self.mesh is not None and self.manual_axes:
             axes = self.untracked_axes | aval.mat.varying

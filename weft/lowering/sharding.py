@@ -133,7 +133,7 @@ def annotate(ctx: RuleContext, x: Any, aval: Any) -> Any:
 
 
 def parts_of_sums(ctx: Any, operands: list) -> list:
-    """The operands of a linear op, those that are whole beside partial sums as such sums too."""
+    """Turn whole operands of a linear op into partial sums, like the other operands."""
     out = ctx.avals_out[0].sharding
     if out is None or not out.spec.unreduced:
         return operands

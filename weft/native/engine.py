@@ -190,7 +190,7 @@ def link_text(text: str, symbol: str) -> int:
 
 
 def _symbols(text: str) -> dict[str, int]:
-    """The addresses of what code shares with this process."""
+    """Find the addresses of the process's functions and data that a program's text refers to."""
     return {name: address() for name, address in shared.items() if name in text}
 
 

@@ -37,7 +37,7 @@ _INTRINSICS = {"sqrt": "sqrt", "fma": "fma", "floor": "floor", "absolute": "fabs
 
 
 class Expressions:
-    """The instructions of one function so far, and what its expressions add."""
+    """Writes the LLVM instructions of the expressions of one function."""
 
     def __init__(self, unit: Unit, node: ast.FunctionDef) -> None:
         self.unit, self.node = unit, node

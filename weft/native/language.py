@@ -74,7 +74,7 @@ class Unit:
         return self.types[node.id]
 
     def require(self, name: str) -> None:
-        """Compiles a function, and those that it calls."""
+        """Compile a function and the functions it calls."""
         if name not in self.compiled:
             self.compiled[name] = ""
             self.compiled[name] = Writer(self, self.functions[name]).text()

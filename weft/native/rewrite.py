@@ -38,7 +38,7 @@ _ONE_DEVICE = DeviceMesh({})
 
 
 def rewrite(module: ir.Module) -> ir.Module:
-    """The program with what is faster; the same module where nothing is marked."""
+    """Replace marked operations by native kernels; the module itself where none is marked."""
     with mlir.context(), mlir.unknown_location():
         if not any(True for _ in _marked(module)):
             return module

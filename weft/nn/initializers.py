@@ -34,7 +34,7 @@ class Initializer(Protocol):
 
 
 def _initializer(init: Callable) -> Callable:
-    """Make an initializer's errors name what made it."""
+    """Make an initializer whose errors name the public function that returned it."""
     init.__qualname__ = f"nn.initializers.{init.__qualname__.partition('.')[0]}"
     return api_boundary(init)
 
@@ -58,7 +58,7 @@ def zeros(
 def ones(
     key: object, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: object = None
 ) -> Any:
-    """Ones; the key is not used.
+    """Initialize with ones; the key is not used.
 
     >>> import weft
     >>> weft.nn.initializers.ones(weft.random.key(0), (3,))

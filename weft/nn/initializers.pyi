@@ -69,7 +69,7 @@ def normal(stddev: Any = ..., dtype: DTypeLike | None = ...) -> Callable[..., An
 def ones(
     key: Any, shape: Sequence[int], dtype: DTypeLike | None = ..., out_sharding: Any = ...
 ) -> Array:
-    """Ones; the key is not used."""
+    """Initialize with ones; the key is not used."""
 
 def orthogonal(
     scale: Any = ..., column_axis: int = ..., dtype: DTypeLike | None = ...

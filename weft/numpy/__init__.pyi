@@ -359,7 +359,7 @@ def ceil(x: ArrayLike) -> Array:
     """The smallest integer not below x. Source: numpy.ceil."""
 
 def choose(a: ArrayLike, choices: Any, out: Any = ..., mode: str = ...) -> Array:
-    """Of the choices the one whose number stands in a, element by element."""
+    """Pick elements from several arrays: element i of the result is that of the array …"""
 
 def clip(
     arr: ArrayLike | None = ...,
@@ -984,7 +984,7 @@ def iterable(y: ArrayLike) -> builtins.bool:
     """Whether iter(y) works."""
 
 def ix_(*args: Any) -> tuple[Array, ...]:
-    """Vectors shaped so that indexing with them takes their cross product."""
+    """Shape vectors so that indexing with them selects the cross product of their …"""
 
 def kaiser(M: int, beta: Any) -> Array:
     """The Kaiser window of M points; beta may be traced. Source: numpy.kaiser."""
@@ -1383,7 +1383,7 @@ def pad(
     """The array with elements added before and after each dimension."""
 
 def partition(a: ArrayLike, kth: int, axis: int = ...) -> Array:
-    """The array with its kth smallest element in place, smaller ones before, others …"""
+    """Partition an array around its kth smallest element: smaller ones before, others …"""
 
 def percentile(
     a: ArrayLike,

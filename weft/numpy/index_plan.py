@@ -394,7 +394,7 @@ def plan_of(x: Any, index: Any, wrap: bool = True) -> tuple[Any, Plan, list, Sha
 
 
 def _unwrapped(shape: Shape, index: tuple) -> tuple:
-    """Negative indices that are known made so low that wrapping leaves them out of bounds."""
+    """Lower known negative indices so far that wrapping leaves them out of bounds."""
 
     def lower(position: int, i: Any) -> Any:
         if isinstance(i, list):

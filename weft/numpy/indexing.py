@@ -123,7 +123,7 @@ def check_not_empty(plan: Plan) -> None:
 
 
 class Options:
-    """How an index treats bounds, and what the caller promises of it."""
+    """Options of indexing: treatment of indices out of bounds, and the caller's promises."""
 
     __slots__ = ("fill_value", "key", "mode", "sorted", "unique", "wrap")
 

@@ -554,7 +554,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 def _insert_traced(x: object, obj: object, vals: object, axis: int, n: int, count: int) -> Any:
-    """Sorts the elements by the position they come to stand at."""
+    """Insert at traced positions: sort all elements by their final position."""
     at = _broadcast_to(ops.reshape(obj, (-1,)), (count,))
     at = where(u.less(at, 0), u.add(at, n), at)
     # An inserted value comes before the element at its position: keys 2p and 2p + 1.

@@ -279,7 +279,7 @@ def indices(
 
 
 def ix_(*args: Any) -> tuple:
-    """Vectors shaped so that indexing with them takes their cross product.
+    """Shape vectors so that indexing with them selects the cross product of their elements.
 
     >>> import weft
     >>> [i.shape for i in weft.numpy.ix_(weft.numpy.arange(3), weft.numpy.arange(2))]

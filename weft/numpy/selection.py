@@ -113,7 +113,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") -> Any:
-    """Of the choices the one whose number stands in a, element by element.
+    """Pick elements from several arrays: element i of the result is that of the array number a[i].
 
     mode: what to do with numbers out of range, 'wrap' or 'clip'; 'raise' needs them known.
     Source: numpy.choose.
@@ -220,7 +220,7 @@ def _along(name: str, arr: ArrayLike, indices: ArrayLike, axis: int | None) -> t
 
 
 def _mesh(shape: tuple, indices: object, axis: int) -> tuple:
-    """An index for each dimension, so that those other than `axis` run along with it."""
+    """Make an index array for each dimension, the ones beside `axis` as open grids."""
     rank = len(shape)
     parts = []
     for d in range(rank):

@@ -176,7 +176,7 @@ def _kth(kth: Any, n: int, name: str) -> int:
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
-    """The array with its kth smallest element in place, smaller ones before, others after it.
+    """Partition an array around its kth smallest element: smaller ones before, others behind.
 
     >>> import weft.numpy as wnp
     >>> wnp.partition(wnp.array([5, 1, 4, 2]), 1)[:2]

@@ -296,7 +296,7 @@ def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object
 
 
 def dtype(x: object) -> Any:
-    """The dtype of an array, of a Python scalar, or that a type or name of one stands for.
+    """Get the dtype of an array, of a Python scalar, or of a type or a name.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.dtype(3), lax.dtype(wnp.ones(2, "bfloat16"))
@@ -418,7 +418,7 @@ dce_sink_p = Primitive(
 
 
 def dce_sink(val: ArrayLike, *, prevent_mlir_dce: bool = False) -> None:
-    """Keeps what computes the value in the jaxpr, though nothing uses it.
+    """Keep a value in the jaxpr though no equation uses it.
 
     XLA still drops it; with prevent_mlir_dce the value passes an optimization barrier first.
 
@@ -504,7 +504,7 @@ composite_p = Primitive(
 
 
 def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
-    """A function that stands in the program under a name, for backends that know a better way.
+    """Mark a function as a named composite, which a backend may replace by its own implementation.
 
     Any other backend computes `decomposition`. Keyword arguments are attributes; derivatives and
     batching are those of the decomposition.

@@ -298,7 +298,7 @@ def _lower(
 
 
 def _lower_in_parts(ctx: RuleContext, x: object, y: object, **params: object) -> Any:
-    """By convolutions of floats, where there are no others."""
+    """Lower a convolution to convolutions of floats, for dtypes that XLA has none of."""
     out = ctx.avals_out[0].dtype
 
     def convolve(a: object, b: object) -> Any:

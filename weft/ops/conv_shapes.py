@@ -15,7 +15,7 @@ PADDINGS = ("SAME", "SAME_LOWER", "VALID")
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where the dimensions of a convolution's operands stand.
+    """The positions of a convolution's batch, feature and spatial dimensions in its operands.
 
     lhs_spec: (batch, feature, *spatial). rhs_spec: (out feature, in feature, *spatial).
     out_spec: (batch, feature, *spatial).

@@ -60,7 +60,7 @@ layout_constraint_p.impl = _place_now
 
 
 def with_layout_constraint(x: ArrayLike, layouts: object) -> Any:
-    """The arrays, which XLA lays out so where they stand in the program.
+    """Ask XLA to lay out arrays in memory in given orders, at this point of the program.
 
     x: a pytree of arrays. layouts: a `Layout`, or a pytree of them that is a prefix of x. A result
     of the jitted function keeps the layout.

@@ -196,7 +196,7 @@ def _clamped(
     window: Shape,
     d: ScatterDimensionNumbers,
 ) -> Any:
-    """Indices moved inside, so that every window fits."""
+    """Clamp indices so that every window fits."""
     dtype, shape = aval.dtype, ctx.avals_in[0].shape
     bounds = [shape[i] - window[i] for i in d.scatter_dims_to_operand_dims]
     upper = np.minimum(np.array(bounds), dtypes.iinfo(dtype).max).astype(dtype)

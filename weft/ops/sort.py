@@ -75,7 +75,7 @@ def _less(
 
 
 def _ordered(ctx: RuleContext, x: ir.Value, dtype: np.dtype) -> Any:
-    """One zero and one NaN, so that the total order of bits orders values."""
+    """Replace -0.0 by 0.0 and every NaN by one NaN, so that comparing bits orders values."""
     type_ = ctx.tensor((), dtype)
     zero = ctx.splat(0, (), dtype)
     x = ctx.op("stablehlo.select", [ctx.compare(x, zero, "EQ", dtype), zero, x], [type_])[0]

@@ -415,7 +415,7 @@ def reduce_window(
 
 
 def cumulative_window(size: int, axis: int, ndim: int, reverse: bool) -> dict:
-    """The windows that hold, for each element along an axis, it and all before (or after) it."""
+    """Make the windows of a cumulative operation: each element and all before (or after) it."""
     axis = canonical_axis(axis, ndim)
 
     def at(value: int | tuple, other: int | tuple) -> tuple:

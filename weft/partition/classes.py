@@ -42,7 +42,7 @@ def varying(classes: Classes, mesh: DeviceMesh) -> tuple[str, ...]:
 
 
 def join(*parts: Classes) -> Classes:
-    """Devices are of one class where they are in every part."""
+    """Intersect partitions of the devices: a class of the result is a class in every part."""
     if len(parts) == 1:
         return parts[0]
     return _numbered(np.stack(parts, axis=1))

@@ -96,7 +96,7 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
 def collect_block(
     ops: Iterable[ir.Operation], functions: dict[str, ir.Operation], mesh: DeviceMesh
 ) -> list[Collective]:
-    """The collectives of operations and of what they call and repeat, by the module's functions."""
+    """Collect the collectives of operations, of their regions and of the functions they call."""
     collectives: list[Collective] = []
     names: dict[tuple, tuple[tuple[str, ...], int, int]] = {}
 

@@ -30,7 +30,7 @@ _MOST = 1024 * 1024  # bytes of a group whose operands are laid side by side
 
 @dataclass(slots=True)
 class _Group:
-    """Collectives that may be one: their operations' numbers, and bits of all before them."""
+    """Collectives that may be joined: their numbers, and the bits of all operations before them."""
 
     members: list[int] = field(default_factory=list)
     bits: int = 0
@@ -141,7 +141,7 @@ def _uses(op: ir.Operation) -> Iterator[ir.Value]:
 
 
 def _reorder(ops: list[ir.Operation], groups: list[_Group]) -> None:
-    """Moves operations so that the members of each group stand side by side.
+    """Reorder operations so that the members of each group are adjacent.
 
     Otherwise the order stays as it is; a group stands where its last member stood.
     """
@@ -180,7 +180,7 @@ def _reorder(ops: list[ir.Operation], groups: list[_Group]) -> None:
 
 
 def _join(members: list[ir.Operation], mesh: DeviceMesh) -> None:
-    """Puts one collective in the place of several that stand side by side."""
+    """Replace adjacent collectives by one."""
     last = members[-1]
     e = Emitter.before(last, mesh)
     e.loc = ir.Location.fused([m.location for m in members])

@@ -156,7 +156,7 @@ def _dims_text(sharding: ir.Attribute | None) -> str:
 
 
 def _origins(op: ir.Operation | None, number: int) -> dict[str, str]:
-    """Axis → origin of one result, as Shardy recorded it."""
+    """Read the origin of each axis of a result, as Shardy recorded it."""
     if op is None or ORIGINS not in op.attributes:
         return {}
     attribute = op.attributes[ORIGINS]

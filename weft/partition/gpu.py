@@ -14,7 +14,7 @@ from weft.partition.walk import inner_first
 
 
 def for_gpu(module: ir.Module) -> ir.Module:
-    """The module, or a copy of it without what XLA cannot take."""
+    """Rewrite a local module for XLA's GPU compiler, in a copy if anything changes."""
     if not any(map(_unfit, inner_first(module.body))):
         return module
     with module.context:

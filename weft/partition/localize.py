@@ -397,7 +397,7 @@ class Localizer:
         return LocalValue(value, layout, (atoms, "add"))
 
     def as_sum(self, x: LocalValue, layout: AxisLayout, atoms: Atoms) -> LocalValue:
-        """The value as a partial sum over exactly these atoms, whatever it is one over now."""
+        """Turn a value into a partial sum over exactly these atoms."""
         due, kind = x.partial or ((), "add")
         ending = tuple(i for i in due if kind != "add" or i not in atoms)
         value = self.e.all_reduce(x.value, ending, kind) if ending else x.value

@@ -40,7 +40,7 @@ class Operation(NamedTuple):
 
     @property
     def communicates(self) -> bool:
-        """Whether it is a collective."""
+        """Tell whether an instruction communicates."""
         return self.kind in _COLLECTIVES
 
 

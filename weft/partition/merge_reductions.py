@@ -71,7 +71,7 @@ def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation | None:
 
 
 def _term(value: ir.Value, user: ir.Operation, kind: str) -> ir.Operation | None:
-    """The reduction by `kind` that a value comes from, where nothing else reads it on its way."""
+    """Find the `kind` reduction that a value comes from, if only this value reads it."""
     op = _maker(value, user)
     moved = False
     while op is not None and _commutes(op, kind):

@@ -93,7 +93,7 @@ _INFINITY = {"f64": 0x7FF0000000000000, "f32": 0x7F800000, "f16": 0x7C00, "bf16"
 
 
 def neutral(combiner: str, element: ir.Type) -> str | None:
-    """The scalar, as MLIR writes it, that combined with another gives that one; None if unknown."""
+    """The neutral element of a combining operation as an MLIR scalar; None if unknown."""
     kind = OPS[combiner].neutral
     if isinstance(element, ir.IntegerType):
         if element.width == 1:

@@ -140,7 +140,7 @@ def _drop_unused(block: ir.Block) -> bool:
 
 
 def _merge_equal(block: ir.Block, earlier_ops: dict) -> int:
-    """Replaces collectives by earlier equal ones of this block or of those around it."""
+    """Replace a collective by an equal earlier one of its block or of an enclosing block."""
     merged = 0
     earlier_ops = dict(earlier_ops)
     for op in _ops(block):
@@ -217,7 +217,7 @@ def _hoist_from(loop: ir.Operation) -> int:
         return owner.operation in movable or owner.operation.block != body
 
     def lift(op: ir.Operation) -> None:
-        """Moves an operation and what it is made from."""
+        """Move an operation in front of the loop, with those that its operands come from."""
         needed, left = {op}, [op]
         while left:
             for value in left.pop().operands:

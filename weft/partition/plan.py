@@ -142,7 +142,7 @@ def result_cost(
 
 
 def _others_wanting(lz: Localizer, op: ir.Operation, value: ir.Value, layout: AxisLayout) -> int:
-    """How many other users of a value want it, or what they make of it, in the layout."""
+    """Count the other users that want this layout for a value, or for a result made from it."""
     count = 0
     for use in value.uses:
         user = use.owner.operation
@@ -382,7 +382,7 @@ class Planner:
         return self.flops() * math.prod(way.out.local) * math.prod(terms)
 
     def deliver(self, got: LocalValue, out: AxisLayout) -> LocalValue:
-        """The result in its layout, or as it is where the moves behind it take it on."""
+        """Deliver a result in its layout, or before the moves that its users take over."""
         if got.partial and not self.scattered and got.layout not in (out, self.end):
             got = LocalValue(self.lz.e.all_reduce(got.value, *got.partial), got.layout)
         return deliver(self.lz, got, out, self.chain)

@@ -83,7 +83,7 @@ def _search(now: AxisLayout, target: AxisLayout, below: float, step: float) -> t
 def _steps(
     mesh: DeviceMesh, shape: tuple[int, ...], goal: Dims, dims: Dims, local_size: int
 ) -> Iterator[tuple[Dims, int]]:
-    """The layouts one step away, and the elements that each device sends for it."""
+    """List the layouts one step away, and the elements that each device sends for the step."""
     used = {i for a in dims for i in a}
     counts = [mesh.count(a) for a in dims]
     for d, atoms in enumerate(dims):

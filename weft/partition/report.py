@@ -190,7 +190,7 @@ class CommReport:
         return path
 
     def timeline(self) -> list[Step]:
-        """When one device computes and communicates, and what it holds meanwhile; estimates."""
+        """Estimate the time line of one device: computation, communication and bytes in use."""
         from weft.partition.timeline import timeline
 
         if self.program is None:
@@ -369,7 +369,7 @@ _PARTIAL = re.compile(r"(.+) splits what it sums over ([^()]+?)(?: \((.*)\))?")
 
 
 def merged_reasons(why: str) -> str:
-    """Reasons of a collective that stands for several, each said once.
+    """Merge the reasons of the members of a joined collective, each said once.
 
     >>> sums = "splits what it sums over x"
     >>> merged_reasons(f"a {sums} (x from u); b {sums} (x from u)")

@@ -217,7 +217,7 @@ def _letter(index: int) -> str:
 
 
 def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
-    """Takes constants that stand in several groups out of all but one, in the module too.
+    """Remove constants that are members of several groups from all but one, also in the module.
 
     Shardy makes them one, and then ends the process (quirks.SHARDY_EQUAL_CONSTANTS).
     A constant is made in any sharding for nothing, so its group loses nothing.
@@ -235,7 +235,7 @@ def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
 
 
 def join_groups(groups: dict[int, list[ir.Operation]]) -> dict[int, list[ir.Operation]]:
-    """Makes groups that share a value one, in the module too: Shardy ends the process on them."""
+    """Merge groups that share a value, also in the module: Shardy ends the process on them."""
     _drop_equal_constants(groups)
     group_of: dict[ir.Value, int] = {}
     out: dict[int, list[ir.Operation]] = {}

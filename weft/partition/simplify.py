@@ -42,7 +42,7 @@ def simplify(module: ir.Module) -> None:
 
 
 def _compute_once(module: ir.Module) -> None:
-    """Merges products that a block computes twice, so that they communicate once.
+    """Merge products that a block computes twice, so that their sums are communicated once.
 
     Other equal operations stay: they cost little, and may be wanted in different layouts.
     """
@@ -95,7 +95,7 @@ def _alike(a: ir.Operation, b: ir.Operation) -> bool:
 
 
 def _uniform(op: ir.Operation) -> bool:
-    """Makes a constant of what only arranges elements that are all one, such as a grid of zeros."""
+    """Replace an operation that rearranges equal elements, such as zeros, by a constant."""
     scalars = {_scalar_of(value) for value in op.operands}
     kind = op.results[0].type
     if len(scalars) != 1 or None in scalars or "sdy.sharding" in op.attributes:

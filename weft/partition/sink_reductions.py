@@ -91,7 +91,7 @@ class _Agreement:
         return typer
 
     def forget(self, value: ir.Value) -> None:
-        """A new value may stand where one was that has gone."""
+        """Drop the classes of a removed value: a new value may have the same identity."""
         if self._typer is not None:
             self._typer.types.pop(value, None)
 

@@ -59,7 +59,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_group(number: int, members: list[ir.Operation]) -> None:
-    """Values of one group get one sharding, so their shapes and given shardings must agree."""
+    """Check that the values of a sharding group have one shape and no conflicting shardings."""
     first = members[0].operands[0]
     seen: tuple[str, ir.Attribute] | None = None
     for member in members:

@@ -55,7 +55,7 @@ def maker(value: ir.Value) -> ir.Operation | None:
 
 
 def only_user(value: ir.Value) -> ir.Operation | None:
-    """The operation that alone uses a value, once, if there is one."""
+    """The only operation that uses a value, if it uses the value once; None otherwise."""
     users = [use.owner.operation for use in itertools.islice(value.uses, 2)]
     return users[0] if len(users) == 1 else None
 
@@ -82,6 +82,6 @@ def combine_by(op: ir.Operation, name: str, element: ir.Type) -> None:
 
 
 def reasons(collectives: Iterable[ir.Operation]) -> dict[str, ir.Attribute]:
-    """The attribute that says why one collective stands for some others."""
+    """Build the attribute with which a joined collective gives the reasons of its members."""
     texts = [op.attributes[WHY].value for op in collectives if WHY in op.attributes]
     return {WHY: ir.StringAttr.get("; ".join(dict.fromkeys(texts)))} if texts else {}

@@ -208,7 +208,7 @@ class _Rounds:
 
 
 def _by_rounds(first: np.ndarray, shard: int, low: np.ndarray, high: np.ndarray) -> _Rounds:
-    """Each device sends every other just what it needs; a round has one of each at most."""
+    """Plan rounds of sends: in each, a device sends and receives once at most."""
     count = len(first)
     targets, sources = _needs(shard, low, high)
     begin = np.maximum(low[targets], sources * shard)
@@ -236,7 +236,7 @@ def _by_rounds(first: np.ndarray, shard: int, low: np.ndarray, high: np.ndarray)
 def _run_rounds(
     e: Emitter, x: LocalValue, dim: int, first: np.ndarray, size: int, plan: _Rounds
 ) -> ir.Value:
-    """The window from what the device has of it and what it receives in each round.
+    """Build a window from the device's own elements and those received in each round.
 
     An element that arrives beside those wanted is the right one for its place too, so pieces may
     overlap.

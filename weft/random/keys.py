@@ -312,7 +312,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
 
 
 def _dimensions_used(index: int | slice) -> int:
-    """How many dimensions one part of an index stands for: a mask stands for as many as it has."""
+    """Count the dimensions that one part of an index consumes: a mask as many as it has."""
     if index is None or index is Ellipsis or isinstance(index, bool | np.bool_):
         return 0
     if isinstance(index, np.ndarray | Array | trace.Tracer) and dtypes.is_bool(index.dtype):

@@ -125,7 +125,7 @@ class Ref:
         return _At(self)
 
     def get(self, idx: object = ...) -> Any:
-        """Its value at an index, by default all of it, as ref[idx]."""
+        """Read a ref at an index, by default all of it, as ref[idx]."""
         return load(self, idx)
 
     def set(self, value: object, idx: object = ...) -> None:
@@ -217,7 +217,7 @@ class Ref:
         return views.resolve(self._views, base, indexer, operands, self._operands)
 
     def pointer(self) -> tuple[Any, Indexer, tuple]:
-        """The whole ref's handle, and the index of this part of it."""
+        """Return the handle of the whole ref, and the index of this part."""
         indexer, operands, forms = self._resolved(whole(self.shape), ())
         if forms:
             raise TypeError(

@@ -128,7 +128,7 @@ def _has_whole_bytes(dtype: Any) -> bool:
 def below(
     view: View, under: tuple[Shape, Any], indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list, Form | None]:
-    """An index into a view, as one into what it is a view of, whose shape and dtype are `under`."""
+    """Translate an index into a view to one into the viewed ref of shape and dtype `under`."""
     match view:
         case Reshaped():
             return _below_reshaped(view.shape, under[0], indexer, operands)

@@ -121,7 +121,7 @@ _claiming = threading.Lock()
 
 
 def claim(arrays: Iterable[Any]) -> Set[int]:
-    """Keeps other threads from donating these arrays until `unclaim`, which takes what it returns.
+    """Keep other threads from donating these arrays; `unclaim` takes the returned claims back.
 
     XLA finds out too late that a buffer was given up meanwhile; over several CPU devices that ends
     the process (quirks.DONATED_MEANWHILE). Nobody waits: the second thread gets a RuntimeError.
@@ -639,7 +639,7 @@ displayed("weft.sharding.drawing", "placed_html")(ArrayImpl)
 
 
 def joined(aval: object, sharding: object, singles: Sequence[Any]) -> Any:
-    """The array whose parts are these, one on each device, of which it holds the buffers."""
+    """Make an array of parts, one on each device, without copying their buffers."""
     whole = _xla.new_array(aval, sharding, singles, committed=True)
     for part in singles:
         share(whole, part)

@@ -192,7 +192,7 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of one process, this one unless given.
+    """List the devices of a process, by default of this one.
 
     >>> import weft
     >>> weft.local_devices()[0].platform

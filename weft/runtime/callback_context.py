@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Inside(threading.local):
-    """The callback that this thread runs.
+    """The callback that runs on this thread.
 
     pending: the tokens of the runs it started; None outside of callbacks. together: whether it
     belongs to a program over several CPU devices.

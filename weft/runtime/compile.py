@@ -71,7 +71,7 @@ class LoadedExecutable:
 
     @property
     def runs(self) -> bool:
-        """False for devices that are not there: those of `weft.topologies`."""
+        """Tell whether programs can run on the devices; those of `weft.topologies` only compile."""
         return isinstance(self.xla, _xla_compile.LoadedExecutable)
 
     def as_text(self) -> str:

@@ -120,12 +120,12 @@ def failing_together(calls: Calls, function: Callable, nothing: Callable[..., tu
 
 
 def blank(dtype: np.dtype) -> int:
-    """The byte that stands in everywhere for results of this dtype: 255 makes floats NaN."""
+    """Choose the byte that fills the results of a failed run: 255 makes floats NaN."""
     return 255 if dtypes.is_float(dtype) or dtypes.is_complex(dtype) else 0
 
 
 def blank_arrays(results: Sequence[tuple[tuple[int, ...], Any]]) -> Callable[..., tuple]:
-    """Gives arrays of these shapes and dtypes that stand in for results."""
+    """Make a function that returns arrays of these shapes and dtypes filled with `blank`."""
 
     def arrays(*args: np.ndarray) -> tuple:
         blanks = []

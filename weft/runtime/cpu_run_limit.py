@@ -244,7 +244,7 @@ class running_callback:
 
 
 def cpu_count() -> int:
-    """CPUs that this process may use, as XLA counts them."""
+    """Count the CPUs that this process may use, as XLA does."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
@@ -310,7 +310,7 @@ def note_callbacks(devices: Sequence[Any], token: object) -> None:
 
 
 def check_in_callback(compiled: LoadedExecutable) -> None:
-    """Refuses a program whose run would wait for the callback that starts it.
+    """Refuse a program that would deadlock: it would wait for the callback that starts it.
 
     Raises:
       RuntimeError: both the program and the callback's are over several CPU devices, which run

@@ -245,7 +245,7 @@ def _moved_aval(aval: ShapedArray, sharding: object) -> Any:
 @clearable
 @functools.lru_cache(maxsize=4096)
 def _same_parts(source: Any, target: Any, shape: tuple) -> bool:
-    """True when device i of both holds the same part, so that parts are copied one to one."""
+    """Tell whether device i has the same part under both, so that parts are copied one to one."""
     if source.num_devices != target.num_devices:
         return False
     if source.device_set == target.device_set and source.num_devices > 1:
@@ -550,7 +550,7 @@ def copy_to_host_async(x: ArrayLike) -> Any:
 
 
 def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:
-    """One argument of an executable, where and as it needs it (jaxlib calls this on a mismatch).
+    """Place one argument of an executable for it; jaxlib calls this where a placement differs.
 
     layout: a `weft._xla.layouts.ArgumentLayout`, or None for the platform's own.
     """
@@ -574,7 +574,7 @@ def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:
 
 
 def constant_at(x: Any, sharding: object) -> Any:
-    """A program's constant in the place where it is read, so that no call has to move it.
+    """Place a program's constant where the program reads it, so that no call has to move it.
 
     Constants follow the program also to devices they are not committed to.
     """

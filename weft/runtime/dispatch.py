@@ -95,7 +95,7 @@ def cached_call(
 
 
 def _weakly_referenced(fun: Callable) -> Callable:
-    """The function, or one that calls it where nothing can refer to it weakly.
+    """Return a function that can be referred to weakly: itself, or a wrapper.
 
     C++ keeps its caches by weak references, and ends the process over an object that takes none,
     such as one of a class with __slots__ (quirks.WEAK_FUNCTIONS).

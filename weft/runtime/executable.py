@@ -218,7 +218,7 @@ class Executable:
         return f"argument {position} of {self.compiled.name}"
 
     def in_place(self, args: Sequence[Any]) -> bool:
-        """Whether those of `call`'s arguments that are on several devices lie as the program's."""
+        """Tell whether the arguments over several devices are placed as the program wants them."""
         kept = args if self.kept_args is None else itertools.compress(args, self.kept_args)
         return all(
             x._sharding is s or x._sharding.num_devices == 1 or _same_parts(x, s)
@@ -249,7 +249,7 @@ class Executable:
 
 
 class DescribedExecutable(Executable):
-    """A program for devices that are not there: it says what it is, and does not run."""
+    """A program for described devices: it has a text and statistics, and cannot run."""
 
     __slots__ = ()
 
@@ -330,7 +330,7 @@ def effects_barrier() -> None:
 
 
 def _wait(tokens: Sequence[Any]) -> None:
-    """Waits for all of them, then raises the first one's error."""
+    """Wait for all runs, then raise the first error."""
     failed: BaseException | None = None
     for token in tokens:
         try:

@@ -50,7 +50,7 @@ class CallSite:
 
 
 def note_sites(error: BaseException, kept: Sequence[Any]) -> None:
-    """Adds the native calls of a program that failed to an error that names none of them."""
+    """Add the native call sites of a failed program to an error that names none of them."""
     sites = [k.describe() for k in kept if type(k) is CallSite]
     if sites and "ffi_call of " not in str(error):
         error.add_note("the program calls native code: " + "; ".join(dict.fromkeys(sites)))

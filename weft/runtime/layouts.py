@@ -29,7 +29,7 @@ def layout_of(x: Any) -> Layout | None:
 
 
 def format_of(x: Any) -> Format:
-    """How the array lies in memory and where: what `device_put` and `jit` take."""
+    """Return an array's layout and sharding as a Format, which `device_put` and `jit` take."""
     return Format(layout_of(x), x._sharding)
 
 
@@ -43,7 +43,7 @@ def fits(asked: Layout, have: Layout) -> bool:
 
 
 def is_own(x: object) -> bool:
-    """Whether an array lies as its platform has them."""
+    """Tell whether an array has its platform's default layout."""
     return Layout(*_xla.of_array(x)).is_row_major
 
 
@@ -81,7 +81,7 @@ def resolved(who: str, names: Any, asked: Any, have: Any, n_out: int) -> tuple |
 
 
 def _asked(layout: Any) -> Any:
-    """None for the platform's own layout, so that programs are shared."""
+    """Return None for the platform's own layout, so that programs are shared."""
     return None if layout is not None and layout is not AUTO and layout.is_row_major else layout
 
 
@@ -108,7 +108,7 @@ def of_program(xla: object) -> tuple[list[Layout], list[Layout]]:
 
 
 class _LaidOut:
-    """An executable some of whose arguments lie otherwise than the platform's own arrays."""
+    """An executable some of whose arguments have another layout than their platform's default."""
 
     __slots__ = ()
 
@@ -130,7 +130,7 @@ class _LaidOut:
 
 
 def lay_out(executable: Any) -> None:
-    """Makes the executable one that lays its arguments as it was compiled for."""
+    """Make an executable put its arguments into the layouts that it was compiled for."""
     executable.in_layouts, _ = of_program(executable.xla)
     kind: Any = type(executable)
     executable.__class__ = _laid_out(kind)

@@ -110,7 +110,7 @@ class Store:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder beside the entries for what makes one; removed afterwards. Raises OSError."""
+        """Make a temporary folder beside the entries, removed afterwards. Raises OSError."""
         _make_private(self.folder)
         self._sweep()
         folder = self.folder / f"{_TEMPORARY}{os.urandom(8).hex()}"
@@ -198,7 +198,7 @@ def _read_file(path: Path) -> bytes:
 
 
 def _make_private(folder: Path) -> None:
-    """Makes a folder, and those above it, for this user alone, whatever the umask."""
+    """Make a folder and its parents accessible to this user only, whatever the umask."""
     missing = [folder, *folder.parents]
     missing = missing[: next(i for i, path in enumerate(missing) if path.exists())]
     for path in reversed(missing):

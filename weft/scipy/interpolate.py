@@ -68,7 +68,7 @@ class RegularGridInterpolator:
                 )
 
     def tree_flatten(self) -> tuple:
-        """The arrays, and what is static."""
+        """Return the arrays and the static parts."""
         return (self.grid, self.values, self.fill_value), (self.method, self.bounds_error)
 
     @classmethod

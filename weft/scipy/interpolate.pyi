@@ -17,7 +17,7 @@ class RegularGridInterpolator:
         fill_value: ArrayLike = ...,
     ) -> None: ...
     def tree_flatten(self) -> tuple[Any, ...]:
-        """The arrays, and what is static."""
+        """Return the arrays and the static parts."""
 
     @classmethod
     def tree_unflatten(cls, aux_data: Any, children: Any) -> Any:

@@ -68,7 +68,7 @@ def fftconvolve(
 
 
 def _larger_first(name: str, x: Array, y: Array, axes: Sequence[int]) -> tuple:
-    """The operands so that the second lies inside of the first, along all axes."""
+    """Order two operands so that the second fits inside the first along all axes."""
     if all(x.shape[d] >= y.shape[d] for d in axes):
         return x, y
     if all(x.shape[d] <= y.shape[d] for d in axes):

@@ -322,7 +322,7 @@ def _reshard_over(xs: object, targets: object, mesh: object) -> Any:
 
 
 def with_sharding_constraint(x: ArrayLike, shardings: object, *, priorities: Any = None) -> Any:
-    """The arrays, which the partitioner must place as given where they stand in the program.
+    """Constrain how the partitioner places arrays at this point of the program.
 
     Args:
       x: a pytree of arrays.

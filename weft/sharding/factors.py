@@ -512,7 +512,7 @@ def _partial_axes(
 
 
 def _check_reduced(prim: Primitive, avals: Sequence[ShapedArray], reduced: frozenset) -> None:
-    """Raises ShardingTypeError for a reduced operand beside one that is replicated there.
+    """Raise ShardingTypeError for an operand reduced over an axis beside one replicated over it.
 
     The result's cotangent would be a partial sum, and so the reduced operand's; the other operand
     needs a whole one.

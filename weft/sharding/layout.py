@@ -18,7 +18,7 @@ class _Auto:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How one device's part of an array lies in its memory.
+    """The memory order of the elements of one device's part of an array.
 
     major_to_minor: all dimensions, the one whose index changes slowest first. tiling: sizes of
     tiles, outermost first; None for elements in order, as on CPUs and GPUs.
@@ -57,7 +57,7 @@ class Layout:
 
     @property
     def is_row_major(self) -> bool:
-        """Whether it is that of CPUs' and GPUs' arrays where nothing else is asked for."""
+        """Tell whether the order is row-major, the default of CPUs and GPUs."""
         return self.tiling is None and self.major_to_minor == tuple(range(len(self.major_to_minor)))
 
     def check_compatible_aval(self, shape: Sequence[int], who: str = "") -> None:

@@ -81,7 +81,7 @@ class ArrayMapping(tuple):
 
     @property
     def text(self) -> str:
-        """The mapping as it stands in the text of a rule."""
+        """Write the mapping in the syntax of sharding rules."""
         words = []
         for dim in self:
             if isinstance(dim, CompoundFactor):
@@ -375,7 +375,7 @@ Rule = SdyShardingRule | str | Callable[..., Any]
 
 
 def as_rule(value: Rule | None, options: dict[str, Any]) -> SdyShardingRule | Callable | None:
-    """A rule, or the function that makes it, from what a user gives."""
+    """Turn a user's sharding rule, which may be text, into a rule or a function that makes one."""
     if value is None or isinstance(value, SdyShardingRule) or callable(value):
         if any(options.values()):
             chosen: Iterable[str] = (name for name, v in options.items() if v)

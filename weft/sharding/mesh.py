@@ -22,7 +22,7 @@ from weft.core.state import State, state
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays are split along a mesh axis.
+    """Kinds of mesh axes, by who decides how arrays are split along them.
 
     Auto: the partitioner. Explicit: the types of the program. Manual: the body of a shard_map.
     """
@@ -65,7 +65,7 @@ class _AxisQueries:
 
     @property
     def empty(self) -> bool:
-        """True for the mesh without axes, which stands for "no mesh"."""
+        """Tell whether the mesh has no axes; such a mesh means "no mesh"."""
         return not self.axis_names
 
     def axes_of_type(self, axis_type: AxisType) -> tuple:
@@ -321,7 +321,7 @@ class Mesh(_AxisQueries):
 
     @property
     def local_mesh(self) -> Mesh:
-        """The part of the mesh that this process holds, which must be a block of it."""
+        """The part of the mesh that this process holds; it must be a block."""
         if not self.is_multi_process:
             return self
         local = set(self.local_devices)

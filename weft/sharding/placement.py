@@ -108,7 +108,7 @@ mesh_cast_p = Primitive(
 
 
 def check_target(name: str, x: ShapedArray, sharding: NamedSharding) -> None:
-    """Raises when values of this type cannot be placed so."""
+    """Raise where a value of this type cannot have this sharding."""
     sharding.check_rank(x.shape, f"{name} of a value")
     mesh, here = sharding.mesh, context_mesh()
     if here is not None and here.shape == mesh.shape:
@@ -264,7 +264,7 @@ def _device_put_transpose(ct: object, x: Any, *, sharding: object, src: object) 
 
 
 def moves_between_devices(params: dict[str, Any]) -> bool:
-    """Whether a device_put goes to other devices: then no one program holds it and its source."""
+    """Tell whether a device_put moves to other devices: no one program has both."""
     src, sharding = params["src"], params["sharding"]
     return src is not None and src.device_set != sharding.device_set
 

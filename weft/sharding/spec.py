@@ -152,7 +152,7 @@ class PartitionSpec:
         return frozenset(a for axes in self.axes for a in axes)
 
     def padded(self, ndim: int) -> PartitionSpec:
-        """The spec with None for the dimensions it leaves out, so that it has ``ndim`` entries."""
+        """Pad the spec with None to ``ndim`` entries."""
         missing = ndim - len(self.partitions)
         return self if missing <= 0 else self.update(partitions=self.partitions + (None,) * missing)
 

@@ -19,7 +19,7 @@ WIDTH = 512
 
 
 def key_of(bits: U) -> U:
-    """An unsigned number that is greater for what wins; equal for zeros of both signs."""
+    """Map a number to an unsigned key, greatest for the extremum; both zeros have one key."""
     key = bits
     top = U(1) << (BITS - 1)
     if KIND == 1:

@@ -56,7 +56,7 @@ def wave(x: f64) -> f64:
 
 @outlined
 def rest(x: ptr[u32], out: ptr[f32], n: i64):
-    """Those elements of a block that are too large."""
+    """Compute the elements of a block that are too large for the block's formula."""
     for i in range(n):
         if (x[i] & 0x7FFFFFFF) > LARGE:
             value = f64(bitcast(f32, x[i]))

@@ -117,7 +117,7 @@ _CASTS = {
 
 
 def _cast_text(mine: Mat, other: Mat) -> str | None:
-    """The casts that give a value of one manual-axis type the other, if there are some."""
+    """Write the casts from one manual-axis type to another; None if there are none."""
     axes: dict[tuple[str, str], list] = {}
     for a in sorted(_axes(mine) | _axes(other), key=str):
         if mine.state(a) != other.state(a):

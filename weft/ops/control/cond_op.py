@@ -69,7 +69,7 @@ def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
 
 
 def _outside(aval: ShapedArray, axes: frozenset) -> Any:
-    """The type without what it says along the axes."""
+    """Drop the manual-axis states along these axes from a type."""
     if not axes or not isinstance(aval, ShapedArray):
         return aval
     m = aval.mat

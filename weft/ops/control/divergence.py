@@ -128,7 +128,8 @@ _CAST = (
 def check_reached_by_all(
     who: str, what: str, aval: ShapedArray, *jaxprs: ClosedJaxpr, remedy: str = _CHOOSE
 ) -> None:
-    """Warns if what decides on running the jaxprs may differ among devices that meet in them.
+    """Warn where a condition may differ among devices that communicate inside the branches or the
+    loop.
 
     Those that arrive would wait for the others forever. It is no error, since a value of varying
     type may be equal all the same (the result of an all_gather, for one).

@@ -150,7 +150,7 @@ def scan(
 
 
 def _holds_ref(x: ArrayLike) -> bool:
-    """Whether it is a ref, or what stands for one among the leaves of a tree."""
+    """Tell whether a leaf of a tree is a ref or a placeholder of one."""
     return isinstance(getattr(x, "aval", None), AbstractRef)
 
 

@@ -123,7 +123,7 @@ def _is_aligned(
     outs: Sequence[AxisLayout],
     drop: Sequence[int],
 ) -> bool:
-    """Whether operands and results have the same factors, split alike, here and behind it."""
+    """Tell whether operands and results are split alike, factor by factor, with no move behind."""
     dims = outs[0].dims
     if any([dims[d] for d in drop]) or any([o.dims != dims for o in outs]):
         return False

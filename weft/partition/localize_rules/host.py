@@ -162,7 +162,7 @@ def _handed_out(
 
 
 def _width(x: ir.Value) -> int:
-    """Bits of an element of what may travel with others; 0 of anything else."""
+    """The element width in bits of a value that can be sent as bits; 0 otherwise."""
     if not isinstance(x.type, ir.RankedTensorType) or math.prod(x.type.shape) > _PACKED:
         return 0
     kind = x.type.element_type

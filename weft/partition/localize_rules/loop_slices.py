@@ -68,7 +68,7 @@ def _path(stack: ir.Value) -> _Path | None:
 
 
 def _arrival(lz: Localizer, path: _Path, now: AxisLayout) -> AxisLayout | None:
-    """The stack's layout whose slices lie as the path's moves leave them."""
+    """Find the stack layout whose slices have the layout in which their moves end."""
     end = wanted(lz, path.mapped[-1] if path.mapped else path.join)
     sizes = list(path.cut[0].attributes["slice_sizes"])
     kept = [d for d, (n, k) in enumerate(zip(now.shape, sizes, strict=True)) if n == k]
