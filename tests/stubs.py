@@ -55,7 +55,7 @@ from typing import Any, Generic, Literal, NamedTuple, ParamSpec, Protocol, TypeV
 
 import numpy as np
 
-from weft.driver.stages import Lowered, Traced
+from weft.driver.ahead_of_time import Lowered, Traced
 {imported}from weft.typing import Array as Array, ArrayLike, DTypeLike
 '''
 CLASSES = {

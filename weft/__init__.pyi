@@ -59,6 +59,7 @@ from weft.communication import HardwareModel as HardwareModel
 from weft.core.config import config as config
 from weft.core.dtypes import float0 as float0
 from weft.core.jaxpr import ClosedJaxpr
+from weft.driver.ahead_of_time import Lowered, Traced
 from weft.driver.context import array_garbage_collection_guard as array_garbage_collection_guard
 from weft.driver.context import check_tracer_leaks as check_tracer_leaks
 from weft.driver.context import checking_leaks as checking_leaks
@@ -85,7 +86,6 @@ from weft.driver.context import transfer_guard_device_to_host as transfer_guard_
 from weft.driver.context import transfer_guard_host_to_device as transfer_guard_host_to_device
 from weft.driver.context import varying_promotion as varying_promotion
 from weft.driver.jit import UNSPECIFIED as UNSPECIFIED
-from weft.driver.stages import Lowered, Traced
 from weft.driver.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from weft.refs.api import Ref as Ref
 from weft.runtime.array import Shard as Shard

@@ -2,8 +2,8 @@
 
 from typing import Any, TypeVar, overload
 
-from weft.sharding.layout import Format as Format
-from weft.sharding.layout import Layout as Layout
+from weft.sharding.memory_layout import Format as Format
+from weft.sharding.memory_layout import Layout as Layout
 from weft.typing import Array as Array
 from weft.typing import ArrayLike
 

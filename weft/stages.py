@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from weft.core.namespace import seal
-from weft.driver.stages import ArgInfo, Compiled, Lowered, Traced
+from weft.driver.ahead_of_time import ArgInfo, Compiled, Lowered, Traced
 
 __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]
 

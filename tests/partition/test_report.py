@@ -13,7 +13,7 @@ from tests.web_page import parsed
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.cost import HardwareModel, Link
-from weft.partition.memory import estimate_memory
+from weft.partition.device_memory import estimate_memory
 from weft.partition.report import format_bytes, format_seconds, parse_bytes, report
 from weft.sharding.drawing import value_html
 

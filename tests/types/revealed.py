@@ -167,8 +167,8 @@ reveal_type(lax.dynamic_slice(ones, (0,), (2,)))  # Array
 reveal_type(lax.iota("int32", 3))  # Array
 reveal_type(weft.jit(double))  # weft.Jitted[[x: Array], Array]
 reveal_type(weft.jit(double)(ones))  # Array
-reveal_type(weft.jit(double).lower(ones))  # weft.driver.stages.Lowered
-reveal_type(weft.jit(double).lower(ones).compile())  # weft.driver.stages.Compiled
+reveal_type(weft.jit(double).lower(ones))  # weft.driver.ahead_of_time.Lowered
+reveal_type(weft.jit(double).lower(ones).compile())  # weft.driver.ahead_of_time.Compiled
 reveal_type(weft.jit(static_argnums=1)(scaled))  # weft.Jitted[[x: Array, n: int], Array]
 reveal_type(weft.jit(scaled, static_argnums=1)(ones, 2))  # Array
 reveal_type(weft.grad(loss))  # def (Array) -> Array

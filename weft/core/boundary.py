@@ -78,7 +78,7 @@ def _note_raise(e: BaseException) -> None:
         return
     while tb.tb_next is not None:
         tb = tb.tb_next
-    from weft.core.blame import is_library, is_raise
+    from weft.core.argument_errors import is_library, is_raise
 
     if _is_own(tb):
         e._weft_raised = is_raise(tb)  # type: ignore[attr-defined]
@@ -90,7 +90,7 @@ def explain_and_show(label: str, e: Exception, fun: Callable) -> None:
     """Add the called function's name to an exception; raise a clearer one where there is one."""
     try:
         if label:
-            from weft.core.blame import explain  # where nothing fails it is not needed
+            from weft.core.argument_errors import explain  # where nothing fails it is not needed
 
             explain(label, e, fun)
         show_user_frames(e)

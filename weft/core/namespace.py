@@ -142,7 +142,7 @@ def bounded(
     label = _label(module, qualname)
 
     def explained(e: Exception) -> None:
-        from weft.core.blame import explain  # where nothing fails it is not needed
+        from weft.core.argument_errors import explain  # where nothing fails it is not needed
 
         if label is not None:
             explain(label, e, fun)

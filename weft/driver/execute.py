@@ -145,7 +145,7 @@ def layouts_for(
     """The layouts of a program of these arguments: those asked of jit, else the arguments' own."""
     if not LAYOUTS.in_use:
         return None
-    from weft.runtime.layouts import held, resolved
+    from weft.runtime.memory_layouts import held, resolved
 
     return resolved(who, names, asked, [held(x) for x in args], n_out)
 

@@ -305,7 +305,7 @@ class JitInfo:
         free = (None,) * len(avals)
         if prefix is None:
             return free, free
-        from weft.sharding.layout import Format, Layout
+        from weft.sharding.memory_layout import Format, Layout
 
         def leaf(x: object) -> bool:
             return isinstance(x, Sharding | PartitionSpec | Format | _Unspecified)
@@ -599,7 +599,7 @@ def jit(
 
 def _trace(function: Any, *args: object, **kwargs: object) -> Any:
     """The function traced for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
-    from weft.driver.stages import Traced
+    from weft.driver.ahead_of_time import Traced
 
     info: JitInfo = function._jit_info
     entry, leaves = info.traced(args, kwargs, specs=True)

@@ -300,7 +300,7 @@ class Program:
             replace_calls(lowered)
         self.module = lowered.module
         if self.layouts is not None:
-            from weft.runtime.layouts import set_layouts
+            from weft.runtime.memory_layouts import set_layouts
 
             set_layouts(self.module, self.layouts)
         self.host_callbacks = lowered.host_callbacks
@@ -396,7 +396,7 @@ class Program:
 
             module = rewrite(module)
         if self.layouts is not None and local:
-            from weft.runtime.layouts import set_layouts
+            from weft.runtime.memory_layouts import set_layouts
 
             set_layouts(module, self.layouts)
         return module
@@ -440,7 +440,7 @@ class Program:
             has_callbacks=bool(self.host_callbacks),
         )
         if self.layouts is not None and compiled.runs:
-            from weft.runtime.layouts import lay_out
+            from weft.runtime.memory_layouts import lay_out
 
             lay_out(executable)
         executable.committed = executable.committed or self.placed

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from weft.collectives.async_ import InFlight
     from weft.core.primitive import Primitive
     from weft.core.trace import StagingTrace
-    from weft.sharding.layout import Format
+    from weft.sharding.memory_layout import Format
     from weft.typing import ArrayLike
 
 
@@ -102,7 +102,7 @@ class ShapeDtypeStruct:
     @property
     def format(self) -> Any:
         """A `weft.layout.Format`: the sharding, with the layout of one that was given as such."""
-        from weft.sharding.layout import Format
+        from weft.sharding.memory_layout import Format
 
         return self._sharding if _is_format(self._sharding) else Format(None, self.sharding)
 
@@ -158,7 +158,7 @@ def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
 def _is_format(sharding: object) -> TypeGuard[Format]:
     if not LAYOUTS.in_use:
         return False
-    from weft.sharding.layout import Format
+    from weft.sharding.memory_layout import Format
 
     return isinstance(sharding, Format)
 

@@ -30,7 +30,7 @@ from weft.sharding.mesh import AbstractMesh
 from weft.sharding.named import NamedSharding
 
 if TYPE_CHECKING:
-    from weft.driver.stages import Traced
+    from weft.driver.ahead_of_time import Traced
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 VERSION = 2

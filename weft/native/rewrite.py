@@ -12,7 +12,7 @@ from weft.lowering.context import MARK
 from weft.native import convolution, elementwise, fourier, pointwise, reductions, sorting
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
-from weft.partition.stages import clone
+from weft.partition.partitioner import clone
 from weft.partition.walk import functions, inner_first
 
 Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]

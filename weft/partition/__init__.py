@@ -9,8 +9,8 @@ for any number of devices and needs none.
 from weft.core.namespace import seal
 from weft.partition.axis_layout import AxisLayout, DeviceMesh, Unsupported
 from weft.partition.localize import localize
+from weft.partition.partitioner import Stages, partition
 from weft.partition.propagate import make_explicit, propagate
-from weft.partition.stages import Stages, partition
 
 __all__ = [
     "DeviceMesh",

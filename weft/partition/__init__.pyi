@@ -6,7 +6,7 @@ from typing import Any
 from weft.partition.axis_layout import AxisLayout as AxisLayout
 from weft.partition.axis_layout import DeviceMesh as DeviceMesh
 from weft.partition.axis_layout import Unsupported as Unsupported
-from weft.partition.stages import Stages as Stages
+from weft.partition.partitioner import Stages as Stages
 from weft.typing import Array as Array
 
 def localize(module: Any, *, explain: bool = ...) -> Any:

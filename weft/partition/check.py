@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.partition.classes import Typer, join, tile_classes, varying
-from weft.partition.stages import Stages
+from weft.partition.partitioner import Stages
 from weft.partition.walk import functions
 
 

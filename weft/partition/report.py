@@ -16,9 +16,9 @@ from weft.core.errors import plural
 from weft.core.notebook import displayed
 from weft.partition.collect import Collective, collect
 from weft.partition.cost import HardwareModel, hardware
-from weft.partition.memory import Memory, estimate_memory
+from weft.partition.device_memory import Memory, estimate_memory
+from weft.partition.partitioner import Stages
 from weft.partition.source_lines import mlir_with_lines, short
-from weft.partition.stages import Stages
 
 if TYPE_CHECKING:
     from weft.partition.measured import Operation

@@ -521,7 +521,7 @@ def _reduce(self: Any) -> tuple:
 def copied(x: Any, sharding: Any, semantics: object) -> Any:
     """The array with the same parts on this sharding's devices, one to one."""
     if LAYOUTS.in_use:
-        from weft.runtime.layouts import is_own, layout_of, relaid
+        from weft.runtime.memory_layouts import is_own, layout_of, relaid
 
         if not is_own(x):  # quirks.COPIED_LAYOUT
             return relaid(copied(relaid(x), sharding, semantics), layout_of(x))
@@ -574,7 +574,7 @@ def _device(self: Any) -> Any:
 
 def _format_of(self: object) -> Any:
     """The array's layout and sharding, a `weft.layout.Format`."""
-    from weft.runtime.layouts import format_of
+    from weft.runtime.memory_layouts import format_of
 
     return format_of(self)
 

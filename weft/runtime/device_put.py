@@ -438,7 +438,7 @@ def _in_space(space: Space, leaf: object) -> Any:
 def is_format(value: dict | Device | NamedSharding) -> bool:
     if not LAYOUTS.in_use:
         return False
-    from weft.sharding.layout import Format
+    from weft.sharding.memory_layout import Format
 
     return isinstance(value, Format)
 
@@ -449,7 +449,7 @@ def _formatted(
     """`_leaf` with a format as the target."""
     if not is_format(target):
         return _leaf(x, target, donate, may_alias, src)
-    from weft.runtime.layouts import put_formatted
+    from weft.runtime.memory_layouts import put_formatted
 
     placed = put_formatted(x, target, lambda s: _leaf(x, s, donate, may_alias, src))
     if donate and placed is not x and type(x) is ArrayImpl:
@@ -552,10 +552,10 @@ def copy_to_host_async(x: ArrayLike) -> Any:
 def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:
     """Place one argument of an executable for it; jaxlib calls this where a placement differs.
 
-    layout: a `weft._xla.layouts.ArgumentLayout`, or None for the platform's own.
+    layout: a `weft._xla.memory_layouts.ArgumentLayout`, or None for the platform's own.
     """
     if layout is not None:
-        from weft.runtime.layouts import relaid
+        from weft.runtime.memory_layouts import relaid
 
         return relaid(shard_argument(x, sharding), layout.layout)
     if type(x) is ArrayImpl:
@@ -588,7 +588,7 @@ def constant_at(x: Any, sharding: object) -> Any:
         return x  # calls say what is wrong with it
     x = put_array(x, sharding)
     if LAYOUTS.in_use:
-        from weft.runtime.layouts import relaid
+        from weft.runtime.memory_layouts import relaid
 
         x = relaid(x)
     return x

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft._xla import arrays as _xla
-from weft._xla.layouts import is_laid_out
+from weft._xla.memory_layouts import is_laid_out
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.state import LAYOUTS

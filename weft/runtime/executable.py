@@ -354,7 +354,7 @@ def reshard(
     named_source: x's sharding before its parts were put in the order of `sharding`'s devices.
     """
     if LAYOUTS.in_use:
-        from weft.runtime.layouts import relaid
+        from weft.runtime.memory_layouts import relaid
 
         x = relaid(x)
     program = _reshard_program(x.aval, x._sharding, aval, sharding, donate, named_source)

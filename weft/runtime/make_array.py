@@ -24,7 +24,7 @@ from weft.runtime.device_put import (
     put_host,
     spread,
 )
-from weft.runtime.layouts import layout_of, relaid
+from weft.runtime.memory_layouts import layout_of, relaid
 from weft.sharding.named import tile_indices
 from weft.sharding.physical import as_sharding
 

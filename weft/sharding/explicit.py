@@ -11,7 +11,7 @@ from weft.core.errors import ArgumentError, NoMeshError, ShardingTypeError
 from weft.core.source import wraps
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
-from weft.sharding.layout import Format, Layout
+from weft.sharding.memory_layout import Format, Layout
 from weft.sharding.mesh import AxisType, Mesh, context_mesh, use_context_mesh
 from weft.sharding.named import NamedSharding, Sharding, is_over_nothing, type_sharding
 from weft.sharding.placement import (

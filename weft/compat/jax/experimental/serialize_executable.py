@@ -14,7 +14,7 @@ from typing import Any
 
 import weft
 from weft import tree
-from weft.driver.stages import Compiled
+from weft.driver.ahead_of_time import Compiled
 from weft.export.exported import _exported
 
 __all__ = ["deserialize_and_load", "serialize"]

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from weft._xla import layouts as _xla
+from weft._xla import memory_layouts as _xla
 from weft._xla import mlir
 from weft.core.caches import clearable
 from weft.runtime.array import ArrayImpl, describe
 from weft.runtime.compile import compile_module
 from weft.runtime.executable import Executable
-from weft.sharding.layout import AUTO, Format, Layout
+from weft.sharding.memory_layout import AUTO, Format, Layout
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir

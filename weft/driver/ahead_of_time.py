@@ -28,8 +28,8 @@ from weft.driver.program_stages import ProgramStages
 from weft.driver.staging import ShapeDtypeStruct, struct_of
 from weft.runtime.compile import check_options
 from weft.runtime.dispatch import cached_call, fastpath
-from weft.runtime.layouts import fits, held, of_program
-from weft.sharding.layout import Format
+from weft.runtime.memory_layouts import fits, held, of_program
+from weft.sharding.memory_layout import Format
 from weft.sharding.physical import without_trailing_nones
 
 if TYPE_CHECKING:

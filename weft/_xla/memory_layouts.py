@@ -16,7 +16,7 @@ from weft._xla.mlir import ir
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
-    from weft.sharding.layout import Layout
+    from weft.sharding.memory_layout import Layout
 
 
 def _fields(pjrt_layout: Any) -> tuple:

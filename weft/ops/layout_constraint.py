@@ -9,8 +9,8 @@ from weft.autodiff.op_families import linear_unary
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.runtime.device_put import device_put
-from weft.runtime.layouts import relaid
-from weft.sharding.layout import Layout
+from weft.runtime.memory_layouts import relaid
+from weft.sharding.memory_layout import Layout
 from weft.sharding.text import batch_rule_text
 
 if TYPE_CHECKING:
