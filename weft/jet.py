@@ -65,6 +65,7 @@ def jet(
     order = orders.pop() if orders else 0
     leaves: list[Any]
     leaves, in_tree = tree.flatten(tuple(primals))
+    # Terms of one order form a pytree like the primals; column k has those of order k + 1.
     columns = []
     for k in range(order):
         ahead = tuple(terms[k] for terms in series)
@@ -85,9 +86,11 @@ def jet(
                     f"jet: the term of order {k} of argument {i} must have its shape {x.shape}, "
                     f"got {term.shape}"
                 )
+        # Whole numbers and booleans have no derivatives.
         if not dtypes.is_inexact(x.dtype):
             inputs.append(x)
             continue
+        # Rules compute with coefficients of the polynomial: derivatives / order!.
         terms = [term.astype(x.dtype) / scale[k] for k, term in enumerate(terms, 1)]
         inputs.append(Series([x, *terms]))
     out_tree: Any = None

@@ -282,7 +282,7 @@ def test_branches_that_start_different_collectives_are_an_error_that_shows_both(
 )
 def test_a_future_is_no_array(use):
     with pytest.raises(
-        TypeError, match=r"in_flight\[psum f32\[1\]\] is under way: call \.done\(\)"
+        TypeError, match=r"in_flight\[psum f32\[1\]\] is in flight: call \.done\(\)"
     ):
         on_devices(lambda v: use(lax.psum_start(v, "x")))(X)
     with pytest.raises(AttributeError, match=r"call \.done\(\) on the future before 'mean'"):

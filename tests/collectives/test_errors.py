@@ -298,12 +298,12 @@ CALLS = {
     "a future as operand": (
         lambda v: lax.psum(lax.psum_start(v, "x"), "x"),
         TypeError,
-        ["psum: x is a value under way", "in_flight[psum f32[7]]", "call .done() on the future"],
+        ["psum: x is a value in flight", "in_flight[psum f32[7]]", "call .done() on the future"],
     ),
     "a message as operand": (
         lambda v: lax.pbroadcast(lax.psend(v, "x", [(0, 1)]), "x", 0),
         TypeError,
-        ["pbroadcast: x is a value under way", "receive it with weft.lax.precv"],
+        ["pbroadcast: x is a value in flight", "receive it with weft.lax.precv"],
     ),
     "a start's wrong groups": (
         lambda v: lax.all_gather_start(v, "x", axis_index_groups=[[0, 1]]),

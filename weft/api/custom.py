@@ -58,6 +58,7 @@ def custom_gradient(fun: Callable) -> Callable:
             return split(fun(*args, **kwargs))[0]
 
         def fwd(*args: object) -> tuple:
+            # The rule closes over tracers: as a jaxpr it keeps them as residuals.
             out, rule = split(fun(*args, **kwargs))
             leaves, tree = flatten(out)
             flat_rule, rule_out = flatten_fun(rule, flatten(((out,), {}))[1])

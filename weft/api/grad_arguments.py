@@ -106,8 +106,8 @@ def matched(
         if not is_array_like(x):
             check_arrays(leaves, tree, who, root)
         got = typeof(x)
-        if hasattr(got, "arrive") and not hasattr(want, "arrive"):  # cotangents are here already
-            x, got = got.arrive(x), got.value
+        if hasattr(got, "finish") and not hasattr(want, "finish"):  # cotangents are here already
+            x, got = got.finish(x), got.value
         if not fits(got, want):
             raise error(
                 f"{who}: {leaf_name(tree, i, root)} must have the type of {what}, "

@@ -312,6 +312,7 @@ def custom_root(
         x, aux = root(consts, guess)
         leaves = flatten(x)[0]
         const_tangents = [None if t.__class__ is SymbolicZero else t for t in tangents[0]]
+        # Along the curve f(x, c) = 0, so f_x dx = -f_c dc: one linear solve.
         _, moved = _push(lambda *c: apply(*c, *leaves), consts, const_tangents)
         still = _zeros(aux)
         if all(t is None for t in moved):

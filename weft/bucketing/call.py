@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Program:
+class BucketProgram:
     """One program for all sizes of a bucket whose traces differ in the varying slots only."""
 
     entry: Entry
@@ -49,7 +49,7 @@ class Program:
 class Plan:
     """How a call of one signature runs: its program, its numbers, and the shapes around it."""
 
-    program: Program
+    program: BucketProgram
     sizes: np.ndarray
     arrays: list
     shapes: list  # of padded arguments
@@ -69,7 +69,7 @@ class Bucketed:
         self.rules = check_rules(bucket, info.name)
         self.names = ShapeNames(info.fun, info.name, shapes, self.rules)
         self._plans: dict[Any, Plan] = clearable({})
-        self._programs: dict[Any, list[Program]] = clearable({})
+        self._programs: dict[Any, list[BucketProgram]] = clearable({})
         self._dims: dict[Any, list] = clearable({})
         functools.update_wrapper(self, info.fun)
 
@@ -252,7 +252,7 @@ class Bucketed:
             "weft.lax.fori_loop or masks, or leave the dimension out of bucket"
         )
 
-    def _program(self, entry: Entry, full: Numbered, exact: Numbered) -> Program:
+    def _program(self, entry: Entry, full: Numbered, exact: Numbered) -> BucketProgram:
         varying = differing(exact, full)
         order = sorted(varying)
         name = self.info.name
@@ -288,7 +288,7 @@ class Bucketed:
         integers = np.zeros(sum(isinstance(full.numbers[s], int) for s in order), np.int32)
         arrays = [np.asarray(n) for s in order if not isinstance(n := full.numbers[s], int)]
         jitted.trace(integers, arrays, *_specs(entry))
-        return Program(entry, full, varying, jitted, last[0])
+        return BucketProgram(entry, full, varying, jitted, last[0])
 
     def _run(self, plan: Plan, leaves: list) -> Any:
         padded = [

@@ -28,7 +28,7 @@ def check_operand(who: str, x: ArrayLike, name: str = "x") -> None:
         ) from None
     if isinstance(aval, AsyncType):
         raise TypeError(
-            f"{who}: {name} is a value under way, of type {aval.str_short()}: {aval.remedy} before "
+            f"{who}: {name} is a value in flight, of type {aval.str_short()}: {aval.remedy} before "
             "it is communicated again"
         )
 
@@ -50,7 +50,7 @@ def flag(who: str, name: str, value: bool) -> bool:
 
 
 def check_index(who: str, what: str, value: int, over: AxisGroup) -> int:
-    """An index of the team as a Python int."""
+    """An index of the axis group as a Python int."""
     try:
         index = int(value.__index__())
     except (AttributeError, TypeError):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class InFlight(AsyncType):
-    """The type of a collective under way: which one, and the type of its value."""
+    """The type of a collective in flight: which one, and the type of its value."""
 
     __slots__ = ()
 
@@ -42,10 +42,10 @@ class InFlight(AsyncType):
     collective = property(lambda self: self.key[0])
     remedy = "call .done() on the future"
 
-    def arrive(self, x: object) -> Any:
+    def finish(self, x: object) -> Any:
         return done_p.bind(x)
 
-    def land(self, x: object) -> Any:
+    def wrap(self, x: object) -> Any:
         return landed_p.bind(x, collective=self.collective)
 
     def str_short(self) -> str:
@@ -208,7 +208,7 @@ def _lower_done(ctx: RuleContext, future: ir.Value) -> Any:
 
 
 class Future(FutureTree):
-    """A collective under way; `done()` gives its value (a pytree if the operand is one)."""
+    """A collective in flight; `done()` gives its value (a pytree if the operand is one)."""
 
     __slots__ = ()
 

@@ -1,5 +1,5 @@
 # Tests: tests/collectives/test_async.py
-"""The types of values under way: what a start gives and its done, or receive, takes."""
+"""The types of values in flight: what a start gives and its done, or receive, takes."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class AsyncType:
         kind: Any = type(self)
         return kind(*self.key, value)
 
-    def arrive(self, x: object) -> Any:
+    def finish(self, x: object) -> Any:
         """Wait for the value of a future: the op that finishes the collective."""
         raise TypeError(self)
 
-    def land(self, x: object) -> Any:
+    def wrap(self, x: object) -> Any:
         """Wrap a value as a finished future, for a carry or branch that expects one."""
         raise TypeError(self)
 
@@ -93,7 +93,7 @@ class AsyncType:
         return cotangent_aval(self.value)
 
     def instantiate_zero(self) -> Any:
-        return self.land(instantiate_zero(self.value))
+        return self.wrap(instantiate_zero(self.value))
 
     def ir_type(self) -> Any:
         return ir_type(self.value)
@@ -105,16 +105,16 @@ class AsyncType:
         return self.of(add_dim(self.value, dim, AxisData(None, size)))
 
     def moveaxis(self, x: object, source: int, target: int) -> Any:
-        return self.land(moveaxis(self.arrive(x), source, target))
+        return self.wrap(moveaxis(self.finish(x), source, target))
 
     def broadcast_to_dim(self, x: object, dim: int, size: int) -> Any:
-        return self.land(broadcast_to_dim(self.arrive(x), dim, size))
+        return self.wrap(broadcast_to_dim(self.finish(x), dim, size))
 
 
 def no_keys(who: str, x: ShapedArray) -> None:
-    """Values under way have plain elements."""
+    """Values in flight have plain elements."""
     if dtypes.is_extended(x.dtype):
         raise TypeError(
-            f"{who}: a value of type {x.str_short()} cannot be under way; send the words of the "
+            f"{who}: a value of type {x.str_short()} cannot be in flight; send the words of the "
             "keys, weft.random.key_data(keys), and wrap what arrives with weft.random.wrap_key_data"
         )

@@ -79,9 +79,9 @@ def _by_integers(prim: Primitive, x: ArrayLike, over: AxisGroup) -> Any:
 
 
 def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Primitive:
-    """The extremum over a team and over array dimensions `dims` in one.
+    """The extremum over an axis group and over array dimensions `dims` in one.
 
-    Where vmap turns an axis of the team into a dimension, `dims` takes it up, so that the
+    Where vmap turns an axis of the axis group into a dimension, `dims` takes it up, so that the
     derivative counts the members that attain the extremum over all axes alike.
     """
 
@@ -123,7 +123,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
             shifted = tuple(d + (d >= dim) for d in dims)
             out = prim.bind(x, over=over, dims=shifted)
             return out, dim - sum(d < dim for d in shifted)
-        # The mapped axis is one of the team's: its part of the reduction is over a dimension.
+        # The mapped axis is one of the axis group's: its part of the reduction is over a dimension.
         s = split(over, axis.name)
         x = batch_in_front(x, dim, axis.size)
         if s.slots == 1:

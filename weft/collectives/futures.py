@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FutureTree:
-    """Stands for values under way. Whatever computes with it raises, with `remedy`."""
+    """Stands for values in flight. Whatever computes with it raises, with `remedy`."""
 
     __slots__ = ("_started",)
 
@@ -39,7 +39,7 @@ class FutureTree:
 
     def _under_way(self) -> str:
         types = ", ".join(map(_type_text, flatten(self._started)[0]))
-        return f"a value of type {types} is under way: {self.remedy}"
+        return f"a value of type {types} is in flight: {self.remedy}"
 
 
 def _type_text(x: object) -> str:

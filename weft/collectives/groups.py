@@ -37,7 +37,7 @@ Groups = tuple[tuple[int, ...], ...]
 class AxisGroup:
     """Named axes, their sizes, and a partition of their indices into groups. Interned.
 
-    names: the axes, major first. An index of the team is the row-major position along them.
+    names: the axes, major first. An index of the axis group is the row-major position along them.
     groups: tuples of indices, in rank order, or None for one group of all. tracked: the axes whose
     manual-axis state is part of types (those of a shard_map with check_vma=True).
     """
@@ -81,7 +81,7 @@ class AxisGroup:
         return self.groups if self.groups is not None else (tuple(range(self.size)),)
 
     def only(self, names: Sequence[Any]) -> AxisGroup:
-        """The team over some of the axes, as one group."""
+        """The axis group over some of the axes, as one group."""
         kept = tuple(n for n in self.names if n in names)
         sizes = dict(zip(self.names, self.sizes, strict=True))
         return AxisGroup(
@@ -92,11 +92,11 @@ class AxisGroup:
         )
 
     def whole(self) -> AxisGroup:
-        """The team over the same axes, as one group."""
+        """The axis group over the same axes, as one group."""
         return AxisGroup(self.names, self.sizes, None, self.tracked)
 
     def untracked(self) -> AxisGroup:
-        """The same team, whose axes have no state: for what an op becomes once it is typed."""
+        """The same axis group without states of axes: for lowering, where types are checked."""
         return AxisGroup(self.names, self.sizes, self.groups)
 
     def memo(self, key: str | tuple, make: Callable) -> Any:
@@ -119,8 +119,8 @@ class AxisGroup:
 @on_clear
 def _forget_memos() -> None:
     """Drop memos of axis groups: one that refers to its own group would never be freed."""
-    for team in AxisGroup._interned.values():
-        team._memo.clear()
+    for axis_group in AxisGroup._interned.values():
+        axis_group._memo.clear()
 
 
 def named_axes(params: dict[str, Any]) -> tuple:
@@ -132,16 +132,16 @@ def named_axes(params: dict[str, Any]) -> tuple:
 
 
 def axis_group_of(who: str, axis_name: Any, groups: object = None) -> AxisGroup:
-    """The team that a public function's `axis_name` and `axis_index_groups` name."""
+    """The axis group that a public function's `axis_name` and `axis_index_groups` name."""
     if groups is None and axis_name.__class__ is str:
         entry = state.axes.get(axis_name)
         if entry is not None:
-            team = entry.team
-            if team is None:
+            axis_group = entry.axis_group
+            if axis_group is None:
                 names = (axis_name,)
                 tracked: tuple = names if entry.tracked else ()
-                team = entry.team = AxisGroup(names, (entry.size,), None, tracked)
-            return team
+                axis_group = entry.axis_group = AxisGroup(names, (entry.size,), None, tracked)
+            return axis_group
     names = axis_names(who, axis_name)
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -232,68 +232,68 @@ def listed(x: Sequence) -> Any:
     return np.asarray(x).tolist()
 
 
-def equal_groups(who: str, team: AxisGroup) -> int:
+def equal_groups(who: str, axis_group: AxisGroup) -> int:
     """The size of the groups, for collectives whose result's shape depends on it."""
-    if team.group_size is None:
-        sizes = [len(g) for g in team.all_groups]
+    if axis_group.group_size is None:
+        sizes = [len(g) for g in axis_group.all_groups]
         raise ValueError(
             f"{who}: axis_index_groups must have equal sizes, because the result's shape "
             "depends on "
             f"them; got groups of sizes {sizes}. Use equal groups (psum, pmax and pmin take "
             "unequal ones)"
         )
-    return team.group_size
+    return axis_group.group_size
 
 
-def index_in_group(team: AxisGroup) -> tuple[np.ndarray, np.ndarray]:
-    """For every index of the team: the number of its group, and its rank in the group."""
+def index_in_group(axis_group: AxisGroup) -> tuple[np.ndarray, np.ndarray]:
+    """For every index of the axis group: the number of its group, and its rank in the group."""
 
     def make() -> tuple:
-        number = np.zeros(team.size, np.int64)
-        rank = np.zeros(team.size, np.int64)
-        for k, group in enumerate(team.all_groups):
+        number = np.zeros(axis_group.size, np.int64)
+        rank = np.zeros(axis_group.size, np.int64)
+        for k, group in enumerate(axis_group.all_groups):
             members = list(group)
             number[members], rank[members] = k, np.arange(len(members))
         return number, rank
 
-    return team.memo("index_in_group", make)
+    return axis_group.memo("index_in_group", make)
 
 
 # To StableHLO -------------------------------------------------------------------------------
 
 
-def device_rows(ctx: RuleContext, team: AxisGroup) -> np.ndarray:
+def device_rows(ctx: RuleContext, axis_group: AxisGroup) -> np.ndarray:
     """Positions of devices in the program: a row for each setting of the other mesh axes.
 
-    A row's entries follow the team's index.
+    A row's entries follow the axis group's index.
     """
     mesh = ctx.module.mesh
     key = ("rows", mesh)
 
     def make() -> np.ndarray:
         ids = np.arange(mesh.size).reshape(mesh.axis_sizes)
-        positions = [mesh.axis_names.index(n) for n in team.names]
+        positions = [mesh.axis_names.index(n) for n in axis_group.names]
         others = [i for i in range(ids.ndim) if i not in positions]
-        return ids.transpose(*others, *positions).reshape(-1, team.size)
+        return ids.transpose(*others, *positions).reshape(-1, axis_group.size)
 
-    return team.memo(key, make)
+    return axis_group.memo(key, make)
 
 
-def replica_groups(ctx: RuleContext, team: AxisGroup) -> np.ndarray:
+def replica_groups(ctx: RuleContext, axis_group: AxisGroup) -> np.ndarray:
     """Program-wide groups of device positions; short groups are padded with -1."""
 
     def make() -> np.ndarray:
-        rows = device_rows(ctx, team)
-        width = max(len(g) for g in team.all_groups)
-        groups = [[int(row[i]) for i in g] for row in rows for g in team.all_groups]
+        rows = device_rows(ctx, axis_group)
+        width = max(len(g) for g in axis_group.all_groups)
+        groups = [[int(row[i]) for i in g] for row in rows for g in axis_group.all_groups]
         return np.array([g + [-1] * (width - len(g)) for g in groups], np.int64)
 
-    return team.memo(("groups", ctx.module.mesh), make)
+    return axis_group.memo(("groups", ctx.module.mesh), make)
 
 
-def communicates(team: AxisGroup) -> bool:
+def communicates(axis_group: AxisGroup) -> bool:
     """Whether any group has more than one member."""
-    return team.group_size != 1
+    return axis_group.group_size != 1
 
 
 def empty(ctx: RuleContext) -> Any:
@@ -302,27 +302,29 @@ def empty(ctx: RuleContext) -> Any:
     return ctx.splat(0, aval.shape, aval.dtype)
 
 
-def groups_attr(ctx: Any, team: AxisGroup, *, ranked: bool = True) -> Any:
-    """replica_groups of a collective, made once for a team and a mesh.
+def groups_attr(ctx: Any, axis_group: AxisGroup, *, ranked: bool = True) -> Any:
+    """replica_groups of a collective, made once for an axis group and a mesh.
 
     ranked: whether the order in a group matters. Else groups are sorted, so that sums over the
     same axes in another order are recognized as alike.
     """
 
     def make() -> Any:
-        groups = replica_groups(ctx, team)
+        groups = replica_groups(ctx, axis_group)
         if not ranked:
             rows = [sorted(row, key=lambda i: (i < 0, i)) for row in groups.tolist()]
             groups = np.array(sorted(rows))
         return ctx.int_matrix(groups)
 
-    return team.memo(("groups attribute", ctx.module.mesh, ranked), make)
+    return axis_group.memo(("groups attribute", ctx.module.mesh, ranked), make)
 
 
-def collective_attrs(ctx: RuleContext, team: AxisGroup, *, ranked: bool = True) -> dict[str, Any]:
+def collective_attrs(
+    ctx: RuleContext, axis_group: AxisGroup, *, ranked: bool = True
+) -> dict[str, Any]:
     """replica_groups, channel_handle and use_global_device_ids of a collective."""
     return {
-        "replica_groups": groups_attr(ctx, team, ranked=ranked),
+        "replica_groups": groups_attr(ctx, axis_group, ranked=ranked),
         "channel_handle": channel(ctx),
         "use_global_device_ids": ctx.attr("unit"),
     }
@@ -382,14 +384,14 @@ def needs_shardy(ctx: RuleContext, who: str) -> None:
 
 
 class Split:
-    """A team one of whose axes is a batch dimension of size n.
+    """An axis group one of whose axes is a batch dimension of size n.
 
-    Every device i (an index of the team over the remaining `names`, of which there are m) holds
-    n members (i, j). Devices that share a group form a component; all components have `c` devices
-    and communicate by the team `rest`. Per device and batch index:
+    Every device i (an index over the remaining `names`, of which there are m) holds n members
+    (i, j). Devices that share a group form a component; all components have `c` devices and
+    communicate by the axis group `rest`. Per device and batch index:
 
-    member[i, j]: the member's index in the whole team. slot[i, j]: which of the component's groups
-    it belongs to, of at most `slots`. rank[i, j]: its rank in the group.
+    member[i, j]: the member's index in the whole axis group. slot[i, j]: which of the component's
+    groups it belongs to, of at most `slots`. rank[i, j]: its rank in the group.
     place[i]: the device's rank in its component.
     """
 
@@ -410,22 +412,22 @@ class Split:
         "slots",
     )
 
-    def __init__(self, team: AxisGroup, name: str) -> None:
-        p = team.names.index(name)
-        names = team.names[:p] + team.names[p + 1 :]
-        sizes = team.sizes[:p] + team.sizes[p + 1 :]
-        tracked = tuple(t for t in team.tracked if t != name)
-        self.n, self.m = team.sizes[p], math.prod(sizes)
-        members = np.arange(team.size).reshape(team.sizes)
+    def __init__(self, axis_group: AxisGroup, name: str) -> None:
+        p = axis_group.names.index(name)
+        names = axis_group.names[:p] + axis_group.names[p + 1 :]
+        sizes = axis_group.sizes[:p] + axis_group.sizes[p + 1 :]
+        tracked = tuple(t for t in axis_group.tracked if t != name)
+        self.n, self.m = axis_group.sizes[p], math.prod(sizes)
+        members = np.arange(axis_group.size).reshape(axis_group.sizes)
         self.member = np.moveaxis(members, p, -1).reshape(self.m, self.n)
-        # The device and batch index of every member of the whole team.
-        self.device, self.local = np.empty((2, team.size), np.int64)
+        # The device and batch index of every member of the whole axis group.
+        self.device, self.local = np.empty((2, axis_group.size), np.int64)
         self.device[self.member] = np.arange(self.m)[:, None]
         self.local[self.member] = np.arange(self.n)
-        number, rank = index_in_group(team)
+        number, rank = index_in_group(axis_group)
         self.rank = rank[self.member]
         self.number = number[self.member]
-        self.components = self._components(team)
+        self.components = self._components(axis_group)
         self.c = len(self.components[0])
         groups = None if len(self.components) == 1 else tuple(map(tuple, self.components))
         self.rest = AxisGroup(names, sizes, groups, tracked)
@@ -439,7 +441,7 @@ class Split:
             self.slot[component] = slot.reshape(self.c, self.n)
             self.slots = max(self.slots, len(numbers))
 
-    def _components(self, team: AxisGroup) -> list[list[int]]:
+    def _components(self, axis_group: AxisGroup) -> list[list[int]]:
         """Devices connected by groups; all as one component if those differ in size."""
         root = list(range(self.m))
 
@@ -448,7 +450,7 @@ class Split:
                 i = root[i]
             return i
 
-        for group in team.all_groups if team.size else ():
+        for group in axis_group.all_groups if axis_group.size else ():
             first, *others = (find(i) for i in np.unique(self.device[list(group)]).tolist())
             for other in map(find, others):
                 root[max(first, other)] = first = min(first, other)
@@ -478,10 +480,10 @@ class Split:
         return index_take(x, [index], [0])
 
 
-def split(team: AxisGroup, name: str | None) -> Split:
+def split(axis_group: AxisGroup, name: str | None) -> Split:
     """The group as seen along one of its axes, which is a mapped one."""
     assert name is not None, "only named axes are part of a group"
-    return team.memo(("split", name), lambda: Split(team, name))
+    return axis_group.memo(("split", name), lambda: Split(axis_group, name))
 
 
 def take_static(x: ArrayLike, index: np.ndarray) -> Any:

@@ -142,22 +142,22 @@ def _lower(ctx: Any, x: ir.Value, *, over: AxisGroup, perm: Pairs) -> Any:
 
 
 def _lower_gathered(ctx: RuleContext, x: object, over: AxisGroup, perm: Pairs) -> Any:
-    """A permutation by a gather, which waits for its own team only (quirks.PERMUTE_WAITS).
+    """A permutation by a gather, which waits for its own axis group only (quirks.PERMUTE_WAITS).
 
-    So where others may not come, the team gathers, and each device takes what it was to receive.
+    So where others may not come, the group gathers, and each device takes what it was to receive.
     """
 
     def received(x: object) -> Any:
         from weft.collectives.axis import axis_index_p
         from weft.collectives.gather import all_gather_p
 
-        team = over.untracked()
+        axis_group = over.untracked()
         sources = np.full(over.size, -1, np.int32)
         for source, target in perm:
             sources[target] = source
-        rows = all_gather_p.bind(x, over=team, axis=0, tiled=False, to=VARYING)
+        rows = all_gather_p.bind(x, over=axis_group, axis=0, tiled=False, to=VARYING)
         row_of = partial(dynamic_index_in_dim, keepdims=False, allow_negative_indices=False)
-        source = row_of(sources, axis_index_p.bind(over=team))
+        source = row_of(sources, axis_index_p.bind(over=axis_group))
         row = row_of(rows, source)
         return row if len(perm) == over.size else select(ge(source, 0), row, zeros_like(row))
 
@@ -303,10 +303,10 @@ class Sent(AsyncType):
     over = property(lambda self: self.key[0])
     perm = property(lambda self: self.key[1])
 
-    def arrive(self, x: object) -> Any:
+    def finish(self, x: object) -> Any:
         return precv_p.bind(x)
 
-    def land(self, x: object) -> Any:
+    def wrap(self, x: object) -> Any:
         return keep_p.bind(x, over=self.over, perm=self.perm)
 
     def str_short(self) -> str:

@@ -84,11 +84,11 @@ def _reduce_gathered(x: object, over: AxisGroup, local: Callable, neutral: Any) 
     from weft.collectives.axis import axis_index_p
     from weft.collectives.gather import all_gather_p
 
-    team = over.whole().untracked()
+    axis_group = over.whole().untracked()
     number, _ = index_in_group(over)
-    here = axis_index_p.bind(over=team)
+    here = axis_index_p.bind(over=axis_group)
     in_group = dynamic_index_in_dim(number[:, None] == number, here, keepdims=False)
-    rows = all_gather_p.bind(x, over=team, axis=0, tiled=False, to=VARYING)
+    rows = all_gather_p.bind(x, over=axis_group, axis=0, tiled=False, to=VARYING)
     shape = typeof(rows).shape
     others = broadcast_in_dim(neutral, shape, ())
     return local(select(broadcast_in_dim(in_group, shape, (0,)), rows, others), (0,))

@@ -245,6 +245,7 @@ def _maker(
     extra = [name for name, is_extra in pairs if is_extra and name]
     surplus = f"{varargs if refuses[0] else '()'}, {varkeywords}"
     call = ", ".join(arguments)
+    # Traced calls go the ordinary way; so do mistakes, of which the function itself tells.
     program = [
         f"   if {eager} and _state_.trace is _eval_{''.join(f' and not {n}' for n in extra)}:",
         "    if _program_ is None: _program_ = _compile_()",
@@ -271,6 +272,7 @@ def _maker(
         "   raise",
         " return function",
     ]
+    # From text: only a real signature costs a call nothing and shows in `help`.
     scope: dict[str, Any] = {}
     exec(compile("\n".join(lines), GENERATED, "exec"), scope)
     return scope["make"]

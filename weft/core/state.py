@@ -51,7 +51,7 @@ MEMORIES = Usage()
 class AxisEntry:
     """A named axis in scope: of a vmap, or a manual axis of a shard_map's mesh."""
 
-    __slots__ = ("kind", "mesh", "name", "size", "team", "tracked")
+    __slots__ = ("axis_group", "kind", "mesh", "name", "size", "tracked")
 
     def __init__(
         self, name: str, size: int, kind: str, mesh: Mesh | None = None, tracked: bool = False
@@ -61,7 +61,7 @@ class AxisEntry:
         self.kind = kind  # 'vmap' or 'manual'
         self.mesh = mesh
         self.tracked = tracked  # whether types say along the axis if values vary (check_vma)
-        self.team: Any = None  # set by weft.collectives.groups
+        self.axis_group: Any = None  # set by weft.collectives.groups
 
     def _key(self) -> tuple:
         return self.name, self.size, self.kind, self.mesh, self.tracked

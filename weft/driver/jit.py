@@ -267,6 +267,7 @@ class JitInfo:
         tracers = [isinstance(c, Tracer | Cell) for c in consts]
         entry.consts = [c for c, t in zip(consts, tracers, strict=True) if t]
         if entry.consts:
+            # Closed-over values of an outer trace become arguments: the compiled program has none.
             hoisted = [v for v, t in zip(jaxpr.constvars, tracers, strict=True) if t]
             kept = [v for v, t in zip(jaxpr.constvars, tracers, strict=True) if not t]
             jaxpr = jaxpr.replace(constvars=kept, invars=[*hoisted, *jaxpr.invars])

@@ -270,6 +270,7 @@ class Program:
             from weft.driver.partial_sums import loses_sums
 
             whole_sums = loses_sums(self)
+        # XLA reuses a donated buffer for a result of its size, which must be named here.
         aliases: dict[int, int] = {}
         donors = self.donated
         if any(donors):
@@ -420,6 +421,7 @@ class Program:
             types = [_typed(physical(a), s) for a, s in zip(out_avals, outs, strict=True)]
         make: Callable[..., Executable] = DescribedExecutable
         if compiled.runs:
+            # Constants move to their devices once, not at each call.
             self.consts = [constant_at(c, s) for c, s in zip(self.consts, ins, strict=False)]
             make = kind
             if self.keepalives:

@@ -115,6 +115,7 @@ def _read(body: bytes) -> Exported:
         parts.append(body[at : at + size])
         at += size
     meta, blobs = json.loads(parts[0]), parts[1:]
+    # StableHLO promises that newer readers take older programs, not the reverse.
     if _numbers(meta["stablehlo"]) > _numbers(portable.current_version()):
         raise ValueError(
             f"deserialize: the program is StableHLO {meta['stablehlo']}, this jaxlib reads up to "

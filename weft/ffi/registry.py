@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft._xla import ffi as _xla
 from weft._xla.client import Device, XlaRuntimeError, platform_of
 from weft.ffi import native_errors
-from weft.runtime.cpu_joint_failure import Calls
+from weft.runtime.cpu_joint_failure import FailingCalls
 
 if TYPE_CHECKING:
     from weft.core.source import Source
@@ -101,7 +101,7 @@ def _capsules(fn: object) -> list:
     return list(fn.values()) if isinstance(fn, dict) else [fn]
 
 
-def name_for(calls: Calls | None, name: str) -> str:
+def name_for(calls: FailingCalls | None, name: str) -> str:
     """The name by which a program calls a target: another one where it is to fail as a whole."""
     if calls is None or name not in _handlers:
         return name

@@ -195,6 +195,7 @@ def _on_every_device(module: ir.Module, op: ir.Operation) -> None:
     block = region.regions[0].blocks.append(*types)
     for old, new in zip(op.results, region.results, strict=True):
         old.replace_all_uses_with(new)
+    # The call moves into the region with the region's arguments as operands.
     op.detach_from_parent()
     block.append(op)
     for i, argument in enumerate(list(block.arguments)):

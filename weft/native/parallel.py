@@ -56,6 +56,7 @@ def handler(entry: str, buffers: int) -> str:
     The parameters are the one attribute of the call, an array of i64. How many of the buffers are
     operands is told by the frame.
     """
+    # XLA first calls a handler with an extension that asks for the API version and traits.
     lines = [
         "define ptr @handler(ptr %frame) #0 {",
         *METADATA,
@@ -68,6 +69,7 @@ def handler(entry: str, buffers: int) -> str:
     ]
     call = ["ptr %frame"]
     for k in range(buffers):
+        # Buffer k is operand k, or result k - operands: pointers to both have one layout.
         lines += [
             f"  %is{k} = icmp sgt i64 %operands, {k}",
             f"  %off{k} = sub i64 {k}, %operands",

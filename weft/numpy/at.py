@@ -142,6 +142,7 @@ def _update_window(plan: Plan, x: Array, starts: list | None, combine: Callable)
         for n, size, step in zip(typeof(new).shape, hull_shape, s.strides, strict=True):
             taken = (n - 1) * step + 1 if n else 0
             config.append((0, size - taken, step - 1))
+        # Padding between elements spreads the new ones out to their places in the hull.
         spread = pad_p.bind(new, _filler(new), padding_config=tuple(config))
         inside = broadcast_in_dim(np.bool_(True), typeof(new).shape, ())
         inside = pad_p.bind(inside, np.bool_(False), padding_config=tuple(config))

@@ -273,6 +273,7 @@ def interp(
         x, xp = formulas.remainder(x, period), formulas.remainder(xp, period)
         order = argsort(xp)
         xp, fp = take(xp, order), take(fp, order)
+        # One point of the neighbouring periods at each end.
         xp = joining.concatenate([u.subtract(xp[-1:], period), xp, u.add(xp[:1], period)], 0)
         fp = joining.concatenate([fp[-1:], fp, fp[:1]], 0)
     n = typeof(xp).shape[0]
@@ -281,6 +282,7 @@ def interp(
     x0, x1 = take(xp, before, mode="clip"), take(xp, i, mode="clip")
     f0, f1 = take(fp, before, mode="clip"), take(fp, i, mode="clip")
     gap = u.subtract(x1, x0)
+    # Of equal xp the value before counts; dividing by 1 there keeps derivatives without NaN.
     flat = u.equal(gap, 0)
     slope = u.true_divide(u.subtract(f1, f0), where(flat, 1, gap))
     out = where(flat, f0, u.add(f0, u.multiply(u.subtract(x, x0), slope)))

@@ -301,6 +301,7 @@ def repeat(
                 f"weft.numpy.repeat: repeats must not be negative, got {int(counts.min())}"
             )
         if counts.size == 1 and total_repeat_length is None:
+            # One count for all elements needs no index.
             r = int(counts.reshape(()))
             new = (*shape[: axis + 1], r, *shape[axis + 1 :])
             dims = tuple(i + (i > axis) for i in range(len(shape)))
@@ -318,6 +319,7 @@ def repeat(
     if total_repeat_length is None:
         concrete(repeats, "repeat: repeats without total_repeat_length")
     assert total_repeat_length is not None, "traced repeats were refused"
+    # Position i repeats the first element whose repetitions end behind i.
     ends = cumsum(_broadcast_to(repeats, (n,)))
     index = searchsorted(ends, arange(total_repeat_length), side="right")
     return place(take(a, index, axis, mode="clip"), None, out_sharding)

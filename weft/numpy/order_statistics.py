@@ -332,6 +332,7 @@ def _weighted(
         w = ops.reshape(ops.transpose(w, (*kept, *axes)), typeof(x).shape)
     nan = isnan(x)
     if skip_nan:
+        # Skipped elements weigh nothing.
         w = where(nan, 0, w)
     last = typeof(x).ndim - 1
     ordered, w = sorts.sort((x, w), last, True, 1)

@@ -156,6 +156,7 @@ def _traced(rows: object, size: int, fill_value: object, equal_nan: builtins.boo
             values = full(shape, cast(fill_value, aval.dtype))
         return values, zeros((size,), index), zeros((n,), index), zeros((size,), index)
     columns = ops.reshape(rows, (n, -1)) if aval.size else zeros((n, 1))
+    # The last key of lexsort is the first that counts.
     keys = [columns[:, i] for i in range(columns.shape[1])]
     order = lexsort(keys[::-1])
     ordered = take(columns, order, 0, mode="clip")
@@ -165,6 +166,7 @@ def _traced(rows: object, size: int, fill_value: object, equal_nan: builtins.boo
         differs = u.logical_and(differs, u.logical_not(both))
     starts = joining.concatenate([fill((1,), True, dtypes.bool_), any(differs, axis=1)], 0)
     group = u.subtract(cumsum(starts), 1)
+    # Groups beyond the last one repeat the first row, or are filled below.
     (heads,) = nonzero(starts, size=size, fill_value=0)
     count = u.add(group[-1], 1)
     slots = arange(size)

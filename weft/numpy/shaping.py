@@ -446,6 +446,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
         if isinstance(s, Tracer):
             from weft.numpy.formulas import remainder
 
+            # A traced shift: a window of the array beside its copy.
             twice = joining.concatenate([a, a], i)
             start = remainder(subtract(0, s), n)
             a = dynamic_slice_in_dim(twice, start, n, axis=i)

@@ -111,6 +111,7 @@ def _sort_lower(
         pairs = []
         for k in range(num_keys):
             pairs += _less(ctx, scalars[2 * k], scalars[2 * k + 1], wide_dtypes[k])
+        # From the last key to the first: less, or equal and less by the keys behind it.
         result = None
         for x, y, dtype in reversed(pairs):
             kind = "TOTALORDER" if dtypes.is_float(dtype) else None

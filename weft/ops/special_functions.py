@@ -182,6 +182,7 @@ def _fraction(a: Array, x: Array, active: Array, derivative: bool) -> tuple:
         yc = mul(y, c)
         p = sub(mul(p1, z), mul(p2, yc))
         q = sub(mul(q1, z), mul(q2, yc))
+        # Numerators grow without bound: scale all by eps once one passes 1 / eps.
         nonzero = ne(q, zero)
         ratio = select(nonzero, div(p, select(nonzero, q, one)), total)
         shrink = select(gt(abs(p), _full(p, 1 / eps)), _full(p, eps), one)
@@ -349,6 +350,7 @@ def _beta_fraction(a: Array, b: Array, x: Array, active: Array, derivative: str 
         return one, d, d, a, b, one
 
     def step(c: Array, d: Array, h: Array, a: Array, b: Array, m: Array) -> tuple:
+        # Two terms of the fraction a step, the even one and the odd one.
         m2 = add(m, m)
         even = div(mul(mul(m, sub(b, m)), x), mul(add(sub(a, one), m2), add(a, m2)))
         d = div(one, guard(add(one, mul(even, d))))

@@ -107,6 +107,7 @@ def _keep(loop: ir.Operation, number: int, trips: int) -> None:
         return
     if any(len(list(v.uses)) != 1 for v in (stack, write.results[0])):
         return
+    # The body only writes the stack, slice by slice: its layout in the loop is free.
     moves = _moves_before(write, 1)
     source = maker(moves[0].operands[0]) if moves else None
     if source is None or not any(op.name == "sdy.all_gather" for op in moves):
@@ -120,13 +121,16 @@ def _keep(loop: ir.Operation, number: int, trips: int) -> None:
         return
     old, new = shardings[0][number], shardings[1][list(source.results).index(moves[0].operands[0])]
     pairs = list(zip(stack.type.shape, write.operands[1].type.shape, strict=True))
+    # One move of the stack must not send more than the moves of the slices that fill it.
     if not all(trips * k >= n for n, k in pairs if k != n):
         return
+    # The dimension that is written slice by slice must be whole on every device.
     if any(axes for axes, (n, k) in zip(sdy.dims_of(new), pairs, strict=True) if n != k):
         return
     if sdy.unreduced_of(new):
         return
     axes = [{ref for dim in sdy.dims_of(s) for ref in dim} for s in (old, new)]
+    # A large stack must not take more memory than in its old layout.
     if byte_size(stack.type) > LARGEST and not axes[0] <= axes[1]:
         return
     write.operands[1] = moves[0].operands[0]

@@ -87,6 +87,7 @@ def partition(
 
     work = clone(module)
     started = detach_async(work)
+    # Programs written per device from end to end need no propagation.
     if not keep_stages and not explain:
         validate(work)
         if (local := _by_device(work)) is not None:

@@ -319,12 +319,14 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
         for name, side in (("edge", "_low"), ("edge", "_high"), ("interior", ""))
     )
     shape = op.results[0].type.shape
+    # The slice must take off just what the pad put on, and nothing else may read either.
     cuts = begin == low and limit == [a + n for a, n in zip(low, shape, strict=True)]
     alone = all(len(list(v.results[0].uses)) == 1 for v in (pad, scatter))
     if not (cuts and alone) or any(between) or {*stride} != {1} or min(*low, *high, 0) < 0:
         return
     inside = np.array(scatter.attributes["padding"]) if "padding" in scatter.attributes else None
     fill = pad.operands[1].owner
+    # The padding must be a value that never wins, such as -inf where maxima are selected.
     never = never_selected(scatter)
     if (inside is not None and inside.any()) or never is None or isinstance(fill, ir.Block):
         return

@@ -46,6 +46,7 @@ def window(
     low = np.clip(first, 0, total)
     high = np.clip(first + size if ends is None else np.minimum(ends, first + size), low, total)
     plan = _plan(first, size, shard, low, high)
+    # Fetching pieces would send more than gathering all shards.
     if plan.moved > (count - 1) * shard:
         value = e.all_gather(x.value, atoms, dim)
         before = max(0, -int(first.min()))

@@ -492,6 +492,7 @@ def _binomial_rejection(
         u = unit_uniform(u_key, shape=shape, dtype=kind) - 0.5
         v = unit_uniform(v_key, shape=shape, dtype=kind)
         us = 0.5 - ew.abs(u)
+        # Most draws are accepted here, without logarithms.
         inside = (us >= 0.07) & (v <= v_r)
         k = ew.floor((2 * a / us + b) * u + c)
         outside = (k < 0) | (k > count)

@@ -57,6 +57,7 @@ def _one_sample(key: Array, alpha: Array, log_space: bool) -> Any:
 
         key, x_key, u_key = split_key(state[0], 3)
         start = (x_key, _like(zero, alpha), _like(number(-1), alpha))
+        # v = (1 + c x)³ must be positive: redraw x alone until it is.
         _, x, v = while_loop(lambda inner: ew.le(inner[2], zero), draw, start)
         u = unit_uniform(u_key, shape=(), dtype=dtype)
         return key, ew.mul(x, x), ew.mul(ew.mul(v, v), v), u

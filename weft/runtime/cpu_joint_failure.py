@@ -33,7 +33,7 @@ _ENDLESS = 10_000
 """So many failures of one run are a loop that NaN and 0 do not end."""
 
 
-class Calls:
+class FailingCalls:
     """Wrap the calls of a program that can fail on one device alone.
 
     targets: names of native targets. on_shards: whether there are calls that each device makes for
@@ -47,23 +47,23 @@ class Calls:
         self.on_shards = False
 
 
-def calls_of(module: ModuleContext) -> Calls | None:
+def calls_of(module: ModuleContext) -> FailingCalls | None:
     """The calls of a module under construction (a `ModuleContext`), if it can run together."""
     if module.num_partitions == 1 or module.platforms != ("cpu",) or process_count() > 1:
         return None
-    calls = next((k for k in module.keepalives if isinstance(k, Calls)), None)
+    calls = next((k for k in module.keepalives if isinstance(k, FailingCalls)), None)
     if calls is None:
-        calls = Calls()
+        calls = FailingCalls()
         module.keepalives.append(calls)
     return calls
 
 
 class _Run:
-    """A run under way, with the errors of its calls."""
+    """A run in flight, with the errors of its calls."""
 
     __slots__ = ("calls", "errors")
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: FailingCalls) -> None:
         self.calls = calls
         self.errors: list[BaseException] = []
 
@@ -76,8 +76,8 @@ _lock = threading.Lock()
 _runs: list[_Run] = []
 
 
-def record(source: Calls | str, error: BaseException) -> bool:
-    """Notes the error of a call, by its program's `Calls` or its native target.
+def record(source: FailingCalls | str, error: BaseException) -> bool:
+    """Notes the error of a call, by its program's `FailingCalls` or its native target.
 
     Errors of runs that nobody waits for, having no results, are raised at the next barrier.
 
@@ -94,11 +94,13 @@ def record(source: Calls | str, error: BaseException) -> bool:
     return all(len(run.errors) < _ENDLESS for run in runs)
 
 
-def _failed(calls: Calls) -> BaseException | None:
+def _failed(calls: FailingCalls) -> BaseException | None:
     return next((r.errors[0] for r in _runs if r.calls is calls and r.errors), None)
 
 
-def failing_together(calls: Calls, function: Callable, nothing: Callable[..., tuple]) -> Callable:
+def failing_together(
+    calls: FailingCalls, function: Callable, nothing: Callable[..., tuple]
+) -> Callable:
     """A Python function that a program calls, whose exceptions all devices get.
 
     function: as `host_calls.reporting` gave it. nothing(*args) gives, or writes, what stands in for
@@ -143,7 +145,7 @@ class TogetherExecutable(Executable):
 
     __slots__ = ("calls",)
 
-    calls: Calls
+    calls: FailingCalls
 
     def call(self, args: Sequence[Any], noted: bool = False) -> list:
         """As of `Executable`; returns when the program has finished.
@@ -180,7 +182,7 @@ def executable_class(keepalives: Sequence[Any], localized: bool) -> Callable[...
     localized: weft's partitioner made the program of each device, where one device makes the calls
     that see whole arrays, and tells the others how it went.
     """
-    calls = next((k for k in keepalives if isinstance(k, Calls)), None)
+    calls = next((k for k in keepalives if isinstance(k, FailingCalls)), None)
     if calls is None or (localized and not calls.on_shards):
         return Executable
 

@@ -85,7 +85,7 @@ def place_of(xla: Any) -> int:
     return FIRST if devices[0] is everywhere[0] else OTHER
 
 
-class Calls:
+class StartedRuns:
     """The runs that C++ starts for one function: where they are, and what is kept of them.
 
     positions: number of results -> which of them is the smallest.
@@ -162,15 +162,15 @@ def _keep(runs: collections.deque, handle: object, limit: int, newest: object = 
         _wait_for_oldest(runs, newest)
 
 
-_calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
+_calls: weakref.WeakKeyDictionary[Any, StartedRuns] = weakref.WeakKeyDictionary()
 
 
-def calls_of(function: Callable) -> Calls:
-    """The `Calls` of a Python function: all its jitted forms share what C++ knows."""
+def started_runs(function: Callable) -> StartedRuns:
+    """The `StartedRuns` of a Python function: all its jitted forms share what C++ knows."""
     try:
-        return _calls.setdefault(function, Calls())
+        return _calls.setdefault(function, StartedRuns())
     except TypeError:  # cannot be referred to weakly, or compared
-        return Calls()
+        return StartedRuns()
 
 
 def make_room() -> None:

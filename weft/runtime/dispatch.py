@@ -62,7 +62,7 @@ def cached_call(
     shardings, devices, compiler options): entries are shared between equal ``(fun, cache_key)``.
     The result has ``_clear_cache()`` and ``_cache_size()``, and takes attributes.
     """
-    calls = cpu_run_limit.calls_of(fun)
+    calls = cpu_run_limit.started_runs(fun)
 
     @api_boundary
     def counting_miss(*args: object, **kwargs: object) -> tuple:

@@ -140,6 +140,7 @@ class Executable:
             )
         if self.kept_args is not None:
             args = [a for a, kept in zip(args, self.kept_args, strict=True) if kept]
+        # An array in its place passes by identity of its sharding: no call, no comparison.
         placed = [
             a if type(a) is ArrayImpl and a._sharding is s else self._place(i, a, s)
             for i, (a, s) in enumerate(zip(args, self.in_shardings, strict=True))

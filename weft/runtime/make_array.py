@@ -152,6 +152,7 @@ def make_array_from_callback(
     places = sharding.addressable_devices_indices_map(shape)
     for index in places.values():
         key = index_key(index)
+        # Parts that several devices hold are asked for once.
         if key not in part_by_index:
             returned = data_callback(index)
             if type(returned) is not np.ndarray:

@@ -78,6 +78,7 @@ def map_coordinates(
             parts.append((_FOLDS[mode](i, size), (i >= 0) & (i < size), weight))
         neighbours.append(parts)
     total: Any = 0
+    # Every corner of the cell around a position, weighted by nearness along each axis.
     for corner in itertools.product(*neighbours):
         index = tuple(at for at, _, _ in corner)
         if mode == "constant":

@@ -209,6 +209,7 @@ def spec_from_hlo(hlo: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
     for i, name in enumerate(mesh.axis_names):
         if mesh.axis_sizes[i] == 1:
             continue
+        # How the tile moves along one step of this axis; its stride orders axes of a dimension.
         step = by_coordinate[origin[:i] + (1,) + origin[i + 1 :]] - by_coordinate[origin]
         moved = np.flatnonzero(step[:ndim])
         if len(moved) == 1:

@@ -127,7 +127,7 @@ class JAXSparse:
             return f"{type(self).__name__}(<invalid>)"
 
 
-class Layout(NamedTuple):
+class BCOOLayout(NamedTuple):
     """How many leading dimensions are batches, then sparse, then dense; and elements stored."""
 
     n_batch: int
@@ -136,7 +136,7 @@ class Layout(NamedTuple):
     nse: int
 
 
-def bcoo_layout(data: Any, indices: Any, shape: tuple[int, ...]) -> Layout:
+def bcoo_layout(data: Any, indices: Any, shape: tuple[int, ...]) -> BCOOLayout:
     """The layout of BCOO arrays; raises where their shapes do not fit."""
     if not wnp.issubdtype(indices.dtype, wnp.integer):
         raise TypeError(f"BCOO: indices must be integers, got {indices.dtype}")
@@ -159,7 +159,7 @@ def bcoo_layout(data: Any, indices: Any, shape: tuple[int, ...]) -> Layout:
                 f"BCOO: the batch dimensions {buffer.shape[:n_batch]} of {name} must be 1 or those "
                 f"of shape {shape}"
             )
-    return Layout(n_batch, n_sparse, n_dense, nse)
+    return BCOOLayout(n_batch, n_sparse, n_dense, nse)
 
 
 @register_pytree_node_class

@@ -421,6 +421,7 @@ def bcoo_conv_general_dilated(
             f"dilations and groups, got {getattr(lhs, 'shape', lhs)} and "
             f"{getattr(rhs, 'shape', rhs)}; convolve the dense arrays"
         )
+    # Both operands as sparse vectors of one dimension.
     line = lambda m: bcoo_squeeze(
         bcoo_update_layout(m, n_batch=0, n_dense=0)
         if isinstance(m, BCOO)

@@ -55,6 +55,7 @@ def sort_bucket(pairs: ptr[u64], spare: ptr[u64], n: i64, left: i64):
         most = max(most, count)
         ends[d] = total
         total += count
+    # All pairs have one digit: nothing moves.
     if i64(most) == n:
         sort_bucket(pairs, spare, n, left - width)
         return
@@ -66,6 +67,7 @@ def sort_bucket(pairs: ptr[u64], spare: ptr[u64], n: i64, left: i64):
         spare[slot] = pair
     for i in range(n):
         pairs[i] = spare[i]
+    # No bucket is large, so no pair is far from its place.
     if most <= 16:
         insertion(pairs, n)
         return

@@ -141,6 +141,7 @@ def order_row(
         return
     counts = stack(u32, DIGITS * BUCKETS)
     count_all(x, n, counts)
+    # A digit that all keys share needs no pass.
     left = 0
     for d in range(DIGITS):
         left += 0 if is_shared(counts + d * BUCKETS, n) else 1
@@ -156,6 +157,7 @@ def order_row(
     from_order = order
     for d in range(DIGITS):
         if not is_shared(counts + d * BUCKETS, n):
+            # Buffers alternate so that the last pass writes `order`.
             to_keys = keys if (left & 1) == 1 else more_keys
             to_order = order if (left & 1) == 1 else spare
             starts(counts + d * BUCKETS)

@@ -266,8 +266,8 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
 def select_rows(which: Any, *cases: object) -> Any:
     """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
     aval = typeof(cases[0])
-    if hasattr(aval, "arrive"):  # values under way are chosen among once they are here
-        return aval.land(select_rows(which, *map(aval.arrive, cases)))
+    if hasattr(aval, "finish"):  # values in flight are chosen among once they are here
+        return aval.wrap(select_rows(which, *map(aval.finish, cases)))
     if aval.ndim > 1:
         which = broadcast_in_dim(which, aval.shape, (0,))
     return select_n_p.bind(which, *cases)

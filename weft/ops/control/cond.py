@@ -77,6 +77,7 @@ def _traced(
     avals = avals_of(who, leaves, names_of(operands_tree, "operands"))
     with seen_as_varying([], axes):
         bodies = [trace_body(f, tree, avals) for f in functions]
+    # Which values the branches close over is known only now: trace again with them varying.
     equal = {id(c): c for body in bodies for c in body.consts if axes and _varies(c, axes)}
     if equal:
         with seen_as_varying(list(equal.values()), axes):
@@ -102,6 +103,7 @@ def _traced(
                 f"the result of {text.split(' ', 1)[0]}",
             ),
         )
+    # Branches share one list of constants, each of them once.
     consts: list = []
     where: dict[int, int] = {}
     for body in bodies:

@@ -239,6 +239,7 @@ def _select(
     for i, b in enumerate(branches):
         inner, _ = batch_jaxpr(b, axis, batched, True)
         taken = eq(index, typeof(index).dtype.type(i))
+        # Derivatives of a branch that an example does not take must not reach its operands.
         example_operands = [
             _differentiated_where(taken, x) if mapped else x
             for x, mapped in zip(operands, batched, strict=True)
@@ -265,7 +266,7 @@ def _differentiated_where(taken: object, x: Any) -> Any:
     There the branch may have none, and its cotangent, 0, times infinity would be NaN.
     """
     aval = typeof(x)
-    if hasattr(aval, "arrive") or aval.dtype not in dtypes.FLOATS | dtypes.COMPLEX:
+    if hasattr(aval, "finish") or aval.dtype not in dtypes.FLOATS | dtypes.COMPLEX:
         return x
     return select_rows(taken, stop_gradient(x), x)
 

@@ -124,7 +124,7 @@ def whole(ctx: RuleContext, xs: Sequence[Any], avals: Sequence[Any], parts: bool
 def physical(aval: ShapedArray) -> ShapedArray:
     """The array that holds values of the type: keys are arrays of their words.
 
-    Of a value under way, that is the value.
+    Of a value in flight, that is the value.
     """
     aval = getattr(aval, "value", aval)
     if dtypes.is_extended(aval.dtype):

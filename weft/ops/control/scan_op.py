@@ -293,6 +293,7 @@ def _linearize(
         ("scan split", nonzero, num_consts, num_carry),
         lambda: _split_body(jaxpr, nonzero, num_consts, num_carry),
     )
+    # What depends on constants only is computed once, in front of the loop.
     hoisted: list = []
     if split.hoist is not None:
         hoist, consts = split.hoist
@@ -308,6 +309,7 @@ def _linearize(
     )
     if not any(split.out_nonzero):
         return outs[:n_out], [None] * n_out
+    # Residuals that change from step to step are stacked results; others are operands.
     ys = outs[num_carry:]
     sources = {"const": primals, "hoisted": hoisted, "xs": primals, "ys": ys}
     invariant, changing = ([sources[k][i] for k, i in part] for part in split.residuals)

@@ -60,6 +60,7 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     layout = AxisLayout(lz.mesh, shape, now.dims)
     across: Atoms = ()
     rows = []
+    # A single row of a split dimension is looked up where it is, instead of gathering all rows.
     for d in cut:
         atoms = x.layout.dims[d]
         if sizes[d] == 1 and atoms and not set(atoms) & layout.used:
@@ -85,6 +86,7 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         e.type(local_sizes, x.value.type.element_type),
         slice_sizes=e.i64s(local_sizes),
     )
+    # Only the row's owner has other values than zeros: a sum spreads the row.
     zero = e.splat(0, local_sizes, value.type.element_type)
     value = e.select(e.broadcast(_all_of(e, inside), local_sizes), value, zero)
     kind = "or" if value.type.element_type == e.i1 else "add"
@@ -118,12 +120,14 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
                 inside.append(e.within(local, *bounds))
                 starts[d] = e.clamp(0, local, out.local[d] - 1)
             else:
+                # An update over several shards: room on both sides takes the rows that others own.
                 value = e.pad(value, d, sizes[d], sizes[d])
                 starts[d] = e.clamp(
                     0, e.add(local, e.const(sizes[d], widest)), out.local[d] + sizes[d]
                 )
                 straddling.append(d)
     if inside:
+        # Devices that do not own the row write what is there already.
         shape_now = list(new.type.shape)
         current = e.make(
             "stablehlo.dynamic_slice", (value, *starts), new.type, slice_sizes=e.i64s(shape_now)
@@ -146,6 +150,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     shape = x.layout.shape
     batch_out = [i for i in range(len(out.shape)) if i not in d.offset_dims]
     plan, end = _gather_plan(x.layout, indices.layout, d, sizes, out), None
+    # Where moves behind split the result further, looking up fewer rows may send less.
     chain = chain_of(lz, op)
     if chain:
         source = indices.before or indices
@@ -169,11 +174,13 @@ def gather(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     for i in d.operand_batching_dims:
         local_sizes[i] = 1
     op.attributes["slice_sizes"] = e.i64s(local_sizes)
+    # Every device has all the rows that its indices name.
     if not masked:
         [got] = lz.keep(op, [x.value, index], [now])
         return [deliver(lz, got, out, chain) if end is None else got]
     index = _wide_enough(lz, index)
     element = index.type.element_type
+    # Indices are clamped as in the whole array first, then counted from the shard's start.
     offsets = [e.const(0, element)] * len(d.start_index_map)
     limits = [0] * len(d.start_index_map)
     for at, i in enumerate(d.start_index_map):
@@ -183,6 +190,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     limit, offset = _along_index_vector(lz, index, d.index_vector_dim, limits, offsets)
     zeros = e.splat(0, index.type.shape, element)
     index = e.sub(e.make("stablehlo.clamp", (zeros, index, limit), index.type), offset)
+    # Rows of other shards are outside here: zeros, which the sum over devices fills in.
     extent = [x.layout.local[i] if i in masked else shape[i] + 1 for i in d.start_index_map]
     bound, _ = _along_index_vector(lz, index, d.index_vector_dim, extent, offsets)
     inside = e.within(index, zeros, bound)
@@ -346,6 +354,7 @@ def _scatter_plan(
         if updates.shape[u] == shape[i] and i not in d.scatter_dims_to_operand_dims:
             up[u] = dims[i]
         elif updates.shape[u] == shape[i]:
+            # The whole dimension at a run-time index is kept or dropped as one.
             up[u] = dims[i] = ()
         elif updates.shape[u] != 1 or i not in d.scatter_dims_to_operand_dims:
             dims[i] = ()
@@ -358,6 +367,7 @@ def _scatter_plan(
         if i in batching:
             up[u] = index_dims[i] = now.dims[batching[i]]
             continue
+        # Devices may apply different updates where partial results can be combined.
         free = free_of(updates.dims[u] or indices.dims[i], taken)
         if free and partial:
             up[u] = index_dims[i] = free

@@ -223,6 +223,7 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         """Return the window of an operand for the device's share of the result, with its halo."""
         if not layout.dims[dim] or len(some) < 2:
             return x.value
+        # The operand's indices of the device's share, which may begin or end outside the operand.
         first = starts(layout, dim) - offsets[index]
         return window(e, x, dim, first, layout.local[dim], exact=False)
 
@@ -231,6 +232,7 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     now = way.out
     parts = [part(e, i, x, now) for i, x in zip(some, xs, strict=True)]
     if now.dims[dim] and len(parts) > 1:
+        # Windows reach over operands' ends: select by index which operand each element is of.
         shard_starts = e.lookup(now.dims[dim], starts(now, dim))
         value = parts[0]
         for i, piece in zip(some[1:], parts[1:], strict=True):
@@ -325,6 +327,7 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     padding = padding_of(op, rank)
     trivial = [size[d] == stride[d] == base[d] == 1 and padding[d] == [0, 0] for d in range(rank)]
 
+    # A shard must begin at an element of the dilated operand, not in a gap between two.
     def fit(out: AxisLayout) -> AxisLayout:
         drop = [d for d in range(rank) if not trivial[d] and out.local[d] * stride[d] % base[d]]
         return out.without(*drop, *(d for d in range(rank) if 0 in (shape[d], out.shape[d])))
@@ -338,6 +341,7 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         left = [list(p) for p in padding]
         scan = scan_of(out)
         if scan is not None:
+            # What `_scan_shards` sends: one slice of totals from each shard.
             e.all_gather(e.slice(x.value, scan, 0, 1), out.dims[scan], scan)
             return left
         windowed = x.layout
@@ -353,6 +357,7 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     def need(index: int, out: AxisLayout) -> AxisLayout:
         return AxisLayout(lz.mesh, shape, out.dims)
 
+    # Several operands share their windows; the planner weighs the moves of one operand only.
     if count == 1:
         planner = Planner(lz, op, outs[0], [0], need, fit=fit, exchange=exchange)
         xs, way = planner.moved()

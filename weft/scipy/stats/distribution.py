@@ -119,6 +119,7 @@ def distribution(
             if method in formulas:
                 value = formulas[method](x, *parameters)
             else:
+                # isf(x) = ppf(1 - x) where there is no formula of its own.
                 value = formulas["ppf"](1 - x, *parameters)
             value = value * scale + loc
             return wnp.where(wrong | (x < 0) | (x > 1), wnp.nan, value)
@@ -128,6 +129,7 @@ def distribution(
             inside = (y >= low) & (y <= high)
             if discrete:
                 inside = inside & (y == wnp.floor(y))
+            # Outside the support the formula runs at an inner point, so that gradients have no NaN.
             value = formulas[mass](wnp.where(inside, y, interior(*parameters)), *parameters)
             if not discrete and scaled:
                 value = value - wnp.log(scale)
