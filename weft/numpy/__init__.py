@@ -50,9 +50,10 @@ _MODULES = {
     "value_tests": "isfinite isinf isnan isneginf isposinf signbit iscomplex isreal",
     "rounding": "around ceil floor rint round trunc",
     "formulas": """
-        clip copysign divmod float_power floor_divide fmod frexp gcd heaviside hypot i0 lcm ldexp
-        mod modf nan_to_num pow power remainder sinc spacing
+        clip copysign float_power frexp gcd heaviside hypot i0 lcm ldexp nan_to_num pow power sinc
+        spacing
     """,
+    "division": "divmod floor_divide fmod mod modf remainder",
     "ufunc_object": "ufunc frompyfunc",
     "reductions": """
         sum prod max min minmax amax amin all any mean var std ptp count_nonzero average
@@ -92,10 +93,10 @@ _MODULES = {
         setdiff1d setxor1d isin
     """,
     "comparison": "allclose isclose array_equal array_equiv",
-    "calculus": """
-        diff ediff1d gradient trapezoid interp unwrap convolve correlate cov corrcoef packbits
-        unpackbits
-    """,
+    "calculus": "diff ediff1d gradient trapezoid interp unwrap",
+    "convolutions": "convolve correlate",
+    "covariances": "cov corrcoef",
+    "bits": "packbits unpackbits",
     "polynomial": "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
     "window_functions": "bartlett blackman hamming hanning kaiser",
     "array_api": "__array_api_version__ __array_namespace_info__",

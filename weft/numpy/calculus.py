@@ -1,8 +1,7 @@
-"""Differences, integrals, interpolation, convolution, covariance, bits."""
+"""Differences, integrals, interpolation."""
 
 from __future__ import annotations
 
-import builtins
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,29 +13,23 @@ from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import Tracer, typeof
-from weft.numpy import formulas
+from weft.numpy import division, formulas
 from weft.numpy import ufuncs as u
-from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
+from weft.numpy.common import aval_of, axes_of, cast, check_array, inexact, to_array
 from weft.numpy.eager import as_one_program
-from weft.numpy.filled import zeros
-from weft.numpy.joining import concatenate
-from weft.numpy.linear import dot
-from weft.numpy.matrices import diag
 from weft.numpy.scans import cumsum
 from weft.numpy.selection import take, where
-from weft.numpy.shaping import atleast_2d, moveaxis, ravel, squeeze, transpose
+from weft.numpy.shaping import moveaxis, ravel
 from weft.numpy.sorting import argsort, searchsorted
-from weft.numpy.ufuncs import conjugate
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
-from weft.ops.conv import conv_general_dilated
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.slicing import slice_in_dim
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
-    from weft.typing import ArrayLike, DTypeLike
+    from weft.typing import ArrayLike
 
 
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
@@ -270,7 +263,7 @@ def interp(
         if not isinstance(period, Tracer) and np.asarray(period) == 0:
             raise ValueError("weft.numpy.interp: period must not be zero")
         period = u.absolute(period)
-        x, xp = formulas.remainder(x, period), formulas.remainder(xp, period)
+        x, xp = division.remainder(x, period), division.remainder(xp, period)
         order = argsort(xp)
         xp, fp = take(xp, order), take(fp, order)
         # One point of the neighbouring periods at each end.
@@ -307,10 +300,10 @@ def unwrap(p: ArrayLike, discont: object = None, axis: int = -1, period: Any = 2
         p = to_array(p)
     dtype = typeof(p).dtype
     half = (
-        formulas.floor_divide(period, 2) if dtypes.is_integer(dtype) else u.true_divide(period, 2)
+        division.floor_divide(period, 2) if dtypes.is_integer(dtype) else u.true_divide(period, 2)
     )
     d = diff(p, axis=axis)
-    moved = u.subtract(formulas.remainder(u.add(d, half), period), half)
+    moved = u.subtract(division.remainder(u.add(d, half), period), half)
     moved = where(u.logical_and(u.equal(moved, u.negative(half)), u.greater(d, 0)), half, moved)
     limit = half if discont is None else discont
     shift = where(u.less(u.absolute(d), limit), cast(0, dtype), u.subtract(moved, d))
@@ -320,295 +313,3 @@ def unwrap(p: ArrayLike, discont: object = None, axis: int = -1, period: Any = 2
     first = slice_in_dim(to_array(p), 0, 1, axis=i)
     rest = u.add(slice_in_dim(to_array(p), 1, typeof(p).shape[i], axis=i), cumsum(shift, axis=i))
     return joining.concatenate([first, cast(rest, dtype)], i)
-
-
-# Convolution ----------------------------------------------------------------------------------
-
-
-def _convolve(
-    name: str,
-    a: ArrayLike,
-    v: ArrayLike,
-    mode: str,
-    flip: bool,
-    precision: object,
-    preferred: DTypeLike | None,
-) -> Any:
-    x, y = aval_of(name, a), aval_of(name, v)
-    if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(
-            f"weft.numpy.{name}: takes vectors, got {x.str_short()} and {y.str_short()}"
-        )
-    if x.size == 0 or y.size == 0:
-        raise ValueError(f"weft.numpy.{name}: the vectors must not be empty")
-    preferred = canonical(preferred, name)
-    whole = preferred is not None and dtypes.is_integer(preferred)
-    a, v = (to_array(t) for t in (promote(a, v) if whole else promote_inexact(a, v)))
-    swapped = x.size < y.size
-    if flip:  # convolution commutes
-        if swapped:
-            a, v = v, a
-        kernel = joining.rev(v, (0,))
-    else:
-        v = conjugate(v)
-        if swapped:
-            a, v = v, a
-        kernel = v
-    m = typeof(v).shape[0]
-    if mode == "full":
-        padding = (m - 1, m - 1)
-    elif mode == "same":
-        padding = (m // 2, m - 1 - m // 2)  # of the shorter vector, as NumPy centres it
-    elif mode == "valid":
-        padding = (0, 0)
-    else:
-        raise ValueError(f"weft.numpy.{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
-    out = conv_general_dilated(
-        ops.reshape(a, (1, 1, typeof(a).shape[0])),
-        ops.reshape(kernel, (1, 1, m)),
-        (1,),
-        [padding],
-        precision=precision,
-        preferred_element_type=preferred,
-    )
-    out = ops.reshape(out, (typeof(out).size,))
-    return joining.rev(out, (0,)) if swapped and not flip else out
-
-
-def convolve(
-    a: ArrayLike,
-    v: ArrayLike,
-    mode: str = "full",
-    *,
-    precision: object = None,
-    preferred_element_type: DTypeLike | None = None,
-) -> Any:
-    """The convolution of two vectors.
-
-    mode: 'full' for every overlap, 'same' for the size of the longer one, 'valid' for whole
-    overlaps. Source: numpy.convolve.
-
-    >>> import weft
-    >>> weft.numpy.convolve(weft.numpy.array([1.0, 2.0]), weft.numpy.array([1.0, 1.0]))
-    Array([1., 3., 2.], dtype=float32)
-    """
-    return _convolve("convolve", a, v, mode, True, precision, preferred_element_type)
-
-
-def correlate(
-    a: ArrayLike,
-    v: ArrayLike,
-    mode: str = "valid",
-    *,
-    precision: object = None,
-    preferred_element_type: DTypeLike | None = None,
-) -> Any:
-    """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.correlate(wnp.array([1, 2, 3]), wnp.array([0, 1]), mode="full")
-    Array([1., 2., 3., 0.], dtype=float32)
-    """
-    return _convolve("correlate", a, v, mode, False, precision, preferred_element_type)
-
-
-# Covariance -----------------------------------------------------------------------------------
-
-
-def cov(
-    m: ArrayLike,
-    y: ArrayLike | None = None,
-    rowvar: builtins.bool = True,
-    bias: builtins.bool = False,
-    ddof: int | None = None,
-    fweights: object = None,
-    aweights: object = None,
-    dtype: DTypeLike | None = None,
-) -> Any:
-    """The covariance matrix of variables in rows (columns with rowvar=False). Source: numpy.cov.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.cov(wnp.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
-    Array([[1., 2.],
-           [2., 4.]], dtype=float32)
-    """
-    return (
-        _cov(m, y, rowvar, bias, ddof, dtype, fweights, aweights)  # whose values are looked at
-        if fweights is not None or aweights is not None
-        else as_one_program(_cov, m, y, rowvar=rowvar, bias=bias, ddof=ddof, dtype=dtype)
-    )
-
-
-def _cov(
-    m: Any,
-    y: Any,
-    rowvar: builtins.bool,
-    bias: builtins.bool,
-    ddof: int | None,
-    dtype: DTypeLike | None,
-    fweights: Any = None,
-    aweights: Any = None,
-) -> Any:
-    from weft.numpy.reductions import average, mean, sum
-
-    operands = [v for v in (m, y) if v is not None]
-    # Variables in rows, observations in columns.
-    for v in operands:
-        if aval_of("cov", v).ndim > 2:
-            raise ValueError(
-                f"weft.numpy.cov: m and y have at most two dimensions, got {typeof(v).str_short()}"
-            )
-    if ddof is not None and ddof != int(ddof):
-        raise ValueError(f"weft.numpy.cov: ddof must be an integer, got {ddof}")
-    operands = list(promote_inexact(*operands))
-    if dtype is not None:
-        operands = [cast(v, canonical(dtype, "cov")) for v in operands]
-    parts = []
-    for v in operands:
-        v = atleast_2d(v)
-        if not rowvar and typeof(v).shape[0] != 1:
-            v = transpose(v)
-        parts.append(v)
-    if typeof(parts[0]).shape[0] == 0:  # as in NumPy, whatever y is
-        return zeros((0, 0), typeof(parts[0]).dtype)
-    x = concatenate(parts, 0) if len(parts) > 1 else parts[0]
-    if ddof is None:
-        ddof = 0 if bias else 1
-    n = typeof(x).shape[1]
-    w = None
-    # Counts and weights of observations multiply.
-    for name, weights, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
-        if weights is None:
-            continue
-        wval = aval_of("cov", weights)
-        if wval.shape != (n,):
-            raise UnsupportedArgumentError(
-                f"weft.numpy.cov: {name} must be a vector with one entry for each of the {n} "
-                f"observations, got {wval.str_short()}"
-            )
-        if whole and not dtypes.is_integer(wval.dtype):
-            raise TypeError(
-                f"weft.numpy.cov: fweights must be integers (how often each observation counts), "
-                f"got {wval.str_short()}; use aweights for other weights"
-            )
-        weights = u.absolute(weights)
-        w = weights if w is None else u.multiply(w, weights)
-    if w is None:
-        center = mean(x, axis=1, keepdims=True)
-        norm: Any = builtins.max(n - ddof, 0)
-        scaled = x = u.subtract(x, center)
-    else:
-        w = cast(w, typeof(x).dtype)
-        center, total = average(x, axis=1, weights=w, returned=True)
-        total = total[0]
-        # What a sum of weights is reduced by so that the estimate has no bias.
-        if ddof == 0:
-            norm = total
-        elif aweights is None:
-            norm = u.subtract(total, ddof)
-        else:
-            share = u.true_divide(sum(u.multiply(w, u.absolute(aweights))), total)
-            norm = u.subtract(total, u.multiply(ddof, share))
-        x = u.subtract(x, ops.reshape(center, (-1, 1)))
-        scaled = u.multiply(x, w[None])
-    out = u.true_divide(dot(scaled, u.conjugate(transpose(x))), norm)
-    return squeeze(out) if 1 in typeof(out).shape else out
-
-
-def corrcoef(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    rowvar: builtins.bool = True,
-    dtype: DTypeLike | None = None,
-) -> Any:
-    """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.corrcoef(wnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(4)
-    Array([[ 1., -1.],
-           [-1.,  1.]], dtype=float32)
-    """
-    return as_one_program(_corrcoef, x, y, rowvar=rowvar, dtype=dtype)
-
-
-def _corrcoef(x: ArrayLike, y: ArrayLike, rowvar: builtins.bool, dtype: DTypeLike | None) -> Any:
-    c = cov(x, y, rowvar, dtype=dtype)
-    if typeof(c).ndim == 0:
-        return u.true_divide(c, c)
-    root = cast(u.sqrt(u.real(diag(c))), typeof(c).dtype)
-    c = u.true_divide(u.true_divide(c, root[:, None]), root[None, :])
-    if dtypes.is_complex(typeof(c).dtype):
-        return ew.complex_p.bind(formulas.clip(u.real(c), -1, 1), formulas.clip(u.imag(c), -1, 1))
-    return formulas.clip(c, -1, 1)
-
-
-# Bits -----------------------------------------------------------------------------------------
-
-
-def _bit_weights(bitorder: str, name: str) -> np.ndarray:
-    if bitorder not in ("big", "little"):
-        raise ValueError(f"weft.numpy.{name}: bitorder must be 'big' or 'little', got {bitorder!r}")
-    shifts = np.arange(8, dtype=np.uint8)
-    return shifts[::-1] if bitorder == "big" else shifts
-
-
-def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Eight booleans or integers to a byte, along an axis or of the flat array.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.packbits(wnp.array([1, 0, 1]))
-    Array([160], dtype=uint8)
-    """
-    from weft.numpy.reductions import sum
-
-    aval = aval_of("packbits", a)
-    shifts = _bit_weights(bitorder, "packbits")
-    if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)):
-        raise TypeError(
-            f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}"
-        )
-    bits = cast(u.as_bool("packbits", to_array(a)), dtypes.uint8)
-    if axis is None:
-        bits, axis = ravel(bits), 0
-    bits = moveaxis(bits, axis, -1)
-    shape = typeof(bits).shape
-    missing = -shape[-1] % 8
-    if missing:
-        config = (*((0, 0, 0) for _ in shape[:-1]), (0, missing, 0))
-        bits = joining.pad_p.bind(bits, np.uint8(0), padding_config=config)
-    groups = ops.reshape(bits, (*shape[:-1], (shape[-1] + missing) // 8, 8))
-    shifts = shifts.reshape((1,) * len(shape) + (8,))
-    packed = sum(u.left_shift(groups, shifts), axis=-1, dtype=dtypes.uint8)
-    return moveaxis(packed, -1, axis)
-
-
-def unpackbits(
-    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
-) -> Any:
-    """The bits of bytes as zeros and ones, along an axis or of the flat array.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.unpackbits(wnp.array([5], "uint8"))
-    Array([0, 0, 0, 0, 0, 1, 0, 1], dtype=uint8)
-    """
-    aval = aval_of("unpackbits", a)
-    if aval.dtype != dtypes.uint8:
-        raise TypeError(f"weft.numpy.unpackbits: a must be uint8, got {aval.str_short()}")
-    shifts = _bit_weights(bitorder, "unpackbits")
-    a = to_array(a)
-    if axis is None:
-        a, axis = ravel(a), 0
-    a = moveaxis(a, axis, -1)
-    shape = typeof(a).shape
-    shifts = shifts.reshape((1,) * len(shape) + (8,))
-    bits = u.bitwise_and(u.right_shift(ops.reshape(a, (*shape, 1)), shifts), np.uint8(1))
-    bits = ops.reshape(bits, (*shape[:-1], shape[-1] * 8))
-    if count is not None:
-        total = shape[-1] * 8
-        if count > total:
-            config = (*((0, 0, 0) for _ in shape[:-1]), (0, count - total, 0))
-            bits = joining.pad_p.bind(bits, np.uint8(0), padding_config=config)
-        else:
-            stop = total + count if count < 0 else count
-            bits = slice_in_dim(bits, 0, stop, axis=len(shape) - 1)
-    return moveaxis(bits, -1, axis)

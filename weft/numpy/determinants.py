@@ -12,7 +12,7 @@ import numpy as np
 from weft import custom_jvp
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy import formulas, linear
+from weft.numpy import division, linear
 from weft.numpy import ufuncs as u
 from weft.numpy.common import cast
 from weft.numpy.creation import arange
@@ -86,7 +86,7 @@ def _lu_diagonal(a: object) -> tuple[Any, Any]:
     factors, pivots, _ = lax_linalg().lu(a)
     n = typeof(a).shape[-1]
     moved = sum(u.not_equal(pivots, arange(n, dtype=typeof(pivots).dtype)), axis=-1)
-    parity = cast(u.subtract(1, u.multiply(2, formulas.remainder(moved, 2))), typeof(a).dtype)
+    parity = cast(u.subtract(1, u.multiply(2, division.remainder(moved, 2))), typeof(a).dtype)
     return parity, diagonal(factors, 0, -2, -1)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy import formulas
+from weft.numpy import division, formulas
 from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
@@ -90,8 +90,8 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
     strides = [math.prod(aval.shape[d + 1 :]) for d in range(aval.ndim)]
     out = []
     for d, f in enumerate(fills):
-        i = formulas.remainder(
-            formulas.floor_divide(flat_index, max(strides[d], 1)), max(aval.shape[d], 1)
+        i = division.remainder(
+            division.floor_divide(flat_index, max(strides[d], 1)), max(aval.shape[d], 1)
         )
         out.append(where(present, i, cast(0 if f is None else f, index)))
     return tuple(out)
@@ -144,8 +144,8 @@ def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple:
     )
     out = []
     for d in builtins.reversed(shape):
-        out.append(formulas.remainder(index, max(d, 1)))
-        index = formulas.floor_divide(index, max(d, 1))
+        out.append(division.remainder(index, max(d, 1)))
+        index = division.floor_divide(index, max(d, 1))
     return tuple(out[::-1])
 
 
@@ -182,7 +182,7 @@ def ravel_multi_index(
                     "use mode 'wrap' or 'clip'"
                 )
         elif m == "wrap":
-            i = formulas.remainder(i, n)
+            i = division.remainder(i, n)
         elif m == "clip":
             i = formulas.clip(i, 0, n - 1)
         else:

@@ -15,8 +15,8 @@ from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.lax import scan
 from weft.numpy import ufuncs as u
-from weft.numpy.calculus import convolve
 from weft.numpy.common import cast, check_array, concrete, fill, static_int, to_array
+from weft.numpy.convolutions import convolve
 from weft.numpy.creation import arange
 from weft.numpy.decompositions import eigvals, inv
 from weft.numpy.eager import as_one_program

@@ -11,7 +11,7 @@ from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, convert, refuse_out, to_array
-from weft.numpy.formulas import floor_divide, remainder
+from weft.numpy.division import floor_divide, remainder
 from weft.numpy.operands import const_like, filled_like, is_complex, named
 from weft.numpy.ufuncs import (
     add,

@@ -122,7 +122,8 @@ def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") 
     >>> wnp.choose(wnp.array([1, 0, 1]), [wnp.array([1, 2, 3]), wnp.array([10, 20, 30])])
     Array([10,  2, 30], dtype=int32)
     """
-    from weft.numpy.formulas import clip, remainder
+    from weft.numpy.division import remainder
+    from weft.numpy.formulas import clip
     from weft.numpy.joining import stack
 
     refuse_out("choose", out)
@@ -190,7 +191,7 @@ def take(
     indices = index_array("take", indices)
     wrap = mode != "clip"  # which takes negative indices for ones before the first element
     if mode == "wrap":
-        from weft.numpy.formulas import remainder
+        from weft.numpy.division import remainder
 
         indices, mode = remainder(indices, typeof(a).shape[axis]), "clip"
     elif mode == "raise":
@@ -355,7 +356,8 @@ def put(
     >>> wnp.put(wnp.arange(4), wnp.array([0, 2]), wnp.array([-1, -2]), inplace=False)
     Array([-1,  1, -2,  3], dtype=int32)
     """
-    from weft.numpy.formulas import clip, remainder
+    from weft.numpy.division import remainder
+    from weft.numpy.formulas import clip
     from weft.numpy.joining import resize
 
     _refuse_inplace("put", inplace)
@@ -381,7 +383,7 @@ def place(arr: Any, mask: ArrayLike, vals: Any, *, inplace: builtins.bool = True
     >>> wnp.place(wnp.arange(4), wnp.array([1, 0, 1, 1]), wnp.array([7, 8]), inplace=False)
     Array([7, 1, 8, 7], dtype=int32)
     """
-    from weft.numpy import formulas
+    from weft.numpy import division
     from weft.numpy.scans import cumsum
 
     _refuse_inplace("place", inplace)
@@ -396,7 +398,7 @@ def place(arr: Any, mask: ArrayLike, vals: Any, *, inplace: builtins.bool = True
     if n == 0:
         raise ValueError("weft.numpy.place: vals is empty; give at least one value")
     flat = u.as_bool("place", ravel(mask))
-    turn = formulas.remainder(u.subtract(cumsum(flat), 1), n)
+    turn = division.remainder(u.subtract(cumsum(flat), 1), n)
     out = where(flat, cast(take(values, turn, mode="clip"), aval.dtype), ravel(arr))
     return ops.reshape(out, aval.shape)
 

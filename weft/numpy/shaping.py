@@ -444,7 +444,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
         if n == 0:
             continue
         if isinstance(s, Tracer):
-            from weft.numpy.formulas import remainder
+            from weft.numpy.division import remainder
 
             # A traced shift: a window of the array beside its copy.
             twice = joining.concatenate([a, a], i)

@@ -1,0 +1,89 @@
+# Tests: tests/numpy/test_functions.py
+"""Bits of bytes as arrays: packed eight to a byte, and taken apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.autodiff import shape as ops
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy import ufuncs as u
+from weft.numpy.common import aval_of, cast, to_array
+from weft.numpy.shaping import moveaxis, ravel
+from weft.ops import joining
+from weft.ops.slicing import slice_in_dim
+
+if TYPE_CHECKING:
+    from weft.typing import ArrayLike
+
+
+def _bit_weights(bitorder: str, name: str) -> np.ndarray:
+    if bitorder not in ("big", "little"):
+        raise ValueError(f"weft.numpy.{name}: bitorder must be 'big' or 'little', got {bitorder!r}")
+    shifts = np.arange(8, dtype=np.uint8)
+    return shifts[::-1] if bitorder == "big" else shifts
+
+
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Any:
+    """Eight booleans or integers to a byte, along an axis or of the flat array.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.packbits(wnp.array([1, 0, 1]))
+    Array([160], dtype=uint8)
+    """
+    from weft.numpy.reductions import sum
+
+    aval = aval_of("packbits", a)
+    shifts = _bit_weights(bitorder, "packbits")
+    if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)):
+        raise TypeError(
+            f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}"
+        )
+    bits = cast(u.as_bool("packbits", to_array(a)), dtypes.uint8)
+    if axis is None:
+        bits, axis = ravel(bits), 0
+    bits = moveaxis(bits, axis, -1)
+    shape = typeof(bits).shape
+    missing = -shape[-1] % 8
+    if missing:
+        config = (*((0, 0, 0) for _ in shape[:-1]), (0, missing, 0))
+        bits = joining.pad_p.bind(bits, np.uint8(0), padding_config=config)
+    groups = ops.reshape(bits, (*shape[:-1], (shape[-1] + missing) // 8, 8))
+    shifts = shifts.reshape((1,) * len(shape) + (8,))
+    packed = sum(u.left_shift(groups, shifts), axis=-1, dtype=dtypes.uint8)
+    return moveaxis(packed, -1, axis)
+
+
+def unpackbits(
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Any:
+    """The bits of bytes as zeros and ones, along an axis or of the flat array.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unpackbits(wnp.array([5], "uint8"))
+    Array([0, 0, 0, 0, 0, 1, 0, 1], dtype=uint8)
+    """
+    aval = aval_of("unpackbits", a)
+    if aval.dtype != dtypes.uint8:
+        raise TypeError(f"weft.numpy.unpackbits: a must be uint8, got {aval.str_short()}")
+    shifts = _bit_weights(bitorder, "unpackbits")
+    a = to_array(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    a = moveaxis(a, axis, -1)
+    shape = typeof(a).shape
+    shifts = shifts.reshape((1,) * len(shape) + (8,))
+    bits = u.bitwise_and(u.right_shift(ops.reshape(a, (*shape, 1)), shifts), np.uint8(1))
+    bits = ops.reshape(bits, (*shape[:-1], shape[-1] * 8))
+    if count is not None:
+        total = shape[-1] * 8
+        if count > total:
+            config = (*((0, 0, 0) for _ in shape[:-1]), (0, count - total, 0))
+            bits = joining.pad_p.bind(bits, np.uint8(0), padding_config=config)
+        else:
+            stop = total + count if count < 0 else count
+            bits = slice_in_dim(bits, 0, stop, axis=len(shape) - 1)
+    return moveaxis(bits, -1, axis)
