@@ -20,8 +20,8 @@ from weft.driver.jit_op import jit_p
 from weft.ops.compound import stack
 from weft.ops.control.common import reorder
 from weft.ops.control.cond_op import cond_p
-from weft.ops.control.loops import while_p
 from weft.ops.control.scan_op import scan_p
+from weft.ops.control.while_op import while_p
 from weft.refs.discharge import Discharged, discharge_jaxpr
 from weft.runtime.array import ArrayImpl
 

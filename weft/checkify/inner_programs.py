@@ -26,8 +26,8 @@ from weft.core.jaxpr import Eqn, eval_closed
 from weft.core.trace import typeof
 from weft.driver.jit_op import jit_p
 from weft.ops.control.cond_op import cond_p
-from weft.ops.control.loops import while_p
 from weft.ops.control.scan_op import scan_p
+from weft.ops.control.while_op import while_p
 from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:

@@ -93,7 +93,7 @@ _PRIMITIVES = {
     "weft.ops.pooling": "select_and_gather_add_p select_and_scatter_add_p",
     "weft.ops.special_functions": "regularized_incomplete_beta_p",
     "weft.ops.control.cond_op": "cond_p",
-    "weft.ops.control.loops": "while_p",
+    "weft.ops.control.while_op": "while_p",
     "weft.ops.control.scan": "scan_p",
     "weft.autodiff.zeros": "copy_p",
     "weft.collectives.axis": "axis_index_p",
