@@ -1,5 +1,8 @@
 """scan, loops, conditionals, map, associative_scan: arguments, structures, types, cost."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -462,3 +465,17 @@ def test_ordered_effects_take_place_in_a_loop_with_a_batched_condition(capsys):
 def test_cond_takes_an_operand_for_each_branch_in_jaxs_older_order(wrap, pred):
     f = wrap(lambda p, x, y: lax.cond(p, x, lambda a: a[0] + 1, y, lambda b: b * 2))
     np.testing.assert_allclose(f(pred, (3.0,), 5.0), 4.0 if pred else 10.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "fori_loop(0, 5, lambda i, x: x + i, 1.0)",
+        "while_loop(lambda x: x < 11, lambda x: x + 1, 8.0)",
+        "cond(True, lambda x: x + 1, lambda x: x, 10.0)",
+    ],
+)
+def test_control_flow_of_numbers_may_be_what_a_process_does_first(call):
+    code = f"import weft; print(float(weft.lax.{call}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "11.0\n", done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.core.caches import clearable
@@ -47,6 +48,8 @@ def trace_body(fun: Callable, args_tree: PyTreeDef, avals: Sequence[Any]) -> Bod
         bodies = {}
     body = bodies.get(key)
     if body is None:
+        # The body's tracers need the arrays' methods, whatever was imported first.
+        import_module("weft.numpy")
         flat_fun, out = flatten_fun(fun, args_tree)
         name = function_name(fun)
         jaxpr, consts = closed_call_jaxpr(flat_fun, avals, name)
