@@ -15,7 +15,15 @@ from typing import Any
 from weft._xla.pytree import flatten
 from weft.core.boundary import filter_traceback, reword
 from weft.core.config import config
-from weft.runtime.array import ArrayImpl, claim, is_held_alone, release, second_owners, unclaim
+from weft.runtime.array import (
+    ArrayImpl,
+    claim,
+    is_held_alone,
+    release,
+    release_one,
+    second_owners,
+    unclaim,
+)
 from weft.runtime.executable import check_given_once
 
 
@@ -54,10 +62,11 @@ class Guarded:
     def __call__(self, *args: object, **kwargs: object) -> Any:
         try:
             if not self._donates:
-                return self._call(*args, **kwargs)
+                # An empty dict of keywords would be copied.
+                return self._call(*args, **kwargs) if kwargs else self._call(*args)
             if len(args) == 1 and not kwargs and is_held_alone(args[0]):
-                result = self._call(args[0])
-                release(args)
+                result = self._call(*args)
+                release_one(args[0])
                 return result
             donated = _leaves([args[i] for i in self._positions if -len(args) <= i < len(args)])
             if kwargs:

@@ -21,6 +21,7 @@ from weft.core.state import LAYOUTS
 from weft.core.trace import Tracer
 from weft.runtime.backend import client, local_devices
 from weft.runtime.callback_context import check_there, inside, put_shards
+from weft.runtime.own_threads import alone
 from weft.sharding.physical import SingleDeviceSharding
 
 Array: TypeAlias = _xla.Array
@@ -84,7 +85,7 @@ def second_owners(arrays: Iterable[Any]) -> list:
     NumPy asks an array for its memory without holding Python's lock, and then finds no buffer
     where `release` was faster (quirks.READ_WHILE_RELEASED). So buffers stay for a while.
     """
-    if threading.active_count() == 1:
+    if alone():
         return []
     return [
         x._rewrap_with_aval_and_sharding(x.aval, x._sharding)
@@ -95,9 +96,7 @@ def second_owners(arrays: Iterable[Any]) -> list:
 
 def is_held_alone(x: Any) -> bool:
     """Whether an argument is an array on one device that no other thread can be reading."""
-    if x.__class__ is not ArrayImpl or threading.active_count() != 1:
-        return False
-    return x._sharding.num_devices == 1
+    return x.__class__ is ArrayImpl and alone() and x._sharding.num_devices == 1
 
 
 def release(arrays: Iterable[Any], owners: list | None = None) -> None:
@@ -108,11 +107,17 @@ def release(arrays: Iterable[Any], owners: list | None = None) -> None:
             _read_until.popleft()
         _read_until.append((now + _READING, [x for x in owners if x.is_deleted()]))
     for x in arrays:
-        # A part that NumPy or DLPack looks at is not taken, the others are: quirks.HELD_PARTS.
-        if x.__class__ is ArrayImpl and (x.is_deleted() or _lost_part(x)):
-            _free(x)
-            if getattr(x, "_shared", None) is not None:
-                _release_shared(x)
+        if x.__class__ is ArrayImpl:
+            release_one(x)
+
+
+def release_one(x: Any) -> None:
+    """Marks an array as deleted if a program has taken its buffers."""
+    # A part that NumPy or DLPack looks at is not taken, the others are: quirks.HELD_PARTS.
+    if x.is_deleted() or _lost_part(x):
+        _free(x)
+        if getattr(x, "_shared", None) is not None:
+            _release_shared(x)
 
 
 _NONE: frozenset[int] = frozenset()
@@ -149,10 +154,10 @@ def unclaim(owners: Set[int]) -> None:
 
 
 def _release_shared(array: Any) -> None:
-    alone = threading.active_count() == 1
+    unread = alone()
     for ref in array._shared:
         other = ref()
-        if other is None or (not alone and other._sharding.num_devices == 1):
+        if other is None or (not unread and other._sharding.num_devices == 1):
             continue  # read by another thread, perhaps; XLA refuses its later use on one device
         if other.is_deleted() or _lost_part(other):
             _free(other)

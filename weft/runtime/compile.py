@@ -31,6 +31,7 @@ from weft.core.events import (
 )
 from weft.runtime import backend
 from weft.runtime.cpu_run_limit import called_together
+from weft.runtime.own_threads import OwnThread
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -251,7 +252,7 @@ LONG = 30.0
 # 0.1 ms.
 _lock = threading.Lock()
 _running: dict[int, tuple[str, float]] = {}
-_watcher: threading.Thread | None = None
+_watcher: OwnThread | None = None
 _numbers = itertools.count()
 
 
@@ -262,7 +263,7 @@ def _begin(name: str) -> int:
     with _lock:
         _running[number] = name, time.monotonic()
         if _watcher is None:
-            _watcher = threading.Thread(target=_watch, name="weft compilations", daemon=True)
+            _watcher = OwnThread(_watch, "weft compilations")
             _watcher.start()
     return number
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from weft.core.errors import DistributedError
 from weft.runtime import backend, calls
+from weft.runtime.own_threads import OwnThread
 from weft.runtime.verdicts import COMPILATION
 
 WAIT_SECONDS = 300
@@ -121,7 +122,7 @@ class _Helper:
 
     def __init__(self) -> None:
         self.work: queue.SimpleQueue[_Comparison] = queue.SimpleQueue()
-        threading.Thread(target=self._serve, name="weft comparisons", daemon=True).start()
+        OwnThread(self._serve, "weft comparisons").start()
 
     @classmethod
     def give(cls, comparison: _Comparison) -> None:

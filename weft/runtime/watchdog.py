@@ -27,6 +27,7 @@ from typing import Any
 
 from weft._xla.distributed import DistributedRuntimeClient
 from weft.runtime import calls, transport, verdicts
+from weft.runtime.own_threads import OwnThread
 from weft.runtime.verdicts import State, Verdict
 
 BEAT = 0.5
@@ -93,7 +94,7 @@ class Watchdog:
         address = f"{host} {self._inbox.getsockname()[1]}"
         client.key_value_set(f"weft/watchdog/{rank}", address)
         self._connect(time.monotonic() + patience)
-        self._thread = threading.Thread(target=self._run, name="weft watchdog", daemon=True)
+        self._thread = OwnThread(self._run, "weft watchdog")
         self._thread.start()
 
     def _connect(self, end: float) -> None:
