@@ -71,6 +71,9 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
     >>> round(float(special.xlogy(0.5, 2.0)), 4)
     0.3466
     """
+    if wnp.iscomplexobj(x) or wnp.iscomplexobj(y):
+        x, y = floats(x, y)
+        return wnp.where((x == 0) & ~wnp.isnan(y), 0, x * wnp.log(y))
     return _xlogy(x, y)
 
 
@@ -83,6 +86,9 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
     >>> round(float(special.xlog1py(0.5, 1.0)), 4)
     0.3466
     """
+    if wnp.iscomplexobj(x) or wnp.iscomplexobj(y):
+        x, y = floats(x, y)
+        return wnp.where((x == 0) & ~wnp.isnan(y), 0, x * wnp.log1p(y))
     return _xlog1py(x, y)
 
 

@@ -83,7 +83,7 @@ def erfcx(x: ArrayLike) -> Any:
     >>> round(float(special.erfcx(0.5)), 4)
     0.6157
     """
-    return _erfcx_op(x)
+    return wofz(1j * as_float(x)) if wnp.iscomplexobj(x) else _erfcx_op(x)
 
 
 def dawsn(x: ArrayLike) -> Any:

@@ -18,6 +18,7 @@ from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import inexact, static_int, to_array
 from weft.ops.promote import broadcast_args, promote_inexact
+from weft.scipy.special.elementwise import polynomial
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -48,16 +49,43 @@ digamma = _unary("digamma", lax.digamma, "The derivative of gammaln.")
 
 
 def loggamma(x: ArrayLike) -> Any:
-    """The logarithm of gamma(x) for real x: NaN where gamma(x) is negative.
+    """The logarithm of gamma(x); for real x, NaN where gamma(x) is negative.
 
-    Source: scipy.special.loggamma.
+    Of complex x, the branch that is continuous off the negative real axis.
+
+    Source: Hare, Computing the principal branch of log-gamma, 1997; scipy.special.loggamma.
 
     >>> from weft.scipy import special
     >>> round(float(special.loggamma(0.5)), 4)
     0.5724
     """
     x = as_float(x)
+    if wnp.iscomplexobj(x):
+        return _complex_loggamma(x)
     return wnp.where(gammasgn(x) < 0, wnp.nan, gammaln(x))
+
+
+# The coefficients B(2k) / (2k (2k - 1)) of Stirling's series.
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_SHIFT = 8  # the series is taken so far to the right
+
+
+def _complex_loggamma(z: Array) -> Any:
+    reflected = z.real < 0.5
+    right = wnp.where(reflected, 1 - z, z)
+    far = right + _SHIFT
+    series = polynomial(1 / (far * far), _STIRLING) / far
+    value = (far - 0.5) * wnp.log(far) - far + log(2 * pi) / 2 + series
+    for k in range(_SHIFT):
+        value = value - wnp.log(right + k)
+    # log(sin(pi z)) in the upper half plane, where it has no cut; the lower one mirrors it.
+    down = wnp.signbit(z.imag)
+    upper = lax.complex(z.real, wnp.abs(z.imag))
+    whole = wnp.round(z.real)
+    turned = lax.complex(z.real - whole, upper.imag)
+    log_sine = wnp.log1p(-wnp.exp(2j * pi * turned)) - 1j * pi * (upper - 0.5) - log(2)
+    log_sine = wnp.where(down, wnp.conj(log_sine), log_sine)
+    return wnp.where(reflected, log(pi) - log_sine - value, value)
 
 
 def gammasgn(x: Any) -> Any:
