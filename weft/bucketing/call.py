@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -205,8 +206,9 @@ class Bucketed:
             entry = self._trace(fun, in_tree, wide)
             full = Numbered(entry.closed)
             other = exact
-            if true == padded:  # where nothing is padded: what would be for one less
-                less = {n: self._one_less(n, s) for n, s in true.items()}
+            if true == padded:  # where nothing is padded: what would be for a size less
+                steps = _parts(dims, avals)
+                less = {n: self._less(n, s, steps.get(n, 1)) for n, s in true.items()}
                 if less != true:
                     other = Numbered(self._trace(fun, in_tree, sized(less)).closed)
             self._check(other, full)
@@ -230,11 +232,12 @@ class Bucketed:
             program.entry.out_tree,
         )
 
-    def _one_less(self, name: str, size: int) -> int:
+    def _less(self, name: str, size: int, step: int) -> int:
+        """A smaller size in the same bucket, if there is one that `step` parts divide."""
         rule = self.rules[name]
-        if size < 3 or padded_size(rule, size - 1, name) != size:
+        if size - step < 2 or padded_size(rule, size - step, name) != size:
             return size
-        return size - 1
+        return size - step
 
     def _check(self, exact: Numbered, padded: Numbered) -> None:
         """Raise an error where the function does other things at other sizes."""
@@ -359,6 +362,20 @@ def _like(value: np.ndarray, x: object) -> Any:
     from weft.runtime.device_put import device_put
 
     return device_put(value, x._sharding if x._committed else None)
+
+
+def _parts(dims: list, avals: Sequence[Any]) -> dict[str, int]:
+    """Into how many parts the types say that each named dimension is split."""
+    parts: dict[str, int] = {}
+    for leaf, aval in zip(dims, avals, strict=True):
+        if aval.sharding is None:
+            continue
+        for name, entry in zip(leaf, aval.sharding.spec, strict=False):
+            if name is not None and entry is not None:
+                axes = entry if isinstance(entry, tuple) else (entry,)
+                count = math.prod(aval.sharding.mesh.shape[a] for a in axes)
+                parts[name] = math.lcm(parts.get(name, 1), count)
+    return parts
 
 
 def _cut(x: Any, shape: Sequence[int]) -> Any:
