@@ -104,6 +104,7 @@ docs: $(MKDOCS)
 
 # Screenshots of some pages at the widths of a phone and of a desk, in build/look.
 docs-look: docs
+	@command -v chromium >/dev/null || { echo "make docs-look takes screenshots with chromium, which is not installed" >&2; exit 1; }
 	@mkdir -p build/look
 	@for page in $(LOOK); do for width in 500 1280; do \
 	    name=$$(echo $$page | sed s/README/index/); \

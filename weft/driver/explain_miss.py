@@ -31,7 +31,8 @@ def explain(name: str, arg_names: Sequence[str], key: Key, cached_keys: Sequence
     what = f"{name}({types}) is traced"
     if not cached_keys:
         return f"{what}: it is the function's first call"
-    differences = min((list(_differences(arg_names, key, old)) for old in cached_keys), key=len)
+    newest_first = reversed(cached_keys)
+    differences = min((list(_differences(arg_names, key, old)) for old in newest_first), key=len)
     return "\n  ".join([f"{what}; unlike the most similar call before,", *differences])
 
 
