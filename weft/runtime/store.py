@@ -102,6 +102,8 @@ class Store:
                 file.write(_seal(name, body))
                 file.flush()
                 os.fsync(file.fileno())
+            if self.path(name).is_dir() and not self.path(name).is_symlink():
+                _remove_folder(self.path(name))  # nothing else than a folder stays in the way
             os.replace(temporary, self.path(name))
         except OSError:
             with contextlib.suppress(OSError):
