@@ -357,11 +357,11 @@ def run(call, *operands: np.ndarray) -> list[np.ndarray]:
     outs = [memory(poison(a.shape, a.dtype).ravel()) for a in call.outputs]
     extras = [poison(x.shape, x.ref.dtype).ravel() for x in built.extras]
     for x, buffer in zip(built.extras, extras, strict=True):
-        if x.zeroed:
+        if x.ref.holds_semaphores:
             buffer[:] = 0
     for i, o in call.aliases:
         outs[o] = ins[i]
-    zeros = [b for x, b in zip(built.extras, extras, strict=True) if x.zeroed]
+    zeros = [b for x, b in zip(built.extras, extras, strict=True) if x.ref.holds_semaphores]
     launch(built.module, built.programs, [*ins, *zeros, *outs, *extras])
     return [b.view(a.dtype).reshape(a.shape) for a, b in zip(call.outputs, outs, strict=True)]
 

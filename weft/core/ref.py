@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
 from weft.core.caches import interned
-
-if TYPE_CHECKING:
-    pass
 
 
 class AbstractRef:
@@ -60,15 +57,12 @@ class AbstractRef:
     size = property(lambda self: self.inner.size)
     itemsize = property(lambda self: self.inner.itemsize)
     nbytes = property(lambda self: self.inner.nbytes)
+    holds_semaphores = property(lambda self: getattr(self.memory_space, "holds_semaphores", False))
     sharding = None
 
     @property
     def mat(self) -> Mat:
         return self.inner.mat
-
-    @property
-    def holds_semaphores(self) -> bool:
-        return bool(getattr(self.memory_space, "holds_semaphores", False))
 
     def with_inner(self, inner: ShapedArray) -> AbstractRef:
         return AbstractRef(inner, self.memory_space, self.core, self.weak_type)
