@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,9 +11,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from weft.api.shard_map_op import manual_mesh, manual_scope, shard_map_p
+from weft.api.shard_map_op import manual_scope, shard_map_p
+from weft.api.shard_map_specs import (
+    INFER,
+    Along,
+    Infer,
+    arg_specs,
+    check_placed,
+    check_spec,
+    is_spec,
+    local_aval,
+    resolve_mesh,
+)
 from weft.autodiff.manual_casts import as_state
-from weft.core.aval import Mat, ShapedArray
+from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.caches import clearable
 from weft.core.cell import Cell
@@ -28,9 +38,8 @@ from weft.core.tree import arg_names, broadcast_prefix, flatten, names_in
 from weft.driver.jit import jit
 from weft.driver.staging import check_callable
 from weft.refs.api import Ref
-from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, context_mesh
-from weft.sharding.named import NamedSharding, type_sharding
-from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+from weft.sharding.mesh import AbstractMesh, Mesh
+from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
     from weft.core.tree import PyTreeDef
@@ -40,38 +49,8 @@ if TYPE_CHECKING:
 P = PartitionSpec
 
 
-class _Infer:
-    def __repr__(self) -> str:
-        return "Infer"
-
-
-INFER = _Infer()
-"""in_specs taken from the arguments' types, on meshes with explicit axes."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Along:
-    """The spec of an array split along one dimension, which may be counted from its end."""
-
-    dim: int
-    axis: Any
-
-    def spec(self, aval: ShapedArray, what: Callable[[], str]) -> PartitionSpec:
-        if not aval.ndim:
-            raise ValueError(
-                f"{what()} is {self.dim}, but {aval.str_short()} is a scalar and has no dimension "
-                "to split; use None, or add one with x[None]"
-            )
-        if not -aval.ndim <= self.dim < aval.ndim:
-            raise ValueError(
-                f"{what()} is {self.dim}, which is out of bounds for {aval.str_short()}; it must "
-                f"be at least {-aval.ndim} and less than {aval.ndim}"
-            )
-        return P(*(None,) * (self.dim % aval.ndim), self.axis)
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
+class Options:
     """The arguments of a shard_map call, for one function."""
 
     fun: Callable
@@ -142,10 +121,10 @@ def shard_map(
     import weft.collectives.casts  # noqa: F401  (operands of unequal axes are cast by it)
 
     names = frozenset((axis_names,)) if isinstance(axis_names, str) else frozenset(axis_names)
-    specs, tree = flatten((in_specs, out_specs), lambda v: v is None or _is_spec(v))
+    specs, tree = flatten((in_specs, out_specs), lambda v: v is None or is_spec(v))
     key = (mesh, tuple(specs), tree, names, check_vma)
-    has_static = None in flatten(in_specs, lambda v: v is None or _is_spec(v))[0]
-    options = _Options(
+    has_static = None in flatten(in_specs, lambda v: v is None or is_spec(v))[0]
+    options = Options(
         f, function_name(f), mesh, in_specs, out_specs, names, check_vma, key, has_static
     )
 
@@ -195,11 +174,11 @@ def smap(
         for entry in entries:
             if entry is not None and not isinstance(entry, int):
                 raise TypeError(f"smap: {what} takes ints and None, got {entry!r}")
-        return tree.unflatten([P() if e is None else _Along(e, axis_name) for e in entries])
+        return tree.unflatten([P() if e is None else Along(e, axis_name) for e in entries])
 
     return shard_map(
         f,
-        in_specs=in_axes if isinstance(in_axes, _Infer) else specs(in_axes, "in_axes"),
+        in_specs=in_axes if isinstance(in_axes, Infer) else specs(in_axes, "in_axes"),
         out_specs=specs(out_axes, "out_axes"),
         axis_names={axis_name},
     )
@@ -208,7 +187,7 @@ def smap(
 _compiled: weakref.WeakKeyDictionary[Callable, dict] = clearable(weakref.WeakKeyDictionary())
 
 
-def _jitted(options: _Options, args: tuple) -> Any:
+def _jitted(options: Options, args: tuple) -> Any:
     """Eager calls run compiled, one program for each function, specs and argument types.
 
     `disable_jit` has no effect on the body: nothing else runs one program on every device.
@@ -217,7 +196,7 @@ def _jitted(options: _Options, args: tuple) -> Any:
     static: tuple = ()
     if options.has_static:
         who = f"shard_map of {options.name}: in_specs"
-        leaf_specs = broadcast_prefix(options.in_specs, tree, who, _is_spec)
+        leaf_specs = broadcast_prefix(options.in_specs, tree, who, is_spec)
         static = tuple((i, leaves[i]) for i, s in enumerate(leaf_specs) if s is None)
     dynamic = [x for i, x in enumerate(leaves) if all(i != k for k, _ in static)]
     key: tuple = (options.key, tree, static)
@@ -238,7 +217,7 @@ def _forgotten(*_: object) -> Any:
     raise AssertionError("a program refers to its function weakly")
 
 
-def _program(options: _Options, tree: PyTreeDef | None, static: tuple) -> Callable:
+def _program(options: Options, tree: PyTreeDef | None, static: tuple) -> Callable:
     """The jitted shard_map of a function, which it refers to weakly: `_compiled` keeps it."""
     fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
     bare = replace(options, fun=_forgotten)
@@ -261,220 +240,18 @@ def _program(options: _Options, tree: PyTreeDef | None, static: tuple) -> Callab
     return jit(run)
 
 
-def _is_spec(x: tuple | PartitionSpec) -> bool:
-    return isinstance(x, PartitionSpec | _Infer | _Along)
-
-
-# Mesh and axes --------------------------------------------------------------------------------
-
-
-def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
-    """The mesh, the axes that become manual (in mesh order), and those that are already."""
-    who = f"shard_map of {options.name}"
-    mesh, context = options.mesh, context_mesh()
-    if mesh is None:
-        mesh = context
-        if mesh is None or mesh.empty:
-            raise ValueError(
-                f"{who}: there is no mesh; give mesh=..., or set one with weft.set_mesh(mesh)"
-            )
-    already = frozenset(context.manual_axes) if context is not None else frozenset()
-    if context is not None and already and mesh is not context:
-        if mesh.shape != context.shape:
-            raise ValueError(
-                f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got "
-                f"{mesh!r}; leave mesh out and name the axes with axis_names"
-            )
-        mesh = context  # whose types say which axes are manual already
-    else:
-        already |= frozenset(mesh.manual_axes)
-    for name in options.axis_names:
-        if name not in mesh.shape:
-            raise ValueError(
-                f"{who}: axis_names contains {name!r}, which is not an axis of the mesh; its axes "
-                f"are {axes_text(mesh)}"
-            )
-        if name in already:
-            raise ValueError(
-                f"{who}: axis {name!r} is already manual here, by an enclosing shard_map; name "
-                f"only other axes: {sorted(set(mesh.axis_names) - already, key=str)}"
-            )
-    manual = tuple(
-        n for n in mesh.axis_names if n not in already and n in (options.axis_names or mesh.shape)
-    )
-    if not manual:
-        raise ValueError(
-            f"{who}: all axes of {mesh!r} are already manual, by an enclosing shard_map"
-        )
-    return mesh, manual, already
-
-
-# Specs ----------------------------------------------------------------------------------------
-
-
-def _check_spec(spec: PartitionSpec, what: Callable[[], str], mesh: Mesh, manual: tuple) -> None:
-    """Whether it is a spec over manual axes; `what` names it in the error."""
-    if not isinstance(spec, PartitionSpec):
-        raise TypeError(
-            f"{what()} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "
-            f"{spec!r:.100}"
-        )
-    if UNCONSTRAINED in spec.partitions:
-        raise ValueError(f"{what()} is {spec!r}: shard_map takes no UNCONSTRAINED dimensions")
-    for axis in (*(a for axes in spec.axes for a in axes), *spec.unreduced, *spec.reduced):
-        if axis not in mesh.shape:
-            raise ValueError(
-                f"{what()} is {spec!r}: {axis!r} is not an axis of the mesh; its axes are "
-                f"{axes_text(mesh)}"
-            )
-        if axis not in manual:
-            raise ValueError(
-                f"{what()} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs "
-                "name only "
-                f"manual axes: {', '.join(map(repr, manual))}. Add it to axis_names, or leave "
-                "it out"
-            )
-
-
-def _local_aval(
-    aval: ShapedArray, spec: PartitionSpec, name: str, mesh: Mesh, manual: tuple, check_vma: bool
-) -> ShapedArray:
-    """The type of one device's shard."""
-    if len(spec) > aval.ndim:
-        raise ValueError(
-            f"{name} of type {aval.str_short()} has rank {aval.ndim}, but its in_specs {spec!r} "
-            f"has {len(spec)} entries; give at most one for each dimension"
-        )
-    shape = list(aval.shape)
-    for d, axes in enumerate(spec.axes):
-        parts = math.prod(mesh.shape[a] for a in axes)
-        if shape[d] % parts:
-            sizes = " x ".join(f"{a!r} (size {mesh.shape[a]})" for a in axes)
-            raise ValueError(
-                f"{name} of type {aval.str_short()}: dimension {d} of size {shape[d]} is split by "
-                f"in_specs {spec!r} over mesh axis {sizes}, which does not divide it; pad it to "
-                f"{-(-shape[d] // parts) * parts}, or do not split it"
-            )
-        shape[d] //= parts
-    mat = aval.mat
-    if check_vma:
-        mat = Mat(
-            mat.varying | spec.used_axes(),
-            mat.unreduced | spec.unreduced,
-            mat.reduced | spec.reduced,
-        )
-    sharding = _inner_sharding(aval, spec, tuple(shape), name, mesh, manual)
-    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, mat)
-
-
-def _inner_sharding(
-    aval: ShapedArray, spec: PartitionSpec, local: tuple, name: str, mesh: Mesh, manual: tuple
-) -> Any:
-    """Return the sharding of a shard's type: how it is split over other explicit axes."""
-    typed = aval.sharding
-    if typed is None or typed.mesh.shape != mesh.shape:
-        return None
-    inner = NamedSharding(manual_mesh(mesh, manual), typed.spec.without(manual))
-    for d, axes in enumerate(inner.spec.axes):
-        parts = math.prod(mesh.shape[a] for a in axes)
-        if local[d] % parts:
-            raise ValueError(
-                f"{name} of type {aval.str_short()}: in_specs {spec!r} leaves {local[d]} of "
-                f"dimension {d} on each device, which explicit mesh axis "
-                f"{', '.join(map(repr, axes))} cannot split into {parts} parts. Join it first: "
-                f"weft.reshard(x, {typed.spec.without(axes)!r})"
-            )
-    return type_sharding(inner, aval.ndim)
-
-
-def _infer_spec(aval: ShapedArray, manual: tuple) -> PartitionSpec:
-    """How the type says that an argument is split over the manual axes."""
-    sharding = getattr(aval, "sharding", None)
-    if sharding is None:
-        return P()
-    free = [a for a in sharding.mesh.axis_names if a not in manual]
-    return sharding.spec.without(free)
-
-
-def _check_placed(
-    options: _Options, avals: list, specs: list, where: tuple, names: Callable
-) -> None:
-    """With every axis explicit and manual, arguments must be split already as the specs say.
-
-    Explicit types move data only where the program says so. Specs over some of the axes, or over
-    a mesh that the partitioner shares, place their arguments.
-    """
-    mesh, manual, already = where
-    if already or len(manual) < len(mesh.axis_names) or not mesh.are_all_axes_explicit:
-        return
-    for i, (aval, spec) in enumerate(zip(avals, specs, strict=True)):
-        typed = getattr(aval, "sharding", None)
-        have = P() if typed is None else typed.spec
-        if have.padded(aval.ndim) is not spec.padded(aval.ndim):
-            raise ValueError(
-                f"shard_map of {options.name}: argument {names()[i]} of type {aval.str_short()} "
-                f"has the explicit sharding {have!r}, but its in_specs is {spec!r}: with explicit "
-                "axes nothing is moved unless the program says so. Move it: "
-                f"weft.reshard(x, {_target(spec, mesh)}); or leave in_specs out to take the "
-                "argument as it is; or give the mesh Auto axes: weft.make_mesh(..., "
-                f"axis_types=(weft.AxisType.Auto,) * {len(manual)})"
-            )
-
-
-def _target(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> str:
-    """How a spec is written as the target of reshard: with its mesh where none is in context."""
-    context = context_mesh()
-    inside = context is not None and context.shape == mesh.shape
-    return repr(spec) if inside else f"weft.sharding.NamedSharding(mesh, {spec!r})"
-
-
-def _arg_specs(options: _Options, args: tuple, leaves: list, tree: PyTreeDef, where: tuple) -> list:
-    mesh, manual, _ = where
-    who = f"shard_map of {options.name}"
-
-    def names() -> list[str]:
-        return arg_names(options.fun, flatten((args, {}))[1])
-
-    in_specs = options.in_specs
-    if isinstance(in_specs, _Infer):
-        unknown = [a for a in manual if mesh.axis_type(a) is not AxisType.Explicit]
-        if unknown:
-            raise TypeError(
-                f"{who}: in_specs can be left out over Explicit axes only, whose types tell them, "
-                f"but mesh axis {names_text(unknown)} is {mesh.axis_type(unknown[0]).name}; give "
-                "in_specs, one P for each argument"
-            )
-        return [_infer_spec(typeof(x), manual) for x in leaves]
-    if isinstance(in_specs, tuple) and len(in_specs) != len(args):
-        raise ValueError(
-            f"{who}: in_specs has {len(in_specs)} entries for {len(args)} arguments; give one for "
-            "each positional argument"
-        )
-
-    def what(i: int, parameter: str = "in_specs") -> str:
-        return f"{who}: {parameter} for {names()[i]}"
-
-    flat = broadcast_prefix(in_specs, tree, f"{who}: in_specs", _is_spec)
-    for i, spec in enumerate(flat):
-        if isinstance(spec, _Along):
-            flat[i] = spec.spec(typeof(leaves[i]), partial(what, i, "in_axes"))
-        elif spec is not None:
-            _check_spec(spec, partial(what, i), mesh, manual)
-    return flat
-
-
 # The call -------------------------------------------------------------------------------------
 
 
-def _call(options: _Options, args: tuple) -> Any:
+def _call(options: Options, args: tuple) -> Any:
     """Traces the per-device program and binds it."""
-    where = mesh, manual, _ = _resolve_mesh(options)
+    where = mesh, manual, _ = resolve_mesh(options)
     who = f"shard_map of {options.name}"
     leaves, tree = flatten(args)
     static_only = options.in_specs is None
     specs: list = [None] * len(leaves)
     if not static_only:
-        specs = _arg_specs(options, args, leaves, tree, where)
+        specs = arg_specs(options, args, leaves, tree, where)
     traced = [i for i, s in enumerate(specs) if s is not None]
     # A ref goes in as the array that it holds; what the devices leave in it comes back.
     refs = {i: Ref(leaves[i]) for i in traced if isinstance(typeof(leaves[i]), AbstractRef)}
@@ -486,13 +263,13 @@ def _call(options: _Options, args: tuple) -> Any:
         if not isinstance(aval, ShapedArray):
             raise TypeError(f"{who}: argument leaf {i} is no array: {aval}")
         try:
-            local.append(_local_aval(aval, spec, "", mesh, manual, options.check_vma))
+            local.append(local_aval(aval, spec, "", mesh, manual, options.check_vma))
         except ValueError:
             name = arg_names(options.fun, flatten((args, {}))[1])[i]
-            _local_aval(aval, spec, f"{who}: argument {name}", mesh, manual, options.check_vma)
+            local_aval(aval, spec, f"{who}: argument {name}", mesh, manual, options.check_vma)
             raise
     # Explicit axes: the argument's own type must already say what the spec asks.
-    _check_placed(
+    check_placed(
         options,
         [typeof(x) for x in operands],
         in_specs,
@@ -540,11 +317,11 @@ def _call(options: _Options, args: tuple) -> Any:
     return out_tree.unflatten(outs[:n])
 
 
-def _result_specs(options: _Options, outs: list, tree: PyTreeDef, where: tuple) -> list:
+def _result_specs(options: Options, outs: list, tree: PyTreeDef, where: tuple) -> list:
     """One checked spec for each result."""
     mesh, manual, _ = where
     who = f"shard_map of {options.name}"
-    flat = broadcast_prefix(options.out_specs, tree, f"{who}: out_specs", _is_spec)
+    flat = broadcast_prefix(options.out_specs, tree, f"{who}: out_specs", is_spec)
     names: list[str] = []
 
     def name(i: int) -> str:
@@ -556,9 +333,9 @@ def _result_specs(options: _Options, outs: list, tree: PyTreeDef, where: tuple) 
         return f"{who}: {parameter} for {name(i)}"
 
     for i, (x, spec) in enumerate(zip(outs, flat, strict=True)):
-        if isinstance(spec, _Along):
+        if isinstance(spec, Along):
             spec = flat[i] = spec.spec(typeof(x), partial(what, i, "out_axes"))
-        _check_spec(spec, partial(what, i), mesh, manual)
+        check_spec(spec, partial(what, i), mesh, manual)
         try:
             aval = typeof(x)
         except TypeError as e:
