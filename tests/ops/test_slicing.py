@@ -228,3 +228,13 @@ def test_index_take_takes_along_several_dimensions():
 def test_errors_say_what_is_wrong(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_windows_of_a_batch_without_examples_have_its_shape():
+    xs, starts = np.zeros((0, 4, 6), np.float32), np.zeros(0, np.int32)
+    window = lambda x, i: dynamic_slicing.dynamic_slice(x, (i, 0), (2, 3))
+    written = lambda x, i: dynamic_slicing.dynamic_update_slice(x, x[:2], (i, 0))
+    assert weft.vmap(window)(xs, starts).shape == (0, 2, 3)
+    assert weft.vmap(written)(xs, starts).shape == (0, 4, 6)
+    gradient = weft.vmap(weft.grad(lambda x, i: window(x, i).sum()))
+    assert gradient(xs, starts).shape == (0, 4, 6)

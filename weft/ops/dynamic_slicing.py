@@ -163,7 +163,7 @@ def _dynamic_slice_batch(axis: AxisData, args: list, dims: list, *, slice_sizes:
     else:
         x = moveaxis(x, dim, 0)
         dnums = GatherDimensionNumbers(offset_dims, (), tuple(d + 1 for d in moved), (0,), (0,))
-        sizes = (1, *slice_sizes)
+        sizes = (min(1, axis.size), *slice_sizes)
     out = gather(x, indices, dnums, sizes, mode=GatherScatterMode.CLIP)
     return out, 0
 
