@@ -8,6 +8,7 @@ import pytest
 
 from weft.core.config import config
 from weft.runtime import backend
+from weft.sharding.abstract_device import AbstractDevice
 from weft.sharding.mesh import (
     AbstractMesh,
     AxisType,
@@ -133,3 +134,17 @@ def test_a_mesh_decorates_functions():
     assert f(1, y=2) == (mesh, 3) and f.__name__ == "f"
     with pytest.raises(TypeError, match="a mesh decorates functions"):
         mesh(3)
+
+
+def test_an_abstract_mesh_can_say_what_devices_it_is_for():
+    device = AbstractDevice("TPU v5e", 1, "tpu")
+    mesh = AbstractMesh((4,), ("x",), abstract_device=device)
+    assert mesh.abstract_device == AbstractDevice("TPU v5e", 1, "tpu")
+    assert AbstractMesh((4,), ("x",)).abstract_device is None
+    assert mesh is AbstractMesh((4,), ("x",), abstract_device=device)
+    assert mesh is not AbstractMesh((4,), ("x",))
+    assert pickle.loads(pickle.dumps(mesh)) is mesh
+    assert mesh.update(axis_sizes=(2,)).abstract_device is device
+    assert "TPU v5e" in repr(mesh)
+    with pytest.raises(ValueError, match=r"give AbstractDevice\(device_kind"):
+        AbstractMesh((4,), ("x",), abstract_device="tpu")

@@ -6,6 +6,7 @@ from typing import Any
 from weft.core.aval import Mat as ManualAxisType
 from weft.core.namespace import missing as _missing
 from weft.core.namespace import public, seal
+from weft.sharding.abstract_device import AbstractDevice
 from weft.sharding.mesh import (
     AbstractMesh,
     AxisType,
@@ -32,6 +33,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "AbstractDevice",
     "AbstractMesh",
     "AxisType",
     "GSPMDSharding",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from weft.core.aval import Mat as _ManualAxisType
+from weft.sharding.abstract_device import AbstractDevice as AbstractDevice
 from weft.sharding.mesh import AbstractMesh as AbstractMesh
 from weft.sharding.mesh import AxisType as AxisType
 from weft.sharding.mesh import Mesh as Mesh

@@ -19,6 +19,7 @@ from weft.core.errors import ArgumentError
 from weft.core.notebook import displayed
 from weft.core.source import wraps
 from weft.core.state import State, state
+from weft.sharding.abstract_device import AbstractDevice
 
 
 class AxisType(enum.Enum):
@@ -188,13 +189,24 @@ def _check_names(names: tuple, sizes: tuple, what: str) -> None:
 class AbstractMesh(_AxisQueries):
     """A mesh without devices: sizes, names and types of axes. Interned.
 
+    abstract_device: the kind of device that it is for, an `AbstractDevice`, if it is known.
+
     Example:
         >>> from weft.sharding.mesh import AbstractMesh
         >>> AbstractMesh((4, 2), ("x", "y")).shape
         {'x': 4, 'y': 2}
     """
 
-    __slots__ = ("__weakref__", "axis_names", "axis_sizes", "axis_types", "shape", "size")
+    __slots__ = (
+        "__weakref__",
+        "abstract_device",
+        "axis_names",
+        "axis_sizes",
+        "axis_types",
+        "shape",
+        "size",
+    )
+    abstract_device: AbstractDevice | None
     _interned: dict[tuple, AbstractMesh] = interned({})
 
     def __new__(
@@ -202,25 +214,36 @@ class AbstractMesh(_AxisQueries):
         axis_sizes: Sequence[int],
         axis_names: Sequence[Any] | str,
         axis_types: Sequence[AxisType] | None = None,
+        *,
+        abstract_device: AbstractDevice | None = None,
     ) -> AbstractMesh:
         names = _names(axis_names)
         sizes = _sizes(axis_sizes, "axis_sizes")
-        key = (sizes, names, _types(axis_types, names))
+        if not isinstance(abstract_device, AbstractDevice | None):
+            raise ArgumentError(
+                f"AbstractMesh: abstract_device must be an AbstractDevice or None, got "
+                f"{abstract_device!r}; give AbstractDevice(device_kind, num_cores, platform)"
+            )
+        key = (sizes, names, _types(axis_types, names), abstract_device)
         self = cls._interned.get(key)
         if self is None:
             _check_names(names, sizes, "axis_sizes")
             self = object.__new__(cls)
-            self.axis_sizes, self.axis_names, self.axis_types = key
+            self.axis_sizes, self.axis_names, self.axis_types, self.abstract_device = key
             self.shape = dict(zip(names, sizes, strict=True))
             self.size = math.prod(sizes)
             cls._interned[key] = self
         return self
 
     def __reduce__(self) -> tuple:
-        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+        axes = (self.axis_sizes, self.axis_names, self.axis_types)
+        if self.abstract_device is None:
+            return AbstractMesh, axes
+        return functools.partial(AbstractMesh, abstract_device=self.abstract_device), axes
 
     def __repr__(self) -> str:
-        return f"AbstractMesh({axes_text(self)}{_types_text(self)})"
+        device = "" if self.abstract_device is None else f", {self.abstract_device}"
+        return f"AbstractMesh({axes_text(self)}{_types_text(self)}{device})"
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
@@ -234,6 +257,7 @@ class AbstractMesh(_AxisQueries):
             self.axis_sizes if axis_sizes is None else axis_sizes,
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else self.changed_types(axis_types),
+            abstract_device=self.abstract_device,
         )
 
     def update_axis_types(self, name_to_type: dict[Any, AxisType]) -> AbstractMesh:
