@@ -98,6 +98,13 @@ PROGRAMS = {
         assert TypedFloat(0.5, np.float16) == 0.5 and TypedFloat(0.5, np.float16).aval.shape == ()
         assert TypedComplex(1j, np.complex64) * 2 == 2j
     """,
+    "the default generator's functions of raw keys": """
+        from jax._src.random import threefry2x32
+
+        key = threefry2x32.threefry_seed(jnp.asarray(7))
+        close(key, [0, 7])
+        close(threefry2x32.threefry_split(key, (2,)), jax.random.split(jax.random.PRNGKey(7), 2))
+    """,
     "a trace of one's own": """
         from jax.extend import core
 

@@ -1,0 +1,1 @@
+"""The names below jax._src.random that libraries use."""
