@@ -4,8 +4,10 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
+import weft
 from weft.core.config import config, enable_x64, options
 
 
@@ -39,6 +41,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
     for option in options.values():
         other = {
             "default_device": "cpu",
+            "explicit_x64_dtypes": "error",
             "partitioner": "xla",
             "default_matmul_precision": "highest",
             "default_prng_impl": "rbg",
@@ -63,7 +66,13 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "transfer_guard_device_to_host": "log",
             "array_garbage_collection_guard": "log",
         }.get(option.name, not option.value)
-        untraced = {"log_compiles", "traceback_filtering", "platforms", "num_cpu_devices"}
+        untraced = {
+            "log_compiles",
+            "pprint_use_color",
+            "traceback_filtering",
+            "platforms",
+            "num_cpu_devices",
+        }
         untraced |= {"cpu_collectives", "host_memory_kept", "compilation_cache_dir"}
         untraced |= {"persistent_cache_min_compile_time_secs", "enable_compilation_cache"}
         untraced |= {"persistent_cache_min_entry_size_bytes", "no_tracing", "thread_guard"}
@@ -81,6 +90,18 @@ def test_update_sets_the_process_value_and_accepts_prefixed_names():
         assert config.jax_debug_nans is True
     finally:
         config.update("debug_nans", False)
+
+
+def test_64_bit_dtypes_asked_for_can_be_an_error():
+    with (
+        options["explicit_x64_dtypes"]("error"),
+        pytest.raises(ValueError, match=r"dtype float64 is not available .* gives 64-bit types"),
+    ):
+        weft.numpy.zeros(2, np.float64)
+    with pytest.warns(UserWarning, match="float64 is not available"):
+        assert weft.numpy.zeros(2, np.float64).dtype == np.float32
+    with pytest.raises(ValueError, match="expected one of 'warn', 'error'"):
+        config.update("explicit_x64_dtypes", "allow")
 
 
 def test_an_unknown_option_lists_the_valid_names():

@@ -151,6 +151,18 @@ def test_named_dimensions_are_marked_whatever_their_sharding():
     ]
 
 
+def test_an_option_colors_every_text_of_a_jaxpr():
+    jaxpr = weft.make_jaxpr(lambda x: x + 1)(np.ones(2, np.float32))
+    plain = str(jaxpr)
+    assert "\033" not in plain
+    weft.config.update("pprint_use_color", True)
+    try:
+        assert re.sub("\033\\[\\d+m", "", str(jaxpr)) == plain != str(jaxpr)
+        assert "\033" not in jaxpr.pretty_print(use_color=False)
+    finally:
+        weft.config.update("pprint_use_color", False)
+
+
 def test_colors_leave_the_text_as_it_is():
     jaxpr = weft.make_jaxpr(lambda x: wnp.sin(x) * 2)(np.ones(2, np.float32))
     plain = jaxpr.pretty_print(source_info=True)

@@ -233,6 +233,9 @@ STAGES = ("jaxpr", "stablehlo", "propagated", "collectives", "local", "hlo", "op
 enable_x64 = _define(
     "enable_x64", False, _boolean, "64-bit dtypes; off: they become 32-bit ones", traced=True,
     state=_xla_config.enable_x64)
+explicit_x64_dtypes = _define(
+    "explicit_x64_dtypes", "warn", _one_of("warn", "error"),
+    "what to do where a 64-bit dtype is asked for while enable_x64 is off", traced=True)
 disable_jit = _define(
     "disable_jit", False, _boolean, "run jitted functions op by op", traced=True,
     state=_xla_config.disable_jit)
@@ -259,6 +262,8 @@ numpy_dtype_promotion = _define(
 numpy_rank_promotion = _define(
     "numpy_rank_promotion", "allow", _one_of("allow", "warn", "raise"),
     "what to do when operands of different rank broadcast", traced=True)
+_define("pprint_use_color", False, _boolean, "texts of jaxprs have a terminal's colors",
+        traced=False)
 _define("check_static_indices", False, _boolean,
         "x[i] with an int out of bounds is an IndexError; off: clamped", traced=True)
 _define("varying_promotion", "implicit", _one_of("implicit", "error"),

@@ -146,13 +146,14 @@ class Jaxpr(_Memoized):
         *,
         source_info: bool = False,
         name_stack: bool = False,
-        use_color: bool = False,
+        use_color: bool | None = None,
     ) -> str:
         """The text, with lines, named scopes and a terminal's colors if asked."""
         from weft.core.printer import print_jaxpr
 
-        options = {"source_info": source_info, "name_stack": name_stack, "use_color": use_color}
-        return print_jaxpr(self, **options)
+        return print_jaxpr(
+            self, source_info=source_info, name_stack=name_stack, use_color=use_color
+        )
 
     def __str__(self) -> str:
         return self.pretty_print()
@@ -194,11 +195,12 @@ class ClosedJaxpr(_Memoized):
         *,
         source_info: bool = False,
         name_stack: bool = False,
-        use_color: bool = False,
+        use_color: bool | None = None,
     ) -> str:
         """The text, with lines, named scopes and a terminal's colors if asked."""
-        options = {"source_info": source_info, "name_stack": name_stack, "use_color": use_color}
-        return self.jaxpr.pretty_print(**options)
+        return self.jaxpr.pretty_print(
+            source_info=source_info, name_stack=name_stack, use_color=use_color
+        )
 
     def __str__(self) -> str:
         return self.pretty_print()

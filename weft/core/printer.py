@@ -6,6 +6,7 @@ import re
 from itertools import count
 from typing import TYPE_CHECKING
 
+from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def jaxpr_html(jaxpr: Jaxpr | ClosedJaxpr) -> str:
     """Return a jaxpr's text for notebooks: inner jaxprs are folded, and unfold when clicked."""
     from html import escape
 
-    lines = str(jaxpr).splitlines()
+    lines = jaxpr.pretty_print(use_color=False).splitlines()
     depths = [len(line) - len(line.lstrip()) for line in lines]
     out: list[str] = []
     open_depths: list[int] = []
@@ -139,16 +140,18 @@ def print_jaxpr(
     *,
     source_info: bool = False,
     name_stack: bool = False,
-    use_color: bool = False,
+    use_color: bool | None = None,
 ) -> str:
     """The whole jaxpr.
 
     source_info: each line ends with the user's file and line. name_stack: and with the named
-    scopes. use_color: types, keywords and comments have the colors of a terminal. Params that are
-    None, False or empty are left out.
+    scopes. use_color: types, keywords and comments have the colors of a terminal; None: as the
+    option pprint_use_color says. Params that are None, False or empty are left out.
     """
     inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     text = "\n".join(_Printer(source_info, name_stack).jaxpr(inner))
+    if use_color is None:
+        use_color = config.pprint_use_color
     return _COLORED.sub(_color, text) if use_color else text
 
 

@@ -39,10 +39,12 @@ def canonical(dtype: DTypeLike | None, name: str = "array") -> Any:
         return None
     result = dtypes.canonicalize_dtype(dtype)
     if dtype not in _PYTHON and not dtypes.is_extended(dtype) and np.dtype(dtype) != result:
-        warn(
-            f"weft.numpy.{name}: dtype {np.dtype(dtype)} is not available while enable_x64 is off, "
-            f'{result} is used; weft.config.update("enable_x64", True) gives 64-bit types'
-        )
+        asked = f"weft.numpy.{name}: dtype {np.dtype(dtype)}"
+        missing = f"{asked} is not available while enable_x64 is off"
+        remedy = 'weft.config.update("enable_x64", True) gives 64-bit types'
+        if dtypes.config.explicit_x64_dtypes == "error":
+            raise ArgumentError(f"{missing}; {remedy}")
+        warn(f"{missing}, {result} is used; {remedy}")
     return result
 
 
