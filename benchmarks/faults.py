@@ -1,10 +1,11 @@
 """Injects faults into groups of four processes, and counts how many are named rightly.
 
-    python -m benchmarks.faults --count 200 --seed 0
+    python -m benchmarks.faults --count 200 --seed 0 [--held-out]
 
 Each fault is a group of its own: one process, at a random step, skips a call, makes two in another
 order, passes another shape, gets stuck in Python, is killed, or is stopped. All others must raise
 DistributedError that names this process alone, and their dumps must replay to the same verdict.
+--held-out takes two programs for which nothing was tuned.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SLACK = 20.0
 """Seconds within which a process on a busy machine must end after its fault is due to be named."""
 
 
-def inject(kind: str, rank: int, step: int, me: int, address: str) -> None:
+def inject(kind: str, rank: int, step: int, me: int, address: str, held_out: bool) -> None:
     """Run one process of a group, which makes the fault if it is its rank."""
     weft.distributed.initialize(
         address,
@@ -60,14 +61,19 @@ def inject(kind: str, rank: int, step: int, me: int, address: str) -> None:
             (PROCESSES, n), split, lambda index: np.ones((1, n), np.float32)
         )
 
-    summed = over_all("summed", lambda x: weft.lax.psum(x, "x"), P())
-    shifted = over_all(
-        "shifted", lambda x: weft.lax.ppermute(x, "x", [(i, (i + 1) % 4) for i in range(4)]), P("x")
-    )
+    if held_out:
+        first = weft.jit(lambda x: weft.numpy.tanh(x).sum(axis=0) @ weft.numpy.ones(x.shape[1]))
+        second = over_all(
+            "exchanged", lambda x: weft.lax.all_to_all(x, "x", 1, 1, tiled=True), P("x")
+        )
+    else:
+        first = over_all("summed", lambda x: weft.lax.psum(x, "x"), P())
+        ring = [(i, (i + 1) % PROCESSES) for i in range(PROCESSES)]
+        second = over_all("shifted", lambda x: weft.lax.ppermute(x, "x", ring), P("x"))
     small, large = array(8), array(64)
     for _ in range(2):
-        np.asarray(summed(small))
-        shifted(small).block_until_ready()
+        np.asarray(first(small))
+        second(small).block_until_ready()
     for now in range(STEPS):
         faulty = now == step and me == rank
         if faulty and kind == "stuck":
@@ -80,15 +86,17 @@ def inject(kind: str, rank: int, step: int, me: int, address: str) -> None:
         if faulty and kind == "stopped":
             os.kill(os.getpid(), signal.SIGSTOP)
         if faulty and kind == "swapped":
-            shifted(small).block_until_ready()
-            np.asarray(summed(small))
+            second(small).block_until_ready()
+            np.asarray(first(small))
             continue
         if not (faulty and kind == "skipped"):
-            np.asarray(summed(large if faulty and kind == "other shape" else small))
-        shifted(small).block_until_ready()
+            np.asarray(first(large if faulty and kind == "other shape" else small))
+        second(small).block_until_ready()
 
 
-def child(kind: str, rank: int, step: int, me: int, address: str, folder: Path) -> NoReturn:
+def child(
+    kind: str, rank: int, step: int, me: int, address: str, folder: Path, held_out: bool
+) -> NoReturn:
     """Run one process to its end, and write what it raised."""
     os.environ["WEFT_DUMP_DIR"] = str(folder)
     log = os.open(folder / f"{me}.log", os.O_WRONLY | os.O_CREAT)
@@ -97,7 +105,7 @@ def child(kind: str, rank: int, step: int, me: int, address: str, folder: Path) 
     begin = time.monotonic()
     said = {"error": "", "seconds": 0.0}
     try:
-        inject(kind, rank, step, me, address)
+        inject(kind, rank, step, me, address, held_out)
         weft.distributed.shutdown()
     except weft.errors.DistributedError as error:
         said["error"] = str(error)
@@ -114,7 +122,7 @@ def line_of(mark: str) -> int:
     return next(i for i, line in enumerate(lines, 1) if line.endswith(f"# {mark}"))
 
 
-def run(kind: str, rank: int, step: int) -> tuple[bool, bool, str]:
+def run(kind: str, rank: int, step: int, held_out: bool = False) -> tuple[bool, bool, str]:
     """Run one group with a fault; return whether all named it, all dumps replayed, and why not."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -126,7 +134,7 @@ def run(kind: str, rank: int, step: int) -> tuple[bool, bool, str]:
             for me in range(PROCESSES):
                 pid = os.fork()
                 if pid == 0:
-                    child(kind, rank, step, me, address, folder)
+                    child(kind, rank, step, me, address, folder, held_out)
                 pids[me] = pid
             end = time.monotonic() + 60.0 + SLACK
             others = [me for me in range(PROCESSES) if me != rank]
@@ -178,6 +186,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", choices=KINDS, action="append")
+    parser.add_argument("--held-out", action="store_true", help="the programs nobody tuned for")
     options = parser.parse_args()
     weft.config.update("num_cpu_devices", 1)
     choose = random.Random(options.seed)
@@ -188,7 +197,7 @@ def main() -> None:
     for i in range(options.count):
         kind = kinds[i % len(kinds)]
         rank, step = choose.randrange(PROCESSES), choose.randrange(STEPS)
-        right, same, why = run(kind, rank, step)
+        right, same, why = run(kind, rank, step, options.held_out)
         total[kind] += 1
         named[kind] += right
         replayed[kind] += same
