@@ -25,6 +25,8 @@ from weft import P, lax
 PAGE = Path(__file__).parent.parent / "docs" / "mistakes.md"
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
 V = np.arange(4, dtype=np.float32)
+if __name__ == "__main__":
+    weft.config.update("num_cpu_devices", 8)
 KEY = weft.random.key(0)
 MESH = weft.make_mesh((4, 2), ("x", "y"), axis_types=(weft.AxisType.Auto,) * 2)
 HALF = weft.make_mesh((4,), ("x",))
@@ -175,6 +177,13 @@ def _copies_ref(x, out):
     out[...] = x + 1
 
 
+def _constrains_elsewhere():
+    own = weft.make_mesh((4, 2), ("x", "y"))
+    other = weft.make_mesh((2,), ("x",), devices=weft.devices()[:2])
+    x = weft.device_put(np.ones((8, 8)), weft.NamedSharding(own, P("x")))
+    return weft.jit(lambda x: lax.with_sharding_constraint(x, weft.NamedSharding(other, P("x"))))(x)
+
+
 # fmt: off
 MISTAKES: dict[str, list[tuple]] = {
     "Traced values where Python wants to know": [
@@ -292,6 +301,8 @@ MISTAKES: dict[str, list[tuple]] = {
         ("#18859", lambda: weft.grad(with_vjp(lambda d, x: (x, (d, x)), lambda r, g: (0.0, g), lambda d, x: x), 1)({"a": V}, 1.0), ValueError, (r"args\[0\]\['a'\]", r"f32\[4\]", "None")),
     ],
     "vmap": [
+        ("#39450", lambda: weft.vmap(lambda x, y: x + y, in_axes=(0, 0))(V, y=V), ValueError, ("2 entries", "keyword arguments")),
+        ("#17747", lambda: weft.vmap(lambda k, x: x)(tuple(range(2000)), V), ValueError, (r"k\[0\]", "asarray")),
         ("#705", lambda: weft.vmap(lambda a, b: a.sum() + b.sum(), (0, 1))(X, X), ValueError, ("4", "2")),
         ("#10193", lambda: weft.vmap(lambda x, y: x + y)(V, y=V[:2]), ValueError, ("y", "4", "2")),
         ("#24406", lambda: weft.vmap(lambda x, a, b: x)(V, b=V[:1], a=V), ValueError, ("'b'|b ", "1")),
@@ -310,6 +321,9 @@ MISTAKES: dict[str, list[tuple]] = {
         ("#3877", lambda: weft.vmap(lambda n, k, a, b: a, in_axes=(None, None, 0, 0))(0, KEY, V, V[:2]), ValueError, ("a has size 4", "b has size 2")),
     ],
     "Loops and branches": [
+        ("#25140", lambda: lax.switch(0, [lambda x: {"a": x}, lambda x: {"a": (x, x)}], 42), TypeError, (r"branches\[0\]", r"branches\[1\]")),
+        ("#15178", lambda: lax.scan(lambda x, _: (({"a": 1, "b": 1},) * 2, None), ({"a": 1},) * 2, None, length=1), TypeError, ("carry", "'b'", "same containers and keys")),
+        ("#12385", lambda: weft.jit(lambda i: lax.switch(i, [lambda: weft.checkify.check(False, "Failed!")] * 2))(0), ValueError, ("not functionalized", r"checkify\.checkify")),
         ("scan", lambda: lax.scan(lambda c, x: (c + 1.5, x), np.int32(0), V), TypeError, ("carry", "int32", "float32|f32")),
         ("scan", lambda: lax.scan(lambda c, x: (c[None], x), V, V), TypeError, ("carry",)),
         ("scan", lambda: lax.scan(lambda c, x: c, 0.0, V), (TypeError, ValueError), ("pair|tuple",)),
@@ -423,6 +437,8 @@ MISTAKES: dict[str, list[tuple]] = {
         ("#1403", lambda: wnp.zeros(2).at[0].set(np.zeros(2)), (TypeError, ValueError), (r"\(2,\)", "broadcast")),
     ],
     "Random numbers": [
+        ("#17904", lambda: weft.random.key(0, impl="rbg") == KEY, TypeError, ("fry", "rbg", "impl=")),
+        ("#21343", lambda: weft.random.normal(KEY, 1000.0), TypeError, ("shape must be an integer or a tuple", "1000.0")),
         ("random", lambda: weft.random.normal(3, (3,)), TypeError, ("key",)),
         ("random", lambda: weft.random.normal(weft.random.split(KEY), (3,)), (TypeError, ValueError), ("vmap|single|one key",)),
         ("random", lambda: weft.random.choice(KEY, 3, (5,), replace=False), ValueError, ("replace",)),
@@ -435,6 +451,9 @@ MISTAKES: dict[str, list[tuple]] = {
         ("random", lambda: weft.random.normal(KEY, (2,), dtype=int), ValueError, ("float or complex", "i32")),
     ],
     "Devices and shardings": [
+        ("#15728", lambda: weft.shard_map(lambda x, y: x + y, mesh=MESH, in_specs=(P("x"), P("x")), out_specs=P("x"))(np.arange(8)), ValueError, ("in_specs has 2 entries", "1 arguments")),
+        ("#25541", _constrains_elsewhere, TypeError, ("'x': 2", "'x': 4", "device_put")),
+        ("#6221", lambda: weft.device_put_sharded([V] * 8, weft.devices()), AttributeError, ("device_put",)),
         ("#26946", lambda: weft.device_put(np.ones(6), weft.NamedSharding(MESH, P("x"))), ValueError, ("6", "4")),
         ("sharding", lambda: weft.NamedSharding(MESH, P("z")), ValueError, ("z", "x")),
         ("sharding", lambda: P("x", "x"), ValueError, ("x",)),

@@ -178,10 +178,12 @@ def check_dim(
         )
     aval = typeof(x)
     if not -aval.ndim <= dim < aval.ndim:
+        name = _name(fun, in_tree, i)
+        remedy = "" if aval.ndim else "; use None for arguments that are not mapped"
+        if not aval.ndim and name.endswith("]"):
+            remedy += f", or give one array ({name.split('[')[0]} has many): weft.numpy.asarray"
         raise ValueError(
-            f"{api}: in_axes {dim} is out of bounds for {_name(fun, in_tree, i)} of type "
-            f"{aval.str_short()}"
-            + ("; use None for arguments that are not mapped" if not aval.ndim else "")
+            f"{api}: in_axes {dim} is out of bounds for {name} of type {aval.str_short()}{remedy}"
         )
     return dim % aval.ndim
 

@@ -269,6 +269,12 @@ def _promote(nodes: tuple, x64: bool, weak_dtypes: tuple) -> tuple[Any, bool]:
         if is_extended(n):
             if all(m == n for m in nodes):
                 return n, False
+            if all(map(is_extended, nodes)):
+                kinds = " and ".join(sorted({m.name for m in nodes}))
+                raise KeyPromotionError(
+                    f"random keys of different kinds do not mix: {kinds}; make both with the same "
+                    "impl= of weft.random.key"
+                )
             raise KeyPromotionError(
                 f"random keys ({n.name}) do not mix with other dtypes; "
                 "use weft.random.key_data to get at their bits"

@@ -282,11 +282,13 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     def at(self) -> Any:
         return At(self)
 
+    @api_boundary
     def __eq__(self, other: object) -> Any:
         from weft.numpy import equal
 
         return equal(self, other)  # type: ignore[arg-type]
 
+    @api_boundary
     def __ne__(self, other: object) -> Any:
         from weft.numpy import not_equal
 
