@@ -114,6 +114,7 @@ KNOWN = {
         "Literal",
         "np",
         "_T",
+        "Never",
         "_R",
         "contextlib",
         "None",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, Never, ParamSpec, Protocol, TypeVar, overload
 
 from typing_extensions import TypeVar as TypeVarWithDefault
 
@@ -179,7 +179,7 @@ def comm(
     """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its …"""
 
 @overload
-def copy_to_host_async(x: ArrayLike) -> Any:
+def copy_to_host_async(x: Never) -> Any:
     """Start copying every array of the pytree to the host, and return the pytree."""
 
 @overload
@@ -626,7 +626,7 @@ def pure_callback(
     """Calls a Python function without side effects when the program runs."""
 
 @overload
-def reshard(xs: Any, out_shardings: Any) -> Any:
+def reshard(xs: Never, out_shardings: Any) -> Any:
     """The arrays placed by other shardings; in a program, values with that sharding in …"""
 
 @overload

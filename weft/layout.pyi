@@ -1,6 +1,6 @@
 """Types of weft.layout, written by `make stubs` from the definitions."""
 
-from typing import Any, TypeVar, overload
+from typing import Any, Never, TypeVar, overload
 
 from weft.sharding.memory_layout import Format as Format
 from weft.sharding.memory_layout import Layout as Layout
@@ -10,8 +10,8 @@ from weft.typing import ArrayLike
 _T = TypeVar("_T")
 
 @overload
-def with_layout_constraint(x: ArrayLike, layouts: Any) -> Any:
-    """The arrays, which XLA lays out so where they stand in the program."""
+def with_layout_constraint(x: Never, layouts: Any) -> Any:
+    """Ask XLA to lay out arrays in memory in given orders, at this point of the program."""
 
 @overload
 def with_layout_constraint(x: ArrayLike, layouts: Any) -> Array:

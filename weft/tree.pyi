@@ -40,7 +40,7 @@ def map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(
@@ -51,7 +51,7 @@ def map(
     *,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> dict[_Key, _R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(
@@ -62,7 +62,7 @@ def map(
     *,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> list[_R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def map(

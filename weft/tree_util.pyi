@@ -128,7 +128,7 @@ def tree_map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(
@@ -139,7 +139,7 @@ def tree_map(
     *,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> dict[_Key, _R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(
@@ -150,7 +150,7 @@ def tree_map(
     *,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> list[_R]:
-    """The tree with each leaf replaced by f of it, and of what stands there in the other …"""
+    """Apply f to every leaf of a tree, and to the leaves at the same paths of the other …"""
 
 @overload
 def tree_map(

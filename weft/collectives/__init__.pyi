@@ -1,7 +1,7 @@
 """Types of weft.collectives, written by `make stubs` from the definitions."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Never, TypeVar, overload
 
 from weft.collectives.async_ import Future
 from weft.typing import Array as Array
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 @overload
 def all_gather(
-    x: ArrayLike,
+    x: Never,
     axis_name: Any,
     *,
     axis_index_groups: Any = ...,
@@ -58,7 +58,7 @@ def all_gather_start(
 
 @overload
 def all_to_all(
-    x: ArrayLike,
+    x: Never,
     axis_name: Any,
     split_axis: int,
     concat_axis: int,
@@ -116,8 +116,8 @@ def pargmin(x: ArrayLike, axis_name: Any) -> Any:
     """The index along named axes of the device with the minimum, int32."""
 
 @overload
-def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
-    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+def pbroadcast(x: Never, axis_name: Any, source: int) -> Any:
+    """Broadcast the value of one device along named axes; pytrees leaf by leaf."""
 
 @overload
 def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Array:
@@ -131,7 +131,7 @@ def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Future:
     """Starts `pbroadcast`; `.done()` on the result gives its value."""
 
 @overload
-def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Any:
+def pcast(x: Never, axis_name: Any, *, to: str) -> Any:
     """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
 
 @overload
@@ -143,7 +143,7 @@ def pcast(x: _T, axis_name: Any, *, to: str) -> _T:
     """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
 
 @overload
-def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+def pmax(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
     """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
@@ -155,7 +155,7 @@ def pmax(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
-def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+def pmean(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
@@ -167,7 +167,7 @@ def pmean(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
-def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+def pmin(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
     """The minimum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
@@ -179,7 +179,7 @@ def pmin(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The minimum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
-def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+def ppermute(x: Never, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Sends values between devices along named axes; pytrees leaf by leaf."""
 
 @overload
@@ -200,7 +200,7 @@ def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes."""
 
 @overload
-def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Any:
+def pshuffle(x: Never, axis_name: Any, perm: Sequence[int]) -> Any:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
 @overload
@@ -212,7 +212,7 @@ def pshuffle(x: _T, axis_name: Any, perm: Sequence[int]) -> _T:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
 @overload
-def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+def psum(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
@@ -225,7 +225,7 @@ def psum(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
 
 @overload
 def psum_scatter(
-    x: ArrayLike,
+    x: Never,
     axis_name: Any,
     *,
     scatter_dimension: int = ...,
@@ -270,7 +270,7 @@ def psum_start(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) ->
     """Starts `psum`; `.done()` on the result gives its value."""
 
 @overload
-def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
+def pswapaxes(x: Never, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
@@ -282,7 +282,7 @@ def pswapaxes(x: _T, axis_name: Any, axis: int, *, axis_index_groups: Any = ...)
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
-def pvary(x: ArrayLike, axis_name: Any) -> Any:
+def pvary(x: Never, axis_name: Any) -> Any:
     """Casts values to varying along the axes over which they are invarying."""
 
 @overload

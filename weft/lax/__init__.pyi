@@ -1,7 +1,7 @@
 """Types of weft.lax, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Never, TypeVar, overload
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def after_all(*operands: Any) -> Array:
 
 @overload
 def all_gather(
-    x: ArrayLike,
+    x: Never,
     axis_name: Any,
     *,
     axis_index_groups: Any = ...,
@@ -98,7 +98,7 @@ def all_gather_start(
 
 @overload
 def all_to_all(
-    x: ArrayLike,
+    x: Never,
     axis_name: Any,
     split_axis: int,
     concat_axis: int,
@@ -725,8 +725,8 @@ def pargmin(x: ArrayLike, axis_name: Any) -> Array:
     """The index along named axes of the device with the minimum, int32."""
 
 @overload
-def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
-    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+def pbroadcast(x: Never, axis_name: Any, source: int) -> Any:
+    """Broadcast the value of one device along named axes; pytrees leaf by leaf."""
 
 @overload
 def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Array:
@@ -740,7 +740,7 @@ def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Future:
     """Starts `pbroadcast`; `.done()` on the result gives its value."""
 
 @overload
-def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Any:
+def pcast(x: Never, axis_name: Any, *, to: str) -> Any:
     """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
 
 @overload
@@ -757,7 +757,7 @@ def platform_dependent(
     """The function given for the platform that the program is compiled for, applied to args."""
 
 @overload
-def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+def pmax(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
     """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
@@ -769,7 +769,7 @@ def pmax(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
-def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+def pmean(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
@@ -781,7 +781,7 @@ def pmean(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
     """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
-def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+def pmin(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
     """The minimum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
@@ -802,7 +802,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """x to the power y; a Python int exponent is computed by multiplication."""
 
 @overload
-def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+def ppermute(x: Never, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Sends values between devices along named axes; pytrees leaf by leaf."""
 
 @overload
@@ -823,7 +823,7 @@ def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes."""
 
 @overload
-def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Any:
+def pshuffle(x: Never, axis_name: Any, perm: Sequence[int]) -> Any:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
 @overload
@@ -835,7 +835,7 @@ def pshuffle(x: _T, axis_name: Any, perm: Sequence[int]) -> _T:
     """Permutes values along a named axis: device i receives that of device perm[i]."""
 
 @overload
-def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+def psum(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
 
 @overload
@@ -848,7 +848,7 @@ def psum(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
 
 @overload
 def psum_scatter(
-    x: ArrayLike,
+    x: Never,
     axis_name: Any,
     *,
     scatter_dimension: int = ...,
@@ -893,7 +893,7 @@ def psum_start(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) ->
     """Starts `psum`; `.done()` on the result gives its value."""
 
 @overload
-def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
+def pswapaxes(x: Never, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
@@ -905,7 +905,7 @@ def pswapaxes(x: _T, axis_name: Any, axis: int, *, axis_index_groups: Any = ...)
     """Exchanges the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
-def pvary(x: ArrayLike, axis_name: Any) -> Any:
+def pvary(x: Never, axis_name: Any) -> Any:
     """Casts values to varying along the axes over which they are invarying."""
 
 @overload
@@ -1284,8 +1284,8 @@ def while_loop(cond_fun: Callable[[_T], Any], body_fun: Callable[[_T], _T], init
     """Loop while a condition on the state holds."""
 
 @overload
-def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = ...) -> Any:
-    """The arrays, which the partitioner must place as given where they stand in the …"""
+def with_sharding_constraint(x: Never, shardings: Any, *, priorities: Any = ...) -> Any:
+    """Constrain how the partitioner places arrays at this point of the program."""
 
 @overload
 def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = ...) -> Array:

@@ -1,7 +1,7 @@
 """Types of weft.sharding, written by `make stubs` from the definitions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Never, TypeVar, overload
 
 from weft.core.aval import Mat as _ManualAxisType
 from weft.sharding.abstract_device import AbstractDevice as AbstractDevice
@@ -55,7 +55,7 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = ...) -
     """The whole array on one device: `SingleDeviceSharding(device)`."""
 
 @overload
-def reshard(xs: Any, out_shardings: Any) -> Any:
+def reshard(xs: Never, out_shardings: Any) -> Any:
     """The arrays placed by other shardings; in a program, values with that sharding in …"""
 
 @overload

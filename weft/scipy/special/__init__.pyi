@@ -112,7 +112,7 @@ def log_softmax(x: ArrayLike, /, *, axis: int | Sequence[int] | None = ...) -> A
     """The logarithm of softmax, accurate where it is small."""
 
 def loggamma(x: ArrayLike) -> Array:
-    """The logarithm of gamma(x) for real x: NaN where gamma(x) is negative."""
+    """The logarithm of gamma(x); for real x, NaN where gamma(x) is negative."""
 
 def logit(x: ArrayLike) -> Array:
     """The logarithm of the odds, log(x / (1 - x)): the inverse of expit."""
