@@ -13,6 +13,8 @@ from tests.partition.corpus import (  # noqa: F401  they fill PROGRAMS
     grids,
     indexing,
     inference,
+    later_layers,
+    later_methods,
     linear,
     methods,
     models,
