@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import harness, table
+from benchmarks.bytecode import compile_weft
 from benchmarks.case import CASES
 from benchmarks.groups import GROUPS, load_groups
 
@@ -38,6 +39,7 @@ def main() -> int:
     sides = (options.library,) if options.library else harness.LIBRARIES
     if options.control:
         sides = harness.CONTROL
+    compile_weft()
     rows = harness.run(names, options.rounds, sides, progress)
     if live:
         print("\r\033[K", end="", file=sys.stderr)

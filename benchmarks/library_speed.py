@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bytecode import compile_weft
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -154,6 +156,7 @@ def main() -> int:
         from benchmarks.libraries import python
 
         options.python = python()
+    compile_weft()
     print("| case | first step | steady step |\n|--|--|--|")
     for name in ("import", *CASES):
         sides = ("jax", "weft")
