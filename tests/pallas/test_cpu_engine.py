@@ -282,3 +282,35 @@ def test_a_loop_of_calls_reuses_temporary_memory(rng):
     for _ in range(50):
         want = np.tanh(want @ want.T * 0.5)
     np.testing.assert_allclose(np.asarray(got), want, rtol=1e-3, atol=1e-4)
+
+
+FAR_APART = """
+import mmap
+import numpy as np
+import weft
+from weft.native import engine
+
+def compile_one(n):
+    values = ", ".join(f"i64 {i}" for i in range(n, n + 6000))
+    return engine.link_text(
+        f'''@g{n} = private constant [6000 x i64] [{values}]
+        define ptr @first{n}(ptr %x) {{
+          %p = getelementptr [6000 x i64], ptr @g{n}, i64 0, i64 5
+          ret ptr %p
+        }}''', f"first{n}")
+
+compile_one(0)
+blocks = [mmap.mmap(-1, 4 * mmap.PAGESIZE) for _ in range(400)]
+large = [mmap.mmap(-1, 1 << 30) for _ in range(3)]  # untouched: they take no memory
+for block in blocks[::2]:
+    block.close()  # room for a program's small sections, far from that for its large ones
+for n in range(1, 60):
+    compile_one(n)
+print("linked")
+"""
+
+
+def test_programs_are_linked_where_free_memory_is_far_apart():
+    """quirks.SECTIONS_APART: sections of a program 2 GiB apart ended the process."""
+    done = subprocess.run([sys.executable, "-c", FAR_APART], capture_output=True, text=True)
+    assert done.stdout == "linked\n", done.stderr[-500:]

@@ -39,6 +39,16 @@ WEAK_FUNCTIONS = Quirk(
     "cached dispatch ends the process over a function that takes no weak references",
     unprobed="not in every process; tests/api/test_linear_maps.py calls such a function",
 )
+SECTIONS_APART = Quirk(
+    "LLVM",
+    "RuntimeDyld ends the process where sections of a program come to lie 2 GiB apart",
+    unprobed="tests/pallas/test_cpu_engine.py links programs in such a process",
+)
+BFLOAT_COMPARED = Quirk(
+    "LLVM",
+    "ends the process over some comparisons of bfloats for processors of x86 without AVX512-BF16",
+    unprobed="tests/pallas/test_scalar_formulas.py has such kernels, which need such a processor",
+)
 COMPLEX_ELEMENTS = Quirk(_BINDINGS, "no class for elements attributes of complex numbers")
 AXIS_REF_LISTS = Quirk(_BINDINGS, "no class for sdy's lists of axis references")
 SIZE_OVERFLOW = Quirk("XLA", "ends the process where the bytes of a type overflow 64 bits")
