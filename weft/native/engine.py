@@ -66,8 +66,8 @@ class Host:
         self.machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=self.name, features=flat, opt=3, reloc="pic", codemodel="small", jit=True
         )
-        # JITLink keeps a program's sections together. LLVM's other linker ends the process where they
-        # come to lie 2 GiB apart, as in one that holds as much memory (quirks.SECTIONS_APART).
+        # JITLink keeps a program's sections together. LLVM's other linker ends the process where
+        # they come to lie 2 GiB apart, as in one with as much memory (quirks.SECTIONS_APART).
         self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=True)
         # Without the JIT's own copy, the disposed target machine would be shared.
         self.machine = llvm.Target.from_default_triple().create_target_machine(
