@@ -329,8 +329,8 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
         return convert(f, evaluate(f, formula, [value]), near, new)
     if old.name == "bfloat16" and not _has_bfloat16():
         # By bits: comparisons of extended numbers become those of bfloats (quirks.BFLOAT_COMPARED).
-        wide = f.op(f"zext i16 {f.op(f'bitcast bfloat {value} to i16')} to i32")
-        number = f.op(f"bitcast i32 {f.op(f'shl i32 {wide}, 16')} to float")
+        low = f.op(f"zext i16 {f.op(f'bitcast bfloat {value} to i16')} to i32")
+        number = f.op(f"bitcast i32 {f.op(f'shl i32 {low}, 16')} to float")
         return convert(f, number, dtypes.float32, new)
     a, b = types.register(old), types.register(new)
     if new.name == "bool":
