@@ -201,12 +201,12 @@ reveal_type(weft.make_mesh((1,), ("x",)).axis_names)  # tuple[Any, ...]
 reveal_type(weft.P("x", None))  # weft.sharding.spec.PartitionSpec
 reveal_type(weft.tree.map(wnp.zeros_like, anything))  # Any
 reveal_type(weft.tree.map(lambda p, g: p - 0.1 * g, anything, anything))  # Any
-reveal_type(weft.tree.map(lambda p, g: p - 0.1 * g, mixed, mixed))  # dict[str, Any]
+reveal_type(weft.tree.map(lambda p, g: p - 0.1 * g, mixed, mixed))  # Any
 reveal_type(weft.device_put(anything, weft.devices()[0]))  # Any
 reveal_type(weft.NamedSharding(mesh, weft.P("x")))  # weft.sharding.named.NamedSharding
-reveal_type(weft.devices())  # list[Any]
+reveal_type(weft.devices())  # list[weft.Device]
 reveal_type(weft.device_count())  # int
-reveal_type(weft.local_devices())  # list[Any]
+reveal_type(weft.local_devices())  # list[weft.Device]
 reveal_type(weft.process_index())  # int
 reveal_type(weft.default_backend())  # str
 reveal_type(weft.block_until_ready((ones, 1)))  # tuple[Array, Literal[1]?]
