@@ -51,7 +51,6 @@ NAMES: dict[str, dict[str, str]] = {
         "cholesky_update_p": "made of a scan over columns",
         "symmetric_product_p": "made of dot_general",
     },
-    "sharding": {"AbstractDevice": "weft.HardwareModel tells what devices of a mesh are like"},
 }
 
 # Parameters that no function takes.
@@ -79,9 +78,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "numpy.ufunc": dict.fromkeys(
         ["nargs", "call", "at", "reduceat"], "made of the function: weft.numpy.frompyfunc"
     ),
-    "sharding.AbstractMesh": {
-        "abstract_device": "weft.HardwareModel tells what devices of a mesh are like"
-    },
+    "sharding.AbstractMesh": {},
     **{
         f"stages.{stage}": dict.fromkeys(parameters.split(), MADE_FOR_YOU)
         for stage, parameters in {
@@ -132,12 +129,12 @@ _OPTIONS = """
     embedded_constants_max_bytes enable_pgle enable_preemption_service enable_recoverability
     error_checking_behavior_divide error_checking_behavior_nan error_checking_behavior_oob
     exec_time_optimization_effort experimental_unsafe_xla_runtime_errors
-    explicit_x64_dtypes export_calling_convention_version export_ignore_forward_compatibility
+    export_calling_convention_version export_ignore_forward_compatibility
     high_dynamic_range_gumbel hlo_source_file_canonicalization_regex
     include_full_tracebacks_in_locations log_checkpoint_residuals logging_level
     memory_fitting_effort memory_fitting_level mosaic_allow_hlo mutable_array_checks
     optimization_level pallas_use_mosaic_gpu persistent_cache_enable_xla_caches
-    pgle_aggregation_percentile pgle_profiling_runs pjrt_client_create_options pprint_use_color
+    pgle_aggregation_percentile pgle_profiling_runs pjrt_client_create_options
     ragged_dot_use_gpu_pallas_triton_lowering ragged_dot_use_ragged_dot_instruction
     raise_persistent_cache_errors refs_to_pins remat3
     remove_custom_partitioning_ptr_from_cache_key remove_size_one_mesh_axis_from_type scan3
@@ -150,7 +147,6 @@ _OPTIONS = """
 # Object -> member -> reason.
 MEMBERS: dict[str, dict[str, str]] = {
     "AbstractMesh": {
-        "abstract_device": "weft.HardwareModel tells what devices of a mesh are like",
         **dict.fromkeys(
             ["device_ids", "devices", "is_multi_process", "local_devices", "local_mesh"],
             "it has no devices; JAX has the members to raise an error",

@@ -8,7 +8,7 @@ DistributedRuntimeClient = _jax.DistributedRuntimeClient
 DistributedRuntimeService = _jax.DistributedRuntimeService
 
 _REGISTRATION_GRACE = 5
-"""Seconds by which a registration outlasts its timeout (jaxlib 0.10.2)."""
+"""Seconds by which a registration outlasts its timeout (quirks.LATE_REGISTRATION)."""
 
 
 def make_service(

@@ -49,6 +49,9 @@ BFLOAT_COMPARED = Quirk(
     "ends the process over some comparisons of bfloats for processors of x86 without AVX512-BF16",
     unprobed="tests/pallas/test_scalar_formulas.py has such kernels, which need such a processor",
 )
+LATE_REGISTRATION = Quirk(
+    "jaxlib", "the registration of a process outlasts its timeout by 5 s", unprobed=_MANY
+)
 COMPLEX_ELEMENTS = Quirk(_BINDINGS, "no class for elements attributes of complex numbers")
 AXIS_REF_LISTS = Quirk(_BINDINGS, "no class for sdy's lists of axis references")
 SIZE_OVERFLOW = Quirk("XLA", "ends the process where the bytes of a type overflow 64 bits")

@@ -139,7 +139,7 @@ def params_of_jax(prim: Any) -> dict[str, Any]:
     return params
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _taking_them(kind: Any) -> Any:
     def bind(self: Any, *args: object, **params: object) -> Any:
         known = _ONLY_JAX[self.name]

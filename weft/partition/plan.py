@@ -28,8 +28,6 @@ from weft.partition.walk import WHY, attributes_of, only_user
 # A device may do this many more operations for each byte that it need not send: the balance of an
 # H100 is 989e12 FLOP/s over 450e9 B/s, about 2000.
 FLOPS_PER_BYTE = 1000
-# The same where several devices then do equal work. Also worth it on a CPU: 10e10 FLOP/s, 5e9 B/s.
-REPEATED_FLOPS_PER_BYTE = 16
 # What it costs to pass an element through the memory, in operations: 8 bytes at 3.35e12 B/s.
 FLOPS_PER_ELEMENT = 1000
 
@@ -269,18 +267,17 @@ class Planner:
         if self.summed and not sent:
             return first
         # Operands that both come split, such as activations in the gradient of a weight, are summed
-        # where a gather would repeat much work: that is the program people expect.
+        # where a gather would repeat work: that is the program people expect.
         places = list(itertools.chain.from_iterable(self.summed))
         both = all(
             comes_split(x, [d for k, d in places if k == n]) for n, x in enumerate(self.given)
         )
-        worth = REPEATED_FLOPS_PER_BYTE if self.summed and both else FLOPS_PER_BYTE
         for way in others:
             more = self._work(way) - self._work(first)
-            if self.summed and more > 0 and (way.across or not first.across):
+            if self.summed and more > 0 and (both or way.across or not first.across):
                 continue
             cost, way.moves = self._price(way)
-            if cost < least and more <= worth * (sent - cost):
+            if cost < least and more <= FLOPS_PER_BYTE * (sent - cost):
                 best, least = way, cost
         return best
 
