@@ -68,7 +68,6 @@ except weft.errors.JaxRuntimeError as e:
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_matrix_product_without_memory_says_so_and_what_reports_it():
     done = subprocess.run(
         [sys.executable, "-c", MATRIX_PRODUCT], capture_output=True, text=True, check=True

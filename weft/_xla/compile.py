@@ -17,7 +17,7 @@ CompiledMemoryStats = _jax.CompiledMemoryStats
 if TYPE_CHECKING:
 
     class XlaRuntimeError(RuntimeError):
-        """What XLA raises; jaxlib's bindings have no types."""
+        """An error of XLA's; jaxlib's bindings have no types."""
 else:
     XlaRuntimeError = _jax.JaxRuntimeError
 

@@ -63,7 +63,7 @@ class _PrimitiveType(type):
     """Makes weft's own primitives instances of JAX's class, by which programs know them."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        known = _primitive.Primitive if cls.__name__ == "Primitive" else cls
+        known = _primitive.Primitive if cls is Primitive else cls
         return issubclass(type(instance), known)
 
 

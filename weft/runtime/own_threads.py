@@ -1,7 +1,4 @@
-"""Threads of weft itself, which read no arrays, and whether another thread can.
-
-Tests: tests/runtime/test_own_threads.py.
-"""
+"""Threads of weft itself, which read no arrays, and whether another thread can."""
 
 from __future__ import annotations
 

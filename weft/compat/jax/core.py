@@ -74,9 +74,6 @@ class Trace(metaclass=_KindOfTrace):
     def process_primitive(self, primitive: object, tracers: object, params: dict[str, Any]) -> Any:
         raise NotImplementedError(f"{type(self).__name__}: define process_primitive")
 
-    def stage_value(self, val: object) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}: define stage_value")
-
     def full_raise(self, x: object) -> Any:
         return x
 

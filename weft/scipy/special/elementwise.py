@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def special_op(name: str, formula: Callable, *partials: Callable | None) -> Callable:
+def special_op(
+    name: str, formula: Callable, *partials: Callable | None, of_complex: Callable | None = None
+) -> Callable:
     """A function of arrays that is one elementwise op: sharded and batched as such.
 
     formula: of float operands of one shape and dtype, float32 at least, in weft.numpy's functions.
     partials: for each operand the derivative in it, a function of (result, *operands); None where
-    none is known, which raises.
+    none is known, which raises. of_complex: the function of complex operands, made of other ops.
     """
 
     def rule(index: int, partial: Callable | None) -> Callable:
@@ -36,7 +38,10 @@ def special_op(name: str, formula: Callable, *partials: Callable | None) -> Call
     prim = formula_op(name, formula, [rule(i, p) for i, p in enumerate(partials)])
 
     def call(*operands: Array) -> Any:
-        return prim.bind(*broadcast_args(*promote_inexact(*map(to_array, operands))))
+        xs = broadcast_args(*promote_inexact(*map(to_array, operands)))
+        if of_complex is not None and wnp.iscomplexobj(xs[0]):
+            return of_complex(*xs)
+        return prim.bind(*xs)
 
     return call
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
 expit = _unary("expit", lax.logistic, "The logistic function 1 / (1 + exp(-x)).")
 
 _logit = special_op("logit", lambda p: wnp.log(p) - wnp.log1p(-p), lambda out, p: 1 / (p * (1 - p)))
-_xlogy = special_op(
-    "xlogy",
-    lambda x, y: wnp.where((x == 0) & ~wnp.isnan(y), 0, x * wnp.log(y)),
-    lambda out, x, y: wnp.log(y),
-    lambda out, x, y: x / y,
-)
-_xlog1py = special_op(
-    "xlog1py",
-    lambda x, y: wnp.where((x == 0) & ~wnp.isnan(y), 0, x * wnp.log1p(y)),
-    lambda out, x, y: wnp.log1p(y),
-    lambda out, x, y: x / (1 + y),
-)
+
+
+def _times_log(name: str, log: Callable, slope: Callable) -> Callable:
+    """Make the op x * log(y); slope: the derivative of log."""
+
+    def formula(x: Array, y: Array) -> Any:
+        return wnp.where((x == 0) & ~wnp.isnan(y), 0, x * log(y))
+
+    partials = (lambda out, x, y: log(y), lambda out, x, y: x * slope(y))
+    return special_op(name, formula, *partials, of_complex=formula)
+
+
+_xlogy = _times_log("xlogy", wnp.log, lambda y: 1 / y)
+_xlog1py = _times_log("xlog1py", wnp.log1p, lambda y: 1 / (1 + y))
 _entr = special_op(
     "entr",
     lambda x: choose(x < 0, -wnp.inf, x == 0, 0, -x * wnp.log(x)),
@@ -71,9 +74,6 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
     >>> round(float(special.xlogy(0.5, 2.0)), 4)
     0.3466
     """
-    if wnp.iscomplexobj(x) or wnp.iscomplexobj(y):
-        x, y = floats(x, y)
-        return wnp.where((x == 0) & ~wnp.isnan(y), 0, x * wnp.log(y))
     return _xlogy(x, y)
 
 
@@ -86,9 +86,6 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
     >>> round(float(special.xlog1py(0.5, 1.0)), 4)
     0.3466
     """
-    if wnp.iscomplexobj(x) or wnp.iscomplexobj(y):
-        x, y = floats(x, y)
-        return wnp.where((x == 0) & ~wnp.isnan(y), 0, x * wnp.log1p(y))
     return _xlog1py(x, y)
 
 

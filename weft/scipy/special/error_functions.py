@@ -70,7 +70,12 @@ def _dawsn(x: Array) -> Any:
     return wnp.sign(x) * choose(near, small, far, large, between)
 
 
-_erfcx_op = special_op("erfcx", _erfcx, lambda out, x: 2 * x * out - 2 / sqrt(pi))
+_erfcx_op = special_op(
+    "erfcx",
+    _erfcx,
+    lambda out, x: 2 * x * out - 2 / sqrt(pi),
+    of_complex=lambda x: wofz(1j * x),
+)
 _dawsn_op = special_op("dawsn", _dawsn, lambda out, x: 1 - 2 * x * out)
 
 
@@ -83,7 +88,7 @@ def erfcx(x: ArrayLike) -> Any:
     >>> round(float(special.erfcx(0.5)), 4)
     0.6157
     """
-    return wofz(1j * as_float(x)) if wnp.iscomplexobj(x) else _erfcx_op(x)
+    return _erfcx_op(x)
 
 
 def dawsn(x: ArrayLike) -> Any:
