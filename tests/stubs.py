@@ -377,9 +377,10 @@ def binding_text(name: str, cls: type) -> str:
     """Write a class of jaxlib's bindings, which have no types: its members are Any."""
     lines = ["def __init__(self, *args: Any, **kwargs: Any) -> None: ..."]
     for member, value in sorted(vars(cls).items()):
-        if member.startswith("_"):
+        # Types inside appear as a process runs: nanobind adds one for each iterator it makes.
+        if member.startswith("_") or isinstance(value, type):
             continue
-        if callable(value) and not isinstance(value, type | cls):
+        if callable(value) and not isinstance(value, cls):
             lines.append(f"def {member}(self, *args: Any, **kwargs: Any) -> Any: ...")
         else:
             lines.append(f"{member}: Any")

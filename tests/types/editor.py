@@ -72,7 +72,7 @@ PARAMETERS: list[tuple[str, tuple[str, ...]]] = [
 DOCUMENTED = [
     ("wnp.linspace", "num evenly spaced values"),
     ("weft.jit", "Compile a function with XLA"),
-    ("weft.tree.map", "The tree with each leaf replaced"),
+    ("weft.tree.map", "Apply f to every leaf of a tree"),
     ("weft.Mesh", "Mesh(devices: Any, axis_names: Sequence[Any] | str"),
     ("weft.checkpoints.save", "save("),
 ]

@@ -12,6 +12,7 @@ from typing import Any
 from weft import lax
 from weft.api.linear_solves import linear_solve_p
 from weft.compat.primitive import Primitive
+from weft.core.primitive import PRIMITIVES
 from weft.sharding.placement import device_put_p, sharding_constraint_p
 
 
@@ -20,6 +21,8 @@ class FunctionPrimitive(Primitive):
 
     def __init__(self, name: str, function: Callable, *, multiple_results: bool = False) -> None:
         super().__init__(name)
+        if PRIMITIVES[name] is self:  # not in the table: no equation of weft's names it
+            del PRIMITIVES[name]
         self.function = function
         self.multiple_results = multiple_results
 
