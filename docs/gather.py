@@ -152,8 +152,8 @@ def gather(out: Path) -> None:
     (out / "reference").mkdir(parents=True)
     for page in (ROOT / "docs").glob("*.md"):
         (out / page.name).write_text(relink(page.read_text("utf-8")), "utf-8")
-    for drawing in (ROOT / "docs").glob("*.svg"):
-        shutil.copy(drawing, out / drawing.name)
+    for file in [*(ROOT / "docs").glob("*.svg"), ROOT / "docs" / "iframe-worker.js"]:
+        shutil.copy(file, out / file.name)
     for source, page in ROOT_PAGES.items():
         (out / page).write_text(relink((ROOT / source).read_text("utf-8")), "utf-8")
     for name in NAMESPACES:

@@ -120,6 +120,9 @@ def test_the_site_shows_every_page_and_every_public_name(tmp_path):
         text = re.sub(r"```.*?```", "", (tmp_path / page).read_text("utf-8"), flags=re.DOTALL)
         for target in re.findall(r"(?<!\\)\]\(([^)#:\s]+\.md)(?:#[^)]*)?\)", text):
             assert (tmp_path / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+    # Of another name or place, the offline plugin makes each page fetch one from the network.
+    assert "polyfills: [iframe-worker.js]" in (DOCS.parent / "mkdocs.yml").read_text()
+    assert (tmp_path / "iframe-worker.js").exists()
     shown_names = (tmp_path / "reference" / "weft.numpy.md").read_text("utf-8")
     for name in weft.numpy.__all__:
         assert f"## {name} {{" in shown_names or inspect.ismodule(getattr(weft.numpy, name)), name
