@@ -5,6 +5,7 @@ import pytest
 
 import weft
 from tests.pallas.triton_machine import run as run_triton
+from weft import lax
 from weft import pallas as pl
 from weft.core.jaxpr import walk_eqns
 
@@ -174,3 +175,33 @@ def test_known_indices_outside_are_errors_while_tracing():
                 lambda x, out, index=index: out.__setitem__(0, x[index, 0].sum()),
                 weft.ShapeDtypeStruct((1,), np.float32),
             )(X)
+
+
+def _element_by_element(x, index, out):
+    def body(i, carry):
+        out[i] = x[index[i]]
+        return carry
+
+    lax.fori_loop(0, 8, body, 0)
+
+
+def _all_at_once(x, index, out):
+    out[...] = x[index[...]]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint32"])
+@pytest.mark.parametrize("kernel", [_element_by_element, _all_at_once])
+def test_numpys_indices_are_read_and_all_others_fail(rng, dtype, kernel):
+    call = weft.jit(pl.pallas_call(kernel, weft.ShapeDtypeStruct((8,), "float32")))
+    x = rng.standard_normal(8).astype("float32")
+    low, high = (0, 8) if dtype[0] == "u" else (-8, 8)
+    for _ in range(3):
+        index = rng.integers(low, high, 8).astype(dtype)
+        np.testing.assert_array_equal(np.asarray(call(x, index)), x[index])
+        for bad in {8, 100, 127, np.iinfo(dtype).max, low - 9 if low else 9, np.iinfo(dtype).min}:
+            if low <= bad < high:
+                continue
+            damaged = index.copy()
+            damaged[rng.integers(8)] = bad
+            with pytest.raises(Exception, match="get .*out of bounds"):
+                np.asarray(call(x, damaged))

@@ -14,8 +14,7 @@ In the order in which a kernel passes through:
     arrays, refs, control, gather, sorting
                                 rules of the other ops
     dot, microkernel, int8_dot  products, their register tile, words of several short numbers
-    transpose_tiles, invariant_division
-                                transposes, quotients of rows
+    transpose_tiles             copies that turn rows into columns
     llvm, types, frame          IR as text; XLA's call frame; weft/native/engine.py compiles it
 
 Kernels arrive legalized (weft/pallas/legalize.py): an op has a rule here, or a formula of one

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
-from weft.pallas.cpu import ranges, scalar, types
+from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.arrays import selected
 from weft.pallas.cpu.interrupt import emit_look
 from weft.pallas.cpu.llvm import Index
@@ -184,13 +184,7 @@ def _scan(t: Translator, eqn: Eqn, *operands: Any) -> list:
         emit_look(t, eqn)
         step: Index = f.sub(length - 1, loop.index) if p["reverse"] else loop.index
         rows = [_row(t, x, step) for x in xs]
-        carried = carry.inside(loop.carried)
-        for k, (x, first) in enumerate(zip(carried, operands[n_consts:end], strict=True)):
-            step_of = ranges.increment(jaxpr, n_consts + k, k)
-            if step_of is not None and getattr(first, "range", None) is not None:
-                last = first.range[1] + step_of * max(length - 1, 0)
-                x.range = ranges.within(x.dtype, (first.range[0], last))
-        outs = t.run(jaxpr, [*consts, *carried, *rows])
+        outs = t.run(jaxpr, [*consts, *carry.inside(loop.carried), *rows])
         for y, out in zip(ys, outs[n_carry:], strict=True):
             row = y.view(f, f.mul(step, y.strides[0]), y.shape[1:], y.strides[1:])
             t.store(row, out)
@@ -234,12 +228,7 @@ def _while(t: Translator, eqn: Eqn, *operands: Any) -> list:
     f.label(body)
     with f.scope(), t.region():
         emit_look(t, eqn)
-        inside = carry.inside(registers)
-        counters = ranges.of_while(p, [getattr(x, "range", None) for x in (*cond_consts, *carried)])
-        for x, known in zip(inside, counters, strict=True):
-            if known is not None:
-                x.range = ranges.within(x.dtype, known)
-        outs = t.run(p["body_jaxpr"], [*body_consts, *inside])
+        outs = t.run(p["body_jaxpr"], [*body_consts, *carry.inside(registers)])
         following = carry.update(outs)
         if watch.on:
             watch.turn()

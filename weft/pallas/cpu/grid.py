@@ -156,7 +156,7 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
                     f"kernel {call.name}: the index map of {block.origin} gives a block out of "
                     f"bounds in dimension {d} of an array of shape {array.shape}"
                 )
-                start = checked(t, start, max(high, 0), what, known=number.range)
+                start = checked(t, start, max(high, 0), what)
             if block.padding:
                 start = f.sub(start, block.padding[d][0])
             elif not block.by_element[d]:

@@ -11,7 +11,6 @@ import numpy as np
 from weft.core import dtypes
 from weft.ops.combiner import IDENTITIES
 from weft.pallas.cpu import scalar, types
-from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.nontemporal import emit_copy, read_soon, strip_of
 from weft.pallas.cpu.transpose_tiles import copy_turned, turned_dim
@@ -313,35 +312,26 @@ def _reduce_inner(f: Function, memory: Memory, r: _Reduction) -> Array:
     shape, result, dtype = r.shape, r.result, r.dtype
     target = temporary(f, memory, result, dtype) if size_of(result) != 1 else None
     type_ = types.register(dtype)
-    extremum, firsts = None, [r.start]
-    if r.op in ("max", "min") and dtypes.is_float(dtype):
-        extremum = Extremum(types.Real(f, type_), r.op)
-        type_, firsts = extremum.m.int, extremum.starts()
     summed = sorted(d for d in r.axes if shape[d] != 1)
     indices: list[Index | None] = [0 if n == 1 else None for n in shape]
     answer = ""
 
-    def sum_level(k: int, starts: list[str]) -> list[str]:
+    def sum_level(k: int, start: str) -> str:
         if k == len(summed):
-            value = r.element(tuple(indices))
-            if extremum is not None:
-                return extremum.step(starts, value)
-            return [combine(f, r.op, dtype, starts[0], value)]
+            return combine(f, r.op, dtype, start, r.element(tuple(indices)))
         for a in r.arrays:
             a.hoist(f, tuple(indices))
         d = summed[k]
-        carry = [(type_, start) for start in starts]
-        with f.loop(0, shape[d], carry, parallel=k == len(summed) - 1) as loop:
+        with f.loop(0, shape[d], [(type_, start)], parallel=k == len(summed) - 1) as loop:
             indices[d] = loop.index
-            loop.following = sum_level(k + 1, loop.carried)
+            loop.following = [sum_level(k + 1, loop.carried[0])]
             indices[d] = None
-        return loop.results
+        return loop.results[0]
 
     def row(outer: tuple) -> None:
         nonlocal answer
         indices[:] = outer
-        totals = firsts if 0 in shape else sum_level(0, firsts)
-        total = totals[0] if extremum is None else extremum.result(totals)
+        total = r.start if 0 in shape else sum_level(0, r.start)
         if target is None:
             answer = total
         else:

@@ -13,7 +13,6 @@ from weft.pallas.cpu import (  # noqa: F401  (rules)
     arrays,
     control,
     dot,
-    invariant_division,
     refs,
     sorting,
     sync,

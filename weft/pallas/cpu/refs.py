@@ -13,7 +13,6 @@ from weft.core.ref import At, Indexer, Pick, Window
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import nest
-from weft.pallas.cpu.ranges import Known
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices, size_of
 from weft.pallas.ir import ref_operands
@@ -28,16 +27,12 @@ def checked(
     high: int,
     what: str,
     size: int | None = None,
-    known: Known | None = None,
 ) -> Any:
     """A position, which fails the call unless it is in [0, high], and is then moved to 0.
 
-    size: of the dimension, where a negative position counts from its end. known: the position's
-    range, which may prove that it needs no check.
+    size: of the dimension, where a negative position counts from its end.
     """
     f = t.f
-    if known is not None and known[0] >= 0 and known[1] <= high:
-        return start
     if isinstance(start, int):
         if t.call.checked and not 0 <= start <= high:
             t.fail("true", what)
@@ -49,7 +44,7 @@ def checked(
     raw = start
 
     def from_end() -> str:
-        if size is None or (known is not None and known[0] >= 0):
+        if size is None:
             return raw
         negative = f.op(f"icmp slt i64 {raw}, 0")
         return f.op(f"select i1 {negative}, i64 {f.add(raw, size)}, i64 {raw}")
@@ -60,9 +55,8 @@ def checked(
         t.fail(bad, what)
         return f.op(f"select i1 {bad}, i64 0, i64 {position}")
 
-    inside = known is not None and -(size or 0) <= known[0] and known[1] <= high
-    if inside or (size is None and not t.call.checked):
-        start = from_end()
+    if size is None and not t.call.checked:
+        start = raw
     elif high < 0:
         start = failing() if t.call.checked else from_end()
     else:
@@ -76,24 +70,22 @@ def checked(
     return start
 
 
-def lane(t: Translator, text: str, dtype: Any, size: int, what: str, known: Known) -> str:
+def lane(t: Translator, text: str, dtype: Any, size: int, what: str) -> str:
     """A position of an index array, as `checked`, in loops over elements: these are vectorized.
 
     The greatest position is kept, and compared once at the end; what is out of bounds reads the
     last element until then.
     """
     f, high = t.f, size - 1
-    if known is not None and known[0] >= 0 and known[1] <= high:
-        return scalar.convert(f, text, dtype, dtypes.int64)
     narrow = size < 1 << 31 and dtype.itemsize * 8 < 64 and dtype != dtypes.uint32
     position_type = dtypes.int32 if narrow else dtypes.int64
     type_ = types.register(position_type)
     position = scalar.convert(f, text, dtype, position_type)
-    if dtypes.is_signed(dtype) and (known is None or known[0] < 0):
+    if dtypes.is_signed(dtype):
         negative = f.op(f"icmp slt {type_} {position}, 0")
         turned = f.op(f"add {type_} {position}, {size}")
         position = f.op(f"select i1 {negative}, {type_} {turned}, {type_} {position}")
-    if t.call.checked and (known is None or known[0] < -size or known[1] > high):
+    if t.call.checked:
         if t.core is not None or high < 0:
             bad = f.op(f"icmp ugt {type_} {position}, {high}") if high >= 0 else "true"
             t.fail(bad, what)
@@ -128,13 +120,11 @@ def window(t: Translator, ref: Buffer, indexer: Indexer, operands: Sequence[Arra
     for d, (dim, position) in enumerate(indexer.attach(operands)):
         start = t.index(position)
         if dim.__class__ is At:
-            start = checked(
-                t, start, ref.shape[d] - 1, _what(t, ref, d), ref.shape[d], range_of(position)
-            )
+            start = checked(t, start, ref.shape[d] - 1, _what(t, ref, d), ref.shape[d])
         else:
             reach = ref.shape[d] - 1 - (dim.size - 1) * dim.stride
             if dim.size:
-                start = checked(t, start, reach, _what(t, ref, d), known=range_of(position))
+                start = checked(t, start, reach, _what(t, ref, d))
             shape.append(dim.size)
             strides.append(t.f.mul(ref.strides[d], dim.stride))
         offset = _plus(t.f, offset, t.f.mul(start, ref.strides[d]))
@@ -147,10 +137,6 @@ def _plus(f: Function, a: Index, b: Index) -> Index:
         return f.add(a, b)
     key = ("sum", a, b)
     return f.memo.get(key) or f.memo.setdefault(key, f.add(a, b))
-
-
-def range_of(position: Array | int) -> Known:
-    return (position, position) if isinstance(position, int) else position.range
 
 
 class Gathered:
@@ -176,8 +162,7 @@ class Gathered:
                 if not dim.size:
                     self.positions.append((dim, 0))
                     continue
-            known = range_of(position)
-            self.positions.append((dim, checked(t, start, reach, _what(t, ref, d), size, known)))
+            self.positions.append((dim, checked(t, start, reach, _what(t, ref, d), size)))
 
     def ready(self, *values: Array | None, of: Buffer | None = None) -> None:
         """Before a loop that writes these elements: what it reads is not what it changes.
@@ -218,7 +203,7 @@ class Gathered:
             if dim.__class__ is Pick:
                 index, n = position.at(f, i), self.ref.shape[d]
                 what = _what(self.t, self.ref, d)
-                where.append(lane(self.t, index, position.dtype, n, what, position.range))
+                where.append(lane(self.t, index, position.dtype, n, what))
             elif dim.__class__ is At:
                 where.append(position)
             else:

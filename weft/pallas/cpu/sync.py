@@ -145,15 +145,12 @@ def _axis_index(t: Translator, eqn: Eqn) -> Array:
     axes = eqn.params["over"].names
     coordinates = {} if t.core is None else t.core.coordinates
     number: Index = 0
-    count = 1
     for axis in axes:
         if axis not in coordinates:
             raise t.unsupported(eqn, f"the index along axis {axis!r}, which its mesh does not have")
         size = t.core.mesh.shape[axis]
-        number, count = t.f.add(t.f.mul(number, size), coordinates[axis]), count * size
-    out = t.scalar(str(number), dtypes.int32) if isinstance(number, int) else t.int32(number)
-    out.range = 0, count - 1
-    return out
+        number = t.f.add(t.f.mul(number, size), coordinates[axis])
+    return t.scalar(str(number), dtypes.int32) if isinstance(number, int) else t.int32(number)
 
 
 # Waiting ---------------------------------------------------------------------------------------

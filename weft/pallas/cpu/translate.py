@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr
-from weft.pallas.cpu import loops, ranges, scalar, types
+from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.values import (
     COSTLY,
@@ -150,8 +150,6 @@ class Translator:
             out = self.elementwise(eqn, operands)
         if out is None:
             return []
-        if out.__class__ is Array and out.range is None:
-            out.range = ranges.of_result(eqn, [getattr(o, "range", None) for o in operands])
         return list(out) if isinstance(out, list | tuple) else [out]
 
     def elementwise(self, eqn: Eqn, operands: list[Array]) -> Array:
@@ -192,9 +190,7 @@ class Translator:
         names[name] = f'private unnamed_addr constant [{len(data)} x i8] c"{listing}", align 64'
         group = Group("constant")
         buffer = Buffer(name, array.dtype, array.shape, row_major(array.shape), group)
-        out = Array(array.shape, array.dtype, buffer=buffer)
-        out.range = ranges.of_values(array)
-        return out
+        return Array(array.shape, array.dtype, buffer=buffer)
 
     def scalar(self, text: str, dtype: np.dtype) -> Array:
         return register(text, dtype)
@@ -214,10 +210,7 @@ class Translator:
 
     def program_id(self, axis: int) -> Array:
         """The number of the running program along an axis of the grid."""
-        out = self.int32(self.program_ids[axis])
-        if self.core is None and axis not in self.call.dynamic:
-            out.range = 0, max(self.call.grid[axis] - 1, 0)
-        return out
+        return self.int32(self.program_ids[axis])
 
     def int32(self, text: str) -> Array:
         """An i64 register as an int32 scalar."""

@@ -89,41 +89,13 @@ class Real:
         self.int, self.suffix = ("i64", "f64") if self.wide else ("i32", "f32")
         self.mantissa, self.bias = (52, 1023) if self.wide else (23, 127)
 
-    def c(self, value: float) -> str:
-        return float_constant(value, self.type)
-
-    def binary(self, op: str, a: str, b: str) -> str:
-        return self.f.op(f"{op} {self.type} {a}, {b}")
-
     def mul(self, a: str, b: str) -> str:
-        return self.binary("fmul", a, b)
-
-    def div(self, a: str, b: str) -> str:
-        return self.binary("fdiv", a, b)
-
-    def neg(self, a: str) -> str:
-        return self.f.op(f"fneg {self.type} {a}")
-
-    def fma(self, a: str, b: str, c: str) -> str:
-        t = self.type
-        return self.f.intrinsic(f"llvm.fma.{self.suffix}", t, (t, a), (t, b), (t, c))
+        return self.f.op(f"fmul {self.type} {a}, {b}")
 
     def call(self, name: str, *operands: str) -> str:
         """An intrinsic on operands of the type."""
         listing = [(self.type, o) for o in operands]
         return self.f.intrinsic(f"llvm.{name}.{self.suffix}", self.type, *listing)
-
-    def abs(self, a: str) -> str:
-        return self.call("fabs", a)
-
-    def compare(self, how: str, a: str, b: str) -> str:
-        return self.f.op(f"fcmp {how} {self.type} {a}, {b}")
-
-    def select(self, condition: str, a: str, b: str) -> str:
-        return self.f.op(f"select i1 {condition}, {self.type} {a}, {self.type} {b}")
-
-    def bits(self, a: str) -> str:
-        return self.f.op(f"bitcast {self.type} {a} to {self.int}")
 
     def from_bits(self, a: str) -> str:
         return self.f.op(f"bitcast {self.int} {a} to {self.type}")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.cpu import ranges, types
+from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index
 
 Indices = tuple[Index, ...]
@@ -134,8 +134,7 @@ class Array:
     computes. touched: groups of memory that the formula itself reads. cost: of one element.
     producer: fills a buffer with the value, for products, which are not computed element by
     element; with accumulate=True it adds to what the buffer holds. terms: the two operands of a
-    plain sum. pointwise: the formula uses the indices only to read its operands. range: the least
-    and the greatest element, where that is known of whole numbers.
+    plain sum. pointwise: the formula uses the indices only to read its operands.
     """
 
     __slots__ = (
@@ -147,7 +146,6 @@ class Array:
         "kept",
         "pointwise",
         "producer",
-        "range",
         "shape",
         "terms",
         "touched",
@@ -172,7 +170,6 @@ class Array:
         self.pointwise = False
         self.cost = min(cost + sum(a.cost for a, _ in self.inputs), 1 << 30)
         self.touched: tuple[Group, ...] = ()
-        self.range: tuple[int, int] | None = None
 
     @property
     def reads(self) -> set[Group]:
@@ -290,9 +287,7 @@ class Array:
 
 def constant(value: object, dtype: np.dtype) -> Array:
     text = types.constant(value, dtype)
-    out = Array((), dtype, lambda f, indices: text)
-    out.range = ranges.of_values(value)
-    return out
+    return Array((), dtype, lambda f, indices: text)
 
 
 def register(text: str, dtype: np.dtype) -> Array:
