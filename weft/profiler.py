@@ -62,8 +62,8 @@ def start_trace(
       log_dir: the folder to write to. What is recorded goes to plugins/profile/ in it.
       create_perfetto_link: not supported; open the file of create_perfetto_trace in
         https://ui.perfetto.dev instead.
-      create_perfetto_trace: also write perfetto_trace.json.gz, in which `measured` puts operations and
-        lines of yours in place of XLA's names.
+      create_perfetto_trace: also write perfetto_trace.json.gz, in which `measured` puts operations
+        and lines of yours in place of XLA's names.
       profiler_options: a `ProfileOptions`, with levels of detail.
 
     Raises:
