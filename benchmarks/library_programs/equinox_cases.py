@@ -230,7 +230,7 @@ def primitives():
         eqxi.nextafter(jnp.array(1.0)),
         jax.grad(eqxi.nextafter)(1.0),
         eqx.debug.announce_transform(ROW),
-        jax.grad(lambda x: eqx.debug.backward_nan(x, terminate=False) * 2)(1.0),
+        jax.grad(lambda x: eqx.debug.backward_nan(x, terminate=False) * 2)(jnp.array(1.0)),
     )
 
 

@@ -13,6 +13,7 @@ import weft
 import weft.numpy as jnp
 from tests.api.error_cases import CASES, F, X, Y
 from weft import lax
+from weft.core import boundary
 from weft.core.source import is_internal_file
 from weft.errors import ArgumentError, AxisNameError, ShapeError, UnexpectedTracerError
 
@@ -209,3 +210,37 @@ def test_errors_of_arrays_that_are_caught_show_only_the_users_frames(name):
         EAGER[name](jnp.ones(3))
     own = weft.__path__[0]
     assert [f.path for f in caught.traceback if str(f.path).startswith(own)] == []
+
+
+def test_other_libraries_hide_their_frames_and_other_modes_keep_them(tmp_path):
+    library = tmp_path / "library.py"
+    library.write_text("def call(f, x):\n    return f(x)\n")
+    space: dict = {}
+    exec(compile(library.read_text(), str(library), "exec"), space)
+
+    def fails():
+        weft.jit(lambda x: space["call"](lambda v: v + Y, x))(X)
+
+    def files(e):
+        return {f.filename for f in traceback.extract_tb(e.__traceback__)}
+
+    assert str(library) in files(raised(fails, ShapeError))
+    boundary.hidden_paths.append(str(tmp_path))
+    try:
+        assert str(library) not in files(raised(fails, ShapeError))
+        weft.config.update("traceback_filtering", "remove_frames")
+        e = raised(fails, ShapeError)
+        assert str(library) not in files(e)
+        assert isinstance(e.__cause__, boundary.UnfilteredStackTrace)
+        assert str(library) in files(e.__cause__)
+        assert any(map(is_internal_file, frames(e.__cause__)))
+        weft.config.update("traceback_filtering", "tracebackhide")
+        e = raised(fails, ShapeError)
+    finally:
+        weft.config.update("traceback_filtering", "auto")
+        boundary.hidden_paths.clear()
+    for frame, _ in traceback.walk_tb(e.__traceback__):
+        own = boundary.is_hidden(frame.f_code.co_filename) or str(library) == (
+            frame.f_code.co_filename
+        )
+        assert ("__tracebackhide__" in frame.f_locals) == own

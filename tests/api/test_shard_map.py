@@ -711,3 +711,14 @@ def test_refs_go_in_by_parts_and_come_back(wrap):
         return wrap(mapped)(held, 1.0).sum() + (held[...] ** 2).sum()
 
     np.testing.assert_array_equal(weft.grad(loss)(np.arange(8, dtype=np.float32)), 2 + 4 * want)
+
+
+@pytest.mark.parametrize(
+    "spec", [weft.P(None), weft.P("a", None), weft.P("a", "b"), weft.P(None, "b")]
+)
+def test_results_of_a_call_outside_of_jit_have_the_specs_as_written(spec):
+    mesh = weft.make_mesh((2, 1), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
+    f = weft.shard_map(lambda v: v * 2, mesh=mesh, in_specs=spec, out_specs=spec)
+    y = f(np.ones((4, 4), np.float32))
+    assert y.sharding.spec == spec and y.sharding.mesh == mesh
+    np.testing.assert_array_equal(y, np.full((4, 4), 2))

@@ -39,6 +39,7 @@ from weft.driver.jit import jit
 from weft.driver.staging import check_callable
 from weft.refs.api import Ref
 from weft.sharding.mesh import AbstractMesh, Mesh
+from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
@@ -237,7 +238,21 @@ def _program(options: Options, tree: PyTreeDef | None, static: tuple) -> Callabl
     if tree is None:  # errors name arguments
         with suppress(TypeError, ValueError):
             run.__signature__ = inspect.signature(options.fun)  # type: ignore[attr-defined]
-    return jit(run)
+    return jit(run, out_shardings=_as_written(options))
+
+
+def _as_written(options: Options) -> Any:
+    """The results' shardings with the specs that the program wrote; None where others choose, too.
+
+    A partitioner's own shardings name no axes of size 1, nor dimensions at the end that are whole.
+    """
+    mesh, names = options.mesh, options.axis_names
+    if not isinstance(mesh, Mesh) or (names and names != set(mesh.axis_names)):
+        return None
+    specs, tree = flatten(options.out_specs, is_spec)
+    if not all(isinstance(s, PartitionSpec) for s in specs):
+        return None
+    return tree.unflatten([NamedSharding(mesh, s) for s in specs])
 
 
 # The call -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -19,17 +20,57 @@ def _is_own(tb: TracebackType) -> bool:
     return is_internal_file(tb.tb_frame.f_code.co_filename)
 
 
+hidden_paths: list[str] = []
+"""Files and folders of libraries that ask that users do not see their frames either."""
+
+
+class UnfilteredStackTrace(Exception):
+    """The cause that shows all frames of an exception: `traceback_filtering="remove_frames"`."""
+
+
+def is_hidden(filename: str) -> bool:
+    """Whether tracebacks leave out the frames of a file."""
+    return is_internal_file(filename) or any(
+        filename == path or filename.startswith(path.rstrip(os.sep) + os.sep)
+        for path in hidden_paths
+    )
+
+
+def _entries(tb: TracebackType | None) -> list[TracebackType]:
+    entries = []
+    while tb is not None:
+        entries.append(tb)
+        tb = tb.tb_next
+    return entries
+
+
+def _chained(
+    entries: list[TracebackType], end: TracebackType | None = None
+) -> TracebackType | None:
+    for tb in reversed(entries):
+        end = TracebackType(end, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+    return end
+
+
 def filter_traceback(tb: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of weft's own files."""
-    frames = []
-    while tb is not None:
-        if not _is_own(tb):
-            frames.append(tb)
-        tb = tb.tb_next
-    result: TracebackType | None = None
-    for tb in reversed(frames):
-        result = TracebackType(result, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
-    return result
+    return _chained([t for t in _entries(tb) if not is_hidden(t.tb_frame.f_code.co_filename)])
+
+
+def _keep_unfiltered(e: BaseException) -> None:
+    """Make the whole traceback that of the exception's cause.
+
+    A boundary further out adds the frames between the two: those that the inner one has not seen.
+    """
+    whole = e.__cause__
+    if not isinstance(whole, UnfilteredStackTrace):
+        whole = UnfilteredStackTrace("the traceback with the frames that were left out")
+        whole.__cause__, whole.__context__ = e.__cause__, e.__context__
+        whole.__suppress_context__ = e.__suppress_context__
+    inner = {t.tb_frame for t in _entries(whole.__traceback__)}
+    outer = [t for t in _entries(e.__traceback__) if t.tb_frame not in inner]
+    whole.__traceback__ = _chained(outer, whole.__traceback__)
+    e.__cause__ = whole
 
 
 def _came_from_weft(e: BaseException) -> bool:
@@ -61,6 +102,15 @@ def show_user_frames(e: BaseException) -> None:
     if config.traceback_filtering == "off":
         return
     _note_raise(e)
+    if config.traceback_filtering == "tracebackhide":  # pytest and IPython leave the frames out
+        for t in _entries(e.__traceback__):
+            if is_hidden(t.tb_frame.f_code.co_filename):
+                t.tb_frame.f_locals["__tracebackhide__"] = True
+        return
+    if config.traceback_filtering == "remove_frames":
+        _keep_unfiltered(e)
+        e.__traceback__ = filter_traceback(e.__traceback__)
+        return
     e.__traceback__ = filter_traceback(e.__traceback__)
     cause = e.__cause__
     while cause is not None:

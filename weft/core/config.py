@@ -310,7 +310,8 @@ _define("thread_guard", False, _boolean,
         apply=_threads)
 log_compiles = _define(
     "log_compiles", False, _boolean, "log each trace and compilation", traced=False)
-_define("traceback_filtering", "auto", _one_of("auto", "off", "remove_frames", "tracebackhide"),
+_define("traceback_filtering", "auto",
+        _one_of("auto", "off", "quiet_remove_frames", "remove_frames", "tracebackhide"),
         "whether weft's own frames are removed from tracebacks", traced=False)
 _define("platforms", None, _text, "platforms to use, by preference: 'cuda,cpu'", traced=False)
 _define("num_cpu_devices", None, _integer,

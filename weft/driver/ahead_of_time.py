@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
-from weft.core.boundary import filter_traceback
+from weft.core.boundary import show_user_frames
 from weft.core.cell import Cell, put_back
-from weft.core.config import config
 from weft.core.errors import leaked
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.masks import unpick
@@ -307,8 +306,7 @@ class Compiled(_Arguments):
         try:
             return self._dispatch(*args, **kwargs)
         except Exception as e:
-            if config.traceback_filtering != "off":
-                e.__traceback__ = filter_traceback(e.__traceback__)
+            show_user_frames(e)
             raise  # bare, so that this frame does not show either
 
     @functools.cached_property

@@ -13,8 +13,7 @@ from types import MethodType
 from typing import Any
 
 from weft._xla.pytree import flatten
-from weft.core.boundary import filter_traceback, reword
-from weft.core.config import config
+from weft.core.boundary import show_user_frames
 from weft.runtime.array import (
     ArrayImpl,
     claim,
@@ -84,9 +83,7 @@ class Guarded:
         except Exception as error:
             if self._explain is not None and str(error).startswith("Non-hashable static"):
                 error.args = (self._explain(args, kwargs),)
-            reword(error)
-            if config.traceback_filtering != "off":
-                error.__traceback__ = filter_traceback(error.__traceback__)
+            show_user_frames(error)
             raise  # bare, so that this frame does not show either
 
     def __get__(self, instance: object, owner: object = None) -> Any:

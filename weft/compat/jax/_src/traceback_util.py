@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.boundary import UnfilteredStackTrace as UnfilteredStackTrace
 from weft.core.boundary import api_boundary as _boundary
-from weft.core.source import is_internal_file
-
-_exclude_paths: list[str] = []
+from weft.core.boundary import hidden_paths as _exclude_paths
+from weft.core.boundary import is_hidden
 
 
 def register_exclusion(path: str) -> None:
@@ -17,7 +17,7 @@ def register_exclusion(path: str) -> None:
 
 
 def include_frame(frame: Any) -> bool:
-    return not is_internal_file(frame.f_code.co_filename)
+    return not is_hidden(frame.f_code.co_filename)
 
 
 def api_boundary(fun: Any, **_: object) -> Any:
