@@ -178,10 +178,14 @@ extern "C" void CopiesTwo(void* out, const void** in) {
 }
 extern "C" void WritesFar(void* out, const void** in) { *reinterpret_cast<int*>(8) = 1; }
 extern "C" void DoesNothing(void* out, const void** in) {}
+extern "C" void Clears(void* out, const void** in) {
+  volatile long* words = static_cast<volatile long*>(out);
+  for (int i = 0; i < 400; i++) words[i] = 0;
+}
 """
 
 
-@pytest.mark.parametrize("symbol", ["CopiesTwo", "WritesFar", "DoesNothing"])
+@pytest.mark.parametrize("symbol", ["CopiesTwo", "WritesFar", "DoesNothing", "Clears"])
 def test_an_untyped_handler_is_refused_before_it_is_called(symbol):
     library = build(UNTYPED, targets=[])
     with pytest.raises(ValueError, match=f"'{symbol}' does not answer.*api_version=0"):
@@ -192,10 +196,17 @@ def test_an_untyped_handler_is_refused_before_it_is_called(symbol):
     register_ffi_target(symbol, pycapsule(library.function(symbol)), api_version=0)
 
 
+@pytest.mark.parametrize("as_stages", [False, True])
+def test_a_typed_handler_is_refused_as_an_untyped_one(handlers, as_stages):
+    capsule = pycapsule(handlers.Scale)
+    with pytest.raises(ValueError, match="'Untyped' answers as .* typed FFI .*leave api_version"):
+        register_ffi_target("Untyped", {"execute": capsule} if as_stages else capsule, "cpu", 0)
+
+
 def test_a_process_that_asks_a_handler_for_ever_is_ended(monkeypatch):
     monkeypatch.setattr(native_errors, "_SECONDS", 0)
     asking = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-    assert native_errors._ended_well(asking.pid)
+    assert native_errors._ended_well(asking.pid) is None
     with pytest.raises(ProcessLookupError):
         os.kill(asking.pid, 0)
 

@@ -234,39 +234,41 @@ PROBE = "weft_ffi_probe_"
 """Prefix of targets that are registered only for queries."""
 
 
-def answers(capsule: object) -> bool:
+def answers(capsule: object) -> bool | None:
     """Whether a function behaves as a handler of the typed FFI when it is asked for its metadata.
 
     XLA calls any other function as if it were one (quirks.ANY_FUNCTION_A_HANDLER). So it is asked
-    in a child process, whose end says what it did.
+    in a child process, whose end says what it did; None if there is no such child.
     """
-    said: list[bool] = []
+    said: list[bool | None] = []
 
     def ask(frame: Any) -> None:
         # The metadata, to be filled in, are in the frame's extension, behind its header.
         metadata = ctypes.c_void_p.from_address(frame[_FRAME_EXTENSION] + 3 * _WORD).value or 0
         version = (ctypes.c_int * 2).from_address(metadata + 3 * _WORD)
         version[:] = [-1, -1]
-        said.append(_fills_in_a_child(_xla.address(capsule), frame, version))
+        said.append(_fills_in_a_child(_xla.address(capsule), frame, metadata))
         version[:] = list(_VERSION)
 
     probe = _Handler(ask)
     _kept.append(probe)
     _xla.register_target(f"{PROBE}{len(_kept)}", _xla.capsule(probe))
-    return said != [False]
+    return said[0] if said else None
 
 
-def _fills_in_a_child(address: int, frame: Any, version: Any) -> bool:
-    """Whether a child process that calls a handler with a frame lives, and finds the version there.
+def _fills_in_a_child(address: int, frame: Any, metadata: int) -> bool | None:
+    """Whether a child process that calls a handler with a frame lives, and finds a version in the
+    metadata, whose words before it are as they were: other functions write over all of them.
 
-    True, too, where there can be no child, or it takes too long: then nothing is known.
+    None where there can be no child, or it takes too long: then nothing is known.
     """
+    head = ctypes.string_at(metadata, 3 * _WORD)
     # Not os.fork, which runs what modules do at forks, and warns of threads: the child runs none.
     process = ctypes.PyDLL(None)
     try:
         child = process.fork()
     except AttributeError:
-        return True
+        return None
     if child == 0:
         status = 1
         try:
@@ -277,14 +279,16 @@ def _fills_in_a_child(address: int, frame: Any, version: Any) -> bool:
             ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)(
                 ctypes.cast(frame, ctypes.c_void_p)
             )
-            status = 0 if list(version) != [-1, -1] else 1
+            is_whole = ctypes.string_at(metadata, len(head)) == head
+            version = ctypes.string_at(metadata + len(head), _WORD)
+            status = 0 if is_whole and version != b"\xff" * _WORD else 1
         finally:
             os._exit(status)
-    return child < 0 or _ended_well(child)
+    return None if child < 0 else _ended_well(child)
 
 
-def _ended_well(child: int) -> bool:
-    """Whether a child process ends with status 0, or is unknown to, or has to be ended.
+def _ended_well(child: int) -> bool | None:
+    """Whether a child process ends with status 0; None if that is unknown, or it has to be ended.
 
     It can be stuck where its own alarm is not set yet: another thread of the parent that asked for
     the interpreter's lock at the fork does not exist in the child, which waits for it.
@@ -298,13 +302,13 @@ def _ended_well(child: int) -> bool:
             if time.monotonic() > deadline:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-                return True
+                return None
             time.sleep(pause)
             pause = min(2 * pause, 0.02)
     except ChildProcessError:  # the program ignores its children's ends
-        return True
+        return None
     late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
-    return status == 0 or late
+    return None if late else status == 0
 
 
 _FATAL = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE)

@@ -72,9 +72,15 @@ def register_ffi_target(
             _check_capsule(name, capsule, f"the {stage!r} stage of ")
     else:
         _check_capsule(name, fn, "")
-    # A function that is no handler would end the process at its first call: ask it now.
+    # A function of the other kind would end the process at its first call: ask it now.
     here = _xla.platform_name(platform) == "Host"
-    if api_version == 1 and not all(map(native_errors.answers, _capsules(fn))):
+    said = [native_errors.answers(capsule) for capsule in _capsules(fn)]
+    if api_version == 0 and True in said:
+        raise ValueError(
+            f"register_ffi_target: {name!r} answers as handlers of XLA's typed FFI do, and "
+            "api_version=0 is for untyped functions; leave api_version out"
+        )
+    if api_version == 1 and False in said:
         raise ValueError(
             f"register_ffi_target: {name!r} does not answer as handlers of XLA's typed FFI do; "
             "define it with XLA_FFI_DEFINE_HANDLER_SYMBOL, or register it with api_version=0"
