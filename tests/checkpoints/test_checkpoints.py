@@ -110,6 +110,20 @@ def test_a_run_is_cleared_and_what_a_kill_left_is_removed(tmp_path):
         assert manager.all_steps() == () and not list(tmp_path.iterdir())
 
 
+def test_a_step_that_lost_its_manifest_is_kept_aside_and_named(tmp_path):
+    with Manager(tmp_path) as manager:
+        for step in (1, 2):
+            manager.save(step, {"x": np.full(2, step)})
+    (tmp_path / "step_00000002" / layout.MANIFEST).unlink()
+    with pytest.warns(UserWarning, match=r"step 2 has lost its manifest.json .*2\.damaged"):
+        manager = Manager(tmp_path)
+    assert manager.all_steps() == (1,) and (tmp_path / "step_00000002.damaged" / "arrays").is_dir()
+    manager.save(2, {"x": np.full(2, 7)})
+    assert manager.restore()["['x']"].tolist() == [7, 7]
+    manager.close()
+    Manager(tmp_path).close()  # says it once
+
+
 def test_errors_of_writing_come_at_the_next_call(tmp_path):
     manager = Manager(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")

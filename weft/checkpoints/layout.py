@@ -147,7 +147,8 @@ def read_manifest(root: Path) -> dict[str, Any]:
         known, version = content["format"] == FORMAT, content["version"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
-            f"restore: {path} is damaged or foreign ({error}); restore another step"
+            f"restore: {path} is damaged or foreign ({error}); "
+            "restore another step, or delete this folder"
         ) from None
     if not known or version != VERSION:
         raise CheckpointError(
@@ -156,7 +157,8 @@ def read_manifest(root: Path) -> dict[str, Any]:
         )
     if _digest(content) != digest:
         raise CheckpointError(
-            f"restore: {path} is damaged (its digest does not fit); restore another step"
+            f"restore: {path} is damaged (its digest does not fit); "
+            "restore another step, or delete this folder"
         )
     return {"arrays": arrays, "values": values}
 

@@ -13,9 +13,10 @@ from types import TracebackType
 from typing import Any
 
 from weft.checkpoints import orbax
-from weft.checkpoints.layout import Saved, tensorstore
+from weft.checkpoints.layout import MANIFEST, Saved, tensorstore
 from weft.checkpoints.reading import holds_checkpoint, restore
 from weft.checkpoints.writing import check_layout, prepare
+from weft.core.source import warn
 from weft.runtime import backend
 
 _STEP = re.compile(r"step_(\d+)")
@@ -73,13 +74,29 @@ class Manager:
         self._bytes = [0, 0]
         if backend.process_index() == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for left in list(self.folder.iterdir()):  # of a run that was killed
-                is_partial = left.name.endswith(self._partial)
+            for entry in list(self.folder.iterdir()):
+                step = self._step_of(entry.name.removesuffix(self._partial))
+                if step is None:
+                    continue
+                if entry.name.endswith(self._partial):  # of a run that was killed
+                    shutil.rmtree(entry, ignore_errors=True)
                 # A number alone may be the name of a folder that no Manager made.
-                is_torn = layout == "weft" and not holds_checkpoint(left)
-                step = self._step_of(left.name.removesuffix(self._partial))
-                if step is not None and (is_partial or is_torn):
-                    shutil.rmtree(left, ignore_errors=True)
+                elif layout == "weft" and not holds_checkpoint(entry):
+                    self._set_aside(entry, step)
+
+    def _set_aside(self, folder: Path, step: int) -> None:
+        """Rename a step's folder that lost its manifest, so that the step can be saved again."""
+        if not any(folder.iterdir()):
+            folder.rmdir()
+            return
+        aside = folder.with_name(folder.name + ".damaged")
+        shutil.rmtree(aside, ignore_errors=True)
+        os.rename(folder, aside)
+        warn(
+            f"Manager: step {step} has lost its {MANIFEST} and cannot be restored: it is kept as "
+            f"{aside}. To use it, put the file back and rename the folder to {folder.name}; "
+            "otherwise delete it"
+        )
 
     def all_steps(self) -> tuple[int, ...]:
         """The steps that are committed, in order."""

@@ -40,7 +40,18 @@ def grid(x):
         pl.when(pl.program_id(0) == 0)(lambda: endless(x, out))
     return pl.pallas_call(first, S((8, 4), "f4"), grid=8, out_specs=spec)(x)
 
+def long_grid(dims):
+    def body(x, out):
+        at_start = pl.program_id(0) == 0
+        for d in range(1, len(dims)):
+            at_start &= pl.program_id(d) == 0
+        pl.when(at_start)(lambda: pl.debug_print("begun"))
+        out[...] = weft.numpy.sin(x[...]) + pl.program_id(0)
+    return pl.pallas_call(body, S((4,), "f4"), grid=dims)
+
 calls = {
+    "grid of one dimension": long_grid((2**31 - 1,)),
+    "grid of two dimensions": long_grid((2**20, 2**20)),
     "one": pl.pallas_call(endless, S((4,), "f4")),
     "grid": grid,
     "counted": pl.pallas_call(counted, S((4,), "f4")),
@@ -76,8 +87,14 @@ def check(run):
             said.append(line)
     [(_, errors)] = end(run)
     assert run.returncode == 0, errors
-    assert [line.split()[:2] for line in said[:5]] == [
-        [name, "interrupted:"] for name in ("one", "grid", "counted", "to", "cores")
+    grids = ["grid of one dimension", "grid of two dimensions"]
+    assert [line.split(" interrupted:")[0] for line in said[:-1]] == [
+        *grids,
+        "one",
+        "grid",
+        "counted",
+        "to",
+        "cores",
     ], said
-    assert "interrupted in the loop at" in said[0]
-    assert said[5] == "1\n"
+    assert "interrupted in its grid" in said[0] and "interrupted in the loop at" in said[2]
+    assert said[-1] == "1\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core import dtypes
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.arrays import selected
-from weft.pallas.cpu.interrupt import emit_look
+from weft.pallas.cpu.interrupt import look_in_loop
 from weft.pallas.cpu.llvm import Index
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
@@ -181,7 +181,7 @@ def _scan(t: Translator, eqn: Eqn, *operands: Any) -> list:
     stacked = [v.aval for v in eqn.outvars[n_carry:]]
     ys = [t.temporary(a.shape, a.dtype) for a in stacked]
     with f.loop(0, length, carry.start()) as loop, t.region():
-        emit_look(t, eqn)
+        look_in_loop(t, eqn)
         step: Index = f.sub(length - 1, loop.index) if p["reverse"] else loop.index
         rows = [_row(t, x, step) for x in xs]
         outs = t.run(jaxpr, [*consts, *carry.inside(loop.carried), *rows])
@@ -227,7 +227,7 @@ def _while(t: Translator, eqn: Eqn, *operands: Any) -> list:
         f.do(f"br i1 {go.at(f, ())}, label {body}, label {out}")
     f.label(body)
     with f.scope(), t.region():
-        emit_look(t, eqn)
+        look_in_loop(t, eqn)
         outs = t.run(p["body_jaxpr"], [*body_consts, *carry.inside(registers)])
         following = carry.update(outs)
         if watch.on:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core import dtypes
 from weft.core.jaxpr import open_jaxpr
 from weft.pallas.api.params import param
+from weft.pallas.cpu.interrupt import LONG, emit_look
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory, copy_elements
 from weft.pallas.cpu.nontemporal import streamed_outputs
@@ -93,8 +94,14 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
             ordered(k + 1)
             return
         with f.loop(0, extents[d]) as loop:
+            if isinstance(extents[d], str) or inside(k) >= LONG:
+                emit_look(t, "its grid")
             ids[d] = loop.index
             ordered(k + 1)
+
+    def inside(k: int) -> int:
+        """The work of all points of the ordered dimensions from the k-th on."""
+        return work_of(call.jaxpr) * size_of([call.grid[d] for d in grid.ordered[k:]])
 
     def point(number: Index) -> None:
         for d in reversed(grid.parallel):
@@ -107,6 +114,8 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
         point(0)
     else:
         with f.loop(low if grid.chunks > 1 else 0, high) as loop:
+            if not isinstance(total, int) or inside(0) * grid.points >= LONG:
+                emit_look(t, "its grid")
             point(loop.index)
 
 

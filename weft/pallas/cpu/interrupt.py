@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 
 COUNTER = "weft_interrupts"
 _IGNORED = 1  # SIG_IGN; SIG_DFL is 0
-_LONG = 2**26
+LONG = 2**26
 """Vector operations from which on a loop counts as long: a part of a second."""
 
 
-def emit_look(t: Translator, eqn: Eqn) -> None:
-    """In the body of a loop: ends the kernel if there was an interrupt since it began."""
-    if eqn.primitive.name != "while" and work_of_equation(eqn) < _LONG:
-        return
+def look_in_loop(t: Translator, eqn: Eqn) -> None:
+    """In the body of a loop that may take long: ends the kernel if it was interrupted."""
+    if eqn.primitive.name == "while" or work_of_equation(eqn) >= LONG:
+        emit_look(t, f"the loop at {eqn.source}" if eqn.source else "a loop")
+
+
+def emit_look(t: Translator, where: str) -> None:
+    """Ends the kernel if there was an interrupt since it began."""
     f = t.f
     f.module.globals[f"@{COUNTER}"] = "external global i64"
     first = f"  %interrupts = load atomic i64, ptr @{COUNTER} monotonic, align 8"
@@ -38,7 +42,6 @@ def emit_look(t: Translator, eqn: Eqn) -> None:
         f.entry.append(first)
     now = f.op(f"load atomic i64, ptr @{COUNTER} monotonic, align 8")
     same = f.op(f"icmp eq i64 {now}, %interrupts")
-    where = f"the loop at {eqn.source}" if eqn.source else "a loop"
     t.fail(f.op(f"xor i1 {same}, true"), f"kernel {t.call.name}: interrupted in {where}")
     t.leave_unless(same)
 
