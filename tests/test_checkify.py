@@ -337,3 +337,42 @@ def test_programs_begin_with_an_error_of_no_check():
     assert checkify.init_error.get() is None
     checkify.init_error.throw()
     assert isinstance(checkify.init_error, checkify.Error)
+
+
+STATIC = [
+    ("row", lambda x: x[10], 10, 0, 3),
+    ("from the end", lambda x: x[-5], -2, 0, 3),
+    ("column", lambda x: wnp.outer(x, wnp.ones(4))[:, 9], 9, 1, 4),
+    ("beside an array", lambda x: wnp.outer(x, x)[7, wnp.array([0, 1])], 7, 0, 3),
+    ("got", lambda x: x.at[9].get(), 9, 0, 3),
+    ("filled", lambda x: x.at[9].get(mode="fill"), 9, 0, 3),
+    ("set", lambda x: x.at[10].set(1.0), 10, 0, 3),
+    ("added", lambda x: x.at[-9].add(1.0), -6, 0, 3),
+    ("window", lambda x: lax.dynamic_slice(x, (2,), (2,)), 2, 0, 3),
+    ("window written", lambda x: lax.dynamic_update_slice(x, x[:2], (2,)), 2, 0, 3),
+    ("in jit", weft.jit(lambda x: x[8]), 8, 0, 3),
+    ("in a scan", lambda x: lax.scan(lambda c, y: (c + x[7], y), 0.0, x), 7, 0, 3),
+    ("under vmap", lambda x: weft.vmap(lambda row: row[6])(wnp.outer(x, x)), 6, 0, 3),
+    ("in a gradient", weft.grad(lambda x: x[5] * 2.0), 5, 0, 3),
+]
+
+
+@pytest.mark.parametrize("case", STATIC, ids=[row[0] for row in STATIC])
+def test_static_indices_out_of_bounds_are_told_of(case):
+    _, f, index, axis, size = case
+    x = wnp.arange(3.0)
+    error, _ = checkify.checkify(f, errors=checkify.index_checks)(x)
+    text = f"index {index} is out of bounds for axis {axis} with size {size}"
+    assert text in error.get() and "test_checkify.py" in error.get()
+    f(x)  # by itself it is clamped, dropped or filled: nothing that was traced above is used
+    others, _ = checkify.checkify(f, errors=checkify.float_checks)(x)
+    assert others.get() is None
+
+
+def test_what_is_in_bounds_or_clipped_by_wish_is_not_told_of():
+    for f in (
+        lambda x: x[-3] + x[2] + x[1:9].sum() + x.at[9].get(mode="clip"),
+        lambda x: lax.cond(x[0] > 5, lambda: x[7], lambda: x[1]),  # in the branch not taken
+    ):
+        error, _ = checkify.checkify(f, errors=checkify.index_checks)(wnp.arange(3.0))
+        assert error.get() is None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import weft.checkify.inner_programs  # noqa: F401  (fills the interpreter's table)
 import weft.numpy as wnp
-from weft.checkify.check_op import check, check_error, debug_check
+from weft.checkify.check_op import check, check_error, debug_check, static_indices_reported
 from weft.checkify.errors import (
     DivisionByZeroError,
     Error,
@@ -105,7 +105,8 @@ def checkify(f: Callable, errors: frozenset[ErrorCategory] = user_checks) -> Cal
     def checked(*args: ArrayLike, **kwargs: object) -> tuple[Error, Any]:
         leaves, tree = flatten((args, kwargs))
         avals = avals_of("checkify", leaves, lambda: arg_names(f, tree))
-        body = trace_body(f, tree, avals)
+        with static_indices_reported(OOBError in kinds):
+            body = trace_body(f, tree, avals)
         checks = Checks(kinds)
         outs = checks.run(body.jaxpr, [*body.consts, *leaves])
         error = Error(wnp.asarray(checks.code), checks.payloads, tuple(checks.sites))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft import random
 from weft.autodiff.vmap import AxisData, move_dim
-from weft.checkify.errors import Error, FailedCheckError, JaxRuntimeError, Site
+from weft.checkify.errors import Error, FailedCheckError, JaxRuntimeError, OOBError, Site
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.effects import CHECK
@@ -104,6 +106,22 @@ def check(
             payload[k] = random.key_data(payload[k])
     site = Site(FailedCheckError, msg, str(capture()), tree, len(payload), keys=tuple(keys))
     check_p.bind(pred, *payload, site=site, debug=bool(debug), ndim=0)
+
+
+@contextmanager
+def static_indices_reported(wanted: bool) -> Iterator[None]:
+    """While functions are traced: whether static indices out of bounds become checks that fail."""
+    before, state.report_index = state.report_index, _report_index if wanted else None
+    try:
+        yield
+    finally:
+        state.report_index = before
+
+
+def _report_index(index: int, axis: int, shape: tuple[int, ...]) -> None:
+    site = Site(OOBError, "", str(capture()), None, 2, (axis,), shape)
+    payload = np.int32(np.clip(index, -(2**31), 2**31 - 1)), np.int32(0)
+    check_p.bind(np.False_, *payload, site=site, debug=True, ndim=0)
 
 
 def debug_check(pred: ArrayLike, msg: str, *fmt_args: object, **fmt_kwargs: object) -> None:

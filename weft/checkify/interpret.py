@@ -72,9 +72,11 @@ class Checks:
     def apply(self, eqn: Eqn, ins: Sequence[Any]) -> Any:
         """Returns the results of an equation; its checks are entered."""
         name = eqn.primitive.name
-        if name == "check" and FailedCheckError in self.errors:
-            self.discharge(*ins, **eqn.params)
-            return []
+        if name == "check":
+            kinds = {FailedCheckError, eqn.params["site"].kind}  # check_error tells of any kind
+            if not kinds.isdisjoint(self.errors):
+                self.discharge(*ins, **eqn.params)
+                return []
         enter = ENTERED.get(name)
         if enter is not None and not any(isinstance(v.aval, AbstractRef) for v in eqn.invars):
             outs = enter(self, eqn, ins)

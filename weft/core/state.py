@@ -28,6 +28,7 @@ class State(threading.local):
     scopes: tuple[str, ...] = ()
     assumed_varying: frozenset = frozenset()  # axes along which a cast to varying may be made twice
     spread: frozenset = frozenset()  # mesh axes over which vmaps around spread their examples
+    report_index: Any = None  # checkify's (index, axis, shape), for static indices out of bounds
 
     def __init__(self) -> None:
         self.trace = State.trace
@@ -96,9 +97,9 @@ def extend_axes(entries: list[AxisEntry]) -> Iterator[None]:
 
 
 def axes_key() -> tuple:
-    """The named axes in scope, and those examples are spread over, as a part of a cache key."""
-    if state.spread:
-        return (*state.axes.values(), state.spread)
+    """The named axes in scope, and what else of the state traces depend on, for cache keys."""
+    if state.spread or state.report_index is not None:
+        return (*state.axes.values(), state.spread, state.report_index is not None)
     return tuple(state.axes.values())
 
 

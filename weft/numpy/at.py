@@ -272,6 +272,8 @@ def _run(x: Array, index: object, y: Array, options: Options, name: str) -> Any:
         clamps = options.mode in (CLIP, PROMISE)
         return traced_windows.update(x, index, lambda v, i: _run(v, i, y, options, name), clamps)
     if state.trace is not EVAL or name == "apply":
+        if plan.oob is not None and state.report_index is not None:
+            state.report_index(*plan.oob, x.aval.shape)
         out = update(plan, x, y, arrays, options, name)
     elif plan.kind == "static":
         out = _eager_static(plan, x, y, options, name)

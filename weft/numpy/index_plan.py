@@ -120,7 +120,7 @@ class Plan:
     known: bool  # all index arrays are known to be in bounds
     known_arrays: tuple[bool, ...]  # which of them are
     distinct: bool
-    oob: bool  # a static int is out of bounds
+    oob: tuple[int, int] | None  # the first static int out of bounds, and its dimension
     compiled: dict
 
 
@@ -181,7 +181,7 @@ class _Dimensions:
         self.reversed: list[int] = []
         self.entries: list[Any] = []
         self.window: list[int] = []
-        self.oob = False
+        self.oob: tuple[int, int] | None = None
 
     def add_slice(self, part: tuple, size: int) -> int:
         """A slice, given by its three members; returns how many elements it takes."""
@@ -199,7 +199,8 @@ class _Dimensions:
 
     def add_int(self, index: int, size: int) -> None:
         value = index + size if index < 0 else index
-        self.oob = self.oob or not 0 <= value < size
+        if self.oob is None and not 0 <= value < size:
+            self.oob = value, len(self.entries)
         self._add(0, size, 1, size, ("at", value), 1)
 
     def add_dynamic(self, number: int, size: int) -> None:

@@ -146,8 +146,15 @@ class Options:
 DEFAULT = Options()
 
 
-def check_static(shape: tuple, index: object, options: Options) -> None:
-    """Raise IndexError for an int of `index` out of bounds, with config.check_static_indices."""
+def check_static(
+    shape: tuple, index: object, options: Options, outside: tuple[int, int] | None = None
+) -> None:
+    """Raise IndexError for an int of `index` out of bounds, with config.check_static_indices.
+
+    outside: the int and its dimension, which checkify is told.
+    """
+    if outside is not None and state.report_index is not None and options.mode is not CLIP:
+        state.report_index(*outside, shape)
     promised = options.mode in (None, PROMISE)
     if promised and config.check_static_indices:
         raise IndexError(
@@ -277,7 +284,7 @@ def getitem(x: Any, index: object) -> Any:
             return _eager_take(plan, x, arrays, DEFAULT)
         x, plan, arrays, _ = plan_of(x, index)
         if plan.oob:
-            check_static(x.aval.shape, index, DEFAULT)
+            check_static(x.aval.shape, index, DEFAULT, plan.oob)
         if plan.kind == "static":
             return _reshaped(plan.strided.take(x), plan.final)
         return take(plan, x, arrays, DEFAULT)
@@ -308,7 +315,7 @@ def get(x: ArrayLike, index: object, options: Options, out_sharding: object = No
     except WindowInIndex:
         return traced_windows.take(x, index, lambda v, i: get(v, i, options, out_sharding))
     if plan.oob:
-        check_static(typeof(x).shape, index, options)
+        check_static(typeof(x).shape, index, options, plan.oob)
     if options.fill_value is not None and np.ndim(options.fill_value):
         raise ArgumentError(f"fill_value must be a scalar, got {options.fill_value!r}")
     if out_sharding is not None:

@@ -82,6 +82,8 @@ def start_operands(
             if i < 0 and neg:
                 i += dim
             result.append(min(max(i, 0), max(dim - size, 0)))
+            if result[-1] != i and state.report_index is not None:
+                state.report_index(i, len(result) - 1, tuple(shape))
             continue
         aval = typeof(i)
         if aval.ndim or not dtypes.is_integer(aval.dtype):
