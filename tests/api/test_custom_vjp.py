@@ -243,3 +243,26 @@ def test_a_complex_cotangent_of_a_real_argument_is_refused():
     g.defvjp(lambda x: (2.0 * x, None), lambda _, ct: (ct * 1j,))
     with pytest.raises(TypeError, match=r"f32\[3\], got c64\[3\]; take its real part"):
         weft.grad(lambda x: g(x).sum())(X)
+
+
+def test_the_backward_rule_runs_where_its_cotangents_are_zero_and_its_results_are_read():
+    @weft.custom_vjp
+    def scaled(x, s):
+        return x * s, s
+
+    # What it returns is no derivative, such as the next scale of a quantized product.
+    scaled.defvjp(lambda x, s: (scaled(x, s), (x, s)), lambda r, g: (g[0] * r[1], 7 * r[1]))
+
+    @weft.custom_vjp
+    def hides(a, b, x):
+        return a * b * x
+
+    hides.defvjp(lambda a, b, x: (hides(a, b, x), None), lambda _, g: (None, None, g))
+
+    def loss(x, s):
+        return hides(*scaled(x, s), x)
+
+    for f in (weft.grad(loss, (0, 1)), weft.jit(weft.grad(loss, (0, 1)))):
+        np.testing.assert_allclose(f(2.0, 3.0), (1, 21))
+    unread = weft.grad(lambda x, s: (scaled(x, s), x * 5)[1], (0, 1))
+    np.testing.assert_allclose(unread(2.0, 3.0), (5, 0))

@@ -365,6 +365,7 @@ custom_vjp_linear_p = Primitive(
     transpose=_linear_transpose,
     batch=_linear_batch,
     lower=lambda ctx, *args, call, **params: _no_forward(call=call),
+    transposes_zeros=True,
     multiple_results=True,
     own_types=True,
     higher_order=True,

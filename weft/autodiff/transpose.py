@@ -59,11 +59,16 @@ def backward_pass(
                 ct_env[out] = ct if old is None else add_any(old, ct)
         # The cotangent of a broadcast is summed where it is: the sum is what moves.
         spread = {e.outvars[0] for e in eqns if _is_broadcast(e)}
+        read: set[int] | None = None
         # An equation's cotangents are complete when all equations that read its results are done.
         for eqn in reversed(eqns):
             out_cts = [ct_env.pop(v, None) for v in eqn.outvars]
             if all(ct is None for ct in out_cts):
-                continue
+                if not eqn.primitive.transposes_zeros:
+                    continue
+                read = _read_by_results(jaxpr, eqns) if read is None else read
+                if id(eqn) not in read:
+                    continue
             state.source = eqn.source
             special = (refs or unwanted) and _transpose_special(
                 eqn, out_cts, linear, env, refs, unwanted
@@ -86,6 +91,17 @@ def backward_pass(
         state.source = before
     needed = linear - unwanted
     return [ct_env.get(v) if v in needed else None for v in jaxpr.invars]
+
+
+def _read_by_results(jaxpr: Jaxpr, eqns: list[Eqn]) -> set[int]:
+    """The ids of the equations that results are computed from."""
+    live: set[Any] = {v for v in jaxpr.outvars if isinstance(v, Var)}
+    read = set()
+    for eqn in reversed(eqns):
+        if not live.isdisjoint(eqn.outvars):
+            read.add(id(eqn))
+            live.update(v for v in eqn.invars if isinstance(v, Var))
+    return read
 
 
 def _is_broadcast(eqn: Eqn) -> bool:

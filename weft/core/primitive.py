@@ -88,6 +88,7 @@ class Primitive:
         "stage",
         "structural",
         "transpose",
+        "transposes_zeros",
     )
 
     def __init__(
@@ -118,6 +119,7 @@ class Primitive:
         higher_order: bool = False,
         stage: Callable | None = None,
         takes_refs: bool = False,
+        transposes_zeros: bool = False,
     ) -> None:
         if higher_order or takes_refs:
             self.__class__ = _TakesRefs
@@ -126,6 +128,7 @@ class Primitive:
         self.jvp = jvp
         self.linearize = linearize
         self.transpose: Any = transpose  # None where nothing is linear
+        self.transposes_zeros = transposes_zeros  # a rule of a program's may give more than zeros
         self.batch = batch
         self.lower = lower
         self.sharding = sharding

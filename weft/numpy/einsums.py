@@ -283,10 +283,14 @@ def einsum(
         optimize = tuple(tuple(p) if isinstance(p, list) else p for p in optimize)
     plan = make_plan(subscripts, tuple(typeof(x).shape for x in operands), optimize)
     xs = list(promote(*operands))
+    # A product of another library may compute in other types: it is told the result's.
+    wanted = (
+        preferred if _dot_general is dot_general or preferred is not None else typeof(xs[0]).dtype
+    )
     for step in plan.steps:
         if isinstance(step, Pair):
             left, right = xs[step.left], xs[step.right]
-            product = _dot_general(left, right, step.numbers, precision, preferred)
+            product = _dot_general(left, right, step.numbers, precision, wanted)
             xs = [x for p, x in enumerate(xs) if p != step.left and p != step.right]
             xs.append(product)
         else:
