@@ -107,15 +107,15 @@ def _carry(loop: ir.Operation, number: int, agreement: _Agreement) -> int:
         update = read_update(carry, total, body, combiner)
         if update is None:
             continue
-        widest = _widest(update)
-        if widest is None or not (
-            _pays(update, carry.type, trip_count(loop), widest)
-            or all(_kept_again(use, widest) for use in loop.results[number].uses)
+        reduce = _common(update)
+        if reduce is None or not (
+            _pays(update, carry.type, trip_count(loop), reduce)
+            or all(_kept_again(use, reduce) for use in loop.results[number].uses)
         ):
             return 0
-        if not _agreed(update, loop.operands[number], combiner, widest, agreement):
+        if not _agreed(update, loop.operands[number], combiner, reduce, agreement):
             return 0
-        _Move(loop, number, combiner, widest, agreement).apply(update)
+        _Move(loop, number, combiner, reduce, agreement).apply(update)
         return len(update.reduces)
     return 0
 
@@ -127,29 +127,14 @@ def _groups(reduce: ir.Operation) -> np.ndarray:
     return np.array(reduce.attributes["replica_groups"])
 
 
-def _narrower(reduce: ir.Operation, widest: ir.Operation) -> bool:
-    return reduce.attributes["replica_groups"] != widest.attributes["replica_groups"]
+def _common(update: Update) -> ir.Operation | None:
+    """One of the all_reduces where all are over the same groups; None where they are not."""
+    first, *others = update.reduces.values()
+    groups = first.attributes["replica_groups"]
+    return first if all(op.attributes["replica_groups"] == groups for op in others) else None
 
 
-def _widest(update: Update) -> ir.Operation | None:
-    """The all_reduce whose groups are made of those of all the others; None if there is none."""
-    reduces = list(update.reduces.values())
-    if not any(_narrower(op, reduces[0]) for op in reduces):
-        return reduces[0]
-    widest = max(reduces, key=lambda op: _groups(op).shape[-1])
-    wide = _groups(widest)
-    group_of = np.full(int(wide.max()) + 1, -1)
-    group_of[wide] = np.arange(len(wide))[:, None]
-    for op in reduces:
-        rows = _groups(op)
-        if rows.max() >= len(group_of) or (group_of[rows] != group_of[rows[:, :1]]).any():
-            return None
-        if rows.size != wide.size or (group_of[rows] < 0).any():
-            return None
-    return widest
-
-
-def _pays(update: Update, carry: ir.Type, trips: int | None, widest: ir.Operation) -> bool:
+def _pays(update: Update, carry: ir.Type, trips: int | None, reduce: ir.Operation) -> bool:
     """Whether one reduction of the carry sends less than the steps do, or as much at once."""
     if trips is not None and trips < 2:
         return False
@@ -158,7 +143,7 @@ def _pays(update: Update, carry: ir.Type, trips: int | None, widest: ir.Operatio
         for op in update.reduces.values()
     ]
     now = (trips or 1) * sum(each)
-    once = bytes_sent("all_reduce", byte_size(carry), _groups(widest).shape[-1])
+    once = bytes_sent("all_reduce", byte_size(carry), _groups(reduce).shape[-1])
     return once < now or (once == now and byte_size(carry) <= _SMALL)
 
 
@@ -166,18 +151,17 @@ def _agreed(
     update: Update,
     first: ir.Value,
     combiner: str,
-    widest: ir.Operation,
+    reduce: ir.Operation,
     agreement: _Agreement,
 ) -> bool:
     """Whether the devices of a group have the same of all that is not summed over them."""
-    values = [v for v, op in update.reduces.items() if _narrower(op, widest)]
-    values += [op.operands[number] for op, number in update.whole]
+    values = [op.operands[number] for op, number in update.whole]
     values += update.others
     if not update.adds and not is_identity(first, combiner):
         values.append(first)
     if all(constant_of(v) is not None for v in values):
         return True
-    groups = _groups(widest)
+    groups = _groups(reduce)
     return all(agreement.on(v, groups) for v in values)
 
 
@@ -206,49 +190,45 @@ class _Move:
         loop: ir.Operation,
         number: int,
         combiner: str,
-        widest: ir.Operation,
+        reduce: ir.Operation,
         agreement: _Agreement,
     ) -> None:
-        self.loop, self.number, self.combiner, self.widest = loop, number, combiner, widest
+        self.loop, self.number, self.combiner, self.reduce = loop, number, combiner, reduce
         self.agreement = agreement
         self.e = Emitter.before(loop, agreement.mesh)
-        self.e.loc = widest.location
-        self.leaders = _groups(widest)[:, 0]
+        self.e.loc = reduce.location
+        self.leaders = _groups(reduce)[:, 0]
 
     def apply(self, update: Update) -> None:
         loop, number = self.loop, self.number
         first = loop.operands[number]
         for op, i in update.whole:
-            op.operands[i] = self._kept(op.operands[i], self.leaders, op)
+            op.operands[i] = self._kept(op.operands[i], op)
         behind = not update.adds or is_identity(first, self.combiner)
         if not is_identity(first, self.combiner):
             self.e.ip = ir.InsertionPoint(loop)
-            start = self._nothing(first) if update.adds else self._kept(first, self.leaders, loop)
+            start = self._nothing(first) if update.adds else self._kept(first, loop)
             loop.operands[number] = start
-        self._reduce(list(update.reduces.values()), None if behind else first)
+        self._reduce_result(list(update.reduces.values()), None if behind else first)
         for reduced, op in update.reduces.items():
-            term = op.operands[0]
-            if _narrower(op, self.widest):
-                rows = _groups(op)
-                term = self._kept(term, rows[np.isin(rows, self.leaders).any(axis=1)], op)
-            reduced.replace_all_uses_with(term)
+            reduced.replace_all_uses_with(op.operands[0])
         for reduced, op in update.reduces.items():
             self.agreement.forget(reduced)
             op.erase()
 
-    def _reduce(self, reduces: list[ir.Operation], first: ir.Value | None) -> None:
+    def _reduce_result(self, reduces: list[ir.Operation], first: ir.Value | None) -> None:
         """Reduces the loop's result and adds what devices started from, which may be their own."""
         e, result = self.e, self.loop.results[self.number]
         users = []
         for use in list(result.uses):
-            if first is None and (kept := _kept_again(use, self.widest)) is not None:
+            if first is None and (kept := _kept_again(use, self.reduce)) is not None:
                 kept.results[0].replace_all_uses_with(result)
             else:
                 users.append((use.owner.operation, use.operand_number))
         if not users:
             return
         e.ip = ir.InsertionPoint.after(self.loop)
-        attributes = attributes_of(self.widest, WHY) | reasons(reduces)
+        attributes = attributes_of(self.reduce, WHY) | reasons(reduces)
         total = e.op("stablehlo.all_reduce", [result], [result.type], attributes, regions=1)
         combine_by(total, self.combiner, result.type.element_type)
         value = total.results[0]
@@ -257,8 +237,8 @@ class _Move:
         for user, position in users:
             user.operands[position] = value
 
-    def _kept(self, value: ir.Value, devices: np.ndarray, op: ir.Operation) -> ir.Value:
-        """For an operation, a value on some devices; on the others nothing is added.
+    def _kept(self, value: ir.Value, op: ir.Operation) -> ir.Value:
+        """For an operation, a value on the first device of each group; others add nothing.
 
         Maxima and the like may meet a value more than once.
         """
@@ -267,7 +247,7 @@ class _Move:
         e, mesh = self.e, self.agreement.mesh
         e.ip = ir.InsertionPoint(op)
         everything = tuple(range(len(mesh.atoms)))
-        here = e.lookup(everything, np.isin(mesh.partition_ids(np.arange(mesh.size)), devices))
+        here = e.lookup(everything, np.isin(mesh.partition_ids(np.arange(mesh.size)), self.leaders))
         here = e.broadcast(e.compare(here, e.const(1), "EQ"), value.type.shape)
         return e.select(here, value, self._nothing(value))
 

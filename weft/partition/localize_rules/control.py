@@ -12,17 +12,13 @@ from weft.partition.axis_layout import AxisLayout
 from weft.partition.collect import trip_count
 from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.loop_slices import arrive_as_used
 
 
 @rule("stablehlo.while")
 def while_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The carry keeps one layout through condition, body and result."""
-    layouts = arrive_as_used(lz, op, lz.layouts(op))
-    values = []
-    for x, layout in zip(lz.operands(op), layouts, strict=True):
-        source = x if x.layout == layout or x.before is None else x.before
-        values.append(lz.at(source, layout))
+    layouts = lz.layouts(op)
+    values = [lz.at(x, layout) for x, layout in zip(lz.operands(op), layouts, strict=True)]
     for region in op.regions:
         for argument, layout in zip(region.blocks[0].arguments, layouts, strict=True):
             lz.bind_argument(argument, layout)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-
 from weft._xla.mlir import ir
 from weft.lowering.call_device import marked
 from weft.partition.axis_layout import AxisLayout
@@ -122,98 +120,29 @@ def _fail_together(lz: Localizer, op: ir.Operation, number: ir.Value) -> None:
     e.ip = outside
 
 
-_PACKED = 2**16
-"""Elements up to which results travel together: packing copies them."""
-
-
 def _handed_out(
     lz: Localizer, values: list[ir.Value], across: tuple[int, ...], tells: bool
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """Broadcast the result of the one call to all devices, with its error's number.
+    """Broadcast the results of the one call to all devices, with its error's number.
 
-    A collective costs more than what it carries here, so small results of one width and the number
-    share one.
+    The others have zeros, so sums hand them out; `combine` joins small ones of one type.
     """
-    e = lz.e
     number = values.pop() if tells else None
-    groups: dict[int, list[int]] = {}
-    for i, x in enumerate(values):
-        if isinstance(x.type, ir.RankedTensorType):
-            groups.setdefault(_width(x), []).append(i)
-    for i in groups.pop(0, ()):
-        values[i] = _summed(lz, values[i], across)
-    told = None if groups or number is None else e.all_reduce(number, across, "add")
-    for width, members in groups.items():
-        parts = [values[i] for i in members]
-        if number is not None and told is None:
-            parts.append(number)
-        words = [_bits(lz, x, width) for x in parts]
-        summed = e.all_reduce(e.concatenate(words, 0), across, "add")
-        start = 0
-        for k, (x, word) in enumerate(zip(parts, words, strict=True)):
-            end = start + word.type.shape[0]
-            value = _from_bits(lz, e.slice(summed, 0, start, end), x.type)
-            start = end
-            if k < len(members):
-                values[members[k]] = value
-            else:
-                told = value
-    return values, told
-
-
-def _width(x: ir.Value) -> int:
-    """The element width in bits of a value that can be sent as bits; 0 otherwise."""
-    if not isinstance(x.type, ir.RankedTensorType) or math.prod(x.type.shape) > _PACKED:
-        return 0
-    kind = x.type.element_type
-    if isinstance(kind, ir.ComplexType):
-        kind = kind.element_type
-    if not isinstance(kind, ir.FloatType | ir.IntegerType):
-        return 0
-    return {1: 8, 8: 8, 16: 16, 32: 32, 64: 64}.get(kind.width, 0)
-
-
-def _bits(lz: Localizer, x: ir.Value, width: int) -> ir.Value:
-    """The value as a list of words of so many bits; a narrower one is widened."""
-    e = lz.e
-    kind = x.type.element_type
-    if isinstance(kind, ir.ComplexType):
-        real = e.type(x.type.shape, kind.element_type)
-        halves = [e.make(f"stablehlo.{part}", (x,), real) for part in ("real", "imag")]
-        return e.concatenate([_bits(lz, half, width) for half in halves], 0)
-    if kind.width == 1:
-        return e.convert(e.reshape(x, [math.prod(x.type.shape)]), ir.IntegerType.get_unsigned(8))
-    bits = kind.width
-    word = ir.IntegerType.get_unsigned(min(bits, width))
-    more = [bits // width] if bits > width else []
-    x = e.op("stablehlo.bitcast_convert", [x], [e.type([*x.type.shape, *more], word)]).result
-    x = e.reshape(x, [math.prod(x.type.shape)])
-    return e.convert(x, ir.IntegerType.get_unsigned(width))
-
-
-def _from_bits(lz: Localizer, x: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
-    """The value of this type from its words."""
-    e = lz.e
-    if isinstance(kind.element_type, ir.ComplexType):
-        real, n = e.type(kind.shape, kind.element_type.element_type), x.type.shape[0] // 2
-        halves = [e.slice(x, 0, i * n, (i + 1) * n) for i in range(2)]
-        return e.make("stablehlo.complex", [_from_bits(lz, half, real) for half in halves], kind)
-    bits, width = kind.element_type.width, x.type.element_type.width
-    if bits == 1:
-        return e.reshape(e.convert(x, kind.element_type), kind.shape)
-    x = e.convert(x, ir.IntegerType.get_unsigned(min(bits, width)))
-    more = [bits // width] if bits > width else []
-    x = e.reshape(x, [*kind.shape, *more])
-    return e.op("stablehlo.bitcast_convert", [x], [kind]).result
+    values = [
+        _summed(lz, x, across) if isinstance(x.type, ir.RankedTensorType) else x for x in values
+    ]
+    return values, None if number is None else _summed(lz, number, across)
 
 
 def _summed(lz: Localizer, x: ir.Value, across: tuple[int, ...]) -> ir.Value:
-    """The one value that is not zero: the sum, of bits, so that -0.0 and every NaN stay
-    (many complex numbers are summed as such)."""
-    e = lz.e
-    kind = x.type.element_type
-    if not isinstance(kind, ir.FloatType):
-        return e.all_reduce(x, across, "add")
+    """The one value that is not zero: the sum, of bits, so that -0.0 and every NaN stay."""
+    e, kind = lz.e, x.type.element_type
+    if isinstance(kind, ir.ComplexType):
+        real = e.type(x.type.shape, kind.element_type)
+        parts = [e.make(f"stablehlo.{part}", (x,), real) for part in ("real", "imag")]
+        return e.make("stablehlo.complex", [_summed(lz, v, across) for v in parts], x.type)
+    if kind == e.i1:
+        return e.all_reduce(x, across, "or")
     bits = e.type(x.type.shape, ir.IntegerType.get_unsigned(kind.width))
     summed = e.all_reduce(e.op("stablehlo.bitcast_convert", [x], [bits]).result, across, "add")
     return e.op("stablehlo.bitcast_convert", [summed], [x.type]).result
