@@ -280,21 +280,6 @@ def test_rows_that_a_loop_stacks_are_reduced_together(rng):
     np.testing.assert_allclose(np.asarray(squares), (X * X).sum(1), rtol=1e-4)
 
 
-def test_sums_over_some_devices_join_sums_over_more(rng):
-    """One term is summed over all devices, one over `data` and then equal along `model`."""
-    a = rng.normal(size=(STEPS, 8, 4)).astype(np.float32)
-
-    def run(x, a):
-        step = lambda c, xa: (c + xa[0].sum((0, 1)) + xa[1].sum(), None)
-        return weft.lax.scan(step, np.float32(0), (x, a))[0]
-
-    place = lambda *spec: NamedSharding(mesh(), P(*spec))
-    shardings = (place(None, "data", "model"), place(None, "data"))
-    jitted = weft.jit(run, in_shardings=shardings, out_shardings=place())
-    weft.testing.assert_comm(jitted, (X, a), all_reduce=1)
-    np.testing.assert_allclose(jitted(X, a), X.sum() + a.sum(), rtol=1e-4)
-
-
 @pytest.mark.parametrize("steps", [0, 1])
 def test_loops_of_fewer_than_two_steps_are_left_alone(steps, rng):
     text = loop("%y = stablehlo.add %z, %e : tensor<4xf32>")

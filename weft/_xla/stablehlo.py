@@ -53,11 +53,6 @@ def gather_dimensions(attribute: ir.Attribute) -> GatherDimensions:
     )
 
 
-def gather_attribute(dimensions: GatherDimensions) -> Any:
-    """The attribute of a gather with these dimension numbers."""
-    return _stablehlo.GatherDimensionNumbers.get(*map(_plain, dimensions))
-
-
 def _plain(numbers: Any) -> Any:
     return numbers if isinstance(numbers, int) else list(numbers)
 

@@ -21,7 +21,7 @@ from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer
 from weft.partition.ops import facts
-from weft.partition.reshard import relayout, relayout_cost, reordered
+from weft.partition.reshard import relayout, relayout_cost
 from weft.partition.traffic_estimate import Tally
 from weft.partition.walk import WHY, attributes_of, only_user
 
@@ -353,8 +353,6 @@ class Planner:
                 others += list(self.op.operands).count(value)
             pays.part /= max(1, others)
             sources = [x] if self.summed or x.before is None else [x, x.before]
-            if not steps and self.summed:
-                steps = reordered(x.layout, layout)
             options = [(pays.cost(lz.e, source, layout, steps), source) for source in sources]
             cost, source = min(options, key=lambda option: option[0])
             if x.remake is not None and not self.summed:

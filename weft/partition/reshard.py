@@ -43,23 +43,6 @@ def relayout_cost(
     return tally.cost
 
 
-def reordered(now: AxisLayout, target: AxisLayout) -> tuple[AxisLayout, ...]:
-    """A layout on the way where both split a dimension along the same axes in another order.
-
-    From it, or to it, only a slice or a gather of minor axes is left; the rest is a permute.
-    """
-    dims = []
-    for a, b in zip(now.dims, target.dims, strict=True):
-        few, many = (b, a) if len(b) < len(a) else (a, b)
-        if not few or not set(few) <= set(many):
-            dims.append(a)
-        else:
-            dims.append(few + tuple(i for i in many if i not in few))
-    middle = AxisLayout(now.mesh, now.shape, tuple(dims))
-    twice = sum(len(a) for a in dims) != len(middle.used)
-    return () if twice or middle.dims in (now.dims, target.dims) else (middle,)
-
-
 Route = tuple[tuple[AxisLayout, bool], ...]  # layouts to pass, and whether tiles are permuted first
 
 

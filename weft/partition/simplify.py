@@ -2,11 +2,12 @@
 
 A slice of a pad is one pad that may cut, so a stencil fetches its neighbours' edges at once instead
 of building an array of another size and shifting that. A slice of a slice, or of one operand of a
-concatenation, reads its source. What arranges equal constants is a constant. A product that is
-computed twice is computed, and adds up its parts, once. A reduction of merged or split dimensions
-reduces those they were, so that no shards move for a result that is smaller. A lookup or an update
-of single rows says so by its dimension numbers, not by a window of size 1: Shardy then leaves the
-rows split.
+concatenation, reads its source. The gradient of a maximum over padded windows pads by itself, as
+an array that is padded, scattered to and cut again has a size that its shards do not fit. What
+arranges equal constants is a constant. A product that is computed twice is computed, and adds up
+its parts, once. A reduction of merged or split dimensions reduces those they were, so that no
+shards move for a result that is smaller. An update of single rows says so by its dimension numbers,
+not by a window of size 1: Shardy then leaves the rows split.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.partition.ops import facts
+from weft.partition.ops import facts, neutral
 from weft.partition.walk import attributes_of, inner_first, maker, only_user
 
 
@@ -28,8 +31,6 @@ def simplify(module: ir.Module) -> None:
             continue
         if op.name == "stablehlo.reduce":
             _reduce(op)
-        elif op.name == "stablehlo.gather":
-            _collapse_rows(op)
         elif op.name == "stablehlo.scatter":
             _insert_rows(op)
         elif op.name == "stablehlo.slice":
@@ -191,30 +192,6 @@ def _insert_rows(op: ir.Operation) -> None:
     op.attributes["scatter_dimension_numbers"] = stablehlo.scatter_attribute(changed)
 
 
-def _collapse_rows(op: ir.Operation) -> None:
-    """Makes window dimensions of size 1 of a gather's result collapsed ones."""
-    if "sdy.sharding" in op.attributes:
-        return
-    shape, result = op.operands[0].type.shape, op.results[0]
-    d = stablehlo.gather_dimensions(op.attributes["dimension_numbers"])
-    apart = (*d.collapsed_slice_dims, *d.operand_batching_dims)
-    window = [i for i in range(len(shape)) if i not in apart]
-    rows = _single(shape, window, [op.attributes["slice_sizes"][i] for i in window])
-    if not rows:
-        return
-    gone = [d.offset_dims[k] for k, _ in rows]
-    gather = op.clone(ip=ir.InsertionPoint(op))
-    changed = d._replace(
-        offset_dims=_without(d.offset_dims, gone),
-        collapsed_slice_dims=tuple(sorted((*d.collapsed_slice_dims, *(i for _, i in rows)))),
-    )
-    gather.attributes["dimension_numbers"] = stablehlo.gather_attribute(changed)
-    kept = [n for i, n in enumerate(result.type.shape) if i not in gone]
-    gather.results[0].set_type(ir.RankedTensorType.get(kept, result.type.element_type))
-    result.replace_all_uses_with(_reshape(op, gather.results[0], list(result.type.shape)))
-    op.erase()
-
-
 def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, list]]:
     """Dimensions of two shapes that hold the same indices, as few at a time as can be."""
     yield from (([d], []) for d, n in enumerate(before) if n == 1)
@@ -239,6 +216,9 @@ def _slice(op: ir.Operation) -> ir.Operation | None:
         return None
     if source.name == "stablehlo.concatenate":
         return _of_concatenation(op, source)
+    if source.name == "stablehlo.select_and_scatter":
+        _of_scatter(op, source)
+        return None
     if source.name not in ("stablehlo.pad", "stablehlo.slice"):
         return None
     # Where the whole value is needed too, taking pieces of its source would fetch them twice.
@@ -296,6 +276,75 @@ def _of_concatenation(op: ir.Operation, joined: ir.Operation) -> ir.Operation | 
             return sliced
         offset += size
     return None
+
+
+def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
+    """Padding that is never selected and cut off again becomes the operation's own.
+
+    StableHLO selects among elements of the operand only; localization pads as it needs.
+    """
+    source = scatter.operands[0].owner
+    if isinstance(source, ir.Block) or source.operation.name != "stablehlo.pad":
+        return
+    pad = source.operation
+    begin, limit, stride = _bounds(op)
+    low, high, between = (
+        list(pad.attributes[f"{name}_padding{side}"])
+        for name, side in (("edge", "_low"), ("edge", "_high"), ("interior", ""))
+    )
+    shape = op.results[0].type.shape
+    # The slice must take off just what the pad put on, and nothing else may read either.
+    cuts = begin == low and limit == [a + n for a, n in zip(low, shape, strict=True)]
+    alone = all(len(list(v.results[0].uses)) == 1 for v in (pad, scatter))
+    if not (cuts and alone) or any(between) or {*stride} != {1} or min(*low, *high, 0) < 0:
+        return
+    inside = np.array(scatter.attributes["padding"]) if "padding" in scatter.attributes else None
+    fill = pad.operands[1].owner
+    # The padding must be a value that never wins, such as -inf where maxima are selected.
+    never = never_selected(scatter)
+    if (inside is not None and inside.any()) or never is None or isinstance(fill, ir.Block):
+        return
+    filled = fill.operation
+    if filled.name != "stablehlo.constant" or str(filled.attributes["value"]) != (
+        str(ir.Attribute.parse(f"dense<{never}> : {pad.operands[1].type}"))
+    ):
+        return
+    amounts = np.array([low, high], np.int64).T
+    padded = ir.Operation.create(
+        scatter.name,
+        results=[op.results[0].type],
+        operands=[pad.operands[0], *list(scatter.operands)[1:]],
+        attributes={
+            **{k: scatter.attributes[k] for k in scatter.attributes},
+            "padding": ir.DenseIntElementsAttr.get(np.ascontiguousarray(amounts)),
+        },
+        regions=2,
+        loc=scatter.location,
+        ip=ir.InsertionPoint(scatter),
+    )
+    for region, theirs in zip(padded.regions, scatter.regions, strict=True):
+        theirs.blocks[0].append_to(region)
+    op.results[0].replace_all_uses_with(padded.results[0])
+    op.erase()
+    scatter.erase()
+    pad.erase()
+
+
+def never_selected(scatter: ir.Operation) -> str | None:
+    """A value, as MLIR writes it, that a selection of maxima or minima never picks for its sum."""
+    compare, combine = (
+        [view.operation for view in region.blocks[0].operations] for region in scatter.regions
+    )
+    element = scatter.operands[0].type.element_type
+    if [o.name for o in combine] != ["stablehlo.add", "stablehlo.return"] or len(compare) != 2:
+        return None
+    if compare[0].name != "stablehlo.compare" or not isinstance(element, ir.FloatType):
+        return None
+    if list(compare[0].operands) != list(scatter.regions[0].blocks[0].arguments):
+        return None
+    direction = str(compare[0].attributes["comparison_direction"])
+    largest = "GE" in direction or "GT" in direction
+    return neutral(f"stablehlo.{'maximum' if largest else 'minimum'}", element)
 
 
 def _bounds(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 from weft._xla.mlir import ir
 from weft.lowering.call_device import marked
 from weft.partition.axis_layout import AxisLayout
@@ -120,29 +122,53 @@ def _fail_together(lz: Localizer, op: ir.Operation, number: ir.Value) -> None:
     e.ip = outside
 
 
+_SMALL = 2**16
+"""Elements up to which narrow results travel as words of the error number's width."""
+
+
 def _handed_out(
     lz: Localizer, values: list[ir.Value], across: tuple[int, ...], tells: bool
 ) -> tuple[list[ir.Value], ir.Value | None]:
     """Broadcast the results of the one call to all devices, with its error's number.
 
-    The others have zeros, so sums hand them out; `combine` joins small ones of one type.
+    The others have zeros, so sums hand them out; `combine` joins small ones of one width.
     """
     number = values.pop() if tells else None
+    shares = [isinstance(x.type, ir.RankedTensorType) for x in values]
+    long = any(s and _width(x) == 64 for s, x in zip(shares, values, strict=True))
+    width = 64 if long else 32
     values = [
-        _summed(lz, x, across) if isinstance(x.type, ir.RankedTensorType) else x for x in values
+        _summed(lz, x, across, width) if s else x for s, x in zip(shares, values, strict=True)
     ]
-    return values, None if number is None else _summed(lz, number, across)
+    return values, None if number is None else _summed(lz, number, across, width)
 
 
-def _summed(lz: Localizer, x: ir.Value, across: tuple[int, ...]) -> ir.Value:
-    """The one value that is not zero: the sum, of bits, so that -0.0 and every NaN stay."""
+def _width(x: ir.Value) -> int:
+    """The bits of an element, of a part of one where it is complex; a truth value has a byte."""
+    kind = x.type.element_type
+    return max((kind.element_type if isinstance(kind, ir.ComplexType) else kind).width, 8)
+
+
+def _summed(lz: Localizer, x: ir.Value, across: tuple[int, ...], width: int) -> ir.Value:
+    """The one value that is not zero: the sum, of bits, so that -0.0 and every NaN stay.
+
+    width: of the words that small values are sent as.
+    """
     e, kind = lz.e, x.type.element_type
     if isinstance(kind, ir.ComplexType):
         real = e.type(x.type.shape, kind.element_type)
         parts = [e.make(f"stablehlo.{part}", (x,), real) for part in ("real", "imag")]
-        return e.make("stablehlo.complex", [_summed(lz, v, across) for v in parts], x.type)
-    if kind == e.i1:
-        return e.all_reduce(x, across, "or")
-    bits = e.type(x.type.shape, ir.IntegerType.get_unsigned(kind.width))
-    summed = e.all_reduce(e.op("stablehlo.bitcast_convert", [x], [bits]).result, across, "add")
-    return e.op("stablehlo.bitcast_convert", [summed], [x.type]).result
+        parts = [_summed(lz, v, across, width) for v in parts]
+        return e.make("stablehlo.complex", parts, x.type)
+    own = ir.IntegerType.get_unsigned(_width(x))
+    size = math.prod(x.type.shape)
+    word = ir.IntegerType.get_unsigned(max(own.width, width if size <= _SMALL else 0))
+    is_bool = kind == e.i1
+    bits = e.convert(x, own) if is_bool else _bitcast(lz, x, own)
+    summed = e.convert(e.all_reduce(e.convert(bits, word), across, "add"), own)
+    return e.convert(summed, kind) if is_bool else _bitcast(lz, summed, kind)
+
+
+def _bitcast(lz: Localizer, x: ir.Value, element: ir.Type) -> ir.Value:
+    e = lz.e
+    return e.op("stablehlo.bitcast_convert", [x], [e.type(x.type.shape, element)]).results[0]

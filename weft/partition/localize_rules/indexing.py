@@ -18,7 +18,7 @@ from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.collectives import scatter_partial
 from weft.partition.localize_rules.factored import combiner_kind
 from weft.partition.plan import chain_of, deliver, imagined
-from weft.partition.reshard import relayout, relayout_cost, reordered
+from weft.partition.reshard import relayout, relayout_cost
 from weft.partition.traffic_estimate import Tally
 
 
@@ -163,10 +163,8 @@ def gather(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
             plan, end, indices = other, chain[-1], source
     now, masked = plan.now, plan.masked
     x = lz.move(x, plan.operand)
-    via = reordered(indices.layout, plan.index)
-    index = relayout(
-        e, LocalValue(indices.value, indices.layout, remake=indices.remake), plan.index, via
-    ).value
+    source = LocalValue(indices.value, indices.layout, remake=indices.remake)
+    index = relayout(e, source, plan.index).value
     local_sizes = [
         x.layout.local[i] if sizes[i] == shape[i] or i in d.operand_batching_dims else sizes[i]
         for i in range(len(shape))
@@ -289,8 +287,7 @@ def _gather_cost(
     chain: list[AxisLayout],
 ) -> int:
     """Bytes that operands send, and the result on its way to the end of the chain."""
-    via = reordered(indices.layout, plan.index)
-    sent = relayout_cost(lz.e, x, plan.operand) + relayout_cost(lz.e, indices, plan.index, via)
+    sent = relayout_cost(lz.e, x, plan.operand) + relayout_cost(lz.e, indices, plan.index)
     tally = Tally(lz.e)
     got = imagined(lz, op.results[0], plan.now)
     if plan.across:

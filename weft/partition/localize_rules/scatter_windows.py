@@ -9,7 +9,7 @@ from weft.partition.axis_layout import AxisLayout
 from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.windowed import held_window, listed, padding_of
-from weft.partition.ops import neutral
+from weft.partition.simplify import never_selected
 from weft.partition.window import window
 
 
@@ -30,7 +30,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     rank = len(out.shape)
     size, stride = (listed(op, f"window_{name}", rank) for name in ("dimensions", "strides"))
     padding = padding_of(op, rank)
-    never = _never_selected(op)
+    never = never_selected(op)
     fill = never and e.constant_text(never, e.type((), x.value.type.element_type))
     trivial = [size[d] == stride[d] == 1 and padding[d] == [0, 0] for d in range(rank)]
     drop = [
@@ -84,20 +84,3 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         value = e.pad(value, d, 0, max(0, offset + now.local[d] - length), init.value)
         value = e.slice(value, d, offset, offset + now.local[d])
     return [lz.move(LocalValue(value, now), out)]
-
-
-def _never_selected(scatter: ir.Operation) -> str | None:
-    """A value, as MLIR writes it, that a selection of maxima or minima never picks for its sum."""
-    compare, combine = (
-        [view.operation for view in region.blocks[0].operations] for region in scatter.regions
-    )
-    element = scatter.operands[0].type.element_type
-    if [o.name for o in combine] != ["stablehlo.add", "stablehlo.return"] or len(compare) != 2:
-        return None
-    if compare[0].name != "stablehlo.compare" or not isinstance(element, ir.FloatType):
-        return None
-    if list(compare[0].operands) != list(scatter.regions[0].blocks[0].arguments):
-        return None
-    direction = str(compare[0].attributes["comparison_direction"])
-    largest = "GE" in direction or "GT" in direction
-    return neutral(f"stablehlo.{'maximum' if largest else 'minimum'}", element)
