@@ -40,10 +40,10 @@ class Row:
 def measure(pattern: str = "", every: bool = True) -> Iterator[Row]:
     """Compiles every program of the corpus with both partitioners."""
     import weft
+    from benchmarks.hlo_bytes import count_bytes
     from tests.partition import corpus
     from weft._xla import mlir
     from weft.partition import partition
-    from weft.partition.hlo import count_bytes
 
     for case in corpus.cases(every):
         if pattern not in case.name:

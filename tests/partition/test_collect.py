@@ -4,12 +4,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.hlo_bytes import count_bytes
 from tests.partition import harness
 from tests.partition.test_localize import module, sharding
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.collect import bytes_sent, collect
-from weft.partition.hlo import count_bytes
 
 
 def collectives(text: str, **options):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import weft
+from benchmarks.hlo_bytes import count_bytes
 from tests.partition import corpus
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.check import check
-from weft.partition.hlo import count_bytes
 
 EVERY = os.environ.get("WEFT_PARTITION_LAYOUTS") == "all"
 

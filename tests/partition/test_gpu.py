@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import weft
+from benchmarks.hlo_bytes import count_bytes
 from tests.gpu_machine import mesh_of, placed
 from weft import P, lax
 from weft._xla import mlir
 from weft.partition.gpu import for_gpu
-from weft.partition.hlo import count_bytes
 from weft.runtime.compile import CompileError
 
 pytestmark = pytest.mark.accelerators
