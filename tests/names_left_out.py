@@ -30,10 +30,6 @@ NAMES: dict[str, dict[str, str]] = {
         "OrderedDebugEffect": INTERNAL,
     },
     "ffi": {"build_ffi_lowering_function": "an older name: ffi_lowering"},
-    "numpy": {
-        **dict.fromkeys(["int1", "uint1"], "XLA computes in them on no platform weft runs on"),
-        **dict.fromkeys(["float6_e2m3fn", "float6_e3m2fn"], "XLA computes in them nowhere"),
-    },
     "lax": {
         "approx_top_k_p": "approx_max_k is top_k, which is exact",
         "device_put_p": "device_put inside a program is a sharding constraint",

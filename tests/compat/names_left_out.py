@@ -152,9 +152,6 @@ NAMES: dict[str, dict[str, str]] = {
     "weft.checkpoints writes and reads arrays on TensorStore": {
         "experimental.array_serialization.tensorstore_impl": "(module)",
     },
-    "XLA computes in them on no platform weft runs on": {
-        "numpy": "float6_e2m3fn float6_e3m2fn int1 uint1",
-    },
     "deprecated, an option without effect, or an experiment of JAX's": {
         "": """
             ad allow_f16_reductions auto_pcast

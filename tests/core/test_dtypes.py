@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -126,3 +127,14 @@ def test_dtypes_of_keys_are_canonical_only_where_allowed():
     with pytest.raises(TypeError, match="allow_extended_dtype"):
         weft.dtypes.canonicalize_dtype(dtype)
     assert weft.dtypes.bfloat16(1.5).dtype == dtypes.bfloat16
+
+
+@pytest.mark.parametrize("name", ["int1", "uint1", "float6_e2m3fn", "float6_e3m2fn"])
+def test_types_that_nothing_computes_in_have_names_and_limits(name):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    assert getattr(weft.numpy, name) == dtype
+    limits = (weft.numpy.finfo if "float" in name else weft.numpy.iinfo)(name)
+    expected = (ml_dtypes.finfo if "float" in name else ml_dtypes.iinfo)(dtype)
+    assert (limits.min, limits.max, limits.bits) == (expected.min, expected.max, expected.bits)
+    with pytest.raises(TypeError, match=f"dtype {name} is not a type weft computes with"):
+        weft.numpy.zeros(3, name)

@@ -600,3 +600,24 @@ def test_what_is_written_to_a_split_ref_is_split():
         weft.jit(lambda r, v: r.__setitem__(..., v * 2))(ref, whole)
         assert ref[...].sharding.spec == P("x")
         np.testing.assert_array_equal(ref[...], 2 * (x + 1))
+
+
+def test_what_is_written_to_a_ref_without_gradients_has_no_derivative():
+    def f(x):
+        ref = weft.new_ref(x * x, kind="no_grad_no_remat")
+        ref[...] += x
+        return ref[...] * x
+
+    for g in (weft.grad(f), weft.jit(weft.grad(f))):
+        np.testing.assert_allclose(g(2.0), 6.0)  # of x alone, times x² + x
+    log = weft.new_ref(weft.numpy.zeros(()), kind="no_grad_no_remat")
+
+    def logs(x):
+        log[...] += x * x
+        return log[...] * x
+
+    np.testing.assert_allclose(weft.grad(logs)(3.0), 9.0)
+    np.testing.assert_allclose(weft.grad(weft.jit(logs))(3.0), 18.0)
+    np.testing.assert_allclose(log[...], 18.0)
+    with pytest.raises(ValueError, match="kind must be None or 'no_grad_no_remat', got 'other'"):
+        weft.new_ref(0.0, kind="other")

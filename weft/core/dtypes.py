@@ -42,6 +42,9 @@ _small_floats = tuple(_small[name] for name in float8_names)
 _small_ints = tuple(_small[name] for name in int4_names)
 int4_types = frozenset(_small_ints)
 globals().update(_small)
+uncomputed_names = ("float6_e2m3fn", "float6_e3m2fn", "int1", "uint1")
+"""Types that have a name and limits, and that XLA of jaxlib 0.10.2 computes with nowhere."""
+globals().update({name: np.dtype(getattr(ml_dtypes, name)) for name in uncomputed_names})
 
 float0 = np.dtype([("float0", np.void, 0)])
 """The tangent dtype of integers and booleans: a space with one point, zero."""

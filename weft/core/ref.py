@@ -21,16 +21,18 @@ class AbstractRef:
 
     inner: a `ShapedArray`. memory_space: None, or a space of weft.pallas. core: the mesh of the
     cores that each have a copy of their own, or None for one that all share. weak_type: whether
-    what is read from it is of weak type; what it holds is not.
+    what is read from it is of weak type; what it holds is not. no_grad: what is written to it has
+    no derivative.
     """
 
-    __slots__ = ("__weakref__", "core", "inner", "memory_space", "weak_type")
+    __slots__ = ("__weakref__", "core", "inner", "memory_space", "no_grad", "weak_type")
     _interned: dict[tuple, AbstractRef] = interned({})
 
     inner: ShapedArray
     memory_space: Any
     core: Any
     weak_type: bool
+    no_grad: bool
 
     def __new__(
         cls,
@@ -38,18 +40,25 @@ class AbstractRef:
         memory_space: Any = None,
         core: Any = None,
         weak_type: bool = False,
+        no_grad: bool = False,
     ) -> AbstractRef:
         inner = inner.strip_weak_type()
-        key = (inner, memory_space, core, weak_type)
+        key = (inner, memory_space, core, weak_type, no_grad)
         self = cls._interned.get(key)
         if self is None:
             self = object.__new__(cls)
-            self.inner, self.memory_space, self.core, self.weak_type = key
+            self.inner, self.memory_space, self.core, self.weak_type, self.no_grad = key
             cls._interned[key] = self
         return self
 
     def __reduce__(self) -> tuple:
-        return AbstractRef, (self.inner, self.memory_space, self.core, self.weak_type)
+        return AbstractRef, (
+            self.inner,
+            self.memory_space,
+            self.core,
+            self.weak_type,
+            self.no_grad,
+        )
 
     shape = property(lambda self: self.inner.shape)
     dtype = property(lambda self: self.inner.dtype)
@@ -65,7 +74,7 @@ class AbstractRef:
         return self.inner.mat
 
     def with_inner(self, inner: ShapedArray) -> AbstractRef:
-        return AbstractRef(inner, self.memory_space, self.core, self.weak_type)
+        return AbstractRef(inner, self.memory_space, self.core, self.weak_type, self.no_grad)
 
     def update(self, **changes: object) -> AbstractRef:
         """The type with fields of the inner type changed."""

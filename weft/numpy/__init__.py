@@ -17,9 +17,11 @@ from weft.numpy.refusals import refuse
 
 _MODULES = {
     "scalar_types": """
-        bool bool_ int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64
+        bool bool_ int1 int2 int4 int8 int16 int32 int64 uint1 uint2 uint4 uint8 uint16 uint32
+        uint64
         float16 float32 float64 bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn
-        float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn complex64
+        float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn
+        float6_e2m3fn float6_e3m2fn complex64
         complex128 int_ uint float_ complex_ single double csingle cdouble dtype generic number
         inexact floating complexfloating integer signedinteger unsignedinteger character flexible
         object_ finfo iinfo result_type promote_types can_cast isdtype issubdtype ndarray

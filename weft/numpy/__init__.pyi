@@ -671,6 +671,10 @@ float4_e2m1fn: ScalarType
 
 float64: ScalarType
 
+float6_e2m3fn: ScalarType
+
+float6_e3m2fn: ScalarType
+
 float8_e3m4: ScalarType
 
 float8_e4m3: ScalarType
@@ -870,6 +874,8 @@ def inner(
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = ...) -> Array:
     """Values inserted before positions of an axis; None flattens the array first."""
+
+int1: ScalarType
 
 int16: ScalarType
 
@@ -1817,6 +1823,8 @@ def trunc(x: ArrayLike) -> Array:
     """x without its fraction. Source: numpy.trunc."""
 
 uint: ScalarType
+
+uint1: ScalarType
 
 uint16: ScalarType
 

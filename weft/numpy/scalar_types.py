@@ -71,7 +71,7 @@ for _name in [
     "complex64",
     "complex128",
     "bfloat16",
-] + [*dtypes.float8_names, *dtypes.int4_names]:
+] + [*dtypes.float8_names, *dtypes.int4_names, *dtypes.uncomputed_names]:
     globals()[_name] = _scalar_type(_name, getattr(dtypes, _name))
 bool_ = _scalar_type("bool_", dtypes.bool_)
 globals()["bool"] = bool_

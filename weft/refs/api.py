@@ -9,6 +9,7 @@ import numpy as np
 from weft._xla import pytree
 from weft.autodiff.manual_casts import varying_over
 from weft.autodiff.shape import expand_dims, reshape
+from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
@@ -408,7 +409,7 @@ def _value(ref: Ref, value: ArrayLike, what: str) -> Any:
     varying = ref.ref_aval.mat.varying
     if varying - typeof(value).mat.varying:
         value = varying_over(value, tuple(sorted(varying, key=str)))
-    return value
+    return stop_gradient(value) if ref.ref_aval.no_grad else value
 
 
 def check_dtype(ref: Ref, what: str) -> None:
@@ -486,10 +487,11 @@ def new_ref(init_val: Any, *, memory_space: object = None, kind: object = None) 
     """A mutable array that starts with the value of init_val.
 
     init_val: an array or a number (of a pytree, make one ref for each leaf). memory_space: for
-    kernels. kind: must be None, the one kind of ref there is. Works under every transformation: a
-    function may make refs and use them, also in loops and branches, and is differentiated and
-    mapped through them; jit and loops take refs as arguments or close over them, and the caller
-    sees what they write.
+    kernels. kind: None, or "no_grad_no_remat": what is written has no derivative, as for a ref
+    that only logs; no kind of ref is written again by a recomputation. Works under every
+    transformation: a function may make refs and use them, also in loops and branches, and is
+    differentiated and mapped through them; jit and loops take refs as arguments or close over
+    them, and the caller sees what they write.
 
     Raises TypeError if init_val is not an array.
 
@@ -503,14 +505,17 @@ def new_ref(init_val: Any, *, memory_space: object = None, kind: object = None) 
     """
     if isinstance(init_val, Ref):
         raise TypeError("new_ref: init_val is a Ref; give its value, ref[...]")
-    if kind is not None:
-        raise ValueError(f"new_ref: kind must be None, got {kind!r}")
+    if kind not in (None, "no_grad_no_remat"):
+        raise ValueError(f"new_ref: kind must be None or 'no_grad_no_remat', got {kind!r}")
     value = as_array(init_val)
+    if kind is not None:
+        value = stop_gradient(value)
     aval = typeof(value)
     weak = aval.weak_type
     if weak:
         value = convert(value, aval.dtype)
-    cell = Cell(value, AbstractRef(aval, memory_space, weak_type=weak), state.trace)
+    ref_aval = AbstractRef(aval, memory_space, weak_type=weak, no_grad=kind is not None)
+    cell = Cell(value, ref_aval, state.trace)
     if state.trace is EVAL and hasattr(value, "copy"):  # an array of its own to write to
         cell.value, cell.alone = value.copy(), True
     return Ref(cell)
