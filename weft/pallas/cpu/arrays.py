@@ -21,7 +21,7 @@ from weft.pallas.cpu.values import (
     same_indices,
     size_of,
 )
-from weft.pallas.ir import row_major
+from weft.pallas.ir import dimension_groups, row_major
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -141,47 +141,22 @@ def transposed(t: Translator, x: Array, permutation: Sequence[int]) -> Array:
 
 def reshaped_strides(buffer: Buffer, shape: Sequence[int]) -> list[Index] | None:
     """Strides of the same elements in another shape, where there are such."""
-    old = [(n, s) for n, s in zip(buffer.shape, buffer.strides, strict=True) if n != 1]
-    todo = list(shape)
-    position = 0
-    result: list[Index] = [0] * len(todo)
-    k = 0
-    while k < len(todo):
-        if todo[k] == 1:
-            k += 1
-            continue
-        if position == len(old):
+    groups = dimension_groups(buffer.shape, shape)
+    if groups is None:
+        return None
+    result: list[Index] = [0] * len(shape)
+    for old, new in groups:
+        # A run is adjacent in memory if each dimension steps over all of the next one.
+        strides = [buffer.strides[d] for d in old]
+        step = strides[-1]
+        if len(old) + len(new) > 2 and not all(isinstance(s, int) for s in strides):
             return None
-        # A run of old dimensions against a run of new ones with equal products.
-        run, size = [old[position]], old[position][0]
-        position += 1
-        new, total = [k], todo[k]
-        k += 1
-        while size != total:
-            if size < total:
-                if position == len(old):
-                    return None
-                run.append(old[position])
-                size *= old[position][0]
-                position += 1
-            else:
-                while k < len(todo) and todo[k] == 1:
-                    k += 1
-                if k == len(todo):
-                    return None
-                new.append(k)
-                total *= todo[k]
-                k += 1
-        for (_, s), (n, inner) in zip(run, run[1:], strict=False):
-            if not isinstance(s, int) or not isinstance(inner, int) or s != n * inner:
-                return None
-        step = run[-1][1]
+        inner = zip(strides, strides[1:], old[1:], strict=False)
+        if any(outer != buffer.shape[d] * int(s) for outer, s, d in inner):
+            return None
         for d in reversed(new):
             result[d] = step
-            if d != new[0]:
-                if not isinstance(step, int):
-                    return None
-                step *= todo[d]
+            step = step if d == new[0] else int(step) * shape[d]
     return result
 
 

@@ -16,6 +16,7 @@ from weft.ops.combiner import IDENTITIES
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, padded, rule
+from weft.pallas.ir import dimension_groups
 
 # Shapes ------------------------------------------------------------------------------------------
 
@@ -32,7 +33,11 @@ def _broadcast(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
 @rule("reshape")
 def _reshape(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    if all(a == b or (padded(a) == a and padded(b) == b) for a, b in _groups(old, new)):
+    groups = dimension_groups(old, new)
+    if groups is not None and all(
+        [old[d] for d in a] == [new[d] for d in b] or _fill(old, a) and _fill(new, b)
+        for a, b in groups
+    ):
         return e.reshape(x, new)
     # Sizes that are no powers of two are split or merged: what is padded lies elsewhere.
     number = e.constant(0, new)
@@ -42,19 +47,10 @@ def _reshape(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     return elements(e, x, dict(enumerate(e.unflatten(number, old))), old, new)
 
 
-def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple]:
-    """The dimensions of both shapes, without ones, in groups of one size."""
-    rest = [n for n in old if n != 1], [n for n in new if n != 1]
-    groups = []
-    while rest[0] or rest[1]:
-        group: tuple[list[int], list[int]] = ([], [])
-        while not group[0] or math.prod(group[0]) != math.prod(group[1]):
-            side = 0 if math.prod(group[0]) <= math.prod(group[1]) and rest[0] else 1
-            if not rest[side]:
-                return [(old, new)]  # no elements
-            group[side].append(rest[side].pop(0))
-        groups.append((tuple(group[0]), tuple(group[1])))
-    return groups
+def _fill(shape: Sequence[int], dims: Sequence[int]) -> bool:
+    """Whether the array fills its tensor along these dimensions."""
+    sizes = tuple(shape[d] for d in dims)
+    return padded(sizes) == sizes
 
 
 @rule("transpose")
