@@ -110,3 +110,29 @@ def test_what_falls_back_is_lowered_again(monkeypatch, rng):
     want = pulled_back(x, kernel, np.ones_like(x), 1, WIDTH)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(np.asarray(a), b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["add", "max", "mul"])
+@pytest.mark.parametrize("spec", [P("y", "x"), P(("y", "z"), "x"), P(None, ("x", "y"))], ids=str)
+def test_scattered_updates_that_free_axes_split_are_combined(kind, spec, rng):
+    """Without the mark in their computation XLA ends the process."""
+    mesh = weft.make_mesh((2, 2, 2), ("x", "y", "z"), (weft.AxisType.Auto,) * 3)
+    rows, where = rng.normal(size=(8, 16)).astype(np.float32), np.array([1, 3, 3, 7], np.int32)
+    updates = rng.normal(size=(4, 16)).astype(np.float32)
+    columns = P(None, "x")
+    scatter = weft.shard_map(
+        lambda rows, where, updates: getattr(rows.at[where], kind)(updates),
+        mesh=mesh,
+        in_specs=(columns, P(), columns),
+        out_specs=columns,
+        axis_names={"x"},
+    )
+    specs = (P("y", "x"), P("y"), spec)
+    args = [
+        weft.device_put(a, NamedSharding(mesh, s))
+        for a, s in zip((rows, where, updates), specs, strict=True)
+    ]
+    got = weft.jit(scatter, partitioner="xla")(*args)
+    ufunc = {"add": np.add, "max": np.maximum, "mul": np.multiply}[kind]
+    ufunc.at(rows, where, updates)
+    np.testing.assert_allclose(got, rows, rtol=1e-5)

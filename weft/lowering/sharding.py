@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
@@ -70,6 +70,21 @@ def whole_for_xla(ctx: RuleContext, x: object, aval: ShapedArray, dims: Collecti
         return x
     entries = (None if d in dims else UNCONSTRAINED for d in range(aval.ndim))
     return constrain(ctx, x, NamedSharding(module.mesh, PartitionSpec(*entries)), aval)
+
+
+def combined_alike(ctx: RuleContext, body: Callable) -> Callable:
+    """A scatter's computation; marked, so that XLA's partitioner does not combine parts by it,
+    where that would end the process (quirks.GSPMD_MANUAL_SCATTERS)."""
+    module = ctx.module
+    if not module.for_xla or not module.manual_axes:
+        return body
+
+    def marked(*scalars: ir.Value) -> list:
+        whole = NamedSharding(module.mesh, PartitionSpec())
+        results = zip(body(*scalars), ctx.avals_out, strict=True)
+        return [constrain(ctx, x, whole, a.update(shape=())) for x, a in results]
+
+    return marked
 
 
 def _named(sharding: Any, mesh: Any, rank: int) -> NamedSharding:

@@ -15,6 +15,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.lowering.sharding import combined_alike
 from weft.ops.elementwise_api import add, convert, div, eq, mul, neg, select, sub
 from weft.ops.gather import (
     GatherDimensionNumbers,
@@ -227,7 +228,7 @@ def emit(
         "stablehlo.scatter", [*operands, indices, *updates], ctx.out_types(), attrs, regions=1
     )
     scalars = [ctx.tensor((), a.dtype) for a in ctx.avals_out]
-    ctx.region(operation, 0, [*scalars, *scalars], body)
+    ctx.region(operation, 0, [*scalars, *scalars], combined_alike(ctx, body))
     return list(operation.results)
 
 
