@@ -134,6 +134,15 @@ def test_without_shardy_a_nested_region_has_a_gradient():
         np.testing.assert_allclose(weft.jit(weft.grad(lambda x: f(x).sum()))(X), want, rtol=1e-6)
 
 
+def test_without_shardy_transforms_run_where_axes_are_left_to_the_partitioner(rng):
+    x = rng.normal(size=(8, 16)).astype(np.float32)
+    fft = weft.numpy.fft.fft
+    f = weft.shard_map(fft, mesh=MESH, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+    with options["use_shardy"](False):
+        got = weft.jit(f)(x)
+    np.testing.assert_allclose(got, np.fft.fft(x), rtol=1e-4, atol=1e-4)
+
+
 def test_without_shardy_effects_need_all_axes_to_be_manual():
     def body(x):
         weft.debug.callback(lambda v: None, x)

@@ -113,7 +113,7 @@ def unshard(
 
 @contextmanager
 def marked_sources(module: ModuleContext) -> Iterator[None]:
-    """Mark ops without operands in a manual region as manual.
+    """Mark ops without operands, and transforms, in a manual region as manual.
 
     GSPMD concludes so for the others from their operands; where it cannot, it ends the process
     (quirks.GSPMD_MANUAL_SOURCES).
@@ -135,8 +135,8 @@ def _mark(module: ModuleContext, operations: Iterable[Any]) -> None:
                 for block in region.blocks:
                     _mark(module, block.operations)
             continue
-        source = not len(operation.operands) and len(operation.results) == 1
-        if source and "mhlo.sharding" not in operation.attributes:
+        source = not len(operation.operands) or operation.name == "stablehlo.fft"
+        if source and len(operation.results) == 1 and "mhlo.sharding" not in operation.attributes:
             text = _subgroup_text(module, _rank(operation.results[0].type))
             operation.attributes["mhlo.sharding"] = string_attr(text)
 
