@@ -87,7 +87,6 @@ NAMES: dict[str, dict[str, str]] = {
             square_p squeeze_p
         """,
         "extend.lowering": "(module)",
-        "extend.random": "define_prng_impl threefry2x32_p",
         "extend.sharding": "(module)",
         "extend.source_info_util": """
             NameStack new_name_stack reset_name_stack transform_name_stack

@@ -291,6 +291,32 @@ PROGRAMS = {
         close(out.b, [0, 1, 2])
         batching.unregister_vmappable(Pair)
     """,
+    "keys of a program's own kind": """
+        from jax.extend.random import define_prng_impl
+
+        def make(**changes):
+            functions = dict(
+                key_shape=(3,),
+                seed=lambda s: jnp.full(3, s).astype("uint32"),
+                split=lambda k, shape: k
+                + 10 * jnp.arange(np.prod(shape), dtype="uint32").reshape(*shape, 1),
+                random_bits=lambda k, width, shape: (k[0] + jnp.ones(shape)).astype(f"uint{width}"),
+                fold_in=lambda k, data: k ^ jnp.asarray(data).astype("uint32"),
+                name="mine",
+                tag="m",
+            )
+            return define_prng_impl(**(functions | changes))
+
+        key = jax.random.key(5, impl=make())
+        assert key.shape == () and str(key.dtype) == "key<m>"
+        close(jax.random.key_data(jax.random.split(key, 2)), [[5] * 3, [15] * 3])
+        close(jax.jit(lambda k: jax.random.bits(jax.random.fold_in(k, 3), (2,)))(key), [7, 7])
+        close(jax.vmap(jax.random.bits)(jax.random.split(key, 2)), [6, 16])
+        raises(TypeError, "split must be a function, got None", lambda: make(split=None))
+        short = make(seed=lambda s: jnp.zeros(2, "uint32"))
+        words = "seed of mine must return uint32 of shape (3,), got uint32 of shape (2,)"
+        raises(TypeError, words, lambda: jax.random.key(0, impl=short))
+    """,
 }
 
 _PREAMBLE = """

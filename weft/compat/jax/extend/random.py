@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from weft.random import wrap_key_data as wrap_key_data
+from weft.random.keys import Generator, generators
+from weft.random.threefry import threefry2x32_p as threefry2x32_p
 from weft.typing import ArrayLike
 
 
@@ -23,7 +27,6 @@ def random_seed(seeds: Any, impl: object = None) -> Any:
 def threefry_2x32(keypair: Any, count: Any) -> Any:
     """Random bits of a pair of 32-bit words, for each number of `count`."""
     from weft.numpy import asarray, concatenate, ravel, uint32, zeros
-    from weft.random.threefry import threefry2x32_p
 
     count = asarray(count, uint32)
     flat = ravel(count)
@@ -44,3 +47,48 @@ def seed_with_impl(impl: object, seed: int | ArrayLike) -> Any:
     from weft.random import key
 
     return key(seed, impl=impl)
+
+
+def define_prng_impl(
+    *,
+    key_shape: tuple[int, ...],
+    seed: Callable,
+    split: Callable,
+    random_bits: Callable,
+    fold_in: Callable,
+    name: str = "<unnamed>",
+    tag: str = "?",
+) -> Generator:
+    """A kind of keys, for `jax.random.key(impl=)`, that the program's own functions work on.
+
+    key_shape: of the uint32 words of one key. seed(seed) -> words; split(words, shape) -> words of
+    keys of that shape; random_bits(words, bit_width, shape) -> unsigned integers; fold_in(words,
+    data) -> words. tag: a short name in the text of dtypes. Raises TypeError for what is no
+    function, and, where keys are made, for words of another shape or dtype.
+    """
+    functions = {"seed": seed, "split": split, "random_bits": random_bits, "fold_in": fold_in}
+    for what, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"define_prng_impl: {what} must be a function, got {function!r:.80}")
+    words = prod(key_shape)
+
+    def flat(what: str, made: Any, shape: tuple = ()) -> Any:
+        if made.shape != (*shape, *key_shape) or made.dtype != "uint32":
+            raise TypeError(
+                f"define_prng_impl: {what} of {name} must return uint32 of shape "
+                f"{(*shape, *key_shape)}, got {made.dtype} of shape {made.shape}"
+            )
+        return made.reshape(*shape, words)
+
+    unique = name
+    while unique in generators:  # dtypes of keys are pickled by name
+        unique = f"{name}-{len(generators)}"
+    return Generator(
+        unique,
+        tag,
+        words,
+        seed=lambda s: flat("seed", seed(s)),
+        split=lambda key, shape: flat("split", split(key.reshape(key_shape), shape), shape),
+        fold_in=lambda key, data: flat("fold_in", fold_in(key.reshape(key_shape), data)),
+        bits=lambda key, width, shape: random_bits(key.reshape(key_shape), width, shape),
+    )
