@@ -123,23 +123,16 @@ NAMES: dict[str, dict[str, str]] = {
         """,
         "experimental.pallas.fuser": "(module)",
         "experimental.pallas.tpu": """
-            ARBITRARY BufferType BufferedRef BufferedRefBase CMEM CORE_PARALLEL
-            ChipVersion CoreType GridDimensionSemantics LoweringException PARALLEL
-            SEMAPHORE SMEM SUBCORE_PARALLEL SideEffectType Tiling TpuInfo VMEM
-            VMEM_SHARED async_remote_copy bitcast create_tensorcore_mesh
-            dma_semaphore einshape emit_pipeline_with_allocations
-            force_tpu_interpret_mode get_barrier_semaphore get_tpu_info
-            get_tpu_info_for_chip is_tpu_device make_async_remote_copy
-            matmul_acc_lhs matmul_pop matmul_push_rhs pack_elementwise
-            prng_random_bits prng_seed reset_tpu_interpret_mode_state roll
-            run_on_first_core sample_block semaphore set_tpu_interpret_mode
+            BufferType BufferedRef BufferedRefBase ChipVersion LoweringException
+            Tiling TpuInfo async_remote_copy dma_semaphore
+            emit_pipeline_with_allocations get_barrier_semaphore get_tpu_info
+            get_tpu_info_for_chip make_async_remote_copy matmul_acc_lhs matmul_pop
+            matmul_push_rhs prng_random_bits prng_seed sample_block semaphore
             stateful_bernoulli stateful_bits stateful_normal stateful_uniform
-            stochastic_round sync_copy to_pallas_key touch trace_value
-            unpack_elementwise with_memory_space_constraint
         """,
         "experimental.pallas.tpu_sc": "(module)",
         "experimental.pallas.triton": """
-            approx_tanh debug_barrier elementwise_inline_asm max_contiguous
+            elementwise_inline_asm
         """,
         "extend.pallas": "(module)",
     },

@@ -10,6 +10,23 @@ import pytest
 ROOT = str(Path(__file__).parents[2])
 
 PROGRAMS = {
+    "kernels for TPUs": """
+        from jax.experimental import pallas as pl
+        from jax.experimental.pallas import tpu as pltpu, triton as plgpu
+
+        assert pltpu.PrefetchScalarGridSpec is pl.PrefetchScalarGridSpec
+        assert pltpu.async_copy is not pl.async_copy and plgpu.debug_barrier() is None
+        def double(x, o, scratch):
+            scratch[...] = x[...]
+            o[...] = scratch[...] * 2
+        close(pl.pallas_call(
+            double,
+            out_shape=jax.ShapeDtypeStruct((2,), jnp.float32),
+            scratch_shapes=[pltpu.VMEM((2,), jnp.float32)],
+            interpret=pltpu.InterpretParams(),
+        )(jnp.ones(2)), [2, 2])
+        raises(AttributeError, "make_async_remote_copy", getattr, pltpu, "make_async_remote_copy")
+    """,
     "compute_on, xla_metadata and their kin": """
         from jax.experimental.compute_on import compute_on
         from jax.experimental.control_deps import control_dep, schedule

@@ -95,8 +95,8 @@ def homes_of(name: str) -> list[str]:
     if rest.startswith("_src."):
         return [*own, *(h for h in _public_homes(rest.removeprefix("_src.")) if h not in own)]
     candidates = [rest, *(rest.removeprefix(p) for p in _ABOVE if rest.startswith(p))]
-    if rest in _RENAMED:
-        candidates = [_RENAMED[rest]]
+    if rest in _RENAMED:  # where a name means something else to a TPU's kernels, that comes first
+        return [*own, f"weft.{_RENAMED[rest]}"]
     return [*(f"weft.{c}" for c in candidates if _is_public(c)), *own]
 
 
