@@ -311,15 +311,15 @@ def _announce(f: Function) -> None:
     _set_atomic(f, "%record", STATE, WAITING)
 
 
-def _start_clock(f: Function, clock: str, counts: bool = True) -> None:
+def _start_clock(f: Function, clock: str) -> None:
     set_field(f, clock, LOOKED, "i64", _now(f))
-    set_field(f, clock, COUNTER, "i64", _atomic(f, "%state", PROGRESS) if counts else 0)
+    set_field(f, clock, COUNTER, "i64", _atomic(f, "%state", PROGRESS))
     set_field(f, clock, IN_VAIN, "i64", 0)
 
 
-def _in_vain(f: Function, clock: str, limit: int, counts: bool = True) -> str:
-    """Looks, and whether nothing has happened for the limit; `counts`: where progress is."""
-    progress, now = _atomic(f, "%state", PROGRESS) if counts else 0, _now(f)
+def _in_vain(f: Function, clock: str, limit: int) -> str:
+    """Looks, and whether nothing has happened for the limit."""
+    progress, now = _atomic(f, "%state", PROGRESS), _now(f)
     step = f.minimum(f.sub(now, field(f, clock, LOOKED, "i64")), -(-limit // LEAST_LOOKS))
     spent = f.add(field(f, clock, IN_VAIN, "i64"), step)
     same = f.op(f"icmp eq i64 {progress}, {field(f, clock, COUNTER, 'i64')}")
@@ -354,19 +354,6 @@ def _emit_look(module: Module, limit: int) -> None:
     f.finish()
 
 
-def _emit_lone_look(module: Module, limit: int) -> None:
-    """`program_look(clock)`: whether a loop of a program of a grid may go on looking."""
-    if "program_look" in module.functions:
-        return
-    f = Function(module, "program_look", [("ptr", "clock")], "i1", "noinline")
-    f.intrinsic("sched_yield", "i32")
-    with f.when(f.op(f"icmp eq i64 {field(f, '%clock', LOOKED, 'i64')}, 0")):
-        _start_clock(f, "%clock", counts=False)
-    late = _in_vain(f, "%clock", limit, counts=False)
-    f.do(f"ret i1 {f.op(f'xor i1 {late}, true')}")
-    f.finish()
-
-
 # Loops -------------------------------------------------------------------------------------------
 
 
@@ -381,10 +368,19 @@ class Watch:
         if not self.on:
             return
         f = t.f
+        self.turns, self.following = f.name_of("turn"), f.name_of("turn")
         self.clock = f.alloca(CLOCK) if self.looks else "null"
         if self.looks:
             set_field(f, self.clock, LOOKED, "i64", 0)
-        self.turns, self.following = f.name_of("turn"), f.name_of("turn")
+        if t.core is not None:
+            self.state, self.record = t.core.state, t.core.record
+            return
+        # A program of a grid waits alone: in a state of its own nothing ever happens.
+        self.state, self.record = f.alloca(f"[{RECORDS} x i8]"), f.alloca(f"[{RECORD_BYTES} x i8]")
+        for counter in (PROGRESS, ABORT):
+            set_field(f, self.state, counter, "i64", 0)
+        if "core_look" not in f.module.functions:
+            _emit_look(f.module, round(t.call.wait_limit * 1e9))
 
     def phi(self, before: str, latch: str) -> str:
         return f"  {self.turns} = phi i64 [ 0, %{before} ], [ {self.following}, %{latch} ]"
@@ -395,23 +391,19 @@ class Watch:
         f.do(f"{self.following} = add i64 {self.turns}, 1")
         low = f.op(f"and i64 {self.turns}, {LOOK_TURNS - 1}")
         with f.when(f.op(f"icmp eq i64 {low}, {LOOK_TURNS - 1}")):
-            if t.core is not None:
-                what = "looks again and again" if self.looks else "is in the loop"
-                where = site(f.module, f"%s {what} at {literal(str(self.eqn.source))}%s")
-                on = f.op(
-                    f"call i1 @core_look(ptr {t.core.state}, ptr {t.core.record}, "
-                    f"ptr {self.clock}, ptr {where})"
-                )
-                t.leave_unless(on)
-            else:
-                _emit_lone_look(f.module, round(t.call.wait_limit * 1e9))
-                on = f.op(f"call i1 @program_look(ptr {self.clock})")
+            what = "looks again and again" if self.looks else "is in the loop"
+            where = site(f.module, f"%s {what} at {literal(str(self.eqn.source))}%s")
+            on = f.op(
+                f"call i1 @core_look(ptr {self.state}, ptr {self.record}, "
+                f"ptr {self.clock}, ptr {where})"
+            )
+            if t.core is None:
                 message = (
                     f"kernel {t.call.name}: a program looks again and again at {self.eqn.source}, "
                     f"and what it looks for has not come for {limit_text(t.call)}"
                 )
                 t.fail(f.op(f"xor i1 {on}, true"), message)
-                t.leave_unless(on)
+            t.leave_unless(on)
 
 
 def wait(
