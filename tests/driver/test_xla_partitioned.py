@@ -136,3 +136,12 @@ def test_scattered_updates_that_free_axes_split_are_combined(kind, spec, rng):
     ufunc = {"add": np.add, "max": np.maximum, "mul": np.multiply}[kind]
     ufunc.at(rows, where, updates)
     np.testing.assert_allclose(got, rows, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (2,), (1, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("spec", [P("y", "x"), P(None, "x", "y"), P(("x", "y"))], ids=str)
+def test_transforms_of_split_arrays_are_laid_out_in_order(dims, spec, rng):
+    x = rng.normal(size=(8, 8, 16)).astype(np.float32)
+    (split,) = on_mesh((2, 2), spec, x)
+    transform = weft.jit(lambda x: weft.numpy.fft.fftn(x, axes=dims) * 2, partitioner="xla")
+    np.testing.assert_allclose(transform(split), 2 * np.fft.fftn(x, axes=dims), atol=2e-3)

@@ -309,6 +309,12 @@ GSPMD_WINDOWS = Quirk(
 GSPMD_NEGATIVE_PADDING = Quirk(
     "GSPMD", "ends the process on pads of split dimensions, dilated, that take elements away"
 )
+GSPMD_SPLIT_FFT = Quirk(
+    "GSPMD",
+    "ends the process on transforms along a dimension of fewer elements than the square of its "
+    "parts",
+    unprobed="tests/driver/test_xla_partitioned.py holds the workaround",
+)
 GSPMD_MANUAL_SCATTERS = Quirk(
     "GSPMD",
     "ends the process on sums of scattered updates that are split over some of the axes that a "

@@ -15,8 +15,10 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.lowering.sharding import whole_for_xla
 from weft.ops.elementwise_api import complex_dtype, conjugated, convert, mul, real, real_dtype
 from weft.ops.joining import pad
+from weft.ops.layout_constraint import lay_out
 from weft.sharding.explicit import reshard
 
 if TYPE_CHECKING:
@@ -99,10 +101,16 @@ def _lower(ctx: RuleContext, x: ir.Value, *, fft_type: FftType, fft_lengths: Len
         "fft_type": ctx.attr(f"#stablehlo<fft_type {fft_type.name}>"),
         "fft_length": ctx.i64s(fft_lengths),
     }
+    transformed = range(out.ndim - len(fft_lengths), out.ndim)
+    x = whole_for_xla(ctx, x, ctx.avals_in[0], transformed)  # quirks.GSPMD_SPLIT_FFT
+    # As weft's own partitioner does: quirks.FFT_LAYOUT.
+    ordered = ctx.module.for_xla and "cpu" in ctx.module.platforms
+    if ordered:
+        x = lay_out(ctx, x, ctx.avals_in[0].shape, range(out.ndim))
     (result,) = ctx.op("stablehlo.fft", [x], ctx.out_types(), attrs)
     if fft_type in (FftType.FFT, FftType.IFFT):
         ctx.mark(result.owner, "fft")
-    return result
+    return lay_out(ctx, result, out.shape, range(out.ndim)) if ordered else result
 
 
 fft_p: Primitive = linear_unary(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import linear_unary
@@ -25,7 +26,11 @@ def _batch(axis: object, x: object, dim: int, *, layout: Layout) -> tuple:
 
 
 def _lower(ctx: RuleContext, x: ir.Value, *, layout: Layout) -> Any:
-    shape = ctx.avals_in[0].shape
+    return lay_out(ctx, x, ctx.avals_in[0].shape, layout.major_to_minor)
+
+
+def lay_out(ctx: RuleContext, x: ir.Value, shape: Sequence[int], major_to_minor: Any) -> Any:
+    """The value in memory with its dimensions in this order, the outermost first."""
     if not shape:
         return x
     n = len(shape)
@@ -36,7 +41,7 @@ def _lower(ctx: RuleContext, x: ir.Value, *, layout: Layout) -> Any:
     attrs = {
         "call_target_name": ctx.string("LayoutConstraint"),
         "operand_layouts": order(reversed(range(n))),
-        "result_layouts": order(layout.major_to_minor[::-1]),
+        "result_layouts": order(major_to_minor[::-1]),
         "sdy.sharding_rule": ctx.attr(batch_rule_text([shape, shape], 1, shape)),
     }
     return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
