@@ -123,16 +123,17 @@ def test_donating_functions_keep_the_methods_of_jitted_ones():
 @pytest.mark.parametrize("value", [[3], {"a": 1}, np.ones(2)], ids=["list", "dict", "array"])
 def test_a_static_argument_that_does_not_hash_is_named_with_the_remedy(value):
     f = weft.jit(lambda x, sizes, *, mode=None: x, static_argnums=1, static_argnames="mode")
+    by_position = weft.jit(lambda x, sizes: x, static_argnums=1)
     f(VALUE, 3)
-    for args, kwargs, name in (
-        ((VALUE, value), {}, "sizes"),
-        ((VALUE,), {"sizes": value}, "sizes"),
-        ((VALUE, 1), {"mode": value}, "mode"),
+    for called, args, kwargs, name in (
+        (f, (VALUE, value), {}, "sizes"),
+        (by_position, (VALUE,), {"sizes": value}, "sizes"),
+        (f, (VALUE, 1), {"mode": value}, "mode"),
     ):
         with pytest.raises(ValueError, match=f"static argument '{name}' must be hashable.*tuple"):
-            f(*args, **kwargs)
+            called(*args, **kwargs)
         with pytest.raises(ValueError, match=f"static argument '{name}' must be hashable.*tuple"):
-            f.lower(*args, **kwargs)
+            called.lower(*args, **kwargs)
 
 
 def test_errors_of_guarded_calls_show_only_the_callers_frames():

@@ -635,3 +635,19 @@ def test_results_say_axes_of_size_one_that_their_arguments_say(kind):
     assert weft.jit(lambda v, w: v + 0 * w)(both, both).sharding.spec == P("a", "b")
     asked = weft.jit(lambda v: v, out_shardings=NamedSharding(mesh, P("a")))(both)
     assert asked.sharding.spec == P("a")
+
+
+def test_static_arguments_given_by_position_and_by_name_are_taken_as_given():
+    def inner(a, b):
+        return a * len(b)
+
+    # The wrapper takes other arguments than the signature that it has from what it wraps.
+    @functools.partial(weft.jit, static_argnums=(0,), static_argnames=["b"])
+    @functools.wraps(inner)
+    def outer(key, a, *args, **kwargs):
+        return inner(a[0], **kwargs)
+
+    assert outer("key", (2.0,), b="hi") == 4.0
+    assert outer("key", (2.0,), np.ones(1), b="hello") == 10.0
+    with pytest.raises(ValueError, match="static_argnums 7 is out of range"):
+        weft.jit(lambda x, n: x, static_argnums=7, static_argnames="n")

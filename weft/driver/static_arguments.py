@@ -34,8 +34,14 @@ def _names(value: Any, what: str) -> tuple[str, ...]:
     return names
 
 
-def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[tuple, tuple]:
-    """Positions and names of the same arguments, each completed from the other."""
+def _complete(
+    fun: Callable, numbers: tuple, names: tuple, what: str, as_given: bool
+) -> tuple[tuple, tuple]:
+    """Positions and names of the same arguments, each completed from the other.
+
+    as_given: both are the caller's, such as those of a wrapper that takes other arguments than the
+    signature of what it wraps says: they are checked only.
+    """
     if not numbers and not names:
         return (), ()
     import inspect
@@ -62,6 +68,8 @@ def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[t
                 f"jit: {what}_argnames {name!r} is not an argument of {function_name(fun)}; its "
                 f"arguments are {', '.join(sorted(parameter_names))}"
             )
+    if as_given:
+        return numbers, names
     all_numbers = dict.fromkeys(numbers)
     for name in names:
         if name in positional:
@@ -80,7 +88,11 @@ def named_arguments(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """List the arguments that `{what}_argnums` or `_argnames` name, by number and by name."""
     return _complete(
-        fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
+        fun,
+        _numbers(numbers, f"{what}_argnums"),
+        _names(names, f"{what}_argnames"),
+        what,
+        numbers is not None and names is not None,
     )
 
 
