@@ -134,3 +134,22 @@ def test_roots_of_systems_with_auxiliary_results():
     close((x, aux), ({"a": 1.5, "b": 2.25}, 7))
     close(weft.grad(lambda p: f(p)[0]["b"])(3.0), 1.5)  # d/dp p² / 4
     close(weft.jvp(lambda p: f(p)[0]["a"], (3.0,), (1.0,))[1], 0.5)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
+def test_solvers_may_close_over_values_that_are_differentiated(wrap):
+    def root(solve, tangent_solve):
+        return lambda y: lax.custom_root(lambda x: x**2 - y, 1.0, solve(y), tangent_solve(y))
+
+    divide = lambda y: lambda g, t: t / g(1.0)
+    for solve in (
+        lambda y: lambda f, x: wnp.sqrt(y),
+        lambda y: lambda f, x: wnp.sqrt(lax.stop_gradient(y)),
+    ):
+        close(wrap(weft.grad(root(solve, divide)))(4.0), 0.25, 1e-6)
+        close(wrap(weft.vmap(root(solve, divide)))(np.array([4.0, 9.0])), [2.0, 3.0], 1e-6)
+    scaled = lambda y: lambda g, t: t / g(1.0) + 0 * y
+    solve = lambda y: lambda f, x: wnp.sqrt(y)
+    close(wrap(weft.grad(root(solve, scaled)))(4.0), 0.25, 1e-6)
+    with pytest.raises(TypeError, match="solve must return the structure of initial_guess"):
+        lax.custom_root(lambda x: x, 1.0, lambda f, x: (x, x), lambda g, t: t)

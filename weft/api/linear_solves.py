@@ -294,26 +294,55 @@ def custom_root(
             )
         return leaves
 
-    closed, consts = closed_call_jaxpr(flat_f, [typeof(x) for x in guess], "f")
+    avals = [typeof(x) for x in guess]
+    closed, consts = closed_call_jaxpr(flat_f, avals, "f")
     apply = jaxpr_as_fun(closed)
+    num_consts, kinds = len(consts), [typeof(c) for c in consts]
 
     def at(consts: Sequence[Any]) -> Callable:
         return lambda x: tree.unflatten(apply(*consts, *flatten(x)[0]))
 
-    @custom_jvp
-    def root(consts: list, guess: Array | dict) -> Any:
-        result = solve(at(consts), guess)
+    # The solvers may close over values that are differentiated: these become arguments, too.
+    structure: list[PyTreeDef] = []
+
+    def flat_solve(*args: Any) -> list:
+        result = solve(at(args[:num_consts]), tree.unflatten(args[num_consts:]))
         if has_aux and not (isinstance(result, tuple | list) and len(result) == 2):
             raise TypeError("custom_root: with has_aux=True, solve must return a pair (x, aux)")
-        return result if has_aux else (result, ())
+        leaves, out_tree = flatten(result if has_aux else (result, ()))
+        structure[:] = [out_tree]
+        return leaves
+
+    solving, solve_consts = closed_call_jaxpr(flat_solve, [*kinds, *avals], "solve")
+    run_solve, [out_tree] = jaxpr_as_fun(solving), structure
+    roots, got = flatten(out_tree.unflatten(solving.out_avals)[0])
+    if got != tree:
+        raise TypeError(
+            f"custom_root: solve must return the structure of initial_guess, {tree}, got {got}"
+        )
+
+    def flat_tangent(*args: Any) -> list:
+        consts, rest = args[:num_consts], args[num_consts:]
+        x, rhs = tree.unflatten(rest[: len(roots)]), tree.unflatten(rest[len(roots) :])
+        return flatten(tangent_solve(linearize(at(consts), x)[1], rhs))[0]
+
+    tangents_of = [tangent_aval(a) for a in roots]
+    solving_tangents, tangent_consts = closed_call_jaxpr(
+        flat_tangent, [*kinds, *roots, *tangents_of], "tangent_solve"
+    )
+    run_tangent = jaxpr_as_fun(solving_tangents)
+
+    @custom_jvp
+    def root(consts: list, solvers: tuple, guess: list) -> Any:
+        return out_tree.unflatten(run_solve(*solvers[0], *consts, *guess))
 
     def rule(primals: tuple, tangents: tuple) -> tuple:
-        consts, guess = primals
-        x, aux = root(consts, guess)
+        consts, solvers, guess = primals
+        x, aux = root(consts, solvers, guess)
         leaves = flatten(x)[0]
         const_tangents = [None if t.__class__ is SymbolicZero else t for t in tangents[0]]
         # Along the curve f(x, c) = 0, so f_x dx = -f_c dc: one linear solve.
-        _, moved = _push(lambda *c: apply(*c, *leaves), consts, const_tangents)
+        _, moved = push_inline(lambda *c: apply(*c, *leaves), consts, const_tangents)
         still = _zeros(aux)
         if all(t is None for t in moved):
             return (x, aux), (_zeros(x), still)
@@ -321,16 +350,12 @@ def custom_root(
             instantiate_zero(tangent_aval(typeof(v))) if t is None else neg_p.bind(t)
             for t, v in zip(moved, leaves, strict=True)
         ]
-        _, linear = linearize(at(consts), x)
-        return (x, aux), (tangent_solve(linear, tree.unflatten(rhs)), still)
+        dx = run_tangent(*solvers[1], *consts, *leaves, *rhs)
+        return (x, aux), (tree.unflatten(dx), still)
 
     root.defjvp(rule, symbolic_zeros=True)
-    x, aux = root(consts, initial_guess)
+    x, aux = root(consts, (solve_consts, tangent_consts), guess)
     return (x, aux) if has_aux else x
-
-
-def _push(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
-    return push_inline(fun, primals, tangents)
 
 
 def _zeros(x: int | tuple) -> Any:

@@ -172,7 +172,7 @@ def trace_value(label: str, value: ArrayLike) -> None:
 
 def roll(
     x: Any,
-    shift: ArrayLike,
+    shift: Any,
     axis: int,
     *,
     stride: int | None = None,
