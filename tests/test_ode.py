@@ -148,3 +148,14 @@ def test_gradients_are_clipped_to_a_norm():
 def test_what_cannot_be_says_why(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_second_derivatives_integrate_backwards_again():
+    solution = lambda k, y: odeint(lambda y, t, k: -k * y, y, wnp.array([0.0, 1.0]), k)[-1]
+    k, y = 2.0, 1.5  # the solution is y exp(-k)
+    np.testing.assert_allclose(
+        weft.grad(weft.grad(solution))(k, y), y * np.exp(-k), rtol=1e-3, atol=1e-4
+    )
+    np.testing.assert_allclose(
+        weft.jit(weft.grad(weft.grad(solution, 1), 0))(k, y), -np.exp(-k), rtol=1e-3, atol=1e-4
+    )

@@ -174,7 +174,7 @@ def _integrate(func: Callable, options: tuple, y0: Any, t: Any, args: tuple) -> 
 
 
 def _forward(func: Callable, options: tuple, y0: object, t: object, args: tuple) -> tuple:
-    ys = _integrate(func, options, y0, t, args)
+    ys = _solve(func, options, y0, t, args)  # has derivatives itself, for second derivatives
     return ys, (ys, t, args)
 
 
@@ -197,7 +197,7 @@ def _backward(func: Callable, options: tuple, residuals: tuple, g: Any) -> tuple
         slope = wnp.vdot(func(y, after, *args), ct_here)
         start = ravel_pytree((y, ct, t0_ct - slope, args_ct))[0]
         times = wnp.stack([-after, -before])
-        end = _integrate(augmented, options, start, times, (flat_args,))[1]
+        end = _solve(augmented, options, start, times, (flat_args,))[1]
         _, ct, t0_ct, args_ct = parts(end)
         return (ct + ct_before, t0_ct, args_ct), slope
 

@@ -143,13 +143,13 @@ def test_solvers_may_close_over_values_that_are_differentiated(wrap):
 
     divide = lambda y: lambda g, t: t / g(1.0)
     for solve in (
-        lambda y: lambda f, x: wnp.sqrt(y),
-        lambda y: lambda f, x: wnp.sqrt(lax.stop_gradient(y)),
+        lambda y: lambda f, x: jnp.sqrt(y),
+        lambda y: lambda f, x: jnp.sqrt(lax.stop_gradient(y)),
     ):
         close(wrap(weft.grad(root(solve, divide)))(4.0), 0.25, 1e-6)
         close(wrap(weft.vmap(root(solve, divide)))(np.array([4.0, 9.0])), [2.0, 3.0], 1e-6)
     scaled = lambda y: lambda g, t: t / g(1.0) + 0 * y
-    solve = lambda y: lambda f, x: wnp.sqrt(y)
+    solve = lambda y: lambda f, x: jnp.sqrt(y)
     close(wrap(weft.grad(root(solve, scaled)))(4.0), 0.25, 1e-6)
     with pytest.raises(TypeError, match="solve must return the structure of initial_guess"):
         lax.custom_root(lambda x: x, 1.0, lambda f, x: (x, x), lambda g, t: t)
