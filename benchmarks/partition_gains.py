@@ -19,11 +19,11 @@ os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
 
 def switches() -> dict[str, Callable[[], AbstractContextManager]]:
     """For each optimization, a context that leaves it out."""
-    names = ("optimize", "plan", "propagate", "reshard", "stages", "window")
+    names = ("optimize", "plan", "propagate", "reshard", "partitioner", "window")
     rules = ("collectives", "indexing")
     # By name, since the package gives functions the names of some of these.
     modules = (*names, *(f"localize_rules.{name}" for name in rules))
-    optimize, plan, propagate, reshard, stages, window, collectives, indexing = (
+    optimize, plan, propagate, reshard, partitioner, window, collectives, indexing = (
         importlib.import_module(f"weft.partition.{name}") for name in modules
     )
 
@@ -66,7 +66,7 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
             window, "_by_rounds", lambda *args: window._Rounds([], 1 << 60)
         ),
         "stacks moved once, in front of or behind their loop": lambda: patch.object(
-            stages, "gather_small_stacks", nothing
+            partitioner, "gather_small_stacks", nothing
         ),
     }
 
