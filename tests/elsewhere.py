@@ -18,7 +18,8 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
 
 class Machine(NamedTuple):
-    """A machine that this one can play: what XLA, OpenBLAS and NumPy are told to leave unused."""
+    """A machine that this one can play: what XLA, weft's kernels, OpenBLAS and NumPy are told to
+    leave unused."""
 
     isa: str | None
     openblas: str
@@ -30,11 +31,14 @@ class Machine(NamedTuple):
 
 
 _AVX512 = ("512", "X86_V4")
+_KERNELS = ("tests/native", "tests/pallas/cpu", "tests/pallas/test_cpu_engine.py")
+"""Tests of what LLVM compiles, by weft/native/engine.py under the same limit."""
 MACHINES = {
     # Without AVX2, XLA:CPU has no float16 (jaxlib 0.10 to 0.12), which tests of dtypes need.
-    "sse": Machine("SSE4_2", "Prescott", ("",), cores=1, seed=1, tests=("weft",)),
+    "sse": Machine("SSE4_2", "Prescott", ("",), cores=1, seed=1, tests=("weft", *_KERNELS)),
     "avx2": Machine("AVX2", "Haswell", _AVX512, cores=1, seed=2),
-    "avx512": Machine(None, "SkylakeX", (), cores=2, seed=3),
+    # Without the AVX512-BF16, -FP16 and AMX of later processors.
+    "avx512": Machine("AVX512", "SkylakeX", (), cores=2, seed=3),
 }
 
 

@@ -314,3 +314,36 @@ def test_programs_are_linked_where_free_memory_is_far_apart():
     """quirks.SECTIONS_APART: sections of a program 2 GiB apart ended the process."""
     done = subprocess.run([sys.executable, "-c", FAR_APART], capture_output=True, text=True)
     assert done.stdout == "linked\n", done.stderr[-500:]
+
+
+PROCESSOR = """
+import numpy as np
+import weft
+from tests.pallas.test_cpu_engine import call_of
+from weft import pallas as pl
+from weft.native import engine
+from weft.pallas.cpu.lower import kernel_text
+
+def kernel(x, out):
+    out[...] = weft.numpy.exp(x[...]) * 3
+
+x, wide = np.ones(512, "f4"), weft.ShapeDtypeStruct((512,), "float32")
+text = engine.assembly(kernel_text(call_of(kernel, wide, x)))
+result = pl.pallas_call(kernel, wide)(x)
+print("ymm" in text, "zmm" in text, float(result[0]), sorted(engine.host().able))
+"""
+
+
+@pytest.mark.parametrize("limit", ["SSE4_2", "AVX2", "AVX512"])
+def test_kernels_use_no_instructions_beyond_the_limit_given_to_xla(limit):
+    import os
+
+    flags = {"XLA_FLAGS": f"--xla_cpu_max_isa={limit}"}
+    command = [sys.executable, "-c", PROCESSOR]
+    run = subprocess.run(command, env={**os.environ, **flags}, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    ymm, zmm, result, able = run.stdout.split(maxsplit=3)
+    beyond = {"SSE4_2": ("avx", "fma"), "AVX2": ("avx512",), "AVX512": ("bf16", "fp16", "amx")}
+    assert not [part for part in beyond[limit] if part in able], able
+    assert (limit, ymm) != ("SSE4_2", "True") and (limit == "AVX512" or zmm == "False")
+    assert abs(float(result) - 3 * np.e) < 1e-5

@@ -28,7 +28,12 @@ VECTOR_FUNCTIONS = "@llvm.compiler.used"
 
 _V2 = "64bit cmov cx16 cx8 fxsr mmx popcnt sahf sse sse2 sse3 ssse3 sse4.1 sse4.2 x87"
 _V3 = _V2 + " avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave"
-_LIMITS = {"SSE4_2": ("x86-64-v2", {*_V2.split()}), "AVX2": ("x86-64-v3", {*_V3.split()})}
+_V4 = _V3 + " avx512bw avx512cd avx512dq avx512f avx512vl"
+_LIMITS = {
+    "SSE4_2": ("x86-64-v2", {*_V2.split()}),
+    "AVX2": ("x86-64-v3", {*_V3.split()}),
+    "AVX512": ("x86-64-v4", {*_V4.split()}),
+}
 """Processors, and what they can do, for the values of XLA's --xla_cpu_max_isa."""
 
 
