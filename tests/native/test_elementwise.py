@@ -55,7 +55,7 @@ def test_small_arrays_and_other_dtypes_are_left_to_xla():
         return weft.jit(wnp.sin).lower(x).compile().as_text()
 
     assert "weft_native" not in hlo(np.zeros(1000, np.float32))
-    assert "weft_native" not in hlo(np.zeros(10000, np.float16))
+    assert "weft_native" not in hlo(np.zeros(10000, weft.numpy.bfloat16))
     assert "weft_native" in hlo(np.zeros(10000, np.float32))
     with options["native_ops"](False):
         assert "weft_native" not in hlo(np.zeros(10000, np.float32))
