@@ -20,6 +20,11 @@ CASES = {
     "axis of a scalar": (lambda: wnp.split(1.0, 2), (ValueError, IndexError), "out of bounds"),
     "axes of transpose": (lambda: wnp.transpose(X, (0,)), (TypeError,), "every dimension"),
     "mode of pad": (lambda: wnp.pad(X, 1, mode="no"), (NotImplementedError,), "mode must be"),
+    "accuracy of sin": (
+        lambda: weft.lax.sin(X, accuracy="high"),
+        (NotImplementedError, TypeError),
+        "accuracy must be None",
+    ),
     "vmap of a callback": (lambda: weft.vmap(host)(X[0]), (NotImplementedError,), "vmap_method"),
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.config import config
+from weft.core.errors import UnsupportedArgumentError
 
 if TYPE_CHECKING:
     from weft.core.aval import ShapedArray
@@ -193,7 +194,7 @@ def canonical_accuracy(name: str, accuracy: ArrayLike) -> AccuracyMode | Toleran
     if accuracy is AccuracyMode.DEFAULT:
         return None
     if not isinstance(accuracy, AccuracyMode | Tolerance):
-        raise TypeError(
+        raise UnsupportedArgumentError(
             f"{name}: accuracy must be None, a lax.Tolerance or a lax.AccuracyMode, got "
             f"{accuracy!r}"
         )
