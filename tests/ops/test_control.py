@@ -37,7 +37,7 @@ def test_scan_carries_and_stacks_trees(wrap):
     close(ys, ({"before": np.concatenate([[0], sums[:-1]])}, X * np.arange(4)))
 
 
-@pytest.mark.parametrize("unroll", [0, 1, 2, 3, 4, 7, True, False])
+@pytest.mark.parametrize("unroll", [0, 1, 2, 3, 4, 7, True, False, np.int64(3)])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_unrolling_does_not_change_the_result(unroll, reverse):
     last, ys = lax.scan(lambda c, x: (c * 0.5 + x, c), 1.0, X, reverse=reverse, unroll=unroll)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft.autodiff.shape import expand_dims, iota
 from weft.autodiff.vmap import remove_dim
 from weft.core import dtypes
@@ -81,9 +83,9 @@ def check_unroll(unroll: int, length: int, who: str) -> int:
         return max(length, 1)
     if unroll is False:
         return 1
-    if not isinstance(unroll, int) or unroll < 0:
+    if not isinstance(unroll, int | np.integer) or unroll < 0:
         raise ArgumentError(f"{who}: unroll must be a nonnegative int or a bool, got {unroll!r}")
-    return max(length, 1) if unroll == 0 else unroll
+    return max(length, 1) if unroll == 0 else int(unroll)
 
 
 @api_boundary
