@@ -10,6 +10,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
+from weft.autodiff.op_families import static_ints
 from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
@@ -141,7 +142,7 @@ def _nearest(x: Any, shape: Sequence[int], dims: Sequence[int]) -> Any:
 
 def _checked(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     x = wnp.asarray(image)
-    shape = tuple(int(s) for s in shape)
+    shape = static_ints(name, "shape", shape)
     if len(shape) != x.ndim:
         raise ArgumentError(
             f"{name}: shape {shape} must have an entry for each of the image's {x.ndim} dimensions"

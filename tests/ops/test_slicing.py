@@ -238,3 +238,31 @@ def test_windows_of_a_batch_without_examples_have_its_shape():
     assert weft.vmap(written)(xs, starts).shape == (0, 4, 6)
     gradient = weft.vmap(weft.grad(lambda x, i: window(x, i).sum()))
     assert gradient(xs, starts).shape == (0, 4, 6)
+
+
+FRACTIONS = [
+    ("transpose", lambda x: weft.lax.transpose(x, (1.0, 0.0))),
+    ("broadcast_in_dim", lambda x: weft.lax.broadcast_in_dim(x, (2, 3, 4), (0.5, 1))),
+    ("pad", lambda x: weft.lax.pad(x, 0.0, [(1.5, 0, 0), (0, 0, 0)])),
+    ("reduce_window", lambda x: weft.lax.reduce_window(x, 0.0, weft.lax.add, (1, 1.5))),
+    ("reduce_window", lambda x: weft.lax.reduce_window(x, 0.0, weft.lax.add, (1, 1), (1, 1.5))),
+    ("integer_pow", lambda x: weft.lax.integer_pow(x, 1.5)),
+    ("split", lambda x: weft.lax.split(x, [1.5, 0.5])),
+    ("slice", lambda x: weft.lax.slice(x, (0.5, 0), (2, 3))),
+    ("dynamic_slice", lambda x: weft.lax.dynamic_slice(x, (0, 0), (1.5, 1))),
+    ("conv_general_dilated_patches", lambda x: weft.lax.conv_general_dilated_patches(
+        x[None, None], (1.5, 1), (1, 1), "VALID")),
+    ("resize", lambda x: weft.image.resize(x, (2.5, 2), "linear")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FRACTIONS, ids=[row[0] for row in FRACTIONS])
+def test_sizes_and_positions_are_no_fractions(case):
+    name, f = case
+    with pytest.raises(TypeError, match=rf"{name}: .* must consist of static ints"):
+        f(weft.numpy.ones((2, 3)))
+
+
+def test_a_row_of_padding_has_three_numbers():
+    with pytest.raises(ValueError, match="low, high, interior"):
+        weft.lax.pad(weft.numpy.ones(2), 0.0, [(1, 0)])

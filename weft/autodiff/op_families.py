@@ -317,6 +317,16 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     return batch
 
 
+def static_ints(name: str, what: str, values: Any) -> tuple[int, ...]:
+    """The ints of an argument that shapes depend on; floats are refused, whole ones too."""
+    try:
+        return tuple([v.__index__() for v in values])
+    except JAXTypeError:  # of a traced value
+        raise
+    except (AttributeError, TypeError):
+        raise TypeError(f"{name}: {what} must consist of static ints, got {values!r}") from None
+
+
 def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     """A Python int in [0, ndim) from an axis in [-ndim, ndim)."""
     try:

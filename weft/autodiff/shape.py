@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autodiff.op_families import canonical_axes, canonical_axis, linear_unary
+from weft.autodiff.op_families import canonical_axes, canonical_axis, linear_unary, static_ints
 from weft.core import dtypes, provided
 from weft.core.aval import ShapedArray
 from weft.core.errors import ArgumentError, ShapeError
@@ -136,7 +136,7 @@ def broadcast_in_dim(
     """
     shape = check_shape(shape)
     on_host = isinstance(operand, np.generic | int | float | complex)
-    dims = tuple(int(d) for d in broadcast_dimensions)
+    dims = static_ints("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
     if list(dims) != sorted(dims):
         _check_broadcast(typeof(operand), shape, dims)
         operand = transpose(operand, sorted(range(len(dims)), key=dims.__getitem__))
@@ -373,7 +373,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
     >>> lax.transpose(wnp.ones((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    permutation = tuple(int(p) for p in permutation)
+    permutation = static_ints("transpose", "permutation", permutation)
     if permutation == tuple(range(typeof(operand).ndim)) and not isinstance(operand, np.ndarray):
         return operand
     return transpose_p.bind(operand, permutation=permutation)

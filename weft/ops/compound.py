@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.autodiff.jvp import filled_cotangents, jvp_flat
-from weft.autodiff.op_families import INTEGER, canonical_axis, elementwise
+from weft.autodiff.op_families import INTEGER, canonical_axis, elementwise, static_ints
 from weft.autodiff.shape import _place, broadcast_in_dim, check_shape, expand_dims, reshape, squeeze
 from weft.autodiff.vmap import batch_flat
 from weft.autodiff.zeros import copy_p, optimization_barrier
@@ -110,7 +110,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list:
     [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
     """
     axis = canonical_axis(axis, typeof(operand).ndim)
-    return split_p.bind(operand, sizes=tuple(int(s) for s in sizes), axis=axis)
+    return split_p.bind(operand, sizes=static_ints("split", "sizes", sizes), axis=axis)
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.autodiff.op_families import static_ints
 from weft.autodiff.shape import bind_placed, transpose
 from weft.core import dtypes
 from weft.core.trace import typeof
@@ -264,7 +265,7 @@ def conv_general_dilated_patches(
             [1., 2., 3.]]], dtype=float32)
     """
     aval = typeof(lhs)
-    filter_shape = tuple(int(d) for d in filter_shape)
+    filter_shape = static_ints("conv_general_dilated_patches", "filter_shape", filter_shape)
     shape = (1, 1, *filter_shape)
     numbers = conv_dimension_numbers(aval.shape, shape, dimension_numbers)
     channels = aval.shape[numbers.lhs_spec[1]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.op_families import canonical_axis, static_ints
 from weft.autodiff.shape import broadcast_in_dim, expand_dims, moveaxis, squeeze
 from weft.autodiff.transpose import ct_aval_of
 from weft.autodiff.vmap import move_dim
@@ -24,7 +24,7 @@ from weft.ops.elementwise_api import add_p, convert, lt_p, select_n_p
 from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.joining import concatenate
 from weft.ops.scatter import ScatterDimensionNumbers, scatter
-from weft.ops.slicing import index_in_dim, slice_p, static_ints
+from weft.ops.slicing import index_in_dim, slice_p
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir

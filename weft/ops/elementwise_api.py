@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from weft.autodiff.op_families import PYTHON_NUMBERS, scalar, scalar_for
+from weft.autodiff.op_families import PYTHON_NUMBERS, scalar, scalar_for, static_ints
 from weft.core import dtypes
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
@@ -319,12 +319,13 @@ def integer_pow(x: ArrayLike, y: int) -> Any:
     >>> weft.lax.integer_pow(weft.numpy.arange(3), 2)
     Array([0, 1, 4], dtype=int32)
     """
+    [y] = static_ints("integer_pow", "y", (y,))
     if y < 0 and dtypes.is_integer(typeof(x).dtype):
         raise TypeError(
             f"integer_pow: an integer array {typeof(x).str_short()} has no negative power {y}; "
             "convert it to floats first"
         )
-    return x if y == 1 else integer_pow_p.bind(x, y=int(y))
+    return x if y == 1 else integer_pow_p.bind(x, y=y)
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:

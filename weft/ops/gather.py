@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from weft.autodiff.op_families import static_ints
 from weft.autodiff.shape import broadcast_in_dim, moveaxis
 from weft.autodiff.transpose import ct_aval_of
 from weft.autodiff.zeros import instantiate_zero
@@ -423,7 +424,7 @@ def gather(
         operand,
         start_indices,
         dimension_numbers=dimension_numbers,
-        slice_sizes=tuple([int(n) for n in slice_sizes]),
+        slice_sizes=static_ints("gather", "slice_sizes", slice_sizes),
         unique_indices=bool(unique_indices),
         indices_are_sorted=bool(indices_are_sorted),
         mode=PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode),

@@ -15,12 +15,13 @@ from weft.autodiff.op_families import (
     canonical_axis,
     linear_unary,
     scalar_for,
+    static_ints,
 )
 from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError, mark_difference, mark_dimensions
+from weft.core.errors import ArgumentError, ShapeError, mark_difference, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
@@ -210,7 +211,11 @@ def pad(
     >>> weft.lax.pad(weft.numpy.ones(2), 0.0, [(1, 0, 1)])
     Array([0., 1., 0., 1.], dtype=float32)
     """
-    config = tuple((int(lo), int(hi), int(i)) for lo, hi, i in padding_config)
+    config: Any = tuple([static_ints("pad", "padding_config", row) for row in padding_config])
+    if any([len(row) != 3 for row in config]):
+        raise ArgumentError(
+            f"pad: padding_config must hold (low, high, interior) for each dimension, got {config}"
+        )
     if padding_value.__class__ in PYTHON_NUMBERS:
         padding_value = scalar_for("pad: padding_value", padding_value, typeof(operand))
     return pad_p.bind(operand, padding_value, padding_config=config)

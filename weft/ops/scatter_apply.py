@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.jvp import has_tangent, jvp_flat, tangent_aval
+from weft.autodiff.op_families import static_ints
 from weft.autodiff.shape import broadcast_in_dim, moveaxis
 from weft.autodiff.vmap import move_dim
 from weft.autodiff.zeros import add_any, full, instantiate_zero
@@ -207,7 +208,7 @@ def scatter_apply(
         scatter_indices,
         jaxpr=closed,
         dimension_numbers=dimension_numbers,
-        update_shape=tuple([int(n) for n in update_shape]),
+        update_shape=static_ints("scatter_apply", "update_shape", update_shape),
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
         mode=GatherScatterMode.from_any(mode),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.autodiff.op_families import canonical_axis, linear_unary
+from weft.autodiff.op_families import canonical_axis, linear_unary, static_ints
 from weft.autodiff.shape import squeeze
 from weft.core.aval import ShapedArray
 from weft.core.errors import BadIndexError
@@ -134,13 +134,6 @@ def slice(
         limit_indices=static_ints("slice", "limit_indices", limit_indices),
         strides=steps,
     )
-
-
-def static_ints(name: str, what: str, values: Sequence[Any]) -> Shape:
-    try:
-        return tuple([v.__index__() for v in values])
-    except AttributeError:
-        raise TypeError(f"{name}: {what} must consist of static ints, got {values!r}") from None
 
 
 def slice_in_dim(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.autodiff.jvp import jvp_flat
-from weft.autodiff.op_families import NUMBER, canonical_axis, check_kind
+from weft.autodiff.op_families import NUMBER, canonical_axis, check_kind, static_ints
 from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.vmap import batch_flat, in_front
 from weft.core import dtypes
@@ -385,10 +385,15 @@ def reduce_window(
     flat, inits, tree, jaxpr = trace_combiner("reduce_window", computation, operand, init_value)
     shape = typeof(flat[0]).shape
     ones = (1,) * len(shape)
-    dims = tuple(int(d) for d in window_dimensions)
-    strides = ones if window_strides is None else tuple(int(s) for s in window_strides)
-    base = ones if base_dilation is None else tuple(int(d) for d in base_dilation)
-    dilation = ones if window_dilation is None else tuple(int(d) for d in window_dilation)
+    dims, strides, base, dilation = (
+        ones if values is None else static_ints("reduce_window", what, values)
+        for what, values in (
+            ("window_dimensions", window_dimensions),
+            ("window_strides", window_strides),
+            ("base_dilation", base_dilation),
+            ("window_dilation", window_dilation),
+        )
+    )
     if isinstance(padding, str):
         _check_window("reduce_window", shape, window_dimensions=dims, window_strides=strides)
         _check_window("reduce_window", shape, base_dilation=base, window_dilation=dilation)
