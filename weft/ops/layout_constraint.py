@@ -42,7 +42,7 @@ def lay_out(ctx: RuleContext, x: ir.Value, shape: Sequence[int], major_to_minor:
         "call_target_name": ctx.string("LayoutConstraint"),
         "operand_layouts": order(reversed(range(n))),
         "result_layouts": order(major_to_minor[::-1]),
-        "sdy.sharding_rule": ctx.attr(batch_rule_text([shape, shape], 1, shape)),
+        "sdy.sharding_rule": ctx.attr(batch_rule_text([tuple(shape)] * 2, 1, tuple(shape))),
     }
     return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
 
