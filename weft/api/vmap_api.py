@@ -103,10 +103,9 @@ def vmap(
                 elif d is not None:
                     name = names_in(out.tree, "result")[i]
                     raise ValueError(
-                        f"at vmap: out_axes is None for {name}, which varies over the mapped axis: "
-                        f"got axis spec None but output was batched on axis {d}; give an axis, "
-                        "make the result independent of the mapped arguments, or add it up over "
-                        "the axis with sum_match=True"
+                        f"vmap: out_axes is None for {name}, but it varies over the mapped axis; "
+                        "give an axis, make the result independent of the mapped arguments, or add "
+                        "it up over the axis with sum_match=True"
                     )
                 results.append(o)
                 continue
@@ -208,9 +207,7 @@ def common_axis_size(
         names = arg_names(fun, in_tree)
         listing = ", ".join(f"{names[i]} has size {s}" for i, s in list(sizes.items())[:8])
         extra = f", axis_size is {axis_size}" if axis_size is not None else ""
-        raise ValueError(
-            f"{api} got inconsistent sizes for array axes to be mapped: {listing}{extra}"
-        )
+        raise ValueError(f"{api}: the mapped axes differ in size: {listing}{extra}")
     if not distinct:
         raise ValueError(
             f"{api}: no argument is mapped, so the axis size is unknown; give an in_axes entry "

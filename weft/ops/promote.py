@@ -171,9 +171,9 @@ def _check_ranks(shapes: list) -> None:
     if len({len(s) for s in shapes}) == 1:
         return
     text = (
-        f"operands could not be broadcast together: shapes {', '.join(map(str, shapes))} have "
-        f"unequal ranks, which the setting numpy_rank_promotion={config.numpy_rank_promotion!r} "
-        "asks to be told; give them equal ranks with reshape or x[None], or set it to 'allow'"
+        f"operands of shapes {', '.join(map(str, shapes))} have unequal ranks, which the setting "
+        f"numpy_rank_promotion={config.numpy_rank_promotion!r} asks to be told; give them equal "
+        "ranks with reshape or x[None], or set it to 'allow'"
     )
     if config.numpy_rank_promotion == "raise":
         raise ValueError(text)
