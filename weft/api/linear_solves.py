@@ -305,7 +305,7 @@ def custom_root(
     # The solvers may close over values that are differentiated: these become arguments, too.
     structure: list[PyTreeDef] = []
 
-    def flat_solve(*args: Any) -> list:
+    def flat_solve(*args: Array) -> list:
         result = solve(at(args[:num_consts]), tree.unflatten(args[num_consts:]))
         if has_aux and not (isinstance(result, tuple | list) and len(result) == 2):
             raise TypeError("custom_root: with has_aux=True, solve must return a pair (x, aux)")
@@ -321,7 +321,7 @@ def custom_root(
             f"custom_root: solve must return the structure of initial_guess, {tree}, got {got}"
         )
 
-    def flat_tangent(*args: Any) -> list:
+    def flat_tangent(*args: Array) -> list:
         consts, rest = args[:num_consts], args[num_consts:]
         x, rhs = tree.unflatten(rest[: len(roots)]), tree.unflatten(rest[len(roots) :])
         return flatten(tangent_solve(linearize(at(consts), x)[1], rhs))[0]

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -317,7 +317,7 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     return batch
 
 
-def static_ints(name: str, what: str, values: Any) -> tuple[int, ...]:
+def static_ints(name: str, what: str, values: Iterable[SupportsIndex]) -> tuple[int, ...]:
     """The ints of an argument that shapes depend on; floats are refused, whole ones too."""
     try:
         return tuple([v.__index__() for v in values])

@@ -147,7 +147,7 @@ def sync_copy(src_ref: Ref, dst_ref: Ref, *, add: bool = False) -> None:
     dst_ref[...] = dst_ref[...] + src_ref[...] if add else src_ref[...]
 
 
-def load(ref: Ref, *, mask: ArrayLike | None = None) -> Any:
+def load(ref: Ref, *, mask: ArrayLike | None = None) -> Array:
     """The elements of a ref where mask is True; the others are undefined."""
     return pallas.load(ref, ..., mask=mask)
 
@@ -157,7 +157,7 @@ def store(ref: Ref, val: ArrayLike, *, mask: ArrayLike | None = None) -> None:
     pallas.store(ref, ..., val, mask=mask)
 
 
-def with_memory_space_constraint(x: Array, memory_space: object) -> Any:
+def with_memory_space_constraint(x: Array, memory_space: object) -> Array:
     """x: arrays are in the device's memory, from which kernels fetch their blocks."""
     return x
 
@@ -211,7 +211,7 @@ def bitcast(x: Any, ty: DTypeLike) -> Any:
     return lax.bitcast_convert_type(wnp.moveaxis(parts, -2, -1), ty)
 
 
-def _bits(dtype: DTypeLike) -> Any:
+def _bits(dtype: DTypeLike) -> np.dtype:
     return np.dtype(f"uint{8 * wnp.dtype(dtype).itemsize}")
 
 
@@ -250,7 +250,7 @@ def stochastic_round(x: Any, random_bits: Any, *, target_dtype: DTypeLike) -> An
     return wnp.where(wnp.isfinite(x), rounded, x).astype(target_dtype)
 
 
-def to_pallas_key(key: Array) -> Any:
+def to_pallas_key(key: Array) -> Array:
     """The key: kernels take keys of every kind."""
     return key
 
