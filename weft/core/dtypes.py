@@ -43,7 +43,7 @@ _small_ints = tuple(_small[name] for name in int4_names)
 int4_types = frozenset(_small_ints)
 globals().update(_small)
 uncomputed_names = ("float6_e2m3fn", "float6_e3m2fn", "int1", "uint1")
-"""Types that have a name and limits, and that XLA of jaxlib 0.10.2 computes with nowhere."""
+"""Types that have a name and limits, and that XLA does not compute with on any platform."""
 globals().update({name: np.dtype(getattr(ml_dtypes, name)) for name in uncomputed_names})
 
 float0 = np.dtype([("float0", np.void, 0)])
