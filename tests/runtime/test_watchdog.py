@@ -1,13 +1,14 @@
 """Processes that die, stop, get stuck or call something else are named on all others."""
 
 import json
+import socket
 import threading
 import time
 
 import pytest
 
 from tests import processes
-from weft.runtime import calls, divergence
+from weft.runtime import calls, divergence, transport
 from weft.runtime.replay import ReplayError, describe, replay
 from weft.runtime.verdicts import Calls, State, find_difference, find_late
 from weft.runtime.watchdog import Watchdog
@@ -216,3 +217,12 @@ def test_who_waits_for_another_thread_is_where_it_asked_for_it():
     for thread in (inside, outside):
         thread.join(timeout=processes.HANGS)
         assert not thread.is_alive()
+
+
+def test_new_ports_are_told_at_once(monkeypatch):
+    """Who is stopped right after its first collective was connected has told where it listens."""
+    told = []
+    monkeypatch.setattr(transport, "ports", set())
+    monkeypatch.setattr(transport, "announce", [lambda: told.append(set(transport.ports))])
+    with transport.note_ports(lambda: socket.create_server(("127.0.0.1", 0))) as server:
+        assert told == [{server.getsockname()[1]}]

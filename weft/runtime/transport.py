@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 ports: set[int] = set()
 """Where this process's Gloo listens."""
+announce: list[Callable[[], None]] = []
+"""The watchdog's, which tells the others of new ports at once: a process may be stopped soon."""
 
 
 def _sockets() -> Iterator[socket.socket]:
@@ -46,6 +48,8 @@ def note_ports(make: Callable[[], T]) -> T:
     before = _listening()
     made = make()
     ports.update(_listening() - before)
+    for tell in announce:
+        tell()
     return made
 
 

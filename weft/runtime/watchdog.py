@@ -109,6 +109,7 @@ class Watchdog:
             link.setblocking(False)
             self._links[rank] = link
             self._seen[rank] = time.monotonic()
+        transport.announce[:] = [self._send]
 
     def _told_by(self, rank: int, key: str, end: float) -> str:
         """Wait for what a process tells all others at the start."""
