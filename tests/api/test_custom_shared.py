@@ -115,7 +115,7 @@ def test_what_is_computed_of_a_shared_result_is_shared_and_of_an_example_is_not(
     shared = weft.vmap(lambda x, y: f(x, y)[1] * 2 + 1, in_axes=(0, None), out_axes=None)
     assert shared(X, 2.0) == 13.0
     for mixed in (lambda x, y: f(x, y)[1] + x, lambda x, y: x * f(x, y)[1]):
-        with pytest.raises(ValueError, match="varies over the mapped axis"):
+        with pytest.raises(ValueError, match="it varies over the mapped axis"):
             weft.vmap(mixed, in_axes=(0, None), out_axes=None)(X, 2.0)
 
 

@@ -246,6 +246,7 @@ FRACTIONS = [
     ("pad", lambda x: weft.lax.pad(x, 0.0, [(1.5, 0, 0), (0, 0, 0)])),
     ("reduce_window", lambda x: weft.lax.reduce_window(x, 0.0, weft.lax.add, (1, 1.5))),
     ("reduce_window", lambda x: weft.lax.reduce_window(x, 0.0, weft.lax.add, (1, 1), (1, 1.5))),
+    ("reduce_window", lambda x: weft.lax.reduce_window(x, 0.0, weft.lax.add, None)),
     ("integer_pow", lambda x: weft.lax.integer_pow(x, 1.5)),
     ("split", lambda x: weft.lax.split(x, [1.5, 0.5])),
     ("slice", lambda x: weft.lax.slice(x, (0.5, 0), (2, 3))),

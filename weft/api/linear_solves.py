@@ -17,6 +17,7 @@ from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
+from weft.core.trace_body import trace_body
 from weft.core.tree import flatten, tree_map
 from weft.core.undefined import is_undefined
 from weft.ops.control.common import check_function, join_axes
@@ -297,44 +298,37 @@ def custom_root(
     avals = [typeof(x) for x in guess]
     closed, consts = closed_call_jaxpr(flat_f, avals, "f")
     apply = jaxpr_as_fun(closed)
-    num_consts, kinds = len(consts), [typeof(c) for c in consts]
+    kinds = [typeof(c) for c in consts]
 
     def at(consts: Sequence[Any]) -> Callable:
         return lambda x: tree.unflatten(apply(*consts, *flatten(x)[0]))
 
     # The solvers may close over values that are differentiated: these become arguments, too.
-    structure: list[PyTreeDef] = []
-
-    def flat_solve(*args: Array) -> list:
-        result = solve(at(args[:num_consts]), tree.unflatten(args[num_consts:]))
+    def solve_at(consts: Sequence[Any], guess: object) -> Any:
+        result = solve(at(consts), guess)
         if has_aux and not (isinstance(result, tuple | list) and len(result) == 2):
             raise TypeError("custom_root: with has_aux=True, solve must return a pair (x, aux)")
-        leaves, out_tree = flatten(result if has_aux else (result, ()))
-        structure[:] = [out_tree]
-        return leaves
+        return result if has_aux else (result, ())
 
-    solving, solve_consts = closed_call_jaxpr(flat_solve, [*kinds, *avals], "solve")
-    run_solve, [out_tree] = jaxpr_as_fun(solving), structure
-    roots, got = flatten(out_tree.unflatten(solving.out_avals)[0])
+    def solve_tangent_at(consts: Sequence[Any], x: object, rhs: object) -> Any:
+        return tangent_solve(linearize(at(consts), x)[1], rhs)
+
+    solving = trace_body(solve_at, flatten(((consts, initial_guess), {}))[1], [*kinds, *avals])
+    roots, got = flatten(solving.out_tree.unflatten(solving.jaxpr.out_avals)[0])
     if got != tree:
         raise TypeError(
             f"custom_root: solve must return the structure of initial_guess, {tree}, got {got}"
         )
-
-    def flat_tangent(*args: Array) -> list:
-        consts, rest = args[:num_consts], args[num_consts:]
-        x, rhs = tree.unflatten(rest[: len(roots)]), tree.unflatten(rest[len(roots) :])
-        return flatten(tangent_solve(linearize(at(consts), x)[1], rhs))[0]
-
-    tangents_of = [tangent_aval(a) for a in roots]
-    solving_tangents, tangent_consts = closed_call_jaxpr(
-        flat_tangent, [*kinds, *roots, *tangents_of], "tangent_solve"
+    solving_tangents = trace_body(
+        solve_tangent_at,
+        flatten(((consts, initial_guess, initial_guess), {}))[1],
+        [*kinds, *roots, *map(tangent_aval, roots)],
     )
-    run_tangent = jaxpr_as_fun(solving_tangents)
+    run_solve, run_tangent = map(jaxpr_as_fun, (solving.jaxpr, solving_tangents.jaxpr))
 
     @custom_jvp
     def root(consts: list, solvers: tuple, guess: list) -> Any:
-        return out_tree.unflatten(run_solve(*solvers[0], *consts, *guess))
+        return solving.out_tree.unflatten(run_solve(*solvers[0], *consts, *guess))
 
     def rule(primals: tuple, tangents: tuple) -> tuple:
         consts, solvers, guess = primals
@@ -354,7 +348,7 @@ def custom_root(
         return (x, aux), (tree.unflatten(dx), still)
 
     root.defjvp(rule, symbolic_zeros=True)
-    x, aux = root(consts, (solve_consts, tangent_consts), guess)
+    x, aux = root(consts, (solving.consts, solving_tangents.consts), guess)
     return (x, aux) if has_aux else x
 
 

@@ -211,7 +211,7 @@ def pad(
     >>> weft.lax.pad(weft.numpy.ones(2), 0.0, [(1, 0, 1)])
     Array([0., 1., 0., 1.], dtype=float32)
     """
-    config: Any = tuple([static_ints("pad", "padding_config", row) for row in padding_config])
+    config = tuple([static_ints("pad", "padding_config", row) for row in padding_config])
     if any([len(row) != 3 for row in config]):
         raise ArgumentError(
             f"pad: padding_config must hold (low, high, interior) for each dimension, got {config}"

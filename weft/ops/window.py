@@ -385,10 +385,10 @@ def reduce_window(
     flat, inits, tree, jaxpr = trace_combiner("reduce_window", computation, operand, init_value)
     shape = typeof(flat[0]).shape
     ones = (1,) * len(shape)
-    dims, strides, base, dilation = (
+    dims = static_ints("reduce_window", "window_dimensions", window_dimensions)
+    strides, base, dilation = (
         ones if values is None else static_ints("reduce_window", what, values)
         for what, values in (
-            ("window_dimensions", window_dimensions),
             ("window_strides", window_strides),
             ("base_dilation", base_dilation),
             ("window_dilation", window_dilation),

@@ -305,6 +305,7 @@ class Watchdog:
     def stop(self) -> None:
         """Send a last message and end the thread."""
         self._stop.set()
+        transport.announce.clear()
         self._thread.join(timeout=2 * BEAT)
         with contextlib.suppress(OSError):
             self._send()

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from weft.refs.api import Ref
     from weft.typing import Array, ArrayLike, DTypeLike
 
-VMEM = SMEM = pallas.LOCAL
-VMEM_SHARED = CMEM = pallas.SHARED
-SEMAPHORE = pallas.MemorySpace.SEMAPHORE
-
 
 class MemorySpace:
     """A TPU's memories, as memories of weft.pallas."""
@@ -36,7 +32,12 @@ class MemorySpace:
     ANY, HBM, HOST = pallas.ANY, pallas.HBM, pallas.HOST
     VMEM = SMEM = pallas.LOCAL
     VMEM_SHARED = CMEM = pallas.SHARED
-    SEMAPHORE = SEMAPHORE
+    SEMAPHORE = pallas.MemorySpace.SEMAPHORE
+
+
+VMEM = SMEM = MemorySpace.VMEM
+VMEM_SHARED = CMEM = MemorySpace.VMEM_SHARED
+SEMAPHORE = MemorySpace.SEMAPHORE
 
 
 class GridDimensionSemantics(Enum):
