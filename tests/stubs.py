@@ -21,7 +21,7 @@ import tomllib
 from enum import Enum
 from pathlib import Path
 from types import FunctionType, GenericAlias, ModuleType
-from typing import Any
+from typing import Any, Generic
 
 import weft
 from tests.test_layering import PACKAGE
@@ -129,7 +129,10 @@ KNOWN = {
 }
 
 
-KNOWN_BASES = {"Enum", "IntEnum", "NamedTuple", "Protocol", "Exception", "ValueError"}
+KNOWN_BASES = {
+    **{n: n for n in ("Enum", "IntEnum", "NamedTuple", "Protocol", "Exception", "ValueError")},
+    "partial": "functools.partial[Any]",
+}
 
 
 GENERIC = {
@@ -339,7 +342,16 @@ def home_of(package: ModuleType, name: str) -> tuple[str, str] | None:
     return None
 
 
-def class_text(name: str, cls: type) -> str:
+def base_text(base: type, package: ModuleType) -> str | None:
+    """The name of a base in the stub; None where it has none, for nothing may derive from Any."""
+    if base.__name__ in KNOWN_BASES:
+        return KNOWN_BASES[base.__name__]
+    if issubclass(base, BaseException):
+        return "Exception"
+    return next((name for name, value in vars(package).items() if value is base), None)
+
+
+def class_text(name: str, cls: type, package: ModuleType) -> str:
     """Write a class that a namespace defines itself: bases, fields and public methods."""
     special = ("__init__", "__call__", "__getitem__", "__len__", "__enter__", "__exit__")
     lines = []
@@ -363,10 +375,8 @@ def class_text(name: str, cls: type) -> str:
             text = re.sub(rf"\({first}: [^,)]*", f"({first}", text, count=1)
             kind = type(value).__name__
             lines.append(f"@{kind}\n{text}" if own is not value else text)
-    bases = [b.__name__ for b in cls.__bases__ if b is not object]
-    bases = ["NamedTuple"] if issubclass(cls, tuple) else bases
-    other = "Exception" if issubclass(cls, BaseException) else "Any"
-    bases = [b if b in KNOWN_BASES else other for b in bases if b != "Generic"]
+    named = [base_text(b, package) for b in cls.__bases__ if b not in (object, Generic)]
+    bases = ["NamedTuple"] if issubclass(cls, tuple) else [b for b in named if b]
     doc = (inspect.getdoc(cls) or "").split("\n")[0].replace('"', "'")
     doc = textwrap.shorten(doc, 88, placeholder=" …")
     body = textwrap.indent("\n".join([f'"""{doc}"""', *lines]), "    ")
@@ -445,7 +455,7 @@ def stub(module: str) -> str:
                 imports.append(f"from {home[0]} import {home[1]} as _{name}")
                 bodies.append(f"{name} = _{name}\n")
         elif isinstance(value, type):
-            bodies.append(class_text(name, value))
+            bodies.append(class_text(name, value, package))
         elif isinstance(value, float | int | str | None):
             bodies.append(f"{name}: {'None' if value is None else type(value).__name__}\n")
         else:
@@ -463,6 +473,8 @@ def stub(module: str) -> str:
         imports.append("__version_info__: tuple[int, int, int]")
     text = "\n".join(bodies)
     imported = "".join(f"from {home} import {n}\n" for n, home in others.items())
+    if "functools." in text:
+        imported += "import functools\n"
     if re.search(r"\bNever\b", text):
         imported += "from typing import Never\n"
     if "Concatenate[" in text:

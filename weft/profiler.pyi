@@ -44,7 +44,7 @@ class ProfilePlane:
     name: Any
     stats: Any
 
-class StepTraceAnnotation(Any):
+class StepTraceAnnotation(TraceAnnotation):
     """Names a step of a training loop in the trace: a `with` block with its `step_num`."""
     def __init__(self, name: str, **kwargs: Any) -> None: ...
 

@@ -1,5 +1,6 @@
 """Types of weft.tree_util, written by `make stubs` from the definitions."""
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Concatenate, Never, TypeVar, overload
 
@@ -28,7 +29,7 @@ KeyEntry = Any
 
 KeyPath = tuple[Any, ...]
 
-class Partial(Any):
+class Partial(functools.partial[Any]):
     """`functools.partial` as a pytree: its arguments are leaves, its function is static."""
 
 class SequenceKey:
