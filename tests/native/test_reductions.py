@@ -137,3 +137,54 @@ def test_cumulative_extrema_of_zeros_keep_the_sign_of_the_last(rng):
             np.testing.assert_array_equal(
                 np.signbit(function(x, 0, reverse=reverse)), np.signbit(x)
             )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((900, 40), 0), ((70, 3000), 0), ((9000, 3), 0), ((3, 500, 17), 1), ((9, 1025), 0),
+        ((40, 9, 8, 65), (0, 1, 2)), ((40, 9, 8, 65), (1, 2)), ((300000, 2), 0),
+        ((2, 5000, 1030), 1),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_sums_over_columns_round_no_worse_than_trees(shape, axes, dtype, rng):
+    x = (
+        rng.standard_normal(shape).astype(dtype)
+        if dtype == "float32"
+        else integers(rng, shape, dtype)
+    )
+    compiled = weft.jit(lambda x: wnp.sum(x, axes)).lower(x).compile()
+    assert "weft_native_columns" in compiled.as_text()
+    wide = x.astype(np.float64 if dtype == "float32" else np.int64)
+    error = np.abs(np.asarray(compiled(x)) - wide.sum(axes))
+    assert (error <= 4 * 2.0**-24 * np.abs(wide).sum(axes)).all()
+
+
+def test_sums_over_columns_of_infinities_and_nans(rng):
+    x = rng.standard_normal((600, 40)).astype(np.float32)
+    x[3, 0], x[599, 1], x[77, 2], x[78, 2] = np.inf, np.nan, np.inf, -np.inf
+    out = wnp.sum(x, 0)
+    np.testing.assert_array_equal(out[:3], [np.inf, np.nan, np.nan])
+    np.testing.assert_allclose(out[3:], x[:, 3:].sum(0, dtype=np.float64), rtol=1e-5, atol=1e-5)
+
+
+def test_sums_over_columns_stay_fused_with_what_makes_their_operand(rng):
+    x = rng.standard_normal((600, 40)).astype(np.float32)
+    inner = weft.jit(lambda x: wnp.sum(x, 0))
+    for function in (lambda x: wnp.sum(wnp.exp(x), 0), lambda x: inner(wnp.exp(x))):
+        compiled = weft.jit(function).lower(x).compile()
+        assert "weft_native" not in compiled.as_text()
+        np.testing.assert_allclose(compiled(x), np.exp(x).sum(0), rtol=1e-5)
+
+
+def test_sums_over_columns_of_shards(rng):
+    x = rng.standard_normal((800, 400)).astype(np.float32)
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
+    for spec in (weft.P("x"), weft.P(None, "x")):
+        placed = weft.device_put(x, weft.NamedSharding(mesh, spec))
+        out = weft.jit(lambda x: wnp.mean(x, 0))(placed)
+        np.testing.assert_allclose(out, x.mean(0), rtol=1e-4, atol=1e-6)
+        out = weft.jit(weft.vmap(lambda x: wnp.sum(x, 0)))(placed.reshape(8, 100, 400))
+        np.testing.assert_allclose(out, x.reshape(8, 100, 400).sum(1), rtol=1e-4, atol=1e-4)

@@ -34,6 +34,21 @@ MARK = "weft.native"
 """The attribute of operations that weft/native may replace: a rule's name, and a number for it."""
 SMALLEST = 512
 """Elements from which on operations are marked."""
+UNFUSED = frozenset(
+    f"stablehlo.{name}"
+    for name in ("convolution", "custom_call", "dot_general", "fft", "scatter", "sort", "while")
+)
+"""Operations that XLA:CPU fuses with none that reads them."""
+
+
+def in_memory(x: ir.Value) -> bool:
+    """Whether a value is in memory whoever reads it: a program's argument, a result of UNFUSED."""
+    owner = x.owner
+    if not isinstance(owner, ir.Block):
+        return owner.operation.name in UNFUSED
+    around = owner.owner.operation
+    return around.name != "func.func" or around.attributes["sym_name"].value == "main"
+
 
 _DIRECTIONS = {"stablehlo.maximum": "GT", "stablehlo.minimum": "LT"}
 

@@ -318,17 +318,44 @@ class Expressions:
             f"<{lanes} x i32> zeroinitializer",
         )
 
-    def _call_sum_wide(self, node: ast.expr) -> Value:
+    def _over_lanes(self, node: ast.expr, what: str) -> Value:
         x = self.value(node)
         assert x.type is not None and x.type.element is not None
-        element, lanes = x.type.element, x.type.llvm[1:].split()[0]
-        name = f"llvm.vector.reduce.fadd.v{lanes}f{element.bits}"
-        self.unit.declarations[name] = (
-            f"declare {element.llvm} @{name}({element.llvm}, {x.type.llvm})"
+        element, kind = x.type.element, x.type.kind
+        start, flags, sign = "", "nnan " if kind == "f" else "", {"i": "s"}.get(kind, kind)
+        if what == "add":
+            zero = self.typed(Value(None, 0.0), element, node).text
+            start, flags = f"{element.llvm} {zero}, ", "reassoc "
+        lanes = x.type.llvm[1:].split()[0]
+        name = (
+            f"llvm.vector.reduce.{sign}{what}.v{lanes}{'f' if kind == 'f' else 'i'}{element.bits}"
         )
-        start = self.typed(Value(None, 0.0), element, node).text
-        listing = f"{element.llvm} {start}, {x.type.llvm} {x.text}"
-        return self.op(element, f"call reassoc {element.llvm} @{name}({listing})")
+        types = f"{element.llvm}, {x.type.llvm}" if start else x.type.llvm
+        self.unit.declarations[name] = f"declare {element.llvm} @{name}({types})"
+        listing = f"{start}{x.type.llvm} {x.text}"
+        return self.op(element, f"call {flags}{element.llvm} @{name}({listing})")
+
+    def _call_sum_wide(self, node: ast.expr) -> Value:
+        return self._over_lanes(node, "add")
+
+    def _call_max_wide(self, node: ast.expr) -> Value:
+        return self._over_lanes(node, "max")
+
+    def _call_min_wide(self, node: ast.expr) -> Value:
+        return self._over_lanes(node, "min")
+
+    def _call_first_equal(self, a: ast.expr, b: ast.expr) -> Value:
+        x, y = self.value(a), self.value(b)
+        assert x.type is not None and x.type == y.type
+        lanes = int(self.unit.constants["LANES"])
+        relation = _COMPARISON[ast.Eq][x.type.kind]
+        same = self.op(BOOLEAN, f"{relation} {x.type.llvm} {x.text}, {y.text}").text
+        mask = Type(f"u{lanes}", f"i{lanes}", "u", lanes)
+        bits = self.op(mask, f"bitcast <{lanes} x i1> {same} to {mask.llvm}").text
+        name = f"llvm.cttz.{mask.llvm}"
+        self.unit.declarations[name] = f"declare {mask.llvm} @{name}({mask.llvm}, i1)"
+        first = self.op(mask, f"call {mask.llvm} @{name}({mask.llvm} {bits}, i1 false)")
+        return self.convert(first, I64) if lanes != 64 else Value(I64, first.text)
 
     def _extremum(self, a: ast.expr, b: ast.expr, relation: dict[str, str]) -> Value:
         x, y = self.value(a), self.value(b)
@@ -337,8 +364,9 @@ class Expressions:
             raise self.fail(a, "has no type")
         x, y = self.typed(x, type_, a), self.typed(y, type_, b)
         t = type_.llvm
+        mask = t.replace(type_.element.llvm, "i1") if type_.element else "i1"
         first = self.op(BOOLEAN, f"{relation[type_.kind]} {t} {x.text}, {y.text}")
-        return self.op(type_, f"select i1 {first.text}, {t} {x.text}, {t} {y.text}")
+        return self.op(type_, f"select {mask} {first.text}, {t} {x.text}, {t} {y.text}")
 
     def _call_min(self, a: ast.expr, b: ast.expr) -> Value:
         return self._extremum(a, b, _COMPARISON[ast.Lt])

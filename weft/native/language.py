@@ -10,7 +10,9 @@ operand of another type is an error (`i64(x)` converts), pointers of a function 
     p[i], p[i] += 1, p + i  loads, stores, addresses; `stack(T, n)` is memory of the function
     a if c else b           evaluates both; `and`, `or` only what they need
     parallel(f, n, x, y)    f(k, x, y) for k in range(n) on all threads
-    load_wide(p), splat(x)  a vector of LANES elements; store_wide(p, v), sum_wide(v)
+    load_wide(p), splat(x)  a vector of LANES elements; store_wide(p, v); sum_wide(v),
+                            max_wide(v), min_wide(v) over its elements, none of them NaN;
+                            first_equal(v, w), the first where they are equal, or LANES
 
 Names that `Unit` binds to a type or a number stand for it, so that one function serves many dtypes.
 Comparisons of such numbers are decided as the kernel is compiled.
@@ -95,7 +97,7 @@ def _read_only(*_: object) -> Any:
 
 i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
 bitcast = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
-load_wide = store_wide = splat = sum_wide = _read_only
+load_wide = store_wide = splat = sum_wide = max_wide = min_wide = first_equal = _read_only
 c_sin = c_cos = c_exp = c_log = c_pow = _read_only
 
 

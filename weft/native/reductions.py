@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
+from weft.lowering.context import in_memory
 from weft.native.calls import call, has_compiler, target
 from weft.native.sorting import KINDS, bindings_of, counts_up
 from weft.partition.emit import Emitter
@@ -33,10 +34,39 @@ def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | 
         return None
     if shape[dims[0]] >= 2**32 or not counts_up(index, dims[0]):
         return None
-    signed, index_type = f"i{KINDS[name][1]}", f"u{KINDS[index_name][1]}"
-    bindings = bindings_of(name, S=signed, I=index_type, LEAST=least)
+    kind, bits, _ = KINDS[name]
+    known = name not in ("f16", "bf16")
+    bindings = bindings_of(
+        name, S=f"i{bits}", E=f"{'uif'[kind] if known else 'i'}{bits}", NARROW=int(not known),
+        SUMMED=int(known and kind == 2), LEAST=least, LANES=1024 // bits,
+        I=f"u{KINDS[index_name][1]}",
+    )  # fmt: skip
     kernel = target("argreduce", "argreduce", bindings)
     return call(e, kernel, [x], [r.type for r in op.results], _split(shape, dims[0]))
+
+
+COLUMNS = 4096
+"""Elements of the planes whose columns a kernel adds up."""
+
+
+def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces a sum over neighbouring dimensions in front of the last, of what is in memory."""
+    x = op.operands[0]
+    dims, shape = list(op.attributes["dimensions"]), list(x.type.shape)
+    name = str(x.type.element_type)
+    if name not in ("f32", "f64", "i32", "i64") or not in_memory(x) or not has_compiler():
+        return None
+    first, last = min(dims), max(dims)
+    outer, inner = math.prod(shape[:first]), math.prod(shape[last + 1 :])
+    n = math.prod(shape[first : last + 1])
+    if last - first + 1 != len(dims) or n < 8 or inner < 2 or n * inner < COLUMNS:
+        return None
+    length = max(64, (1 << 18) // inner)
+    segments = -(-n // length)
+    totals = e.type([outer * segments * inner if segments > 1 else 0], x.type.element_type)
+    parameters = [outer, n, inner, length]
+    kernel = target("columns", "columns", {"T": _TYPES[name]})
+    return call(e, kernel, [x], [op.results[0].type, totals], parameters)[:1]
 
 
 _TYPES = {"f32": "f32", "f64": "f64"} | {

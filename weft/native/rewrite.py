@@ -23,6 +23,7 @@ def rules() -> dict[str, Rule]:
     """The rules by name; loaded for programs with marked operations only."""
     return {
         "argreduce": reductions.argreduce,
+        "columns": reductions.columns,
         "depthwise": convolution.depthwise,
         "fft": fourier.fft,
         "pointwise": pointwise.pointwise,

@@ -21,6 +21,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.lowering.context import in_memory
 from weft.ops.elementwise_api import convert, div, eq, mul
 from weft.ops.joining import concatenate
 from weft.ops.slicing import slice_in_dim
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 Axes = tuple[int, ...]
+
+LARGE = 1 << 13
+"""Elements from which a sum over columns may be one of weft/native's."""
 
 
 def _reduced(x: ShapedArray, axes: Axes) -> tuple[int, ...]:
@@ -62,8 +66,13 @@ def reduction(
         return out, dim - sum(a < dim for a in axes)
 
     def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes) -> Any:
-        dtype = ctx.avals_in[0].dtype
-        return ctx.reduce(hlo, x, identity(dtype), axes, dtype)
+        aval = ctx.avals_in[0]
+        out = ctx.reduce(hlo, x, identity(aval.dtype), axes, aval.dtype)
+        over_columns = name == "reduce_sum" and aval.ndim - 1 not in axes
+        # XLA:CPU walks down the columns of a few vectors; weft/native adds up whole rows.
+        if over_columns and aval.size >= LARGE and in_memory(x):
+            ctx.mark(out.owner, "columns")
+        return out
 
     prim = Primitive(
         name,

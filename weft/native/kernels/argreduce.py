@@ -1,20 +1,35 @@
 # Tests: tests/native/test_reductions.py
 """Indices of extrema along the middle dimension of x[outer, n, inner].
 
-Bound by the caller: U, the unsigned type of an element's bits; S, the signed one; BITS, its width;
-KIND, 0 for unsigned integers, 1 for signed ones, 2 for floats; LEAST, 1 for minima; I, the type of
-indices.
-Elements become unsigned keys, the greatest of which wins: those of NaNs are the greatest of all.
+Bound by the caller: U, the unsigned type of an element's bits; S, the signed one; E, its own, where
+the language has it, else NARROW is 1; SUMMED, 1 for floats that it has; BITS, its width; LANES of
+vectors; KIND, 0 for unsigned integers, 1 for signed ones, 2 for floats; LEAST, 1 for minima; I, the
+type of indices. What zeros and NaNs may decide is decided by unsigned keys, the greatest of which
+wins: those of NaNs are the greatest of all.
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
 
 from __future__ import annotations
 
-from weft.native.language import bitcast, i64, outlined, parallel, ptr, stack, u32
+from weft.native.language import (
+    bitcast,
+    first_equal,
+    i64,
+    load_wide,
+    max_wide,
+    min_wide,
+    outlined,
+    parallel,
+    ptr,
+    splat,
+    stack,
+    sum_wide,
+    u32,
+)
 
 BLOCK = 64
-WIDE = 512
+WIDE = 4096
 WIDTH = 512
 
 
@@ -65,7 +80,7 @@ def near_key(bits: S) -> S:
     return key
 
 
-def ends(x: ptr[S], n: i64, extrema: ptr[S]):
+def near_ends(x: ptr[S], n: i64, extrema: ptr[S]):
     high = near_key(x[0])
     low = high
     for i in range(n):
@@ -75,35 +90,72 @@ def ends(x: ptr[S], n: i64, extrema: ptr[S]):
     extrema[1] = low
 
 
-@outlined
-def row_winner(x: ptr[U], n: i64) -> i64:
-    """The first index of the greatest key; what zeros and NaNs may decide is looked at again."""
-    if KIND == 0:
-        return careful_winner(x, n)
-    values = bitcast(ptr[S], x)
+def near_winner(x: ptr[S], n: i64) -> i64:
+    """As `row_winner` by `near_key`, for elements without arithmetic and for short rows."""
     extrema = stack(S, 2)
-    ends(values, min(n, WIDE), extrema)
+    near_ends(x, n, extrema)
     best = extrema[0]
-    low = extrema[1]
-    start = 0
-    for block in range(WIDE, n, WIDE):
-        ends(values + block, min(n - block, WIDE), extrema)
-        low = min(low, extrema[1])
-        if extrema[0] > best:
-            best = extrema[0]
-            start = block
-    doubtful = False
     if KIND == 2:
-        doubtful = (best > S(INFINITY)) | (low < -S(INFINITY) - 1) | (best == 0) | (best == -1)
-    if doubtful:
-        return careful_winner(x, n)
-    ends(values + start, min(n - start, BLOCK), extrema)
-    while extrema[0] != best:
-        start += BLOCK
-        ends(values + start, min(n - start, BLOCK), extrema)
-    while near_key(values[start]) != best:
+        doubtful = (best > S(INFINITY)) | (extrema[1] < -S(INFINITY) - 1)
+        if doubtful | (best == 0) | (best == -1):
+            return careful_winner(bitcast(ptr[U], x), n)
+    start = 0
+    if n > BLOCK:
+        near_ends(x, BLOCK, extrema)
+        while extrema[0] != best:
+            start += BLOCK
+            near_ends(x + start, min(n - start, BLOCK), extrema)
+    while near_key(x[start]) != best:
         start += 1
     return start
+
+
+def extremum(x: ptr[E], n: i64, sums: ptr[E]) -> E:
+    """Find that of LANES elements or more, and add floats up: their sum is NaN where one is."""
+    tops = load_wide(x)
+    total = tops
+    for i in range(LANES, n, LANES):
+        part = load_wide(x + min(i, n - LANES))
+        if LEAST == 1:
+            tops = min(tops, part)
+        else:
+            tops = max(tops, part)
+        if SUMMED == 1:
+            total = total + part
+    if SUMMED == 1:
+        sums[0] += sum_wide(total)
+        if sums[0] != sums[0]:
+            return x[0]
+    if LEAST == 1:
+        return min_wide(tops)
+    return max_wide(tops)
+
+
+@outlined
+def row_winner(bits: ptr[U], n: i64) -> i64:
+    """The first index of the greatest key; what zeros and NaNs may decide is looked at again."""
+    if KIND != 0 and (NARROW == 1 or n < LANES):
+        return near_winner(bitcast(ptr[S], bits), n)
+    if n < LANES:
+        return careful_winner(bits, n)
+    x = bitcast(ptr[E], bits)
+    sums = stack(E, 1)
+    sums[0] = E(0)
+    start = 0
+    best = extremum(x, min(n, WIDE), sums)
+    for block in range(WIDE, n, WIDE):
+        first = min(block, n - WIDE)
+        other = extremum(x + first, WIDE, sums)
+        if (other > best and LEAST == 0) or (other < best and LEAST == 1):
+            best = other
+            start = first
+    if SUMMED == 1 and ((sums[0] != sums[0]) | (best == E(0))):
+        return careful_winner(bits, n)
+    lane = first_equal(load_wide(x + start), splat(best))
+    while lane == LANES:
+        start = min(start + LANES, n - LANES)
+        lane = first_equal(load_wide(x + start), splat(best))
+    return start + lane
 
 
 def rows_part(k: i64, x: ptr[U], values: ptr[U], indices: ptr[I], outer: i64, n: i64, parts: i64):
@@ -153,7 +205,7 @@ def argreduce(x: ptr[U], values: ptr[U], indices: ptr[I], parameters: ptr[i64]):
         parallel(columns_part, outer * blocks, x, values, indices, n, inner, blocks)
         return
     if n < 65536 or outer >= THREADS:
-        parts = min(outer, 4 * THREADS) if outer * n > 16384 else 1
+        parts = min(outer, 4 * THREADS) if outer * n > 131072 else 1
         parallel(rows_part, parts, x, values, indices, outer, n, parts)
         return
     winners = stack(i64, THREADS)
