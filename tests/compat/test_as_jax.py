@@ -313,12 +313,19 @@ PROGRAMS = {
     "what a callback raises, as JAX has it": """
         def refuse(x):
             raise LookupError("nothing there")
-        try:
-            jax.jit(lambda x: jax.pure_callback(refuse, x, x))(1.0).block_until_ready()
-        except jax.errors.JaxRuntimeError as e:
-            assert "LookupError: nothing there" in str(e)
-        else:
-            raise AssertionError("nothing was raised")
+        shape = jax.ShapeDtypeStruct((), "float32")
+        calls = (
+            jax.jit(lambda x: jax.pure_callback(refuse, shape, x)),
+            lambda x: jax.pure_callback(refuse, shape, x),
+            lambda x: jax.experimental.io_callback(refuse, shape, x),
+        )
+        for call in calls:
+            try:
+                call(1.0).block_until_ready()
+            except jax.errors.JaxRuntimeError as e:
+                assert "LookupError: nothing there" in str(e)
+            else:
+                raise AssertionError("nothing was raised")
     """,
 }
 

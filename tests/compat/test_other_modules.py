@@ -116,6 +116,11 @@ PROGRAMS = {
         assert TypedComplex(1j, np.complex64) * 2 == 2j
     """,
     "the default generator's functions of raw keys": """
+        from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
+        a, b = promote_dtypes_inexact(jnp.arange(2), jnp.arange(2, dtype="int8"))
+        assert a.dtype == b.dtype == "float32"
+        a, b = promote_dtypes(jnp.arange(2, dtype="int16"), jnp.arange(2, dtype="int8"))
+        assert a.dtype == b.dtype == "int16"
         from jax._src.random import threefry2x32
 
         key = threefry2x32.threefry_seed(jnp.asarray(7))

@@ -34,7 +34,7 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.cpu_joint_failure import blank_arrays, calls_of, failing_together
 from weft.runtime.device_put import device_put
 from weft.runtime.executable import effects_barrier as effects_barrier
-from weft.runtime.host_calls import finish_before_exit, reporting, variants
+from weft.runtime.host_calls import as_raised, finish_before_exit, reporting, variants
 from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
@@ -74,8 +74,9 @@ def _impl(*args: ArrayLike, callback: HostFunction, out_avals: tuple, **params: 
     try:
         outs = function(*map(_gathered, args))
     except Exception as e:
-        e.add_note(f"raised in {callback.what} of {callback.__name__} at {capture()}")
-        raise
+        seen = e if params["effect"] in _FALLS_SILENT else as_raised(e)
+        seen.add_note(f"raised in {callback.what} of {callback.__name__} at {capture()}")
+        raise seen.with_traceback(e.__traceback__) from e.__cause__
     return [device_put(o) for o in outs] if out_avals else []
 
 

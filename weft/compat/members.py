@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autodiff.jvp import JVPTrace, cotangent_aval, tangent_aval
+from weft.compat.options import install as install_options
 from weft.core.aval import ShapedArray
 from weft.core.config import WeftConfig
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
@@ -92,7 +93,8 @@ _MEMBERS: dict[type, dict[str, Any]] = {
 
 
 def install() -> None:
-    """Adds the members to the classes."""
+    """Adds the members to the classes, and JAX's other options to weft's."""
+    install_options()
     for cls, members in _MEMBERS.items():
         for name, member in members.items():
             if name not in cls.__dict__:

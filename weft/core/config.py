@@ -20,7 +20,7 @@ _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off", "")
 
 
-def _boolean(value: bool | str) -> bool:
+def boolean(value: bool | str) -> bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, int) and value in (0, 1):
@@ -148,6 +148,10 @@ class Option:
     def value(self) -> Any:
         return self.state.value
 
+    @property
+    def __name__(self) -> str:
+        return self.name
+
     def checked(self, value: bool | int | str | None, what: str) -> Any:
         try:
             return self.check(value)
@@ -231,30 +235,30 @@ STAGES = ("jaxpr", "stablehlo", "propagated", "collectives", "local", "hlo", "op
 
 # fmt: off
 enable_x64 = _define(
-    "enable_x64", False, _boolean, "64-bit dtypes; off: they become 32-bit ones", traced=True,
+    "enable_x64", False, boolean, "64-bit dtypes; off: they become 32-bit ones", traced=True,
     state=_xla_config.enable_x64)
 explicit_x64_dtypes = _define(
     "explicit_x64_dtypes", "warn", _one_of("warn", "error"),
     "what to do where a 64-bit dtype is asked for while enable_x64 is off", traced=True)
 disable_jit = _define(
-    "disable_jit", False, _boolean, "run jitted functions op by op", traced=True,
+    "disable_jit", False, boolean, "run jitted functions op by op", traced=True,
     state=_xla_config.disable_jit)
-_define("use_shardy", True, _boolean, "Shardy sharding attributes; off: GSPMD's", traced=True)
+_define("use_shardy", True, boolean, "Shardy sharding attributes; off: GSPMD's", traced=True)
 _define("partitioner", "auto", _one_of("auto", "weft", "xla"),
         "who localizes: weft's passes, XLA's, or weft's with XLA's as fallback", traced=True)
-_define("native_ops", True, _boolean,
+_define("native_ops", True, boolean,
         "on the CPU, operations that XLA is slow at are weft's own native code", traced=True)
 _define("repeated_blocks", "auto", _one_of("auto", "separate", "inline"),
         "equations that a program repeats on one CPU device, such as layers: compiled once and "
         "called, or written out; auto: once where blocks are large", traced=True)
-_define("overlap_gathers", False, _boolean,
+_define("overlap_gathers", False, boolean,
         "weft's partitioner: all_gather + dot become a ring that overlaps both", traced=True)
 default_matmul_precision = _define(
     "default_matmul_precision", None, _one_of(*_PRECISIONS), "precision of dot and conv",
     traced=True)
 _define("default_prng_impl", "threefry2x32", _one_of("threefry2x32", "rbg", "unsafe_rbg"),
         "generator of new random keys", traced=True)
-_define("threefry_partitionable", True, _boolean,
+_define("threefry_partitionable", True, boolean,
         "random bits that do not depend on the sharding", traced=True)
 numpy_dtype_promotion = _define(
     "numpy_dtype_promotion", "standard", _one_of("standard", "strict"),
@@ -262,9 +266,9 @@ numpy_dtype_promotion = _define(
 numpy_rank_promotion = _define(
     "numpy_rank_promotion", "allow", _one_of("allow", "warn", "raise"),
     "what to do when operands of different rank broadcast", traced=True)
-_define("pprint_use_color", False, _boolean, "texts of jaxprs have a terminal's colors",
+_define("pprint_use_color", False, boolean, "texts of jaxprs have a terminal's colors",
         traced=False)
-_define("check_static_indices", False, _boolean,
+_define("check_static_indices", False, boolean,
         "x[i] with an int out of bounds is an IndexError; off: clamped", traced=True)
 _define("varying_promotion", "implicit", _one_of("implicit", "error"),
         "operands of collectives that do not vary along the axis: promoted, or an error",
@@ -272,29 +276,29 @@ _define("varying_promotion", "implicit", _one_of("implicit", "error"),
 _define("indivisible_constraints", "pad", _one_of("pad", "error"),
         "constraints whose axes do not divide a dimension: parts are padded, or an error",
         traced=True)
-_define("debug_key_reuse", False, _boolean, "raise where a random key is used twice", traced=True)
-debug_nans = _define("debug_nans", False, _boolean, "raise when a result holds a NaN", traced=True)
-debug_infs = _define("debug_infs", False, _boolean, "raise when a result holds an inf", traced=True)
+_define("debug_key_reuse", False, boolean, "raise where a random key is used twice", traced=True)
+debug_nans = _define("debug_nans", False, boolean, "raise when a result holds a NaN", traced=True)
+debug_infs = _define("debug_infs", False, boolean, "raise when a result holds an inf", traced=True)
 check_tracer_leaks = _define(
-    "check_tracer_leaks", False, _boolean, "raise when a tracer outlives its trace", traced=True)
+    "check_tracer_leaks", False, boolean, "raise when a tracer outlives its trace", traced=True)
 default_device = _define(
     "default_device", None, _a_device, "where uncommitted arrays are made: a device or a platform",
     traced=True)
-_define("enable_checks", False, _boolean, "type-check every jaxpr after it is made", traced=True)
-_define("pallas_enable_debug_checks", False, _boolean,
+_define("enable_checks", False, boolean, "type-check every jaxpr after it is made", traced=True)
+_define("pallas_enable_debug_checks", False, boolean,
         "native kernels heed pl.debug_check, and check bounds whatever they are told", traced=True)
-_define("pallas_poison_buffers", False, _boolean,
+_define("pallas_poison_buffers", False, boolean,
         "scratch of native kernels starts as NaN", traced=True)
 _define("pallas_wait_limit", 60.0, _seconds,
         "seconds without any progress after which waits of native kernels fail; 0: never",
         traced=True)
-_define("explain_cache_misses", False, _boolean, "log why a jitted function is traced again",
+_define("explain_cache_misses", False, boolean, "log why a jitted function is traced again",
         traced=False)
-_define("no_tracing", False, _boolean, "raise when a jitted function is traced", traced=False)
-_define("no_execution", False, _boolean, "raise when a compiled program runs", traced=True)
+_define("no_tracing", False, boolean, "raise when a jitted function is traced", traced=False)
+_define("no_execution", False, boolean, "raise when a compiled program runs", traced=True)
 _define("legacy_prng_key", "allow", _one_of("allow", "warn", "error"),
         "what to do when raw words are used as a random key", traced=True)
-_define("enable_custom_prng", False, _boolean, "random.PRNGKey makes typed keys", traced=True)
+_define("enable_custom_prng", False, boolean, "random.PRNGKey makes typed keys", traced=True)
 _define("random_seed_offset", 0, int, "added to every seed of random keys", traced=True)
 for _direction in TRANSFERS:
     _define(f"transfer_guard_{_direction}", None, _one_of(None, *_GUARDS),
@@ -305,11 +309,11 @@ _define("transfer_guard", None, _one_of(None, *_GUARDS), "what happens at all tr
 _define("array_garbage_collection_guard", None, _one_of(None, "allow", "log", "fatal"),
         "what happens when the garbage collector, not its last user, frees an array",
         traced=False, apply=_collection)
-_define("thread_guard", False, _boolean,
+_define("thread_guard", False, boolean,
         "raise when programs of several processes start on another thread", traced=False,
         apply=_threads)
 log_compiles = _define(
-    "log_compiles", False, _boolean, "log each trace and compilation", traced=False)
+    "log_compiles", False, boolean, "log each trace and compilation", traced=False)
 _define("traceback_filtering", "auto",
         _one_of("auto", "off", "quiet_remove_frames", "remove_frames", "tracebackhide"),
         "whether weft's own frames are removed from tracebacks", traced=False)
@@ -326,7 +330,7 @@ _define("dump_ir_to", None, _text, "folder that programs are written to when the
 _define("dump_ir_modes", "stablehlo", _some_of(*STAGES), "their stages that are written there",
         traced=False)
 _define("compilation_cache_dir", None, _text, "directory of compiled programs", traced=False)
-_define("enable_compilation_cache", True, _boolean, "use that directory, if one is set",
+_define("enable_compilation_cache", True, boolean, "use that directory, if one is set",
         traced=False)
 _define("persistent_cache_min_compile_time_secs", 0.0, _seconds,
         "cache only what took at least this long to compile", traced=False)

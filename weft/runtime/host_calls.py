@@ -125,6 +125,17 @@ def late_failure() -> BaseException | None:
     return failure
 
 
+def as_raised(original: BaseException) -> BaseException:
+    """What a program sees of a callback's exception.
+
+    Programs written for JAX catch its error and read the callback's in the text.
+    """
+    if not (stands_for_jax() and isinstance(original, Exception)):
+        return original
+    said = f"{type(original).__name__}: {original}"
+    return XlaRuntimeError(f"INTERNAL: CpuCallback error calling callback: {said}")
+
+
 def explained(error: BaseException, compiled: LoadedExecutable | None = None) -> BaseException:
     """The exception to raise for one that XLA gave: the callback's own, or a ValueError.
 
@@ -136,12 +147,7 @@ def explained(error: BaseException, compiled: LoadedExecutable | None = None) ->
     mark = _MARK.search(text)
     if mark is not None and int(mark[1]) in _raised:
         original, traceback = _raised[int(mark[1])]
-        if stands_for_jax() and isinstance(original, Exception):
-            # Programs written for JAX catch its error and read the callback's in the text.
-            said = f"{type(original).__name__}: {original}"
-            error = XlaRuntimeError(f"INTERNAL: CpuCallback error calling callback: {said}")
-            return error.with_traceback(traceback)
-        return original.with_traceback(traceback)
+        return as_raised(original).with_traceback(traceback)
     if not isinstance(error, ValueError) and text.startswith("INVALID_ARGUMENT"):
         return ValueError(text).with_traceback(error.__traceback__)
     if any(words in text for words in _ALLOCATION_FAILURES):

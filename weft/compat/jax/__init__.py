@@ -10,6 +10,7 @@ from weft import process_index as host_id
 from weft import process_indices as host_ids
 from weft.compat.finder import REFERENCE, VERSION
 from weft.compat.types import typeof  # noqa: F401
+from weft.core.config import options
 
 __all__ = ["host_count", "host_id", "host_ids", "print_environment_info"]
 
@@ -17,7 +18,16 @@ __version__ = VERSION
 __version_info__ = tuple(map(int, REFERENCE.split(".")))
 
 
+# Options of JAX's that are context managers too.
+_OPTIONS = """
+    allow_f16_reductions auto_pcast jax2tf_associative_scan_reductions
+    remove_size_one_mesh_axis_from_type softmax_custom_jvp
+""".split()  # noqa: SIM905
+
+
 def __getattr__(name: str) -> Any:
+    if name in _OPTIONS:
+        return options[name]
     if name != "Array":
         raise AttributeError(name)
     import weft.numpy.methods  # noqa: F401  (gives arrays their methods)
