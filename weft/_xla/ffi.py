@@ -109,6 +109,13 @@ def address(capsule) -> int:
 
 
 _lapack_registered = False
+_lapack_handlers: dict = {}
+
+
+def lapack_handler(name: str) -> int:
+    """The address of jaxlib's handler of a LAPACK target."""
+    register_lapack_targets()
+    return address(_lapack_handlers[name])
 
 
 def register_lapack_targets() -> None:
@@ -120,7 +127,8 @@ def register_lapack_targets() -> None:
 
     # jaxlib finds LAPACK in scipy's bundled library on the first initialize().
     _lapack.initialize()
-    for name, function in _lapack.registrations().items():
+    _lapack_handlers.update(_lapack.registrations())
+    for name, function in _lapack_handlers.items():
         register_target(name, function, "cpu", 1 if name.endswith("_ffi") else 0)
         if name.endswith("_ffi"):
             register_batch_partitionable(name)

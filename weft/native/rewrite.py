@@ -9,7 +9,7 @@ from typing import Any
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
-from weft.native import convolution, elementwise, fourier, pointwise, reductions, sorting
+from weft.native import convolution, elementwise, fourier, lapack, pointwise, reductions, sorting
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
 from weft.partition.partitioner import clone
@@ -26,6 +26,7 @@ def rules() -> dict[str, Rule]:
         "columns": reductions.columns,
         "depthwise": convolution.depthwise,
         "fft": fourier.fft,
+        "lapack": lapack.lapack,
         "pointwise": pointwise.pointwise,
         "power": elementwise.power,
         "scan": reductions.scan,

@@ -194,7 +194,10 @@ def _lower(
         batch = ctx.avals_in[0].shape[:num_batch]
         shapes = [a.shape for a in avals]
         attrs["sdy.sharding_rule"] = ctx.attr(batch_rule_text(shapes, n, batch))
-    return list(ctx.op("stablehlo.custom_call", list(operands), ctx.out_types(), attrs))
+    operation = ctx.operation("stablehlo.custom_call", list(operands), ctx.out_types(), attrs)
+    if target.startswith("lapack_") and ctx.avals_in[0].ndim > 1:
+        ctx.mark(operation, "lapack")
+    return list(operation.results)
 
 
 lapack_p = Primitive(
