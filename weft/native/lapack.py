@@ -1,4 +1,3 @@
-# Tests: tests/native/test_lapack.py
 """LAPACK's routines for small matrices on one thread of OpenBLAS.
 
 OpenBLAS shares what takes microseconds, and its threads spin for each other: a Cholesky
