@@ -29,10 +29,32 @@ def test_waves_are_within_one_unit_in_the_last_place(name, rng):
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])
-def test_waves_of_zeros_infinities_and_nan(name):
-    x = np.full(5000, 1.0, np.float32)
+def test_waves_of_doubles_are_within_one_unit_in_the_last_place(name, rng):
+    x = np.concatenate(
+        [
+            arguments(rng).astype(np.float64),
+            rng.standard_normal(100000) * 3,
+            rng.uniform(-1.1e6, 1.1e6, 100000),
+            10 ** rng.uniform(-300, 300, 5000),
+            rng.integers(-660000, 660000, 20000) * (np.pi / 2),
+        ]
+    )
+    with options["enable_x64"](True):
+        compiled = weft.jit(getattr(wnp, name)).lower(x).compile()
+        out = np.asarray(compiled(x))
+    assert "weft_native_waves" in compiled.as_text()
+    expected = getattr(np, name)(x.astype(np.longdouble))
+    unit = np.spacing(np.abs(expected).astype(np.float64))
+    assert (np.abs(out - expected) <= unit).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_waves_of_zeros_infinities_and_nan(name, dtype):
+    x = np.full(5000, 1.0, dtype)
     x[:5] = [0.0, -0.0, np.inf, -np.inf, np.nan]
-    out = np.asarray(getattr(wnp, name)(x))
+    with options["enable_x64"](dtype == "float64"):
+        out = np.asarray(getattr(wnp, name)(x))
     assert np.isnan(out[2:5]).all() and not np.isnan(out[5:]).any()
     np.testing.assert_array_equal(out[:2], [0.0, 0.0] if name == "sin" else [1.0, 1.0])
     assert np.signbit(out[:2]).tolist() == ([False, True] if name == "sin" else [False, False])

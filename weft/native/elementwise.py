@@ -13,16 +13,21 @@ from weft.partition.walk import maker
 SMALL = 4096
 """Elements up to which fusing with what stands around matters more."""
 
+LARGE = {"f32": 0x4E000000, "f64": 0x4130000000000000}
+"""The bits of the greatest arguments of waves that the kernel reduces: 2²⁹ and 2²⁰."""
+
 
 def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | None:
-    """Replaces a sine (quarter 0) or a cosine (1) of f32."""
+    """Replaces a sine (quarter 0) or a cosine (1) of f32 or f64."""
     (x,) = op.operands
-    size = math.prod(x.type.shape)
-    if str(x.type.element_type) != "f32" or size < SMALL or not has_compiler():
+    size, name = math.prod(x.type.shape), str(x.type.element_type)
+    if name not in LARGE or size < SMALL or not has_compiler():
         return None
     if "result_accuracy" in op.attributes:
         return None
-    kernel = target("waves", "waves", {"QUARTER": quarter})
+    bits = int(name[1:])
+    bindings = {"T": name, "U": f"u{bits}", "BITS": bits, "LARGE": LARGE[name], "QUARTER": quarter}
+    kernel = target("waves", "waves", bindings)
     return call(e, kernel, [x], [x.type], [size])
 
 

@@ -94,7 +94,7 @@ def _accurate(
             return ctx.lower_fun(of_complex, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
         attrs = {} if accuracy is None else {"result_accuracy": ctx.attr(accuracy.attr_text())}
         operation = ctx.operation(hlo, [x], ctx.out_types(), attrs)
-        if hlo in _WAVES and accuracy is None and aval.dtype == dtypes.float32:
+        if hlo in _WAVES and accuracy is None and aval.dtype in (dtypes.float32, dtypes.float64):
             ctx.mark(operation, "wave", _WAVES.index(hlo))
         out = operation.results[0]
         if repair is not None and dtypes.is_complex(aval.dtype):
