@@ -47,3 +47,27 @@ def test_quantiles_are_of_the_arrays_dtype():
         assert got.dtype == np.float16
         np.testing.assert_array_equal(got, [1.5, 2])
         assert f(np.int32([1, 2]), np.float16(0.5)).dtype == np.float32
+
+
+def test_reductions_run_over_axes_of_vmap_by_name():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
+
+    def mapped(f):
+        return np.asarray(weft.vmap(f, axis_name="b")(x))
+
+    for name in ("sum", "max", "min", "mean", "var", "std"):
+        function, expected = getattr(wnp, name), getattr(np, name)
+        over_all = mapped(lambda row, f=function: f(row, axis=(0, "b")))
+        np.testing.assert_allclose(over_all, np.full(3, expected(x)), rtol=1e-6)
+        over_rows = mapped(lambda row, name=name: getattr(row, name)("b"))
+        np.testing.assert_allclose(over_rows, np.tile(expected(x, 0), (3, 1)), rtol=1e-6)
+    counted = mapped(lambda row: wnp.mean(row, axis=("b", 0), where=row > 3))
+    np.testing.assert_allclose(counted, np.full(3, x[x > 3].mean()), rtol=1e-6)
+    spread = mapped(lambda row: wnp.var(row, axis="b", ddof=1))
+    np.testing.assert_allclose(spread[0], x.var(0, ddof=1), rtol=1e-6)
+    started = mapped(lambda row: wnp.sum(row, "b", initial=1.0))
+    np.testing.assert_allclose(started[0], x.sum(0) + 1, rtol=1e-6)
+    with pytest.raises(NameError, match="axis name 'q' is not bound"):
+        mapped(lambda row: wnp.sum(row, "q"))
+    with pytest.raises(TypeError, match="axis must be an integer, got 'b'"):
+        mapped(lambda row: wnp.prod(row, "b"))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.autodiff.shape import broadcast_shapes, reshape, transpose
+from weft.collectives.extrema import pmax, pmin
+from weft.collectives.reduce import pmean, psum
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ArgumentError
@@ -25,6 +27,7 @@ from weft.numpy.common import (
     refuse_out,
     to_array,
 )
+from weft.numpy.named_axes import apart, count, has_names
 from weft.numpy.selection import where as choose
 from weft.numpy.ufuncs import divide, multiply, subtract
 from weft.ops import elementwise_api as ew
@@ -130,6 +133,8 @@ def sum(
 ) -> Any:
     """The sum over an axis, a tuple of axes, or all.
 
+    axis: the name of an axis of `vmap` or `shard_map` is taken too, as by `max`, `min`, `mean`,
+    `var` and `std`.
     dtype: of the sum; narrow integers are summed as int32 (int64 with enable_x64) by default.
     where: booleans that say which elements count. initial: a scalar to start from.
     Source: numpy.sum.
@@ -140,6 +145,11 @@ def sum(
     """
     if out is not None:
         refuse_out("sum", out)
+    if has_names(axis):
+        positions, names = apart(axis)
+        part = sum(a, positions, dtype, None, keepdims, None, where, promote_integers)
+        total = psum(part, names)
+        return total if initial is None else cast(ufuncs.add(total, initial), typeof(part).dtype)
     options = axis, dtype, keepdims, initial, where, promote_integers
     return _sum_like("sum", ops.reduce_sum_p, 0, ew.add_p, a, *options)
 
@@ -179,6 +189,10 @@ def _extremum(
 ) -> Any:
     if out is not None:
         refuse_out(name, out)
+    if has_names(axis):
+        positions, names = apart(axis)
+        x = _extremum(name, prim, neutral, combine, a, positions, out, keepdims, initial, where)
+        return (pmax if name == "max" else pmin)(x, names)
     aval = aval_of(name, a)
     axes = axes_of(axis, aval.ndim)
     if where is not None:
@@ -383,6 +397,8 @@ def mean(
     """
     if out is not None:
         refuse_out("mean", out)
+    if has_names(axis):
+        return _named_mean(a, axis, dtype, keepdims, where)
     aval = aval_of("mean", a)
     out_dtype = dtypes.to_inexact(aval.dtype) if dtype is None else canonical(dtype, "mean")
     computed = out_dtype if out_dtype in INEXACT else dtypes.to_inexact(out_dtype)
@@ -399,6 +415,15 @@ def mean(
     divisor = np.asarray(n).astype(computed)[()] if n.__class__ is int else cast(n, computed)
     x = cast(ew.div_p.bind(total, divisor), out_dtype)
     return _keep(x, aval.shape, axes) if keepdims else x
+
+
+def _named_mean(a: Any, axis: Any, dtype: Any, keepdims: builtins.bool, where: Any) -> Any:
+    positions, names = apart(axis)
+    if where is None:  # of as many elements everywhere
+        return pmean(mean(a, positions, dtype, keepdims=keepdims), names)
+    counted = _broadcast_to(where, broadcast_shapes(typeof(a).shape, typeof(where).shape))
+    total = sum(a, axis, dtype, keepdims=keepdims, where=where)
+    return divide(total, sum(_nonzero("mean", counted), axis, keepdims=keepdims))
 
 
 def average(
@@ -472,6 +497,12 @@ def var(
         if not (ddof.__class__ is int and ddof == 0):
             raise ValueError("weft.numpy.var: give ddof or correction, not both")
         ddof = correction
+    if has_names(axis):
+        center = globals()["mean"](a, axis, keepdims=True, where=where) if mean is None else mean
+        squares = ufuncs.square(ufuncs.abs(subtract(a, center)))
+        spread = globals()["mean"](squares, axis, dtype, keepdims=keepdims, where=where)
+        n = count(a, axis) if where is None else sum(where, axis, keepdims=keepdims)
+        return multiply(spread, divide(n, subtract(n, ddof)))
     aval = aval_of("var", a)
     target = None if dtype is None else canonical(dtype, "var")
     computed = dtypes.to_inexact(aval.dtype) if target is None else target
