@@ -15,7 +15,7 @@ from weft._xla import portable
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import Effect
-from weft.export import template, trees
+from weft.export import jax_file, template, trees
 from weft.export.checks import DisabledSafetyCheck
 from weft.export.exported import VERSION, Exported
 from weft.export.symbolic import SymbolicDim, symbolic_shape
@@ -65,7 +65,9 @@ def write(exported: Exported, vjp_order: int) -> bytes:
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:
-    """The function that `Exported.serialize` wrote.
+    """The function that `Exported.serialize` wrote, or JAX's.
+
+    Of files of JAX, those whose shapes have numbers alone are read.
 
     Raises:
       ValueError: the bytes are no exported function, not all of it, changed since, or written by a
@@ -80,9 +82,11 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         raise TypeError(f"deserialize: blob must be bytes, got {type(blob).__name__}")
     data = bytes(blob)
     if data[: len(_MAGIC)] != _MAGIC[: len(data)] or not data:
+        if jax_file.looks_like_one(data):
+            return jax_file.read(data)
         raise ValueError(
-            "deserialize: these bytes were not written by weft's Exported.serialize; files that "
-            "JAX itself wrote are read by JAX alone: export the function again with weft"
+            "deserialize: these bytes were written neither by weft's Exported.serialize nor by "
+            "JAX's; export the function again, and read the file as binary"
         )
     if len(data) < _HEADER.size:
         raise ValueError(f"deserialize: the file is cut off: it has {len(data)} bytes")

@@ -59,6 +59,17 @@ def _merge(module: ModuleContext, other: ir.Module) -> str:
 
     other.operation.walk(renumber)
     end = ir.InsertionPoint(module.module.body)
+    known = {
+        op.attributes["sym_name"].value
+        for op in module.module.body.operations
+        if op.operation.name == "sdy.mesh"
+    }
+    for op in list(other.body.operations):  # as the empty one of values that are whole
+        name = op.operation.name
+        if name == "sdy.mesh" and op.operation.attributes["sym_name"].value not in known:
+            ir.InsertionPoint.at_block_begin(module.module.body).insert(
+                op.operation.detach_from_parent()
+            )
     for f in functions:
         end.insert(f.detach_from_parent())
     return new_names[old.index("main")]
