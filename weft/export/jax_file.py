@@ -1,4 +1,3 @@
-# Tests: tests/export/test_jax_file.py
 """Files that JAX's `Exported.serialize` wrote: a flatbuffer around a StableHLO artifact.
 
 The layout is that of JAX 0.10 (versions 3 to 11 of its schema); fields are named by their numbers.
