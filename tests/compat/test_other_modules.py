@@ -91,6 +91,45 @@ PROGRAMS = {
         bind = jax.lax.select_and_scatter_p.bind
         raises(NotImplementedError, "differentiate lax.reduce_window", bind)
     """,
+    "lowerings by jaxlib's constructors of operations": """
+        import jax.lib
+        from jax.extend import core
+        from jax.extend.mlir import dialects, ir
+        from jax.extend.mlir.dialects import stablehlo
+        from jax.interpreters import ad, mlir, partial_eval as pe
+
+        assert jax.lib.__version__.startswith("0.") and dialects.func.FuncOp is not None
+        reverse_p = core.Primitive("reverse_and_add")
+        reverse_p.def_abstract_eval(lambda x: x)
+
+        def rule(ctx, x):
+            kind, = mlir.aval_to_ir_types(ctx.module_context, ctx.avals_out[0])
+            two, = mlir.ir_constants(np.full(3, 2, np.float32))
+            flat = mlir.flatten_ir_values([x, (two,)])
+            turned = stablehlo.ReverseOp(flat[0], mlir.dense_int_array([0]))
+            assert turned.result.type == kind
+            added = stablehlo.AddOp(turned.result, flat[1])
+            added.operation.attributes["note"] = mlir.ir_attribute({"a": [1, 2.5, True, "b"]})
+            return added.results
+
+        mlir.register_lowering(reverse_p, rule)
+        pe.dce_rules[reverse_p] = lambda *_: None
+        f = jax.jit(lambda x: reverse_p.bind(x))
+        close(f(jnp.arange(3.0)), [4, 3, 2])
+        assert isinstance(mlir.i64_attr(3), ir.IntegerAttr) and mlir.i32_attr(3).value == 3
+        assert len(mlir.dense_int_elements([1, 2])) == 2
+        raises(AttributeError, "mlir.dialects.nowhere", getattr, dialects, "nowhere")
+        raises(TypeError, "ir_attribute: object", mlir.ir_attribute, object())
+    """,
+    "what there is no counterpart of says why": """
+        from jax.experimental import sparse
+        from jax.experimental.pallas import tpu as pltpu
+
+        raises(AttributeError, "jax.lax collectives", getattr, pltpu, "make_async_remote_copy")
+        raises(AttributeError, "draw by jax.random", getattr, pltpu, "prng_seed")
+        raises(AttributeError, "made of plain operations", getattr, sparse, "bcoo_dot_general_p")
+        raises(ImportError, "weft.comm", __import__, "jax.experimental.roofline")
+    """,
     "callable objects whose names are no text": """
         class Scale:
             __annotations__ = None

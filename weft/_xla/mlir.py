@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import math
 import threading
+from types import ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -24,6 +26,7 @@ from jaxlib.mlir._mlir_libs import (
 __all__ = [
     "bytecode",
     "context",
+    "dialect",
     "dtype_of",
     "element_type",
     "file_location",
@@ -84,6 +87,11 @@ def file_location(file: str, line: int, column: int = 0, name: str | None = None
     """A cached ``file:line:column`` location, named after the primitive when ``name`` is given."""
     here = ir.Location.file(file, line, column, context())
     return here if name is None else ir.Location.name(name, here, context())
+
+
+def dialect(name: str) -> ModuleType:
+    """jaxlib's constructors of a dialect's operations, which weft itself makes by name."""
+    return importlib.import_module(f"jaxlib.mlir.dialects.{name}")
 
 
 def parse(source: str | bytes) -> ir.Module:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft._xla import mlir as _mlir
 from weft._xla.mlir import ir
 from weft.lowering.context import RuleContext, dense_attr, ir_type
@@ -126,11 +128,68 @@ def dtype_to_ir_type(dtype: object) -> ir.Type:
 
 def ir_constant(value: object, aval: object = None) -> ir.Value:
     """A constant at the insertion point."""
-    import numpy as np
-
     value = np.asarray(value)
     attribute = dense_attr(value)
     results = [_mlir.tensor_type(value.shape, value.dtype)]
     loc = ir.Location.unknown(_mlir.context())
     op = ir.Operation.create("stablehlo.constant", results, [], {"value": attribute}, loc=loc)
     return op.result
+
+
+def aval_to_ir_types(ctx: object, aval: object) -> tuple[ir.Type, ...]:
+    """The types of the values that stand for one value of a program: one."""
+    return (ir_type(aval),)
+
+
+def ir_constants(val: object, *, const_lowering: object = None, aval: object = None) -> tuple:
+    return (ir_constant(val),)
+
+
+def i32_attr(i: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32, _mlir.context()), i)
+
+
+def i64_attr(i: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, _mlir.context()), i)
+
+
+def dense_int_array(values: Sequence[int]) -> ir.Attribute:
+    return ir.DenseI64ArrayAttr.get(values, _mlir.context())
+
+
+def dense_int_elements(values: Sequence[int]) -> ir.Attribute:
+    return _dense(np.asarray(values, np.int64))
+
+
+def _dense(values: np.ndarray) -> ir.Attribute:
+    with _mlir.context():
+        return dense_attr(values)
+
+
+def ir_attribute(val: Any) -> ir.Attribute:
+    """A Python value as an attribute: what holds others becomes an array of attributes."""
+    context = _mlir.context()
+    if isinstance(val, bool | np.bool_):
+        return ir.BoolAttr.get(bool(val), context)
+    if isinstance(val, str):
+        return ir.StringAttr.get(val, context)
+    if isinstance(val, bytes):
+        return ir.StringAttr.get(val.decode("latin-1"), context)
+    if isinstance(val, int):
+        return i64_attr(val)
+    if isinstance(val, float):
+        return ir.FloatAttr.get(_mlir.element_type("float64"), val, ir.Location.unknown(context))
+    if isinstance(val, dict):
+        return ir.DictAttr.get({k: ir_attribute(v) for k, v in val.items()}, context)
+    if isinstance(val, list | tuple):
+        return ir.ArrayAttr.get([ir_attribute(v) for v in val], context)
+    if isinstance(val, ir.Attribute):
+        return val
+    if isinstance(val, np.generic | np.ndarray):
+        return _dense(np.asarray(val))
+    raise TypeError(f"ir_attribute: {type(val).__name__} has no attribute: {val!r:.80}")
+
+
+def flatten_ir_values(xs: Sequence[Any]) -> list:
+    """Values, or types, of which some stand together in tuples, one after the other."""
+    return [v for x in xs for v in (x if isinstance(x, tuple | list) else (x,))]

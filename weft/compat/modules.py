@@ -193,10 +193,43 @@ def _find(name: str, homes: list[str], attribute: str) -> Any:
     return value
 
 
+_SPARSE = "sparse arrays are made of plain operations here: call bcoo_dot_general and its like"
+_TPU = "it is of TPUs: move data between devices by jax.lax collectives around the kernel"
+_TPU_BITS = "it is of TPUs: draw by jax.random from a key, inside of the kernel or outside"
+
+# The start of JAX's name -> why weft has nothing there, and what to write.
+_WHY = {
+    "jax.experimental.jet.": "weft.jet derives rules itself: give custom_jvp to what has none",
+    "jax.experimental.mosaic": "it is one compiler's for GPUs: write kernels for pl.pallas_call",
+    "jax.experimental.pallas.fuser": "write what shall be fused in one kernel",
+    "jax.experimental.pallas.mosaic_gpu.": "write kernels for pl.pallas_call or pallas.triton",
+    "jax.experimental.pallas.ops": "copy the kernels you need, and call jax.nn.softmax or "
+    "jax.nn.dot_product_attention for the others",
+    "jax.experimental.pallas.tpu.async_remote_copy": _TPU,
+    "jax.experimental.pallas.tpu.get_barrier_semaphore": _TPU,
+    "jax.experimental.pallas.tpu.make_async_remote_copy": _TPU,
+    "jax.experimental.pallas.tpu.prng_": _TPU_BITS,
+    "jax.experimental.pallas.tpu.sample_block": _TPU_BITS,
+    "jax.experimental.pallas.tpu.stateful_": _TPU_BITS,
+    "jax.experimental.pallas.tpu.matmul_": "it is of TPUs: write jnp.dot",
+    "jax.experimental.pallas.tpu.Buffered": "pl.emit_pipeline and pl.Buffered make the buffers",
+    "jax.experimental.pallas.tpu_sc": "it is of one unit of TPUs: write a kernel without it",
+    "jax.experimental.roofline": "weft.comm and f.lower(x).compile().cost_analysis() estimate",
+    "jax.experimental.sparse.bco": _SPARSE,
+    "jax.experimental.sparse.bcs": _SPARSE,
+    "jax.experimental.sparse.co": _SPARSE,
+    "jax.experimental.sparse.cs": _SPARSE,
+    "jax.tools": "f.lower(x).as_text(dialect='hlo') gives HLO",
+}
+
+
 def missing(name: str) -> str:
-    """A sentence that names what weft lacks, and the nearest that it has."""
+    """A sentence that names what weft lacks, and the nearest that it has, or why there is none."""
     parent, _, last = name.rpartition(".")
     text = f"weft has no {name}"
+    reason = next((why for start, why in _WHY.items() if name.startswith(start)), None)
+    if reason is not None:
+        return f"{text}: {reason}"
     if not is_module(parent):
         return text
     close = difflib.get_close_matches(last, dir(importlib.import_module(parent)), n=1)

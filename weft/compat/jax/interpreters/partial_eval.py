@@ -20,10 +20,20 @@ __all__ = [
     "DynamicJaxprTracer",
     "JaxprTracer",
     "PartialVal",
+    "custom_partial_eval_rules",
     "dce_jaxpr",
+    "dce_rules",
+    "partial_eval_jaxpr_custom_rules",
     "trace_to_jaxpr_dynamic",
     "trace_to_jaxpr_nounits",
 ]
+
+
+# Rules by primitive, which programs may register. weft needs none: an equation is kept or dropped
+# whole, and what remat saves is decided by its policy.
+dce_rules: dict[Any, Any] = {}
+partial_eval_jaxpr_custom_rules: dict[Any, Any] = {}
+custom_partial_eval_rules: dict[Any, Any] = {}
 
 
 class PartialVal(tuple):
