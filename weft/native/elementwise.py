@@ -26,7 +26,8 @@ def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | Non
     if "result_accuracy" in op.attributes:
         return None
     bits = int(name[1:])
-    bindings = {"T": name, "U": f"u{bits}", "BITS": bits, "LARGE": LARGE[name], "QUARTER": quarter}
+    numbers = {"BITS": bits, "LARGE": LARGE[name], "QUARTER": quarter}
+    bindings: dict[str, str | int] = {"T": name, "U": f"u{bits}", **numbers}
     kernel = target("waves", "waves", bindings)
     return call(e, kernel, [x], [x.type], [size])
 
