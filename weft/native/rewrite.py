@@ -9,7 +9,16 @@ from typing import Any
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
-from weft.native import convolution, elementwise, fourier, lapack, pointwise, reductions, sorting
+from weft.native import (
+    convolution,
+    elementwise,
+    fourier,
+    lapack,
+    pointwise,
+    reductions,
+    sorting,
+    uneven,
+)
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
 from weft.partition.partitioner import clone
@@ -32,6 +41,7 @@ def rules() -> dict[str, Rule]:
         "scan": reductions.scan,
         "sort": sorting.sort,
         "top_k": sorting.top_k,
+        "uneven": uneven.uneven,
         "wave": elementwise.wave,
     }
 
