@@ -11,7 +11,6 @@ import numpy as np
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from weft.core.source import Source
 from weft.core.trace import gc_paused, typeof
@@ -353,21 +352,19 @@ class ModuleContext:
             with self._marked():
                 outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, arguments)
             if public and self.platforms == ("cpu",) and self.num_partitions == 1:
-                self._mark_uneven(jaxpr.out_avals, outs)
+                for aval, out in zip(jaxpr.out_avals, outs, strict=True):
+                    if getattr(aval, "ndim", 0) == 1 and aval.size >= UNEVEN and aval.size % 16:
+                        self._mark_uneven(out.owner)
             if wrap_result is not None:
                 outs = wrap_result(self, outs)
             outs = [function.tokens[e] for e in threaded] + list(outs)
             _create("func.return", [], outs, None, None, 0, loc)
 
-    def _mark_uneven(self, avals: Sequence[Any], outs: Sequence[ir.Value]) -> None:
-        """Mark what makes long vectors that threads may not divide; weft/native looks closer."""
-        for aval, out in zip(avals, outs, strict=True):
-            if not isinstance(aval, ShapedArray) or aval.ndim != 1 or aval.size < UNEVEN:
-                continue
-            owner = out.owner
-            if aval.size % 16 and not isinstance(owner, ir.Block) and MARK not in owner.attributes:
-                owner.attributes[MARK] = string_attr("uneven 0")
-                self.has_marks = True
+    def _mark_uneven(self, owner: Any) -> None:
+        """Mark what makes a vector that threads may not divide; weft/native looks closer."""
+        if not isinstance(owner, ir.Block) and MARK not in owner.attributes:
+            owner.attributes[MARK] = string_attr("uneven 0")
+            self.has_marks = True
 
     @contextmanager
     def decided_by(self, aval: ShapedArray) -> Iterator[None]:
