@@ -71,7 +71,7 @@ class DeviceMesh:
         self.atoms: list[Atom] = []
         self._of_axis: dict[str, Atoms] = {}
         self._groups: dict[Atoms, np.ndarray] = {}
-        self.ways: dict[tuple, tuple[tuple[Atoms, ...], ...]] = {}  # what `routes` has found
+        self.routes: dict[tuple, tuple[tuple, int]] = {}  # between layouts, with their costs
         inner = self.size
         for name, size in axes.items():
             inner //= size

@@ -8,14 +8,18 @@ collectives carry no channel, groups name replicas, and the device's number is `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, DeviceMesh, Numbers
 from weft.partition.walk import WHY, combine_by
+
+if TYPE_CHECKING:
+    from weft.partition.local_value import LocalValue
 
 
 class Emitter:
@@ -31,6 +35,12 @@ class Emitter:
         self.apart = False  # whether some devices may not come to the operations made from here on
         self._types: dict[Any, ir.Type] = {}
         self._attributes: dict[Any, ir.Attribute] = {}
+        # Values that were moved, for each block that is being localized: by the value that they
+        # were moved from first, which `roots` gives for each of them.
+        self.scopes: list[dict[ir.Value, list[LocalValue]]] = [{}]
+        self.roots: dict[ir.Value, LocalValue] = {}
+        self.idle: dict[ir.Value, int] = {}  # uses by moves that may be left out
+        self._tentative: list[ir.Value] | None = None
         self.context = entry.owner.context
         self.loc = entry.owner.location
         with self.context, ir.Location.unknown():
@@ -50,6 +60,44 @@ class Emitter:
         e.ip = e.entry_ip = ir.InsertionPoint(op)
         e.loc = op.location
         return e
+
+    # -- copies --------------------------------------------------------------------------------
+
+    def sources(self, x: LocalValue, paid: bool = False) -> list[LocalValue]:
+        """A value, and the same contents in other layouts, where earlier moves have left them.
+
+        Args:
+          paid: only those that are used for certain, so that making them costs nothing more.
+        """
+        if not isinstance(x.value, ir.Value):  # a type only
+            return [x]
+        root = self.roots.get(x.value, x)
+        moved = [copy for scope in self.scopes for copy in scope.get(root.value, ())]
+        if paid:
+            idle = self.idle
+            moved = [c for c in moved if len(list(c.value.uses)) > idle.get(c.value, 0)]
+        return [x, *(c for c in (root, *moved) if c.value != x.value)]
+
+    def remember(self, x: LocalValue, moved: LocalValue, uses: int) -> None:
+        """Notes that a value was moved, so that the next one who wants this finds it.
+
+        Args:
+          uses: how many uses of the value the move has added.
+        """
+        root = self.roots.get(x.value, x)
+        self.roots[moved.value] = root
+        self.scopes[-1].setdefault(root.value, []).append(moved)
+        if self._tentative is not None:
+            self.idle[x.value] = self.idle.get(x.value, 0) + uses
+            self._tentative.append(moved.value)
+
+    @contextmanager
+    def tentatively(self) -> Iterator[None]:
+        """Emits moves that may be left out, as who uses the result may prefer another layout."""
+        self._tentative = []
+        yield
+        self.idle |= {value: len(list(value.uses)) for value in self._tentative}
+        self._tentative = None
 
     # -- types and attributes ------------------------------------------------------------------
 

@@ -323,6 +323,7 @@ class Localizer:
     def walk(self, block: ir.Block, returns: Sequence[AxisLayout]) -> None:
         """Localizes a block whose terminator must deliver `returns`."""
         self.returns.append(returns)
+        self.e.scopes.append({})
         self._count_uses(block.arguments)
         e = self.e
         for view in list(block.operations):
@@ -351,6 +352,7 @@ class Localizer:
                 continue
             for result, x in zip(op.results, got, strict=True):
                 self.values[result] = x
+        self.e.scopes.pop()
         self.returns.pop()
 
     def _count_uses(self, values: Iterable[ir.Value]) -> None:

@@ -352,7 +352,7 @@ class Planner:
             if gathered or facts(self.op).windowed:
                 others += list(self.op.operands).count(value)
             pays.part /= max(1, others)
-            sources = [x] if self.summed or x.before is None else [x, x.before]
+            sources = [x] if self.summed or x.before is None else [x.before, x]
             options = [(pays.cost(lz.e, source, layout, steps), source) for source in sources]
             cost, source = min(options, key=lambda option: option[0])
             if x.remake is not None and not self.summed:

@@ -31,11 +31,11 @@ def cheapest(
       below: elements that the way must cost less than.
       step: what one collective costs beside the elements that it sends, in elements.
     """
-    cached_ways = now.mesh.ways
-    key = (now.shape, now.dims, target.dims, int(below), int(step * _ELEMENT))
-    if key not in cached_ways:
-        cached_ways[key] = _search(now, target, below, step) if _least(now, target) < below else ()
-    return tuple(AxisLayout(now.mesh, now.shape, dims) for dims in cached_ways[key])
+    if _least(now, target) >= below:
+        return ()
+    return tuple(
+        AxisLayout(now.mesh, now.shape, dims) for dims in _search(now, target, below, step)
+    )
 
 
 def _least(now: AxisLayout, target: AxisLayout) -> int:

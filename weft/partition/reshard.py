@@ -31,16 +31,31 @@ def relayout(
         return LocalValue(e.splat(0, target.local, x.value.type.element_type), target)
     if x.remake is not None:
         return LocalValue(x.remake(e, target), target, remake=x.remake)
-    return _follow(e, x, _cheapest(e, x, target, via))
+    if isinstance(e, Tally):
+        e.cost += relayout_cost(e, x, target, via)
+        local = e.type(target.local, x.value.type.element_type)
+        return LocalValue(e.make("sdy.reshard", (), local), target)
+    for copy in e.sources(x):
+        if copy.layout.dims == target.dims:
+            return copy
+    x = min(e.sources(x, paid=True), key=lambda s: _route(e, s, target, via)[1])
+    uses = len(list(x.value.uses))
+    moved = _follow(e, x, _route(e, x, target, via)[0])
+    e.remember(x, moved, len(list(x.value.uses)) - uses)
+    return moved
 
 
 def relayout_cost(
     e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
 ) -> int:
     """Bytes that `relayout` sends."""
-    tally = Tally(e)
-    relayout(tally, x, target, via)
-    return tally.cost
+    if x.layout.dims == target.dims or 0 in target.shape:
+        return 0
+    if x.remake is not None:
+        tally = Tally(e)
+        x.remake(tally, target)
+        return tally.cost
+    return min(_route(e, source, target, via)[1] for source in e.sources(x, paid=True))
 
 
 Route = tuple[tuple[AxisLayout, bool], ...]  # layouts to pass, and whether tiles are permuted first
@@ -62,27 +77,39 @@ def _routes(now: AxisLayout, target: AxisLayout, via: Sequence[AxisLayout]) -> l
     return routes
 
 
+def _route(
+    e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout]
+) -> tuple[Route, int]:
+    """The route to take, and the bytes that it sends."""
+    now, element = x.layout, x.value.type.element_type
+    if now.dims == target.dims:
+        return (), 0
+    key = (now.shape, now.dims, target.dims, element, *(layout.dims for layout in via))
+    cached = e.mesh.routes.get(key)
+    if cached is None:
+        route = _cheapest(e, x, target, via)
+        cached = e.mesh.routes[key] = route, _cost(e, x, route, 1)
+    return cached
+
+
 def _cheapest(e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout]) -> Route:
-    """The route to take; estimates leave out the search, which is for moves that are made."""
-    routes = _routes(x.layout, target, via)
-    layouts, dims = (x.layout, target), range(len(x.layout.dims))
-    search = not isinstance(e, Tally) and not any(a.padded(d) for a in layouts for d in dims)
-    if len(routes) == 1 and not search:
-        return routes[0]
-    costs = [_cost(e, x, route) for route in routes]
+    """The route that costs least, latencies counted."""
+    routes, element = _routes(x.layout, target, via), x.value.type.element_type
+    step = latency(target, element)
+    costs = [_cost(e, x, route, step) for route in routes]
     best = min(range(len(routes)), key=lambda i: costs[i])
-    if search and costs[best]:
-        element = byte_size_of(x.value.type.element_type)
-        step = latency(target, x.value.type.element_type)
-        way = cheapest(x.layout, target, costs[best] / element, step / element)
+    padded = any(a.padded(d) for a in (x.layout, target) for d in range(len(target.shape)))
+    if costs[best] and not padded:
+        size = byte_size_of(element)
+        way = cheapest(x.layout, target, costs[best] / size, step / size)
         steps = tuple((layout, True) for layout in way)
-        if steps and _cost(e, x, steps) < costs[best]:
+        if steps and _cost(e, x, steps, step) < costs[best]:
             return steps
     return routes[best]
 
 
-def _cost(e: Emitter, x: LocalValue, route: Route) -> int:
-    tally = Tally(e, latency(route[-1][0], x.value.type.element_type))
+def _cost(e: Emitter, x: LocalValue, route: Route, step: int) -> int:
+    tally = Tally(e, step)
     _follow(tally, x, route)
     return tally.cost
 

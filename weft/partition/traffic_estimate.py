@@ -39,6 +39,7 @@ class Tally(Emitter):
         self.mesh, self.context, self.loc, self.why = e.mesh, e.context, e.loc, ""
         self.i1, self.i32, self.i64 = e.i1, e.i32, e.i64
         self._types, self._attributes = e._types, e._attributes
+        self.scopes, self.roots, self.idle = e.scopes, e.roots, e.idle
         self.cost, self.step = 0, step
 
     def make(

@@ -34,7 +34,8 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
             x = LocalValue(x.value, x.layout, remake=x.remake, via=(*x.via, out))
             return lz.replace(op, x)
     now = LocalValue(x.value, x.layout, remake=x.remake)
-    moved = reshard.relayout(lz.e, now, out, x.via)
+    with lz.e.tentatively():
+        moved = reshard.relayout(lz.e, now, out, x.via)
     return lz.replace(op, LocalValue(moved.value, out, still, moved.remake, None if still else now))
 
 

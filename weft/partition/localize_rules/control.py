@@ -95,9 +95,12 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         AxisLayout(lz.mesh, v.type.shape, _free_dims(layout, manual))
         for layout, v in zip(outer, terminator.operands, strict=True)
     ]
+    outside = lz.e.scopes, lz.e.roots
+    lz.e.scopes, lz.e.roots = [], {}  # inside, the same values have other layouts
     lz.manual.append(lz.manual[-1] | manual)
     lz.walk(block, returns)
     lz.manual.pop()
+    lz.e.scopes, lz.e.roots = outside
     for view in list(block.operations)[:-1]:
         view.operation.move_before(op)
     partials = [lz.unreduced(s) for s in outputs]
