@@ -23,7 +23,7 @@ from weft.partition.localize import Localizer
 from weft.partition.ops import facts
 from weft.partition.reshard import relayout, relayout_cost
 from weft.partition.traffic_estimate import Tally
-from weft.partition.walk import WHY, attributes_of, only_user
+from weft.partition.walk import WHY, attributes_of, maker, only_user
 
 # A device may do this many more operations for each byte that it need not send: the balance of an
 # H100 is 989e12 FLOP/s over 450e9 B/s, about 2000.
@@ -63,12 +63,6 @@ def common_moves(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
     used = [moves_behind(lz, op, result) for result in op.results if list(result.uses)]
     alike = used and all(moves and moves[-1].dims == used[0][-1].dims for moves in used if used[0])
     return used[0] if alike else []
-
-
-def wanted(lz: Localizer, op: ir.Operation) -> AxisLayout | None:
-    """The layout at the end of the moves that alone use the result, else None."""
-    moves = common_moves(lz, op)
-    return moves[-1] if moves else None
 
 
 def scattered_to(lz: Localizer, op: ir.Operation) -> AxisLayout | None:
@@ -142,27 +136,35 @@ def result_cost(
 
 
 def _others_wanting(lz: Localizer, op: ir.Operation, value: ir.Value, layout: AxisLayout) -> int:
-    """Count the other users that want this layout for a value, or for a result made from it."""
+    """Count the other users that want this layout for a value, or for a result made from it.
+
+    Users of what the value was moved from count too: they can share the move.
+    """
+    path = [op]
+    values = [value]
+    while (move := maker(values[-1])) is not None and facts(move).relayout:
+        path.append(move)
+        values.append(move.operands[0])
     count = 0
-    for use in value.uses:
+    for use in itertools.chain.from_iterable(v.uses for v in values):
         user = use.owner.operation
-        if user == op or (facts(user).relayout and _serves_only(user, op)):
-            continue
         row = facts(user)
-        if row.relayout:
-            end: AxisLayout | None = wanted(lz, user) or lz.target(user)
-        elif row.windowed:
-            end = wanted(lz, user)
-        else:
+        if user in path or not (row.relayout or row.windowed) or _is_done(lz, user):
             continue
-        count += end is not None and end.dims == layout.dims
+        moves = common_moves(lz, user)
+        if row.relayout:
+            moves = [lz.target(user), *moves]
+        count += bool(moves) and moves[-1].dims == layout.dims
     return count
 
 
-def _serves_only(move: ir.Operation, op: ir.Operation) -> bool:
-    """Whether a move is made for one operation alone."""
-    user = only_user(move.results[0])
-    return user is not None and user == op
+def _is_done(lz: Localizer, op: ir.Operation) -> bool:
+    """Whether an operation, or what moves are made for, has chosen what it needs already."""
+    while facts(op).relayout and (user := only_user(op.results[0])) is not None:
+        op = user
+    if facts(op).relayout:
+        return not list(op.results[0].uses)
+    return bool(op.results) and op.results[0] in lz.values
 
 
 def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
