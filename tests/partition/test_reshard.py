@@ -108,3 +108,56 @@ def test_a_step_more_is_taken_where_it_saves_more_than_its_latency():
     now, target = AxisLayout(mesh, (16, 16), (y + x, z)), AxisLayout(mesh, (16, 16), (x, z))
     for step, rows in ((1, x + y), (31, x + y), (33, ())):
         assert cheapest(now, target, 96 + step + 1, step)[0].dims == (rows, z)
+
+
+def test_a_value_that_is_whole_for_one_user_is_cut_from_there_for_another(rng):
+    text = """module {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+      -> (tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>},
+          tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+    %w = sdy.sharding_constraint %a <@mesh, [{}, {}]> : tensor<16x16xf32>
+    %l = stablehlo.cholesky %w, lower = true : tensor<16x16xf32>
+    %c = sdy.sharding_constraint %a <@mesh, [{}, {"x"}]> : tensor<16x16xf32>
+    return %l, %c : tensor<16x16xf32>, tensor<16x16xf32>
+  }
+}"""
+    assert sent(text)[0] == 4 * 16 * 4 * 3  # the gather alone
+    half = rng.normal(size=(16, 16)).astype(np.float32)
+    value = half @ half.T + 16 * np.eye(16, dtype=np.float32)
+    lower, same = harness.run(text, value)
+    np.testing.assert_allclose(np.tril(lower), np.linalg.cholesky(value), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(same, value)
+
+
+def test_nothing_moves_again_where_the_copy_is_of_a_region_alone(rng):
+    """Each turn of a loop gathers anew; behind it, no value of the loop is used."""
+    text = """module {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+      -> (tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+    %i = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<3> : tensor<i32>
+    %r:2 = stablehlo.while(%j = %i, %b = %a) : tensor<i32>, tensor<16x16xf32>
+    cond {
+      %q = stablehlo.compare LT, %j, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %q : tensor<i1>
+    } do {
+      %w = sdy.sharding_constraint %a <@mesh, [{}, {}]> : tensor<16x16xf32>
+      %l = stablehlo.cholesky %w, lower = true : tensor<16x16xf32>
+      %s = stablehlo.add %b, %l : tensor<16x16xf32>
+      %k = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %k, %s : tensor<i32>, tensor<16x16xf32>
+    }
+    %m = sdy.sharding_constraint %a <@mesh, [{}, {}]> : tensor<16x16xf32>
+    %l = stablehlo.cholesky %m, lower = true : tensor<16x16xf32>
+    %s = stablehlo.add %r#1, %l : tensor<16x16xf32>
+    return %s : tensor<16x16xf32>
+  }
+}"""
+    half = rng.normal(size=(16, 16)).astype(np.float32)
+    value = half @ half.T + 16 * np.eye(16, dtype=np.float32)
+    [got] = harness.run(text, value)
+    expected = value + 4 * np.linalg.cholesky(value)
+    np.testing.assert_allclose(np.tril(got), np.tril(expected), rtol=1e-4, atol=1e-4)

@@ -81,33 +81,36 @@ class Share:
     Attributes:
       part: less than one where a loop does not change the operand, which then moves in front of it,
         or where others want the same move.
-      alone: nothing else uses the operand, so that a reshard that made it could be left out.
+      making: of a reshard that made the operand, which is shared with others that use it.
     """
 
     part: float
-    alone: bool
+    making: float
 
     def cost(
         self, e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
     ) -> float:
         sent = relayout_cost(e, x, target, via)
-        if self.alone and x.before is not None:
-            sent += relayout_cost(e, x.before, x.layout)
+        if x.before is not None:
+            sent += relayout_cost(e, x.before, x.layout) * self.making
         return sent * self.part
 
 
 def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     """Return the cost that `op` pays of an operand's moves."""
-    alone = value not in lz.shared
+    users = [use.owner.operation for use in value.uses]
+    # What returns it or has effects takes it as it is: it is made in any case.
+    certain = any(not facts(user).pure and not facts(user).relayout for user in users)
+    count = len(users)
     while not isinstance(value.owner, ir.Block) and facts(value.owner.operation).relayout:
         move = value.owner.operation
         value = move.operands[0]
-        users = [use.owner.operation for use in value.uses]
-        alone = alone and sum(_same_move(move, user) for user in users) == 1
+        count = max(count, sum(_same_move(move, use.owner.operation) for use in value.uses))
+    making = 0.0 if certain else 1 / count
     block = op.block
     loop = block.owner.operation
     if loop.name != "stablehlo.while":
-        return Share(1, alone)
+        return Share(1, making)
     inside = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
     if inside == block:
         # The condition sees the carries of the body, which says whether they change.
@@ -115,8 +118,8 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
         carried = list(body.operations)[-1].operation.operands
         stays = [a == b for a, b in zip(body.arguments, carried, strict=True)]
         if not any(a == value and stay for a, stay in zip(block.arguments, stays, strict=True)):
-            return Share(1, alone)
-    return Share(1 / (trip_count(loop) or 1), alone)
+            return Share(1, making)
+    return Share(1 / (trip_count(loop) or 1), making)
 
 
 def _same_move(a: ir.Operation, b: ir.Operation) -> bool:
