@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.partition.window import _by_distance, _by_rank, _by_rounds, _plan, _Rounds
+from weft.partition.window import _by_distance, _by_rounds, _plan, _Rounds
 
 
 def shards(total: int, held: int, count: int) -> np.ndarray:
@@ -68,10 +68,9 @@ def test_every_plan_delivers_every_window(case):
     data = shards(total, held, count)
     low = np.clip(first, 0, total)
     high = np.clip(first + size, low, total)
-    arguments = (first, size, held, low, high)
     needed = (first, held, low, high)
-    plans = [_by_rank(*arguments), _by_distance(*needed, 10**6), _by_rounds(*needed)]
-    chosen = _plan(*arguments)
+    plans = [_by_distance(*needed, 10**6), _by_rounds(*needed)]
+    chosen = _plan(*needed)
     for plan in (*plans, chosen):
         if plan is None or plan.moved > (count - 1) * held:  # then the dimension is gathered
             continue
@@ -84,16 +83,16 @@ def test_every_plan_delivers_every_window(case):
 
 def test_a_window_in_the_own_shard_moves_nothing():
     first = np.arange(4) * 3
-    assert _plan(first, 3, 3, first, first + 3).moved == 0
+    assert _plan(first, 3, first, first + 3).moved == 0
 
 
 def test_a_halo_of_one_moves_two_rows():
     first = np.arange(4) * 3 - 1
     low, high = np.clip(first, 0, 12), np.clip(first + 5, 0, 12)
-    assert _plan(first, 5, 3, low, high).moved == 2
+    assert _plan(first, 3, low, high).moved == 2
 
 
 def test_pieces_for_several_devices_of_one_shard_go_in_rounds():
     first = np.arange(6)  # shard 0 holds what devices 1, 2 and 3 need
-    plan = _plan(first, 1, 4, first, first + 1)
+    plan = _plan(first, 4, first, first + 1)
     assert isinstance(plan, _Rounds) and plan.moved == 3

@@ -90,7 +90,7 @@ class Share:
     def cost(
         self, e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
     ) -> float:
-        sent = relayout_cost(e, x, target, via)
+        sent: float = relayout_cost(e, x, target, via)
         if x.before is not None:
             sent += relayout_cost(e, x.before, x.layout) * self.making
         return sent * self.part
@@ -98,9 +98,8 @@ class Share:
 
 def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     """Return the cost that `op` pays of an operand's moves."""
-    users = [use.owner.operation for use in value.uses]
-    # What returns it or has effects takes it as it is: it is made in any case.
-    certain = any(not facts(user).pure and not facts(user).relayout for user in users)
+    users = [use.owner.operation for use in value.uses] if value in lz.shared else [op]
+    certain = any(not len(user.results) for user in users)  # returned, and made in any case
     count = len(users)
     while not isinstance(value.owner, ir.Block) and facts(value.owner.operation).relayout:
         move = value.owner.operation
@@ -109,6 +108,8 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     making = 0.0 if certain else 1 / count
     block = op.block
     loop = block.owner.operation
+    if loop.name == "stablehlo.while" and count > 1:
+        making = 0.0  # a sum that stays as propagated can be reduced behind the loop
     if loop.name != "stablehlo.while":
         return Share(1, making)
     inside = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
@@ -138,14 +139,17 @@ def result_cost(
     return sum(relayout_cost(lz.e, imagined(lz, r, now), target, via) for r in used)
 
 
-def _others_wanting(lz: Localizer, op: ir.Operation, value: ir.Value, layout: AxisLayout) -> int:
+def _others_wanting(
+    lz: Localizer, op: ir.Operation, value: ir.Value, layout: AxisLayout, from_root: bool
+) -> int:
     """Count the other users that want this layout for a value, or for a result made from it.
 
-    Users of what the value was moved from count too: they can share the move.
+    Args:
+      from_root: users of what the value was moved from count too, as they can share the move.
     """
     path = [op]
     values = [value]
-    while (move := maker(values[-1])) is not None and facts(move).relayout:
+    while from_root and (move := maker(values[-1])) is not None and facts(move).relayout:
         path.append(move)
         values.append(move.operands[0])
     count = 0
@@ -353,10 +357,11 @@ class Planner:
             pays = share(lz, self.op, value)
             # A copy gathered for others serves here too; an exchange may yet be left out by all.
             gathered = x.layout is not None and layout.used < x.layout.used
-            others = _others_wanting(lz, self.op, value, layout)
+            # What a loop does not change moves in front of it, for little already.
+            others = _others_wanting(lz, self.op, value, layout, from_root=pays.part == 1)
             if gathered or facts(self.op).windowed:
                 others += list(self.op.operands).count(value)
-            pays.part /= max(1, others)
+            pays.part /= 1 + 0.9 * max(0, others - 1)  # others may yet choose otherwise
             sources = [x] if self.summed or x.before is None else [x.before, x]
             options = [(pays.cost(lz.e, source, layout, steps), source) for source in sources]
             cost, source = min(options, key=lambda option: option[0])

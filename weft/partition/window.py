@@ -45,7 +45,7 @@ def window(
     first = np.asarray(starts, np.int64)
     low = np.clip(first, 0, total)
     high = np.clip(first + size if ends is None else np.minimum(ends, first + size), low, total)
-    plan = _plan(first, size, shard, low, high)
+    plan = _plan(first, shard, low, high)
     # Fetching pieces would send more than gathering all shards.
     if plan.moved > (count - 1) * shard:
         value = e.all_gather(x.value, atoms, dim)
@@ -105,46 +105,16 @@ class _Plan:
     moved: int  # elements received per row
 
 
-def _plan(
-    first: np.ndarray, size: int, shard: int, low: np.ndarray, high: np.ndarray
-) -> _Plan | _Rounds:
+def _plan(first: np.ndarray, shard: int, low: np.ndarray, high: np.ndarray) -> _Plan | _Rounds:
     """The plan that moves least."""
-    plan: _Plan | _Rounds | None = _by_rank(first, size, shard, low, high)
-    most = (len(first) - 1) * shard + 1 if plan is None else plan.moved - 1
-    plan = _by_distance(first, shard, low, high, most) or plan
-    plan = plan or _Plan([], first, most)  # more than a gather moves
+    most = (len(first) - 1) * shard + 1
+    plan: _Plan | _Rounds = _by_distance(first, shard, low, high, most) or _Plan([], first, most)
     shard_start = np.arange(len(first)) * shard
     overlap = np.minimum(high, shard_start + shard) - np.maximum(low, shard_start)
     if plan.moved > int((high - low - np.maximum(overlap, 0)).max()):  # more than some device lacks
         rounds = _by_rounds(first, shard, low, high)
         plan = rounds if rounds.moved < plan.moved else plan
     return plan
-
-
-def _by_rank(
-    first: np.ndarray, size: int, shard_size: int, low: np.ndarray, high: np.ndarray
-) -> _Plan | None:
-    """Piece j is the j-th shard that each window touches; sources must then be distinct."""
-    devices = np.arange(len(first))
-    count = len(devices)
-    shard = first // shard_size
-    offsets = first - shard * shard_size
-    pieces, moved = [], 0
-    start = int(offsets.min())
-    end = int(offsets.max()) + size
-    for j in range(-(-end // shard_size)):
-        source = shard + j
-        lo, hi = source * shard_size, (source + 1) * shard_size
-        valid = (np.maximum(lo, low) < np.minimum(hi, high)) & (source >= 0) & (source < count)
-        used = source[valid]
-        if len(set(used.tolist())) != len(used):
-            return None
-        piece = _Piece(devices, start if j == 0 else 0, min(shard_size, end - j * shard_size))
-        if (source != devices)[valid].any():
-            piece.sources = np.where(valid, source, -1)
-            moved += piece.high - piece.low
-        pieces.append(piece)
-    return _Plan(pieces, offsets - start, moved)
 
 
 def _by_distance(
