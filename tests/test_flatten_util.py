@@ -57,3 +57,23 @@ def test_derivatives_and_vmap_pass_through():
     np.testing.assert_allclose(weft.jit(weft.grad(loss))(vector), want)
     rows = weft.vmap(lambda s: ravel_pytree({"x": s, "y": TREE["b"]})[0])(np.ones((3, 2), "f4"))
     np.testing.assert_array_equal(rows, [[1, 1, 0, 1]] * 3)
+
+
+def test_inverses_of_like_trees_are_equal_so_that_structures_with_them_are():
+    def inverse(a, b):
+        return weft.flatten_util.ravel_pytree({"a": a, "b": b})[1]
+
+    x, n = np.ones((2, 3), np.float32), np.arange(4)
+    assert inverse(x, x) == inverse(2 * x, x + 1)
+    assert hash(inverse(x, x)) == hash(inverse(2 * x, x + 1))
+    assert inverse(x, n) == inverse(x, n + 1) != inverse(x, x)
+    assert inverse(x, x) != inverse(x, x.T)
+    step = weft.lax.scan
+    carry = weft.tree_util.Partial(inverse(x, x))
+
+    def body(carry, _):
+        vector, unravel = weft.flatten_util.ravel_pytree({"a": 2 * x, "b": x})
+        return weft.tree_util.Partial(unravel), unravel(vector)["a"]
+
+    _, out = step(body, carry, None, length=2)
+    np.testing.assert_array_equal(out, np.full((2, 2, 3), 2))
