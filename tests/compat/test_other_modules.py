@@ -129,6 +129,8 @@ PROGRAMS = {
         raises(AttributeError, "draw by jax.random", getattr, pltpu, "prng_seed")
         raises(AttributeError, "made of plain operations", getattr, sparse, "bcoo_dot_general_p")
         raises(ImportError, "weft.comm", __import__, "jax.experimental.roofline")
+        pallas = __import__("jax.experimental.pallas", fromlist=["pallas"])
+        raises(AttributeError, "an array of positions", getattr, pallas, "Indirect")
     """,
     "callable objects whose names are no text": """
         class Scale:

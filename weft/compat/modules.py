@@ -201,6 +201,11 @@ _TPU_BITS = "it is of TPUs: draw by jax.random from a key, inside of the kernel 
 _WHY = {
     "jax.experimental.jet.": "weft.jet derives rules itself: give custom_jvp to what has none",
     "jax.experimental.mosaic": "it is one compiler's for GPUs: write kernels for pl.pallas_call",
+    "jax.experimental.pallas.BoundedSlice": "blocks of a kernel have one size: fetch pl.ds(i, n)",
+    "jax.experimental.pallas.Indirect": "index a ref with an array of positions in the kernel",
+    "jax.experimental.pallas.get_global": "give the kernel the ref as an argument or as scratch",
+    "jax.experimental.pallas.lower_as_mlir": "jax.jit(f).lower(x).as_text() shows a program",
+    "jax.experimental.pallas.select_ref": "read both refs and choose by jnp.where, or by lax.cond",
     "jax.experimental.pallas.fuser": "write what shall be fused in one kernel",
     "jax.experimental.pallas.mosaic_gpu.": "write kernels for pl.pallas_call or pallas.triton",
     "jax.experimental.pallas.ops": "copy the kernels you need, and call jax.nn.softmax or "
