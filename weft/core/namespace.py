@@ -30,7 +30,7 @@ class EagerPrograms:
 
     names: those functions. options: the parameters that are static, of any of them.
     integers: those among them for which 1.0 and True, though equal to 1, are mistakes.
-    array: the class that the first argument must be of (or a list or tuple, of functions in
+    arrays: classes of which the first argument must be one (or a list or tuple, of functions in
     `joining`). compile: jits a function with these static parameters, by position and by name.
     state: where the current trace stands, which is `eager` outside of transformations.
     """
@@ -39,7 +39,7 @@ class EagerPrograms:
     options: frozenset[str]
     integers: frozenset[str]
     joining: frozenset[str]
-    array: type
+    arrays: tuple[type, ...]
     compile: Callable[[Callable, list[int], list[str]], Callable]
     state: object
     eager: object
@@ -175,8 +175,7 @@ def _eager_call(
     code = fun.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     first = names[0] if code.co_argcount else f"{varargs}[0]"
-    kind = "in _array_" if joins else "is _array_"
-    condition = f"{first}.__class__ {kind}"
+    condition = f"{first}.__class__ in _arrays_"
     if not code.co_argcount:
         condition = f"{varargs} and {condition}"
     condition += "".join(
@@ -192,7 +191,7 @@ def _eager_call(
             defaults.append(value)
     numbers = [i for i, n in enumerate(names[: code.co_argcount]) if n in options]
     keywords = [n for n in names[code.co_argcount :] if n in options]
-    classes = (programs.array, list, tuple) if joins else programs.array
+    classes = (*programs.arrays, list, tuple) if joins else programs.arrays
 
     def compile_program() -> Callable:
         return programs.compile(fun, numbers, keywords)
@@ -253,7 +252,7 @@ def _maker(
         "    except _mistakes_: pass",
     ]
     count = eager.count(" is _default") if eager else 0
-    needed = ", _state_, _eval_, _array_, _integers_, _mistakes_, _compile_"
+    needed = ", _state_, _eval_, _arrays_, _integers_, _mistakes_, _compile_"
     needed += "".join(f", _default{i}_" for i in range(count))
     lines = [
         f"def make(_fun_, _explain_, _show_, _refuse_{needed if eager else ''}):",

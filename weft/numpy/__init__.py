@@ -117,7 +117,7 @@ _PROGRAMS = """
     log10 log1p log2 logical_not matmul matrix_transpose matvec max mean median meshgrid
     min minmax mod modf moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean
     nanmedian nanmin nanprod nanquantile nanstd nansum nanvar nextafter not_equal
-    outer packbits partition poly polyadd polymul polysub polyval prod ptp quantile
+    outer packbits pad partition poly polyadd polymul polysub polyval prod ptp quantile
     rad2deg radians ravel real reciprocal remainder resize right_shift rint roll rollaxis rot90
     searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum
     swapaxes take take_along_axis tan tanh tensordot top_k trace transpose trapezoid tri tril triu
@@ -143,7 +143,7 @@ __all__ = [*_HOME, "e", "euler_gamma", "fft", "inf", "linalg", "nan", "newaxis",
 def _programs() -> EagerPrograms:
     from weft.numpy.eager import eager_programs
 
-    return eager_programs(_PROGRAMS, joining=_JOINING)
+    return eager_programs(_PROGRAMS, joining=_JOINING, options="pad_width")
 
 
 # Names that NumPy had or has, and what to write instead.

@@ -127,18 +127,37 @@ _OPTIONS = """
 _INTEGERS = "axes axis axis1 axis2 destination k kth new_shape num_classes offset reps source start"
 
 
-def eager_programs(names: str, *, joining: str = "") -> EagerPrograms:
+def eager_programs(
+    names: str,
+    *,
+    joining: str = "",
+    options: str = "",
+    arrays: tuple[type, ...] = (ArrayImpl,),
+    separate: Callable[[], bool] | None = None,
+) -> EagerPrograms:
     """Name the functions of a namespace that run as one program outside of transformations.
 
-    joining: those whose first argument is a list of arrays.
+    joining: those whose first argument is a list of arrays. options: static parameters of these
+    functions alone. arrays: classes of the first argument. separate: whether settings that are
+    part of a program's key want each call to run op by op.
     """
+
+    def compile_one(function: Callable, at: list[int], named: list[str]) -> Callable:
+        @functools.wraps(function)
+        def run(*args: object, **kwargs: object) -> Any:
+            if separate is not None and separate():
+                raise TypeError("each call runs op by op")
+            return function(*args, **kwargs)
+
+        return jit(function if separate is None else run, static_argnums=at, static_argnames=named)
+
     return EagerPrograms(
         frozenset((*names.split(), *joining.split())),
-        frozenset(_OPTIONS.split()),
+        frozenset((*_OPTIONS.split(), *options.split())),
         frozenset(_INTEGERS.split()),
         frozenset(joining.split()),
-        ArrayImpl,
-        lambda f, at, named: jit(f, static_argnums=at, static_argnames=named),
+        arrays,
+        compile_one,
         state,
         EVAL,
     )

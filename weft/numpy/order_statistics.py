@@ -29,6 +29,7 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
+from weft.numpy.eager import as_one_program
 from weft.numpy.filled import zeros
 from weft.numpy.joining import stack
 from weft.numpy.scans import cumsum
@@ -375,8 +376,18 @@ def percentile(
            [5. , 4.5]], dtype=float32)
     """
     check_array("percentile", a, q)
-    result = _quantile(
-        "percentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, False
+    result = as_one_program(
+        _percents,
+        a,
+        _hundredth(q),
+        name="percentile",
+        axis=axis,
+        out=out,
+        overwrite=overwrite_input,
+        method=method,
+        keepdims=keepdims,
+        weights=weights,
+        skip_nan=False,
     )
     return place(result, None, out_sharding)
 
@@ -399,21 +410,27 @@ def nanpercentile(
     Array(3., dtype=float32)
     """
     check_array("nanpercentile", a, q)
-    return _quantile(
-        "nanpercentile",
+    return as_one_program(
+        _percents,
         a,
         _hundredth(q),
-        axis,
-        out,
-        overwrite_input,
-        method,
-        keepdims,
-        weights,
-        True,
+        name="nanpercentile",
+        axis=axis,
+        out=out,
+        overwrite=overwrite_input,
+        method=method,
+        keepdims=keepdims,
+        weights=weights,
+        skip_nan=True,
     )
 
 
+def _percents(a: ArrayLike, q: ArrayLike, *, name: str, **options: Any) -> Any:
+    return _quantile(name, a, q, **options)
+
+
 def _hundredth(q: ArrayLike) -> Any:
+    """The fraction that a percentage is, divided here: programs multiply by a reciprocal."""
     if isinstance(q, int | float) or (isinstance(q, np.ndarray) and q.dtype.kind == "f"):
         return q / 100
     if dtypes.is_integer(aval_of("percentile", q).dtype):

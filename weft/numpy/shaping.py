@@ -22,6 +22,7 @@ from weft.ops import joining
 from weft.ops.dynamic_slicing import dynamic_slice_in_dim
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.slicing import slice_in_dim
+from weft.runtime.array import ArrayImpl
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
@@ -34,7 +35,7 @@ def iterable(y: ArrayLike) -> builtins.bool:
     >>> wnp.iterable(wnp.arange(3)), wnp.iterable(3)
     (True, False)
     """
-    return np.iterable(y)
+    return y.ndim > 0 if isinstance(y, ArrayImpl | Tracer) else np.iterable(y)
 
 
 def ndim(a: ArrayLike) -> int:

@@ -116,9 +116,22 @@ def logspace(
     >>> weft.numpy.logspace(0, 2, 3).astype(int)
     Array([  1,  10, 100], dtype=int32)
     """
-    out = linspace(start, stop, num, endpoint, axis=static_int(axis, "logspace: axis"))
+    axis, out_dtype = static_int(axis, "logspace: axis"), canonical(dtype, "logspace")
+    if is_free(start) and is_free(stop) and is_free(base):
+        avals = [aval_of("logspace", v) for v in (start, stop, base)]
+        ends = dtypes.to_inexact(
+            dtypes.promote_types([(a.dtype, a.weak_type) for a in avals[:2]])[0]
+        )
+        kind = dtypes.promote_types([(ends, False), (avals[2].dtype, avals[2].weak_type)])[0]
+        wide = np.complex128 if dtypes.is_complex(kind) else np.float64
+        bounds = np.asarray(start, wide), np.asarray(stop, wide)
+        exponents = np.linspace(*bounds, _count(num, "logspace"), endpoint=endpoint, axis=axis)
+        with np.errstate(all="ignore"):
+            values = np.power(np.asarray(base, wide), exponents).astype(out_dtype or kind)
+        return constant(values)
+    out = linspace(start, stop, num, endpoint, axis=axis)
     values = power(base, cast(out, typeof(out).dtype))
-    return cast(values, canonical(dtype, "logspace") or typeof(values).dtype)
+    return cast(values, out_dtype or typeof(values).dtype)
 
 
 def geomspace(

@@ -1,7 +1,9 @@
 """Random numbers from explicit keys, under the names and with the values of jax.random."""
 
 import weft.driver.execute  # noqa: F401  (samplers run eagerly too)
+from weft.core.config import config
 from weft.core.namespace import seal
+from weft.numpy.eager import eager_programs
 from weft.random.api import (
     PRNGKey,
     clone,
@@ -60,6 +62,8 @@ from weft.random.gamma import (
     loggamma,
     random_gamma_p,
 )
+from weft.random.keys import PRNGKeyArray
+from weft.runtime.array import ArrayImpl
 
 __all__ = [
     "PRNGKey",
@@ -111,4 +115,23 @@ __all__ = [
     "weibull_min",
     "wrap_key_data",
 ]
-seal(globals())
+_PROGRAMS = """
+    bernoulli beta bits cauchy chisquare double_sided_maxwell exponential f gamma
+    generalized_normal geometric gumbel laplace loggamma logistic lognormal maxwell normal pareto
+    poisson rademacher rayleigh t truncated_normal uniform wald weibull_min
+"""
+
+
+def _each_key_is_looked_at() -> bool:
+    return config.debug_key_reuse or config.legacy_prng_key != "allow"
+
+
+seal(
+    globals(),
+    programs=eager_programs(
+        _PROGRAMS,
+        options="shape",
+        arrays=(PRNGKeyArray, ArrayImpl),
+        separate=_each_key_is_looked_at,
+    ),
+)
