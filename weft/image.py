@@ -14,6 +14,7 @@ from weft.autodiff.op_families import static_ints
 from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
+from weft.numpy.eager import eager_programs
 
 if TYPE_CHECKING:
     from weft.ops.precision import Precision
@@ -227,4 +228,5 @@ def scale_and_translate(
     return _resampled(x, shape, dims, list(scale), list(translation), chosen, antialias, precision)
 
 
-seal(globals())
+_OPTIONS = "antialias method precision shape spatial_dims"
+seal(globals(), programs=eager_programs("resize scale_and_translate", options=_OPTIONS))

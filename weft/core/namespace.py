@@ -29,7 +29,8 @@ class EagerPrograms:
     """How functions of several ops run outside of transformations: each as one program.
 
     names: those functions. options: the parameters that are static, of any of them.
-    integers: those among them for which 1.0 and True, though equal to 1, are mistakes.
+    operands: those that are none, though their defaults are numbers.
+    integers: those among options for which 1.0 and True, though equal to 1, are mistakes.
     arrays: classes of which the first argument must be one (or a list or tuple, of functions in
     `joining`). compile: jits a function with these static parameters, by position and by name.
     state: where the current trace stands, which is `eager` outside of transformations.
@@ -37,6 +38,7 @@ class EagerPrograms:
 
     names: frozenset[str]
     options: frozenset[str]
+    operands: frozenset[str]
     integers: frozenset[str]
     joining: frozenset[str]
     arrays: tuple[type, ...]
@@ -185,7 +187,7 @@ def _eager_call(
     options = {*programs.options}
     defaults: list[float] = []
     for n, value in _defaults(fun).items():
-        if n not in options and isinstance(value, bool | int | float):
+        if n not in options | programs.operands and isinstance(value, bool | int | float):
             condition += f" and {n} is _default{len(defaults)}_"
             options.add(n)
             defaults.append(value)

@@ -112,21 +112,21 @@ _PROGRAMS = """
     cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum deg2rad degrees
     diag diagflat diagonal diff digitize divide divmod dot ediff1d equal exp exp2 expm1 fabs flip
     fliplr flipud float_power floor floor_divide fmax fmin fmod frexp gcd gradient
-    greater greater_equal heaviside hypot i0 imag inner invert iscomplex isclose isfinite isin
-    isinf isnan isneginf isposinf isreal kron lcm ldexp left_shift less less_equal log
+    greater greater_equal heaviside hypot i0 imag inner interp invert iscomplex isclose isfinite
+    isin isinf isnan isneginf isposinf isreal kron lcm ldexp left_shift less less_equal log
     log10 log1p log2 logical_not matmul matrix_transpose matvec max mean median meshgrid
     min minmax mod modf moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean
     nanmedian nanmin nanprod nanquantile nanstd nansum nanvar nextafter not_equal
-    outer packbits pad partition poly polyadd polymul polysub polyval prod ptp quantile
+    outer packbits pad partition poly polyadd polyfit polymul polysub polyval prod ptp quantile
     rad2deg radians ravel real reciprocal remainder resize right_shift rint roll rollaxis rot90
     searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum
-    swapaxes take take_along_axis tan tanh tensordot top_k trace transpose trapezoid tri tril triu
-    true_divide trunc unpackbits unstack unwrap vander var vdot vecdot vecmat
+    swapaxes take take_along_axis tan tanh tensordot tile top_k trace transpose trapezoid tri tril
+    triu true_divide trunc unpackbits unstack unwrap vander var vdot vecdot vecmat
 """
 """Functions that run as one program outside of transformations: their cost is that of the call,
 and they need no values but those of their options. Not those that divide by a number of their
 own, as round and percentile do: XLA would multiply by its reciprocal, which is off by a bit."""
-_JOINING = "column_stack concat concatenate dstack hstack lexsort stack vstack"
+_JOINING = "block column_stack concat concatenate dstack hstack lexsort stack vstack"
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 pi = 3.141592653589793
@@ -143,7 +143,7 @@ __all__ = [*_HOME, "e", "euler_gamma", "fft", "inf", "linalg", "nan", "newaxis",
 def _programs() -> EagerPrograms:
     from weft.numpy.eager import eager_programs
 
-    return eager_programs(_PROGRAMS, joining=_JOINING, options="pad_width")
+    return eager_programs(_PROGRAMS, joining=_JOINING, options="cov full pad_width")
 
 
 # Names that NumPy had or has, and what to write instead.

@@ -132,14 +132,16 @@ def eager_programs(
     *,
     joining: str = "",
     options: str = "",
+    operands: str = "",
     arrays: tuple[type, ...] = (ArrayImpl,),
     separate: Callable[[], bool] | None = None,
 ) -> EagerPrograms:
     """Name the functions of a namespace that run as one program outside of transformations.
 
     joining: those whose first argument is a list of arrays. options: static parameters of these
-    functions alone. arrays: classes of the first argument. separate: whether settings that are
-    part of a program's key want each call to run op by op.
+    functions alone. operands: parameters that are none, with numbers as defaults. arrays: classes
+    of the first argument. separate: whether settings that are part of a program's key want each
+    call to run op by op.
     """
 
     def compile_one(function: Callable, at: list[int], named: list[str]) -> Callable:
@@ -154,6 +156,7 @@ def eager_programs(
     return EagerPrograms(
         frozenset((*names.split(), *joining.split())),
         frozenset((*_OPTIONS.split(), *options.split())),
+        frozenset(operands.split()),
         frozenset(_INTEGERS.split()),
         frozenset(joining.split()),
         arrays,

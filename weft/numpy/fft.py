@@ -24,6 +24,7 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
+from weft.numpy.eager import eager_programs
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
 from weft.numpy.shaping import roll
@@ -303,4 +304,5 @@ _NAMES = """
     rfft rfft2 rfftfreq rfftn
 """
 __all__ = _NAMES.split()  # noqa: PLE0605
-seal(globals(), refuse=refuse, examples=EXAMPLES, prefix="fft.")
+_PROGRAMS = eager_programs(" ".join(__all__), options="n norm s")
+seal(globals(), refuse=refuse, examples=EXAMPLES, prefix="fft.", programs=_PROGRAMS)

@@ -279,6 +279,14 @@ def clip(
     aval = aval_of("clip", x)
     if aval.dtype in dtypes.COMPLEX:
         raise ValueError("weft.numpy.clip: complex numbers have no order")
+    if dtypes.is_float(aval.dtype):
+        # Bounds beside floats are floats; an integer beside integers may not fit into theirs.
+        bounds = (float(v) if v.__class__ is int else v for v in (min, max))
+        return as_one_program(_clip, x, *bounds)
+    return _clip(x, min, max)
+
+
+def _clip(x: Any, min: Any, max: Any) -> Any:
     if min is not None:
         if aval_of("clip", min).dtype in dtypes.COMPLEX:
             raise ValueError("weft.numpy.clip: complex numbers have no order")

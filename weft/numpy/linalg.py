@@ -36,6 +36,7 @@ from weft.numpy.decompositions import (  # noqa: F401  (its public names are the
     svdvals,
 )
 from weft.numpy.determinants import det, slogdet  # noqa: F401
+from weft.numpy.eager import eager_programs
 from weft.numpy.einsums import einsum
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.matrices import eye
@@ -361,4 +362,14 @@ _NAMES = """
     svdvals tensordot tensorinv tensorsolve trace vecdot vector_norm
 """
 __all__ = _NAMES.split()  # noqa: PLE0605
-seal(globals(), refuse=refuse, examples=EXAMPLES, prefix="linalg.")
+_OPTIONS = """
+    UPLO compute_uv full_matrices hermitian ind method numpy_resid ord p subset_by_index
+    symmetrize_input upper
+"""
+seal(
+    globals(),
+    refuse=refuse,
+    examples=EXAMPLES,
+    prefix="linalg.",
+    programs=eager_programs(_NAMES.replace("multi_dot", ""), joining="multi_dot", options=_OPTIONS),
+)

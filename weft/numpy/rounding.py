@@ -12,6 +12,7 @@ from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, convert, refuse_out, to_array
 from weft.numpy.division import floor_divide, remainder
+from weft.numpy.eager import as_one_program
 from weft.numpy.operands import const_like, filled_like, is_complex, named
 from weft.numpy.ufuncs import (
     add,
@@ -96,9 +97,16 @@ def round(a: ArrayLike, decimals: int = 0, out: object = None) -> Any:
         return ew.complex_p.bind(round(real(a), decimals), round(imag(a), decimals))
     if decimals == 0:
         return ew.round_p.bind(a, rounding_method=1)
+    # An operand, since programs would multiply by the reciprocal of a number.
+    return as_one_program(_round_scaled, a, 10.0**decimals)
+
+
+def _round_scaled(a: Any, scale: Any) -> Any:
+    """a rounded to multiples of 1 / scale."""
+    dtype = typeof(a).dtype
     # Narrow floats overflow or lose digits when scaled.
     wide = cast(a, dtypes.float32) if dtype.itemsize < 4 else a
-    scale = const_like(wide, 10.0**decimals)
+    scale = cast(scale, typeof(wide).dtype)
     rounded = ew.div_p.bind(ew.round_p.bind(ew.mul_p.bind(wide, scale), rounding_method=1), scale)
     return cast(rounded, dtype) if wide is not a else rounded
 

@@ -2,6 +2,7 @@
 
 import weft.numpy  # noqa: F401  (arrays get their methods)
 from weft.core.namespace import seal
+from weft.numpy.eager import eager_programs
 from weft.scipy.linalg.factorizations import (
     cho_factor,
     cho_solve,
@@ -91,4 +92,17 @@ __all__ = [
     "svd",
     "toeplitz",
 ]
-seal(globals())
+_PROGRAMS = """
+    block_diag cholesky det eigh eigh_tridiagonal expm expm_frechet hessenberg inv lu lu_factor
+    polar qr qr_multiply rsf2csf schur solve solve_sylvester solve_triangular sqrtm svd
+"""
+_OPTIONS = """
+    assume_a blocksize calc_q check_finite compute_expm compute_uv conjugate debug eigvals
+    eigvals_only full_matrices lapack_driver lower lwork max_iterations max_squarings method mode
+    output overwrite_a overwrite_b overwrite_c permute_l pivoting select select_range side trans
+    turbo type unit_diagonal upper_triangular
+"""
+seal(
+    globals(),
+    programs=eager_programs(_PROGRAMS, joining="lu_solve", options=_OPTIONS),
+)

@@ -10,6 +10,7 @@ from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.lax import linalg as lax_linalg
 from weft.numpy.decompositions import adjoint, as_matrices
+from weft.numpy.eager import as_one_program
 from weft.scipy.special.factorials import floats
 
 if TYPE_CHECKING:
@@ -81,9 +82,12 @@ def cho_solve(
     Array([1., 1.], dtype=float32)
     """
     c, lower = c_and_lower
-    return solve_triangular(
-        c, solve_triangular(c, b, 0 if lower else 2, lower), 2 if lower else 0, lower
-    )
+    return as_one_program(_cho_solve, c, b, lower=lower)
+
+
+def _cho_solve(c: Any, b: Any, *, lower: bool) -> Any:
+    inner = solve_triangular(c, b, 0 if lower else 2, lower)
+    return solve_triangular(c, inner, 2 if lower else 0, lower)
 
 
 def solve_triangular(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
 from weft.core.namespace import public
+from weft.numpy.eager import eager_programs
 from weft.scipy.special.factorials import floats
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ _MEANING = {
     "entropy": "The entropy",
 }
 Formula = Callable[..., Any]
+_PROGRAMS = eager_programs(" ".join(_MEANING), operands="loc scale")
 
 
 def make_module(name: str, doc: str, functions: dict[str, Callable]) -> ModuleType:
     """The module weft.scipy.stats.`name` of the functions."""
     module = ModuleType(f"weft.scipy.stats.{name}", doc)
     for key, function in functions.items():
-        setattr(module, key, public(function, module.__name__, key))
+        setattr(module, key, public(function, module.__name__, key, programs=_PROGRAMS))
     module.__all__ = sorted(functions)  # type: ignore[attr-defined]
     module.__dir__ = lambda: module.__all__  # type: ignore[method-assign]
     sys.modules[module.__name__] = module
