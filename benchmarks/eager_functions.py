@@ -1,6 +1,6 @@
 """`python -m benchmarks.eager_functions`: the latency of every public eager function, beside JAX's.
 
-Each function of numpy, lax, nn and random is called with the first of some small arguments that
+Each function of the rooms below is called with the first of some small arguments that
 it accepts in both libraries. The libraries run in a process each and take turns; the least time of
 all rounds counts, since a machine that does something else only adds to it.
 """
@@ -22,7 +22,11 @@ from typing import Any
 
 from benchmarks.table import write_between_markers
 
-ROOMS = ("numpy", "lax", "nn", "random")
+ROOMS = (
+    *("numpy", "numpy.linalg", "numpy.fft", "lax", "nn", "random", "image"),
+    *("scipy.special", "scipy.linalg", "scipy.signal", "scipy.stats"),
+    *(f"scipy.stats.{d}" for d in ("norm", "gamma", "beta", "t", "poisson")),
+)
 SKIPPED = ("save", "savez", "set_printoptions", "load", "fromfile", "printoptions", "infeed")
 MARKERS = "<!-- eager functions: written by make bench -->", "<!-- end of eager functions -->"
 CALL = 0.002
@@ -58,7 +62,8 @@ def public(module: ModuleType) -> dict[str, Callable]:
 def child(library: str) -> None:
     """Answers lines [room, name, index of arguments]: seconds of a call, or None."""
     xx = importlib.import_module(library)
-    rooms = {r: (public(getattr(xx, r)), arguments(xx, r)) for r in ROOMS}
+    modules = {r: importlib.import_module(f"{library}.{r}") for r in ROOMS}
+    rooms = {r: (public(module), arguments(xx, r)) for r, module in modules.items()}
     print(json.dumps({r: [list(f), len(a)] for r, (f, a) in rooms.items()}), flush=True)
     for line in sys.stdin:
         room, name, index = json.loads(line)

@@ -139,9 +139,9 @@ def eager_programs(
     """Name the functions of a namespace that run as one program outside of transformations.
 
     joining: those whose first argument is a list of arrays. options: static parameters of these
-    functions alone. operands: parameters that are none, with numbers as defaults. arrays: classes
-    of the first argument. separate: whether settings that are part of a program's key want each
-    call to run op by op.
+    functions alone. operands: parameters that are none, though options of others have the name or
+    their defaults are numbers. arrays: classes of the first argument. separate: whether settings
+    that are part of a program's key want each call to run op by op.
     """
 
     def compile_one(function: Callable, at: list[int], named: list[str]) -> Callable:
@@ -155,7 +155,7 @@ def eager_programs(
 
     return EagerPrograms(
         frozenset((*names.split(), *joining.split())),
-        frozenset((*_OPTIONS.split(), *options.split())),
+        frozenset((*_OPTIONS.split(), *options.split())) - frozenset(operands.split()),
         frozenset(operands.split()),
         frozenset(_INTEGERS.split()),
         frozenset(joining.split()),

@@ -93,14 +93,14 @@ __all__ = [
     "toeplitz",
 ]
 _PROGRAMS = """
-    block_diag cholesky det eigh eigh_tridiagonal expm expm_frechet hessenberg inv lu lu_factor
+    block_diag cholesky det eigh eigh_tridiagonal expm expm_frechet funm hessenberg inv lu lu_factor
     polar qr qr_multiply rsf2csf schur solve solve_sylvester solve_triangular sqrtm svd
 """
 _OPTIONS = """
-    assume_a blocksize calc_q check_finite compute_expm compute_uv conjugate debug eigvals
-    eigvals_only full_matrices lapack_driver lower lwork max_iterations max_squarings method mode
-    output overwrite_a overwrite_b overwrite_c permute_l pivoting select select_range side trans
-    turbo type unit_diagonal upper_triangular
+    assume_a blocksize calc_q check_finite compute_expm compute_uv conjugate debug disp eigvals
+    eigvals_only full_matrices func lapack_driver lower lwork max_iterations max_squarings method
+    mode output overwrite_a overwrite_b overwrite_c permute_l pivoting select select_range side
+    trans turbo type unit_diagonal upper_triangular
 """
 seal(
     globals(),

@@ -44,6 +44,10 @@ def cholesky(
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
+    return _factor(a, lower=lower)
+
+
+def _factor(a: ArrayLike, *, lower: bool) -> Any:
     factor = lax_linalg.cholesky(as_matrices("cholesky", a, True))
     return factor if lower else adjoint(factor)
 
@@ -62,7 +66,7 @@ def cho_factor(
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    return cholesky(a, lower), lower
+    return as_one_program(_factor, a, lower=lower), lower
 
 
 def cho_solve(

@@ -5,6 +5,7 @@ from weft.core.namespace import seal
 from weft.nn.softmax import log_softmax as _log_softmax
 from weft.nn.softmax import logsumexp
 from weft.nn.softmax import softmax as _softmax
+from weft.numpy.eager import eager_programs
 from weft.scipy.special.entropies import (
     boxcox,
     boxcox1p,
@@ -134,4 +135,13 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
-seal(globals(), examples=EXAMPLES)
+_PROGRAMS = """
+    beta betaln boxcox boxcox1p dawsn entr erfcx exp1 expi fresnel gamma gammasgn hyp1f1 hyp2f1
+    kl_div log_ndtr log_softmax loggamma logit logsumexp multigammaln ndtr ndtri owens_t poch
+    polygamma rel_entr sici softmax spence wofz xlog1py xlogy zeta
+"""
+seal(
+    globals(),
+    examples=EXAMPLES,
+    programs=eager_programs(_PROGRAMS, options="d return_sign", operands="n"),
+)

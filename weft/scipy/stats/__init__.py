@@ -4,6 +4,7 @@ A distribution is a module: `weft.scipy.stats.norm.logpdf(x)`.
 """
 
 from weft.core.namespace import seal
+from weft.numpy.eager import eager_programs
 from weft.scipy.stats.continuous import (
     beta,
     cauchy,
@@ -60,4 +61,4 @@ __all__ = [
     "vonmises",
     "wrapcauchy",
 ]
-seal(globals())
+seal(globals(), programs=eager_programs("mode rankdata sem", options="nan_policy"))

@@ -31,7 +31,7 @@ _MEANING = {
     "entropy": "The entropy",
 }
 Formula = Callable[..., Any]
-_PROGRAMS = eager_programs(" ".join(_MEANING), operands="loc scale")
+_PROGRAMS = eager_programs(" ".join(_MEANING), operands="loc scale k n p", options="allow_singular")
 
 
 def make_module(name: str, doc: str, functions: dict[str, Callable]) -> ModuleType:
