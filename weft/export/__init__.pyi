@@ -13,7 +13,7 @@ def default_export_platform() -> str:
     """The platform that `export` takes where none is named."""
 
 def deserialize(blob: Any) -> Any:
-    """The function that `Exported.serialize` wrote."""
+    """The function that `Exported.serialize` wrote, or JAX's."""
 
 def export(
     fun_jit: Any, *, platforms: Sequence[str] | None = ..., disabled_checks: Any = ...

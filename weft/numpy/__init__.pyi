@@ -364,8 +364,8 @@ def choose(a: ArrayLike, choices: Any, out: Any = ..., mode: str = ...) -> Array
 def clip(
     arr: ArrayLike | None = ...,
     /,
-    min: Any = ...,
-    max: Any = ...,
+    min: ArrayLike | None = ...,
+    max: ArrayLike | None = ...,
     *,
     a: ArrayLike | None = ...,
     a_min: ArrayLike | None = ...,

@@ -261,8 +261,8 @@ def _i0(x: ArrayLike) -> Any:
 def clip(
     arr: ArrayLike | None = None,
     /,
-    min: object = None,
-    max: object = None,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
     *,
     a: ArrayLike | None = None,
     a_min: ArrayLike | None = None,
@@ -286,7 +286,7 @@ def clip(
     return _clip(x, min, max)
 
 
-def _clip(x: Any, min: Any, max: Any) -> Any:
+def _clip(x: ArrayLike, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     if min is not None:
         if aval_of("clip", min).dtype in dtypes.COMPLEX:
             raise ValueError("weft.numpy.clip: complex numbers have no order")

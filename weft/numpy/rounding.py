@@ -101,7 +101,7 @@ def round(a: ArrayLike, decimals: int = 0, out: object = None) -> Any:
     return as_one_program(_round_scaled, a, 10.0**decimals)
 
 
-def _round_scaled(a: Any, scale: Any) -> Any:
+def _round_scaled(a: ArrayLike, scale: ArrayLike) -> Any:
     """a rounded to multiples of 1 / scale."""
     dtype = typeof(a).dtype
     # Narrow floats overflow or lose digits when scaled.

@@ -89,7 +89,7 @@ def cho_solve(
     return as_one_program(_cho_solve, c, b, lower=lower)
 
 
-def _cho_solve(c: Any, b: Any, *, lower: bool) -> Any:
+def _cho_solve(c: ArrayLike, b: ArrayLike, *, lower: bool) -> Any:
     inner = solve_triangular(c, b, 0 if lower else 2, lower)
     return solve_triangular(c, inner, 2 if lower else 0, lower)
 
