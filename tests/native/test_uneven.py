@@ -68,6 +68,31 @@ def test_derivatives_and_random_numbers(rng):
     np.testing.assert_array_equal(bits, plain)
 
 
+def test_what_kernels_and_scatters_read(rng):
+    x = rng.standard_normal(N).astype(np.float32)
+    programs = {
+        "sort": (lambda x: wnp.sort(wnp.maximum(x, 0.5)), lambda x: np.sort(np.maximum(x, 0.5))),
+        "bincount": (
+            lambda x: wnp.bincount((x * 9 + 50).astype("int32"), length=100),
+            lambda x: np.bincount((x * np.float32(9) + np.float32(50)).astype("i4"), minlength=100),
+        ),
+        "histogram": (
+            lambda x: wnp.histogram(x, 50, (-3, 3))[0],
+            lambda x: np.histogram(x, 50, (-3, 3))[0],
+        ),
+    }
+    for name, (ours, reference) in programs.items():
+        compiled = weft.jit(ours).lower(x).compile()
+        assert "weft_native_join" in compiled.as_text(), name
+        np.testing.assert_allclose(compiled(x), reference(x), atol=2 if name != "sort" else 0)
+    table = np.sort(rng.standard_normal(999).astype(np.float32))
+    out = weft.jit(wnp.searchsorted)(table, x)
+    np.testing.assert_array_equal(out, np.searchsorted(table, x))
+    draw = weft.jit(lambda key: weft.random.permutation(key, N)).lower(weft.random.key(0)).compile()
+    assert "weft_native_join" in draw.as_text()
+    np.testing.assert_array_equal(np.sort(draw(weft.random.key(0))), np.arange(N))
+
+
 @pytest.mark.parametrize("n", [1 << 18, 99_999, 200_002])
 def test_vectors_that_threads_divide_and_short_ones_are_left_alone(n):
     x = np.zeros(n, np.float32)

@@ -34,6 +34,8 @@ MARK = "weft.native"
 """The attribute of operations that weft/native may replace: a rule's name, and a number for it."""
 SMALLEST = 512
 """Elements from which on operations are marked."""
+UNEVEN = 1 << 17
+"""Elements from which XLA:CPU shares an elementwise loop among two threads or more."""
 UNFUSED = frozenset(
     f"stablehlo.{name}"
     for name in ("convolution", "custom_call", "dot_general", "fft", "scatter", "sort", "while")
@@ -395,7 +397,8 @@ class RuleContext:
 
     def mark(self, operation: ir.Operation, rule: str, number: int = 0) -> None:
         """Marks an operation that a rule of weft/native may replace where the CPU runs it."""
-        if self.module.platforms == ("cpu",) and self.avals_in[0].size >= SMALLEST:
+        size = max(aval.size for aval in self.avals_in)
+        if self.module.platforms == ("cpu",) and size >= SMALLEST:
             operation.attributes[MARK] = string_attr(f"{rule} {number}")
             self.module.has_marks = True
 

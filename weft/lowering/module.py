@@ -16,6 +16,7 @@ from weft.core.source import Source
 from weft.core.trace import gc_paused, typeof
 from weft.lowering.context import (
     MARK,
+    UNEVEN,
     RuleContext,
     bool_attr,
     dense_attr,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from weft.sharding.named import NamedSharding
 
 _create = ir.Operation.create
-
-UNEVEN = 1 << 17
-"""Elements from which XLA:CPU shares an elementwise loop among two threads or more."""
 
 
 class FunctionContext:
@@ -351,20 +349,15 @@ class ModuleContext:
                     function.tokens[e] = create.results[0]
             with self._marked():
                 outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, arguments)
-            if public and self.platforms == ("cpu",) and self.num_partitions == 1:
-                for aval, out in zip(jaxpr.out_avals, outs, strict=True):
-                    if getattr(aval, "ndim", 0) == 1 and aval.size >= UNEVEN and aval.size % 16:
-                        self._mark_uneven(out.owner)
             if wrap_result is not None:
                 outs = wrap_result(self, outs)
             outs = [function.tokens[e] for e in threaded] + list(outs)
-            _create("func.return", [], outs, None, None, 0, loc)
-
-    def _mark_uneven(self, owner: Any) -> None:
-        """Mark what makes a vector that threads may not divide; weft/native looks closer."""
-        if not isinstance(owner, ir.Block) and MARK not in owner.attributes:
-            owner.attributes[MARK] = string_attr("uneven 0")
-            self.has_marks = True
+            end = _create("func.return", [], outs, None, None, 0, loc)
+        if public and self.platforms == ("cpu",) and self.num_partitions == 1:
+            for aval in jaxpr.out_avals:
+                if getattr(aval, "ndim", 0) == 1 and aval.size >= UNEVEN and aval.size % 16:
+                    end.attributes[MARK] = string_attr("uneven 0")
+                    self.has_marks = True
 
     @contextmanager
     def decided_by(self, aval: ShapedArray) -> Iterator[None]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft._xla import mlir
+from weft._xla import mlir, passes
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
 from weft.native import (
@@ -41,7 +41,7 @@ def rules() -> dict[str, Rule]:
         "scan": reductions.scan,
         "sort": sorting.sort,
         "top_k": sorting.top_k,
-        "uneven": uneven.uneven,
+        "uneven": lambda *_: None,  # only what it reads is of interest
         "wave": elementwise.wave,
     }
 
@@ -56,7 +56,10 @@ def rewrite(module: ir.Module) -> ir.Module:
             return module
         module = clone(module)
         table = rules()
+        if any(uneven.reads_calls(op) for op in _marked(module)):
+            passes.run(module, "inline{default-pipeline= },symbol-dce")
         for op in list(_marked(module)):
+            uneven.feed(op, _ONE_DEVICE)
             name, number = op.attributes[MARK].value.split()
             del op.attributes[MARK]
             results = table[name](Emitter.before(op, _ONE_DEVICE), op, int(number))

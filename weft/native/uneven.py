@@ -3,19 +3,20 @@
 XLA cuts a loop over a vector into one piece for each thread, and where they are not of one length
 asks of every element whether it is still one: loops with that question are not vectorized, and take
 five to ten times the time. Here the elements that the threads can share are computed by themselves,
-the few others too, and a kernel puts both together.
+the few others too, and a kernel puts both together. That is done to vectors which are in memory
+anyway: those that a program returns, or that are read by a marked operation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from weft._xla.mlir import ir
-from weft.lowering.context import MARK
+from weft.lowering.context import MARK, UNEVEN
 from weft.native.calls import call, has_compiler, target
 from weft.native.parallel import threads
 from weft.native.sorting import KINDS
+from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
 from weft.partition.walk import attributes_of, maker
@@ -23,13 +24,36 @@ from weft.partition.walk import attributes_of, maker
 ALIGNED = 64
 
 
-def uneven(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a vector that a program returns."""
+def feed(op: ir.Operation, mesh: DeviceMesh) -> None:
+    """Replaces the vectors that an operation reads from memory."""
+    for x in op.operands:
+        shape = _shape(x)
+        if shape[1:] == [1] and (source := maker(x)) is not None:
+            x = source.operands[0] if source.name == "stablehlo.reshape" else x
+            shape = _shape(x)
+        source = maker(x)
+        if len(shape) != 1 or shape[0] < UNEVEN or source is None:
+            continue
+        if facts(source).pointwise and (new := _in_two(Emitter.before(source, mesh), source)):
+            x.replace_all_uses_with(new)
+
+
+def reads_calls(op: ir.Operation) -> bool:
+    """Whether a function that the module calls makes a long vector for an operation."""
+    vectors = [x for x in op.operands if len(shape := _shape(x)) == 1 and shape[0] >= UNEVEN]
+    return any(source.name == "func.call" for x in vectors if (source := maker(x)) is not None)
+
+
+def _shape(x: ir.Value) -> list[int]:
+    return list(x.type.shape) if isinstance(x.type, ir.RankedTensorType) else []
+
+
+def _in_two(e: Emitter, op: ir.Operation) -> ir.Value | None:
     result = op.results[0].type
     (n,), name = result.shape, str(result.element_type)
     # XLA takes all threads, or where memory is the limit, as many as the root of their number.
     pieces = math.lcm(threads(), math.isqrt(threads() - 1) + 1)
-    if n % pieces == 0 or not facts(op).pointwise or name not in KINDS or not has_compiler():
+    if n % pieces == 0 or name not in KINDS or not has_compiler():
         return None
     cluster = _cluster(op, n)
     if all(x.name in _VECTORIZED for x in cluster):
@@ -37,7 +61,7 @@ def uneven(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     cut = n - n % (pieces * ALIGNED)
     parts = [_part(e, cluster, op, start, stop) for start, stop in ((0, cut), (cut, n))]
     kernel = target("join", "join", {"U": f"u{KINDS[name][1]}"})
-    return call(e, kernel, parts, [result], [cut, n])
+    return call(e, kernel, parts, [result], [cut, n])[0]
 
 
 _VECTORIZED = {

@@ -15,6 +15,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.lowering.context import UNEVEN
 from weft.lowering.sharding import combined_alike
 from weft.ops.elementwise_api import add, convert, div, eq, mul, neg, select, sub
 from weft.ops.gather import (
@@ -229,6 +230,8 @@ def emit(
     )
     scalars = [ctx.tensor((), a.dtype) for a in ctx.avals_out]
     ctx.region(operation, 0, [*scalars, *scalars], combined_alike(ctx, body))
+    if index_aval.shape[:1] == (index_aval.size,) and index_aval.size >= UNEVEN:
+        ctx.mark(operation, "uneven")
     return list(operation.results)
 
 
