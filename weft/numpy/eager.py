@@ -153,11 +153,12 @@ def eager_programs(
 
         return jit(function if separate is None else run, static_argnums=at, static_argnames=named)
 
+    none = frozenset(operands.split())
     return EagerPrograms(
         frozenset((*names.split(), *joining.split())),
-        frozenset((*_OPTIONS.split(), *options.split())) - frozenset(operands.split()),
-        frozenset(operands.split()),
-        frozenset(_INTEGERS.split()),
+        frozenset((*_OPTIONS.split(), *options.split())) - none,
+        none,
+        frozenset(_INTEGERS.split()) - none,
         frozenset(joining.split()),
         arrays,
         compile_one,
