@@ -116,9 +116,9 @@ __all__ = [
     "wrap_key_data",
 ]
 _PROGRAMS = """
-    bernoulli beta bits cauchy chisquare double_sided_maxwell exponential f gamma
-    generalized_normal geometric gumbel laplace loggamma logistic lognormal maxwell normal pareto
-    poisson rademacher rayleigh t truncated_normal uniform wald weibull_min
+    ball bernoulli beta bits cauchy chisquare double_sided_maxwell exponential f gamma
+    generalized_normal geometric gumbel laplace loggamma logistic lognormal maxwell normal
+    orthogonal pareto poisson rademacher rayleigh t truncated_normal uniform wald weibull_min
 """
 
 
@@ -130,7 +130,7 @@ seal(
     globals(),
     programs=eager_programs(
         _PROGRAMS,
-        options="shape",
+        options="d m shape",
         arrays=(PRNGKeyArray, ArrayImpl),
         separate=_each_key_is_looked_at,
     ),
