@@ -198,7 +198,7 @@ both does not count. Files in a random order, 100 s each, until the time was ove
 | quax, again | 0.4.6 | 4 of 27 | 36 of 36 | |
 | distrax, again | 0.1.9 | 4 of 68 | 129 of 129 | |
 | penzai, again | 0.2.5 | 4 of 29 | 9 of 9 | |
-| numpyro, again | 0.22.0 | 4 of 15 | 215 of 216 | 215 of 216 |
+| numpyro, again | 0.22.0 | 5 of 15 | 244 of 247 | 246 of 247 |
 | blackjax, again | 1.7.1 | 4 of 74 | 127 of 127 | |
 
 numpyro asks that infinity times False be 0 outside of `jit`, as XLA makes it inside of one program;

@@ -159,3 +159,9 @@ def test_second_derivatives_integrate_backwards_again():
     np.testing.assert_allclose(
         weft.jit(weft.grad(weft.grad(solution, 1), 0))(k, y), -np.exp(-k), rtol=1e-3, atol=1e-4
     )
+
+
+def test_optimizers_take_trees_without_parameters():
+    init, update, get_params = optimizers.adam(0.1)
+    for empty in ({}, [], {"a": ()}):
+        assert get_params(update(0, empty, init(empty))) == empty

@@ -71,7 +71,8 @@ def optimizer(opt_maker: Callable) -> Callable:
 
         def tree_init(params: object) -> OptimizerState:
             leaves, tree_def = tree.flatten(params)
-            states, defs = zip(*(tree.flatten(init(x)) for x in leaves), strict=True) or ((), ())
+            flat = [tree.flatten(init(x)) for x in leaves]
+            states, defs = (tuple(parts) for parts in zip(*flat, strict=True)) if flat else ((), ())
             return OptimizerState(tuple(map(tuple, states)), tree_def, tuple(defs))
 
         def tree_update(i: ArrayLike, grads: object, state: OptimizerState) -> OptimizerState:
