@@ -137,6 +137,7 @@ class Localizer:
         self.e = Emitter(mesh, function.regions[0].blocks[0])
         self.values: dict[ir.Value, LocalValue] = {}
         self.shared: set[ir.Value] = set()  # values with several uses in the global program
+        self.trips: dict[ir.Operation, int] = {}  # of loops, as far as they were asked for
         self.dead: list[ir.Operation] = []
         self.explain = False
         self.diverges = False

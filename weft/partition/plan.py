@@ -120,7 +120,9 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
         stays = [a == b for a, b in zip(body.arguments, carried, strict=True)]
         if not any(a == value and stay for a, stay in zip(block.arguments, stays, strict=True)):
             return Share(1, making)
-    return Share(1 / (trip_count(loop) or 1), making)
+    if loop not in lz.trips:
+        lz.trips[loop] = trip_count(loop) or 1
+    return Share(1 / lz.trips[loop], making)
 
 
 def _same_move(a: ir.Operation, b: ir.Operation) -> bool:
@@ -248,6 +250,7 @@ class Planner:
         self.exchange, self.flops = exchange, flops
         self.summed, self.combiner = summed, combiner
         self.numbers, self.out = operands, fit(out)
+        self.shares: dict[int, Share] = {}
         self.given = [lz.operand(op, i) for i in operands]
         self.scattered = scattered_to(lz, op) if summed else None
         self.chain = chain_of(lz, op) if summed else common_moves(lz, op)
@@ -354,17 +357,20 @@ class Planner:
             if way.out == self.end:
                 steps = [step for v in via if (step := self.need(i, v)) is not None]
             value = self.op.operands[i]
-            pays = share(lz, self.op, value)
+            if i not in self.shares:
+                self.shares[i] = share(lz, self.op, value)
+            pays = self.shares[i]
             # A copy gathered for others serves here too; an exchange may yet be left out by all.
             gathered = x.layout is not None and layout.used < x.layout.used
             # What a loop does not change moves in front of it, for little already.
             others = _others_wanting(lz, self.op, value, layout, from_root=pays.part == 1)
             if gathered or facts(self.op).windowed:
                 others += list(self.op.operands).count(value)
-            pays.part /= 1 + 0.9 * max(0, others - 1)  # others may yet choose otherwise
+            parts = 1 + 0.9 * max(0, others - 1)  # others may yet choose otherwise
             sources = [x] if self.summed or x.before is None else [x.before, x]
             options = [(pays.cost(lz.e, source, layout, steps), source) for source in sources]
             cost, source = min(options, key=lambda option: option[0])
+            cost /= parts
             if x.remake is not None and not self.summed:
                 cost = 0.0  # it is made where it is wanted, and is no more than its source
             if self.exchange is not None:
