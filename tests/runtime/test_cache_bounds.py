@@ -27,6 +27,7 @@ FINITE = {
     "ffi/library.py": {"_private_folder"},
     "native/engine.py": {"host"},
     "native/calls.py": {"_digest", "has_compiler"},
+    "native/lapack.py": {"_openblas", "_target"},
     "native/parallel.py": {"threads"},
     "pallas/cpu/interrupt.py": {"counter_address"},
     "pallas/cpu/nontemporal.py": {"last_cache_bytes"},

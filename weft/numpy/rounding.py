@@ -106,7 +106,7 @@ def _round_scaled(a: ArrayLike, scale: ArrayLike) -> Any:
     dtype = typeof(a).dtype
     # Narrow floats overflow or lose digits when scaled.
     wide = cast(a, dtypes.float32) if dtype.itemsize < 4 else a
-    scale = cast(scale, typeof(wide).dtype)
+    scale = convert(scale, typeof(wide).dtype, typeof(wide).weak_type)
     rounded = ew.div_p.bind(ew.round_p.bind(ew.mul_p.bind(wide, scale), rounding_method=1), scale)
     return cast(rounded, dtype) if wide is not a else rounded
 
