@@ -127,6 +127,18 @@ _OPTIONS = """
 _INTEGERS = "axes axis axis1 axis2 destination k kth new_shape num_classes offset reps source start"
 
 
+def _unless(separate: Callable[[], bool], function: Callable) -> Callable:
+    """The function, refusing to be traced under settings by which each call runs op by op."""
+
+    @functools.wraps(function)
+    def run(*args: object, **kwargs: object) -> Any:
+        if separate():
+            raise TypeError("each call runs op by op")
+        return function(*args, **kwargs)
+
+    return run
+
+
 def eager_programs(
     names: str,
     *,
@@ -145,13 +157,9 @@ def eager_programs(
     """
 
     def compile_one(function: Callable, at: list[int], named: list[str]) -> Callable:
-        @functools.wraps(function)
-        def run(*args: object, **kwargs: object) -> Any:
-            if separate is not None and separate():
-                raise TypeError("each call runs op by op")
-            return function(*args, **kwargs)
-
-        return jit(function if separate is None else run, static_argnums=at, static_argnames=named)
+        if separate is not None:
+            function = _unless(separate, function)
+        return jit(function, static_argnums=at, static_argnames=named)
 
     none = frozenset(operands.split())
     return EagerPrograms(

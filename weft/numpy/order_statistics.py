@@ -375,20 +375,8 @@ def percentile(
     Array([[0. , 4. ],
            [5. , 4.5]], dtype=float32)
     """
-    check_array("percentile", a, q)
-    result = as_one_program(
-        _percents,
-        a,
-        _hundredth(q),
-        name="percentile",
-        axis=axis,
-        out=out,
-        overwrite=overwrite_input,
-        method=method,
-        keepdims=keepdims,
-        weights=weights,
-        skip_nan=False,
-    )
+    options = axis, out, overwrite_input, method, keepdims, weights
+    result = _percentile("percentile", a, q, *options, False)
     return place(result, None, out_sharding)
 
 
@@ -409,24 +397,19 @@ def nanpercentile(
     >>> wnp.nanpercentile(wnp.array([0.0, wnp.nan, 10.0]), 30)
     Array(3., dtype=float32)
     """
-    check_array("nanpercentile", a, q)
-    return as_one_program(
-        _percents,
-        a,
-        _hundredth(q),
-        name="nanpercentile",
-        axis=axis,
-        out=out,
-        overwrite=overwrite_input,
-        method=method,
-        keepdims=keepdims,
-        weights=weights,
-        skip_nan=True,
-    )
+    options = axis, out, overwrite_input, method, keepdims, weights
+    return _percentile("nanpercentile", a, q, *options, True)
 
 
-def _percents(a: ArrayLike, q: ArrayLike, *, name: str, **options: Any) -> Any:
-    return _quantile(name, a, q, **options)
+def _percentile(name: str, a: ArrayLike, q: ArrayLike, *options: Any) -> Any:
+    """`_quantile` of a percentage, as one program: each option is a part of its key."""
+    check_array(name, a, q)
+    numbered = {f"option{i}": option for i, option in enumerate(options)}
+    return as_one_program(_quantile_with, a, _hundredth(q), name=name, **numbered)
+
+
+def _quantile_with(a: ArrayLike, q: ArrayLike, *, name: str, **options: Any) -> Any:
+    return _quantile(name, a, q, *options.values())
 
 
 def _hundredth(q: ArrayLike) -> Any:

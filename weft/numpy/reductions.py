@@ -417,6 +417,9 @@ def mean(
     return _keep(x, aval.shape, axes) if keepdims else x
 
 
+_mean = mean  # where a parameter has its name
+
+
 def _named_mean(a: Any, axis: Any, dtype: Any, keepdims: builtins.bool, where: Any) -> Any:
     positions, names = apart(axis)
     if where is None:  # of as many elements everywhere
@@ -498,9 +501,9 @@ def var(
             raise ValueError("weft.numpy.var: give ddof or correction, not both")
         ddof = correction
     if has_names(axis):
-        center = globals()["mean"](a, axis, keepdims=True, where=where) if mean is None else mean
+        center = _mean(a, axis, keepdims=True, where=where) if mean is None else mean
         squares = ufuncs.square(ufuncs.abs(subtract(a, center)))
-        spread = globals()["mean"](squares, axis, dtype, keepdims=keepdims, where=where)
+        spread = _mean(squares, axis, dtype, keepdims=keepdims, where=where)
         n = count(a, axis) if where is None else sum(where, axis, keepdims=keepdims)
         return multiply(spread, divide(n, subtract(n, ddof)))
     aval = aval_of("var", a)
@@ -513,7 +516,7 @@ def var(
         computed = dtypes.float32
     a = cast(a, computed)
     axes = axes_of(axis, aval.ndim)
-    center = globals()["mean"](a, axes, keepdims=True, where=where) if mean is None else mean
+    center = _mean(a, axes, keepdims=True, where=where) if mean is None else mean
 
     d = subtract(a, center)
     if computed in dtypes.COMPLEX:

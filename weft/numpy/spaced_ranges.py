@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def linspace(
     num = _count(num, "linspace")
     avals = [aval_of("linspace", v) for v in (start, stop)]
     out_dtype = canonical(dtype, "linspace")
-    computed = dtypes.to_inexact(dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])[0])
+    computed = _inexact_of(avals)
     if out_dtype is None:
         out_dtype = computed
     if is_free(start) and is_free(stop):
@@ -74,6 +75,10 @@ def linspace(
         out = moveaxis(out, 0, axis)
     out = place(cast(out, out_dtype), device)
     return (out, step) if retstep else out
+
+
+def _inexact_of(avals: Sequence[Any]) -> Any:
+    return dtypes.to_inexact(dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])[0])
 
 
 def _count(num: float | int, name: str) -> int:
@@ -118,11 +123,9 @@ def logspace(
     """
     axis, out_dtype = static_int(axis, "logspace: axis"), canonical(dtype, "logspace")
     if is_free(start) and is_free(stop) and is_free(base):
-        avals = [aval_of("logspace", v) for v in (start, stop, base)]
-        ends = dtypes.to_inexact(
-            dtypes.promote_types([(a.dtype, a.weak_type) for a in avals[:2]])[0]
-        )
-        kind = dtypes.promote_types([(ends, False), (avals[2].dtype, avals[2].weak_type)])[0]
+        *ends, of_base = (aval_of("logspace", v) for v in (start, stop, base))
+        pairs = [(_inexact_of(ends), False), (of_base.dtype, of_base.weak_type)]
+        kind = dtypes.promote_types(pairs)[0]
         wide = np.complex128 if dtypes.is_complex(kind) else np.float64
         bounds = np.asarray(start, wide), np.asarray(stop, wide)
         exponents = np.linspace(*bounds, _count(num, "logspace"), endpoint=endpoint, axis=axis)
@@ -150,8 +153,7 @@ def geomspace(
     """
     if not isinstance(start, Tracer) and not isinstance(stop, Tracer):
         avals = [aval_of("geomspace", v) for v in (start, stop)]
-        promoted = dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])[0]
-        target = canonical(dtype, "geomspace") or dtypes.to_inexact(promoted)
+        target = canonical(dtype, "geomspace") or _inexact_of(avals)
         lo, hi = np.asarray(start), np.asarray(stop)
         if lo.dtype.kind not in "biufc" or hi.dtype.kind not in "biufc":
             lo, hi = lo.astype(np.float64), hi.astype(np.float64)

@@ -126,7 +126,7 @@ def late_failure() -> BaseException | None:
 
 
 def as_raised(original: BaseException) -> BaseException:
-    """What a program sees of a callback's exception.
+    """The exception that a program sees where a callback raised one.
 
     Programs written for JAX catch its error and read the callback's in the text.
     """
