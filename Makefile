@@ -101,6 +101,7 @@ stubs: $(READY)
 docs: $(MKDOCS)
 	$(BIN)/python docs/gather.py build/docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs/bin/mkdocs build --quiet --strict
+	@! grep -rlE '<h[1-6][^>]*>[^<]*(<(strong|em)>|[{] #)' build/site --include=*.html || { echo "these pages have headings that Markdown did not understand" >&2; exit 1; }
 	@! grep -rlE '<(script|img|iframe)[^>]* src="https?:' build/site || { echo "these pages fetch files from the network" >&2; exit 1; }
 
 # Screenshots of some pages at the widths of a phone and of a desk, in build/look.

@@ -119,7 +119,9 @@ def reference_page(name: str) -> str:
     lines = [f"# {name}", "", as_markdown(inspect.getdoc(module) or ""), ""]
     for public in public_names(module):
         value = getattr(module, public)
-        lines += [f"## {public} {{ #{name}.{public} }}", ""]
+        # Two underscores are emphasis in Markdown, in a heading's name as in its text.
+        heading = public.replace("_", r"\_")
+        lines += [f"## {heading} {{ #{name}.{public.strip('_')} }}", ""]
         if callable(value):
             lines += ["```python", signature(f"{name}.{public}", value), "```", ""]
             # What NumPy wrote of its own functions has headings and is not ours to copy.
