@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from weft.native.types import BOOLEAN, I64, SCALARS, KernelError, Type, Value, pointer, vector
@@ -357,6 +358,78 @@ class Expressions:
         first = self.op(mask, f"call {mask.llvm} @{name}({mask.llvm} {bits}, i1 false)")
         return self.convert(first, I64) if lanes != 64 else Value(I64, first.text)
 
+    def _call_split_wide(
+        self, values: ast.expr, pivots: ast.expr, left: ast.expr, right: ast.expr
+    ) -> Value:
+        """AVX2: words change places as a table says for each set of lanes."""
+        x, y, p, q = (self.value(node) for node in (values, pivots, left, right))
+        assert x.type is not None and x.type == y.type
+        t, lanes = x.type.llvm, 256 // x.type.bits
+        words = 8 // lanes
+        table, permute = f"@places{lanes}", "@llvm.x86.avx2.permd"
+        orders = []
+        for bits in range(1 << lanes):
+            order = sorted(range(lanes), key=lambda lane: not bits >> lane & 1)
+            at = [lane * words + word for lane in order for word in range(words)]
+            orders.append(f"i64 {sum(word << 8 * k for k, word in enumerate(at))}")
+        entries = ", ".join(orders)
+        self.unit.declarations[table] = (
+            f"{table} = internal constant [{1 << lanes} x i64] [{entries}]"
+        )
+        wide = Type("", "<8 x i32>", "i", 32)
+        self.unit.declarations[permute] = f"declare <8 x i32> {permute}(<8 x i32>, <8 x i32>)"
+        less = self.op(BOOLEAN, f"icmp slt {t} {x.text}, {y.text}").text
+        mask = self.op(BOOLEAN, f"bitcast <{lanes} x i1> {less} to i{lanes}").text
+        index = self.op(I64, f"zext i{lanes} {mask} to i64").text
+        at = self.op(I64, f"getelementptr i64, ptr {table}, i64 {index}").text
+        order = self.op(I64, f"load <8 x i8>, ptr {at}").text
+        order = self.op(wide, f"zext <8 x i8> {order} to <8 x i32>").text
+        old = self.op(wide, f"bitcast {t} {x.text} to <8 x i32>").text
+        new = self.op(wide, f"call <8 x i32> {permute}(<8 x i32> {old}, <8 x i32> {order})").text
+        for target in (q, p):
+            self.do(f"store <8 x i32> {new}, ptr {target.text}, align {x.type.bits // 8}")
+        self.unit.declarations["ctpop"] = "declare i64 @llvm.ctpop.i64(i64)"
+        return self.op(I64, f"call i64 @llvm.ctpop.i64(i64 {index})")
+
+    def _call_sort_wide(self, node: ast.expr) -> Value:
+        """Batcher's bitonic sorter (Knuth, "The Art of Computer Programming" 3, 5.3.4)."""
+        p = self.value(node)
+        assert p.type is not None and p.type.element is not None
+        type_ = self._wide(p.type.element)
+        t, lanes = type_.llvm, int(self.unit.constants["LANES"])
+        at = [self.op(p.type, f"getelementptr {t}, ptr {p.text}, i64 {k}").text for k in range(8)]
+        load, both = f"load {t}, ptr", ("smin", "smax")
+        keys = [self.op(type_, f"{load} {where}, align {type_.bits // 8}").text for where in at]
+
+        def exchange(x: object, y: object) -> list:
+            names = [f"llvm.{which}.v{lanes}i{type_.bits}" for which in both]
+            self.unit.declarations |= {n: f"declare {t} @{n}({t}, {t})" for n in names}
+            return [self.op(type_, f"call {t} @{n}({t} {x}, {t} {y})").text for n in names]
+
+        def step(run: int, apart: int) -> None:
+            """Compares elements that are `apart`; runs turn up and down."""
+            for k in range(8):
+                ups = [(k * lanes + lane) & run == 0 for lane in range(lanes)]
+                if apart >= lanes:
+                    other = k ^ (apart // lanes)
+                    if other > k:
+                        ends = exchange(keys[k], keys[other])
+                        keys[k], keys[other] = ends if ups[0] else ends[::-1]
+                    continue
+                shuffle = f"shufflevector {t} {keys[k]}, {t} poison, "
+                partner = self.op(type_, shuffle + _indices(i ^ apart for i in range(lanes))).text
+                low, high = exchange(keys[k], partner)
+                picks = (i + lanes * ((i & apart == 0) != ups[i]) for i in range(lanes))
+                shuffle = f"shufflevector {t} {low}, {t} {high}, "
+                keys[k] = self.op(type_, shuffle + _indices(picks)).text
+
+        for k in range(1, (8 * lanes).bit_length()):
+            for j in range(k - 1, -1, -1):
+                step(1 << k, 1 << j)
+        for where, key in zip(at, keys, strict=True):
+            self.do(f"store {t} {key}, ptr {where}, align {type_.bits // 8}")
+        return Value(None, 0)
+
     def _extremum(self, a: ast.expr, b: ast.expr, relation: dict[str, str]) -> Value:
         x, y = self.value(a), self.value(b)
         type_ = x.type or y.type
@@ -396,6 +469,12 @@ class Expressions:
         self.unit.compiled[f"{name}.of"] = "\n".join([head, *unpack, call, "  ret void", "}\n"])
         self.do(f"call void @parallel_for(ptr %frame, ptr @{name}.of, i64 {n.text}, ptr {slots})")
         return Value(None, 0)
+
+
+def _indices(lanes: Iterable[int]) -> str:
+    """The operand of a shuffle that says where each lane comes from."""
+    texts = [f"i32 {lane}" for lane in lanes]
+    return f"<{len(texts)} x i32> <{', '.join(texts)}>"
 
 
 def _fold(operator: ast.operator, x: Any, y: Any) -> Any:

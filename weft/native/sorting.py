@@ -57,10 +57,13 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     rows, shape = size // n, [shape[d] for d in order]
     if len(names) == 1 and _select(e, op, dim):
         return op.operands
-    if len(names) == 1 and is_narrow(names[0], size // n, n):
+    if len(names) == 1 and (dim == rank - 1 or not is_narrow(names[0], rows, n)):
+        x = turned(op.operands[0], order)
+        if _WIDTHS[names[0]] >= 32 and "avx2" in host().able:
+            return [turned(_by_quicksort(e, x, rows, n), back)]
+    if len(names) == 1 and is_narrow(names[0], rows, n):
         return [_by_network(e, op.operands[0], dim)]
     if len(names) == 1:
-        x = turned(op.operands[0], order)
         kernel, counts = _kernel(e, "sort", names[0], rows, n)
         out, _, _ = call(e, kernel, [x], [x.type, x.type, counts], [rows, n])
         return [turned(out, back)]
@@ -168,6 +171,18 @@ def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
     parameters = [outer, n, inner, parts]
     out, _ = call(e, target("network", "network", bindings), [x], [x.type, scratch], parameters)
     return out
+
+
+def _by_quicksort(e: Emitter, x: ir.Value, rows: int, n: int) -> ir.Value:
+    """Sorts the last dimension by vectors of AVX2."""
+    name = str(x.type.element_type)
+    bits = KINDS[name][1]
+    bindings = bindings_of(name, S=f"i{bits}", LANES=256 // bits, GREATEST=2 ** (bits - 1) - 1)
+    parts = 0 if n >= LONG and rows < threads() else min(rows, 4 * threads())
+    parts = 1 if parts and rows * n <= 4096 else parts
+    spare = e.type([max(parts, 1) * n], x.type.element_type)
+    kernel = target("quick", "quicksort", bindings)
+    return call(e, kernel, [x], [x.type, spare], [rows, n, parts])[0]
 
 
 def _carries(op: ir.Operation, names: list[str], num_keys: int, rows: int, n: int) -> bool:
