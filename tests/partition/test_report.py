@@ -15,6 +15,7 @@ from weft.partition import partition
 from weft.partition.cost import HardwareModel, Link
 from weft.partition.device_memory import estimate_memory
 from weft.partition.report import format_bytes, format_seconds, parse_bytes, report
+from weft.partition.source_lines import short
 from weft.sharding.drawing import value_html
 
 
@@ -219,6 +220,13 @@ def test_two_reports_are_compared_by_their_collectives(tmp_path):
     ]
     dot.to_html(tmp_path / "compared.html", before=loop)
     assert "<h2>Compared</h2>" in (tmp_path / "compared.html").read_text("utf-8")
+
+
+def test_several_places_are_each_relative_to_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert (
+        short(f"{tmp_path}/a.py:1, /far/b.py:2, {tmp_path}/c.py:3") == "a.py:1, /far/b.py:2, c.py:3"
+    )
 
 
 def test_the_page_says_where_a_constraint_pads(tmp_path):

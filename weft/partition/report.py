@@ -89,7 +89,7 @@ class CommReport:
                 f"× {c.trips}" + ("" if c.exact_trips else "+"),
                 format_seconds(self.hardware.estimate(c)),
                 *([_measured(c.measured)] if self.measured else []),
-                ", ".join(map(short, c.source.split(", "))),
+                short(c.source),
                 "; ".join(filter(None, (self._until_done(c), _why(c)))),
             )
             for c in self.collectives

@@ -59,9 +59,9 @@ def hlo_with_lines(text: str) -> str:
 
 
 def short(location: str) -> str:
-    """A place in a file below the working directory, relative to it."""
+    """Places in files below the working directory, relative to it; ", " is between several."""
     here = os.getcwd() + os.sep
-    return location[len(here) :] if location.startswith(here) else location
+    return ", ".join(place.removeprefix(here) for place in location.split(", "))
 
 
 def _place(location: str, places: dict[str, str], depth: int = 0) -> str:
