@@ -160,7 +160,7 @@ class _Cores:
             with f.when(f.op(f"icmp ne i64 {thread}, 0")):
                 f.intrinsic("pthread_join", "i32", ("i64", thread), ("ptr", "null"))
         status = field(f, base, ABORT, "i64")
-        text = emit_report(f, self.call, base, status, self.total)
+        text = emit_report(f, self.call, base, status)
         f.do(f"call void @arena_give(ptr {base})")
         return status, text
 

@@ -173,16 +173,13 @@ def _wait_until(
     count: int = 0,
 ) -> None:
     """Waits; a program alone, for which nobody will signal, fails where it would wait."""
-    f, source = t.f, waits.literal(str(eqn.source))
-    name = waits.literal(sem.group.name)
-    owner = eqn.invars[0].aval.core
+    f, source = t.f, eqn.source
+    name, owner = sem.group.name, eqn.invars[0].aval.core
     copy = "a copy to finish: " if eqn.params.get("of_copy") else ""
     if t.core is not None:
-        kind, text = "semaphore", "to be at least %ld (it is %ld)"
-        if count:
-            kind, text = "barrier", f"(%ld of {count} cores are there)"
+        kind = "barrier" if count else "semaphore"
         whose = "its " if owner is not None else ""
-        line = f"%s waits at {source} for {copy}{whose}{kind} {name}%s {text}"
+        line = f"waits at {source} for {copy}{whose}{kind} {name}"
         where = waits.site(f.module, line, sem.shape, count)
         position: Index = 0
         if sem.shape:
@@ -194,7 +191,7 @@ def _wait_until(
     short = f.op(f"icmp slt i32 {now}, {amount}")
     t.fail(
         short,
-        f"kernel {t.call.name}: deadlock: a program waits at {eqn.source} for {sem.group.name}, "
+        f"kernel {t.call.name}: deadlock: a program waits at {source} for {name}, "
         "and nobody else is there to signal",
     )
     t.leave_unless(f.op(f"xor i1 {short}, true"))

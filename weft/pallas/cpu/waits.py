@@ -14,10 +14,16 @@ while, and goes on, has not waited.
 
 from __future__ import annotations
 
+import ctypes
+import json
 import time
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from weft.native import engine
 from weft.pallas.cpu.frame import field, set_field
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.threads import emit_spin
@@ -37,9 +43,8 @@ LEAST_LOOKS = 16
 # of the wait in the kernel, the position of the semaphore in its array.
 STATE, WATCHED, AMOUNT, SITE, POSITION, RECORD_BYTES = 0, 8, 16, 24, 32, 64
 RUNNING, WAITING, FINISHED, LOOKING = 0, 1, 2, 3
-# A site: the format of its line, that of an index, extents of the array, and, of a barrier, the
-# number of cores it is for.
-FORMAT, INDEX_FORMAT, ROWS, COLUMNS, COUNT = 0, 8, 16, 24, 32
+REPORT = "weft_wait_report"
+"""The function of this process that code calls for the text of an error."""
 
 SPINS, YIELD_NANOS = 256, 1_000_000
 """For how many turns a waiting core spins, and for how long it then yields; then it sleeps."""
@@ -49,7 +54,6 @@ LOOK_TURNS = 256
 """Turns of a loop after which it looks whether it may go on."""
 LISTED = 16
 """Cores that an error names."""
-TEXT_BYTES = 8192
 
 NO_THREADS, DEADLOCK, LIMIT = 1, 2, 3
 """The first messages of a kernel of several programs, numbered from 1."""
@@ -81,113 +85,70 @@ def core_names(call: KernelCall) -> list[str]:
     """The names of all cores of a kernel, in the order of their numbers."""
     names = []
     for program in call.programs:
-        sizes = program.mesh.shape
-        for number in range(program.mesh.size):
-            parts = []
-            for axis, size in reversed(sizes.items()):
-                number, i = divmod(number, size)
-                parts.append(f"{axis}={i}")
-            names.append(f"{program.mesh.name}({', '.join(reversed(parts))})")
+        for where in np.ndindex(*program.mesh.axis_sizes):
+            at = ", ".join(f"{a}={i}" for a, i in zip(program.mesh.axis_names, where, strict=True))
+            names.append(f"{program.mesh.name}({at})")
     return names
 
 
-def site(
-    module: Module, text: str, shape: Sequence[int] = (), count: int = 0, index: str = ""
-) -> str:
-    """A constant that describes a wait. In the text (a format of C) the core's name comes first,
-    then the index, then two numbers: what is waited for and what is there."""
-    dims = len(shape)
-    if dims:
-        index = "[" + ", ".join(["%ld"] * dims) + "]" if dims <= 3 else "[%ld of all]"
-    rows, columns = (shape[1] if dims in (2, 3) else 1, shape[2] if dims == 3 else 1)
-    line = (
-        "private unnamed_addr constant { ptr, ptr, i64, i64, i64 } "
-        f"{{ ptr {module.string(text)}, ptr {module.string(index)}, i64 {rows}, "
-        f"i64 {columns}, i64 {count} }}"
-    )
-    known = next((name for name, there in module.globals.items() if there == line), None)
-    if known is None:
-        known = f"@site{len(module.globals)}"
-        module.globals[known] = line
-    return known
+def site(module: Module, text: str, shape: Sequence[int] = (), count: int = 0) -> str:
+    """A constant that describes a wait: its text, the shape of the array of semaphores, and, of a
+    barrier, the number of cores it is for."""
+    return module.string(json.dumps([text, list(shape), count]))
 
 
-def literal(text: str) -> str:
-    """A text as part of a format."""
-    return text.replace("%", "%%")
-
-
-def emit_report(f: Function, call: KernelCall, base: str, status: str, total: int) -> str:
+def emit_report(f: Function, call: KernelCall, base: str, status: str) -> str:
     """The text of the error that ended a kernel's waits, null where another error did."""
-    module = f.module
-    text, index = f.alloca(f"[{TEXT_BYTES} x i8]"), f.alloca("[80 x i8]")
-    shown = f.alloca("[2 x i64]")  # bytes of text, cores listed
-    set_field(f, shown, 0, "i64", 0)
-    set_field(f, shown, 8, "i64", 0)
-    names = core_names(call)[: LISTED * 8]
-    listing = ", ".join(f"ptr {module.string(n)}" for n in names)
-    table = f"@cores{len(module.globals)}"
-    module.globals[table] = f"private unnamed_addr constant [{len(names)} x ptr] [{listing}]"
-    module.declare("snprintf", "i32", "ptr, i64, ptr, ...")
+    head = first_messages(call)[DEADLOCK - 1 :]
+    description = f.module.string(json.dumps([head, core_names(call)]))
     waits = f.op(f"icmp sge i64 {status}, {DEADLOCK}")
     waits = f.op(f"and i1 {waits}, {f.op(f'icmp sle i64 {status}, {LIMIT}')}")
+    return f.choose(
+        waits,
+        "ptr",
+        lambda: f.intrinsic(REPORT, "ptr", ("ptr", base), ("ptr", description)),
+        "null",
+    )
 
-    def printed(place: str, room: Index, format_: str, operands: str) -> str:
-        return f.op(
-            f"call i32 (ptr, i64, ptr, ...) @snprintf(ptr {place}, i64 {room}, ptr {format_}, "
-            f"{operands})"
-        )
 
-    def append(format_: str, operands: str) -> None:
-        """Prints to the end of the text, as far as there is room."""
-        at = field(f, shown, 0, "i64")
-        room = f.sub(TEXT_BYTES, at)
-        n = printed(f.address("i8", text, at), room, format_, operands)
-        end = f.minimum(f.add(at, f.op(f"sext i32 {n} to i64")), TEXT_BYTES - 1)
-        set_field(f, shown, 0, "i64", end)
+def wait_report(state: int, description: bytes) -> str:
+    """The error of a kernel that ended: where its cores wait, by the records in its state."""
+    heads, names = json.loads(description)
+    lines = [heads[ctypes.c_int64.from_address(state + ABORT).value - DEADLOCK]]
+    for k, name in enumerate(names):
+        record = state + RECORDS + k * RECORD_BYTES
+        if ctypes.c_int64.from_address(record + STATE).value == FINISHED:
+            continue
+        if len(lines) > LISTED:
+            lines.append("and so on")
+            break
+        lines.append(f"{name} {_wait_of(record)}")
+    return "\n  ".join(lines)
 
-    def append_core(record: str, state: str, name: str) -> None:
-        waits = f.op(f"icmp eq i64 {state}, {WAITING}")
-        where = field(f, record, SITE)
-        position = field(f, record, POSITION, "i64")
-        rows, columns = field(f, where, ROWS, "i64"), field(f, where, COLUMNS, "i64")
-        i = f.div(position, f.mul(rows, columns))
-        j, k = f.rem(f.div(position, columns), rows), f.rem(position, columns)
-        printed(index, 80, field(f, where, INDEX_FORMAT), f"i64 {i}, i64 {j}, i64 {k}")
-        amount = field(f, record, AMOUNT, "i64")
-        value = f.choose(
-            waits,
-            "i64",
-            lambda: f.op(f"sext i32 {field(f, field(f, record, WATCHED), 0, 'i32')} to i64"),
-            "0",
-        )
-        count = field(f, where, COUNT, "i64")
-        arrived = f.add(f.sub(value, amount), count)
-        barrier = f.op(f"icmp ne i64 {count}, 0")
-        number = f.op(f"select i1 {barrier}, i64 {arrived}, i64 {amount}")
-        append(module.string("\n  "), "i64 0")
-        operands = f"ptr {name}, ptr {index}, i64 {number}, i64 {value}"
-        append(field(f, where, FORMAT), operands)
-        set_field(f, shown, 8, "i64", str(f.add(field(f, shown, 8, "i64"), 1)))
 
-    def written() -> str:
-        first = f.op(f"icmp eq i64 {status}, {DEADLOCK}")
-        heads = [module.string(m) for m in first_messages(call)[DEADLOCK - 1 : LIMIT]]
-        head = f.op(f"select i1 {first}, ptr {heads[0]}, ptr {heads[1]}")
-        append(module.string("%s"), f"ptr {head}")
-        with f.loop(0, min(total, len(names))) as loop:
-            record = f.address("i8", base, f.add(f.mul(loop.index, RECORD_BYTES), RECORDS))
-            state = field(f, record, STATE, "i64")
-            listed = f.op(f"icmp slt i64 {field(f, shown, 8, 'i64')}, {LISTED}")
-            left = f.op(f"icmp ne i64 {state}, {FINISHED}")
-            with f.when(f.op(f"and i1 {listed}, {left}")):
-                append_core(record, state, field(f, f.address("ptr", table, loop.index), 0))
-        full = f.op(f"icmp sge i64 {field(f, shown, 8, 'i64')}, {LISTED}")
-        with f.when(full):
-            append(module.string("\n  and so on"), "i64 0")
+def _wait_of(record: int) -> str:
+    """What the core of a record waits for, or which loop it is in."""
+    state, watched, amount, where, position = (ctypes.c_int64 * 5).from_address(record)
+    text, shape, count = json.loads(ctypes.string_at(where))
+    if state != WAITING:
         return text
+    value = ctypes.c_int32.from_address(watched).value
+    index = [int(i) for i in np.unravel_index(position, shape)] if shape else ""
+    if count:
+        return f"{text}{index} ({value - amount + count} of {count} cores are there)"
+    return f"{text}{index} to be at least {amount} (it is {value})"
 
-    return f.choose(waits, "ptr", written, "null")
+
+_texts: deque[Any] = deque(maxlen=64)  # XLA copies a text as it makes its error
+
+
+@ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_char_p)
+def _report(state: int, description: bytes) -> int:
+    _texts.append(ctypes.create_string_buffer(wait_report(state, description).encode()))
+    return ctypes.addressof(_texts[-1])
+
+
+engine.shared[REPORT] = lambda: ctypes.cast(_report, ctypes.c_void_p).value or 0
 
 
 # The functions of a kernel -----------------------------------------------------------------------
@@ -392,7 +353,7 @@ class Watch:
         low = f.op(f"and i64 {self.turns}, {LOOK_TURNS - 1}")
         with f.when(f.op(f"icmp eq i64 {low}, {LOOK_TURNS - 1}")):
             what = "looks again and again" if self.looks else "is in the loop"
-            where = site(f.module, f"%s {what} at {literal(str(self.eqn.source))}%s")
+            where = site(f.module, f"{what} at {self.eqn.source}")
             on = f.op(
                 f"call i1 @core_look(ptr {self.state}, ptr {self.record}, "
                 f"ptr {self.clock}, ptr {where})"
