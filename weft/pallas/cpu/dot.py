@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.cpu import arrays, loops, scalar, types
+from weft.pallas.cpu import arrays, loops, types
 from weft.pallas.cpu.int8_dot import SMALLEST, Grouping, grouping, start_sums, words
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
@@ -49,13 +49,8 @@ def _dot_general(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
     yf = [d for d in range(len(y.shape)) if d not in yc and d not in yb]
     left = _cube(t, x, (xb, xf, xc))
     right = _cube(t, y, (yb, yc, yf))
-    batch, m, k = left.shape
-    n = right.shape[2]
-    if 0 in (batch, m, n, k) or m == 1 or n == 1:
-        out = _by_reduction(t, left, right, wide)
-    else:
-        out = product(t, left, right, wide)
-    if out.producer is not None and wide == result:
+    out = product(t, left, right, wide)
+    if wide == result:
         return _reshaped_product(t, out, tuple(aval.shape))
     return arrays.converted(arrays.reshaped(t, out, tuple(aval.shape)), result)
 
@@ -72,29 +67,6 @@ def _cube(t: Translator, x: Array, groups: Sequence[Sequence[int]]) -> Array:
     return arrays.reshaped(t, x, tuple(shape))
 
 
-def _by_reduction(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
-    """Products with a vector: a sum of an elementwise product, along rows or over rows."""
-    batch, m, k = left.shape
-    n = right.shape[2]
-    along = n == 1
-    shape = (batch, m, n, k) if along else (batch, m, k, n)
-
-    def of_left(i: tuple) -> tuple:
-        return (i[0], i[1], i[3] if along else i[2])
-
-    def of_right(i: tuple) -> tuple:
-        return (i[0], i[3], i[2]) if along else (i[0], i[2], i[3])
-
-    left, right = arrays.converted(left, dtype), arrays.converted(right, dtype)
-
-    def element(f: Function, i: tuple) -> str:
-        a, b = left.at(f, of_left(i)), right.at(f, of_right(i))
-        return scalar.emit(f, "mul", dtype, [a, b], {}, dtype)
-
-    both = Array(shape, dtype, element, [(left, of_left), (right, of_right)], 1)
-    return loops.reduce(t.f, t.memory, both, (3 if along else 2,), "add")
-
-
 def product(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
     """left[b, m, k] @ right[b, k, n], made when it is stored somewhere."""
     shape = (left.shape[0], left.shape[1], right.shape[2])
@@ -102,58 +74,46 @@ def product(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
 
     how = grouping(left.dtype, right.dtype, dtype) if left.shape[2] >= SMALLEST else None
 
-    def make(f: Function, target: Buffer, accumulate: bool) -> None:
+    def make(f: Function, target: Buffer) -> None:
         if how is None:
-            Blocks(f, memory, (left, right), target, accumulate).emit()
+            Blocks(f, memory, (left, right), target).emit()
         else:
-            _by_words(f, memory, left, right, target, accumulate, how)
+            _by_words(f, memory, left, right, target, how)
 
-    def produce(f: Function, target: Buffer, accumulate: bool) -> None:
-        before = memory.offset
+    def produce(f: Function, target: Buffer) -> None:
         for operand in (left, right):
             for waiting in operand.waiting():
                 loops.materialize(f, memory, waiting)
-        middle = memory.offset if before != memory.offset else before
+        before = memory.offset
         if target.strides[2] == 1 and target.dtype == dtype:
-            make(f, target, accumulate)
-            memory.offset = middle
-            return
-        scratch = loops.temporary(f, memory, shape, dtype)
-        make(f, scratch, False)
-        _store(f, memory, target, scratch, accumulate)
-        memory.offset = middle
+            make(f, target)
+        else:
+            scratch = loops.temporary(f, memory, shape, dtype)
+            make(f, scratch)
+            _store(f, memory, target, scratch)
+        memory.offset = before
 
     inputs = [(left, None), (right, None)]
     return Array(shape, dtype, None, inputs, 1 << 20, producer=produce)
 
 
 def _by_words(
-    f: Function,
-    memory: Memory,
-    left: Array,
-    right: Array,
-    target: Buffer,
-    accumulate: bool,
-    how: Grouping,
+    f: Function, memory: Memory, left: Array, right: Array, target: Buffer, how: Grouping
 ) -> None:
     """The product of the operands' words."""
     for x in (left, right):
         loops.materialize(f, memory, x)
     if how.biased:
-        start_sums(f, memory, right, target, accumulate)
+        start_sums(f, memory, right, target)
     a = words(f, memory, left, 2, how, how.biased)
     b = words(f, memory, right, 1, how, False)
     origins = None if left.shape[2] % how.count else (left, right)
-    Blocks(f, memory, (a, b), target, accumulate or how.biased, how, origins).emit()
+    Blocks(f, memory, (a, b), target, how, origins).emit()
 
 
-def _store(f: Function, memory: Memory, target: Buffer, product: Buffer, accumulate: bool) -> None:
-    """target[...] (+)= product."""
+def _store(f: Function, memory: Memory, target: Buffer, product: Buffer) -> None:
+    """target[...] = product."""
     value = arrays.converted(Array(product.shape, product.dtype, buffer=product), target.dtype)
-    if accumulate:
-        old, new = Array(target.shape, target.dtype, buffer=target), value
-        total = lambda f, i: scalar.add(f, old.dtype, old.at(f, i), new.at(f, i))
-        value = arrays.pointwise(old.shape, old.dtype, total, [old, new])
     loops.store(f, memory, target, value)
 
 
@@ -164,15 +124,14 @@ def _reshaped_product(t: Translator, cube: Array, shape: tuple[int, ...]) -> Arr
     make = cube.producer
     assert make is not None
 
-    def produce(f: Function, target: Buffer, accumulate: bool) -> None:
+    def produce(f: Function, target: Buffer) -> None:
         strides = arrays.reshaped_strides(target, cube.shape)
         if strides is not None:
-            make(f, target.view(f, 0, cube.shape, strides), accumulate)
+            make(f, target.view(f, 0, cube.shape, strides))
             return
         scratch = loops.temporary(f, t.memory, cube.shape, cube.dtype)
-        make(f, scratch, False)
-        flat = scratch.view(f, 0, shape, row_major(shape))
-        _store(f, t.memory, target, flat, accumulate)
+        make(f, scratch)
+        _store(f, t.memory, target, scratch.view(f, 0, shape, row_major(shape)))
 
     return Array(shape, cube.dtype, None, cube.inputs, 0, producer=produce)
 
@@ -193,11 +152,10 @@ class Blocks:
         memory: Memory,
         operands: tuple[Array, Array],
         target: Buffer,
-        accumulate: bool,
         how: Grouping | None = None,
         origins: tuple[Array, Array] | None = None,
     ) -> None:
-        self.f, self.target, self.accumulate, self.how = f, target, accumulate, how
+        self.f, self.target, self.how = f, target, how
         left, right = operands
         self.batch, m, k = left.shape
         self.m, self.k, self.n = m, k, right.shape[2]
@@ -325,7 +283,8 @@ class Blocks:
         """
         f, tile, target, scratch = self.f, self.tile, self.target, self.scratch
         b, i, p = first
-        more = "true" if self.accumulate else f.op(f"icmp ne i64 {p}, 0") if p != 0 else "false"
+        has_start = self.how is not None and self.how.biased
+        more = "true" if has_start else f.op(f"icmp ne i64 {p}, 0") if p != 0 else "false"
 
         def panel(j: Index, start: int, width: int, valid: int) -> None:
             column = f.add(f.mul(j, width), start)

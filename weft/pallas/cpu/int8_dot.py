@@ -145,16 +145,13 @@ def _biased(x: Array) -> Array:
     return arrays.pointwise(x.shape, x.dtype, element, [x])
 
 
-def start_sums(f: Function, memory: Memory, right: Array, target: Buffer, accumulate: bool) -> None:
-    """target[b, i, j] (+)= -128 * sum of right[b, :, j], for a left side with 128 added."""
+def start_sums(f: Function, memory: Memory, right: Array, target: Buffer) -> None:
+    """target[b, i, j] = -128 * sum of right[b, :, j], for a left side with 128 added."""
     numbers = arrays.converted(right, dtypes.int32)
     sums = loops.reduce(f, memory, numbers, (1,), "add")
 
     def element(f: Function, i: tuple[Index, ...]) -> str:
-        low = f.op(f"mul i32 {sums.at(f, (i[0], i[2]))}, -128")
-        if accumulate:
-            low = f.op(f"add i32 {low}, {target.load(f, i)}")
-        return low
+        return f.op(f"mul i32 {sums.at(f, (i[0], i[2]))}, -128")
 
     start = Array(target.shape, dtypes.int32, element, [(sums, lambda i: (i[0], i[2]))], 2)
     loops.store(f, memory, target, start)

@@ -165,11 +165,9 @@ def store(
 ) -> None:
     """target[...] = value, where the mask holds."""
     if value.producer is not None and mask is None:
-        value.producer(f, target, False)
+        value.producer(f, target)
         return
     if value.buffer is not None and value.buffer.same_place(target):
-        return
-    if value.terms is not None and mask is None and _store_sum(f, memory, target, *value.terms):
         return
     if value.buffer is not None and mask is None and value.dtype == target.dtype:
         copy_elements(f, target, value.buffer)
@@ -213,23 +211,6 @@ def store(
     else:
         nest(f, shape, body, arrays)
     settle(fused)
-
-
-def _store_sum(f: Function, memory: Memory, target: Buffer, x: Array, y: Array) -> bool:
-    """target[...] = x + y where one of the terms is a product still to be made: it is added to
-    the other in place."""
-    for rest, product in ((x, y), (y, x)):
-        if (
-            product.producer is not None
-            and product.dtype == target.dtype
-            and product.shape == target.shape == rest.shape
-            and target.group not in product.reads
-            and target.strides[-1] == 1
-        ):
-            store(f, memory, target, rest)
-            product.producer(f, target, True)
-            return True
-    return False
 
 
 def copy_elements(f: Function, target: Buffer, source: Buffer) -> None:

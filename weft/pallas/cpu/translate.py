@@ -21,6 +21,7 @@ from weft.pallas.cpu.values import (
     constant,
     no_indices,
     register,
+    size_of,
 )
 from weft.pallas.cpu.values import same_indices as same
 from weft.pallas.ir import row_major, unsupported
@@ -42,7 +43,16 @@ RULES: dict[str, Rule] = {}
 
 
 def _is_native(eqn: Eqn) -> bool:
+    if eqn.primitive.name == "dot_general":
+        return not _is_of_vector(eqn)
     return eqn.primitive.name in RULES or scalar.has_code(eqn.primitive.name)
+
+
+def _is_of_vector(product: Eqn) -> bool:
+    """Whether a product has one row or column, or is empty: it is a sum, by formula."""
+    (shared, _), (batch, _) = product.params["dimension_numbers"]
+    x, y = (v.aval for v in product.invars)
+    return min(x.size, y.size) <= size_of([x.shape[d] for d in (*shared, *batch)])
 
 
 def _narrowest(name: str) -> int:
@@ -134,7 +144,6 @@ class Translator:
                 text = value.at(self.f, ())
                 value.element = lambda f, i: text
                 value.inputs, value.cost, value.touched = (), 0, ()
-                value.terms = None
             elif uses > 1 and value.cost >= COSTLY:
                 value.kept = True
         elif not value.shape and value.buffer is not None:
@@ -165,8 +174,6 @@ class Translator:
         inputs = [(o, no_indices if p else same) for o, p in zip(operands, plain, strict=True)]
         out = Array(aval.shape, result, element, inputs, scalar.COSTS.get(name, 1))
         out.pointwise = True
-        if name == "add":
-            out.terms = (operands[0], operands[1])
         return out
 
     # Values ------------------------------------------------------------------------------------

@@ -133,8 +133,7 @@ class Array:
     inputs: the arrays the formula reads, with the mapping of indices, or None where the mapping
     computes. touched: groups of memory that the formula itself reads. cost: of one element.
     producer: fills a buffer with the value, for products, which are not computed element by
-    element; with accumulate=True it adds to what the buffer holds. terms: the two operands of a
-    plain sum. pointwise: the formula uses the indices only to read its operands.
+    element. pointwise: the formula uses the indices only to read its operands.
     """
 
     __slots__ = (
@@ -147,7 +146,6 @@ class Array:
         "pointwise",
         "producer",
         "shape",
-        "terms",
         "touched",
     )
 
@@ -166,7 +164,6 @@ class Array:
         self.buffer = buffer
         self.producer = producer
         self.kept = producer is not None
-        self.terms: tuple[Array, Array] | None = None
         self.pointwise = False
         self.cost = min(cost + sum(a.cost for a, _ in self.inputs), 1 << 30)
         self.touched: tuple[Group, ...] = ()
@@ -222,7 +219,6 @@ class Array:
         self.inputs = ()
         self.kept = False
         self.producer = None
-        self.terms = None
         self.cost = 0
         self.touched = ()
 

@@ -177,16 +177,15 @@ def _product(eqn: Eqn, x: Array, y: Array) -> Array:
         for v, shared, batch in ((x, left, left_batch), (y, right, right_batch))
     ]
     many, rows, columns = len(left_batch), len(free[0]), len(free[1])
-    shape = [x.shape[d] for d in (*left_batch, *free[0])] + [y.shape[d] for d in free[1]]
-    shape += [x.shape[d] for d in left]
-    end, out = many + rows + columns, eqn.outvars[0].aval.dtype
+    shape = [x.shape[d] for d in (*left_batch, *free[0], *left)] + [y.shape[d] for d in free[1]]
+    out = eqn.outvars[0].aval.dtype
     wide = np.dtype(np.float32) if dtypes.is_float(out) and out.itemsize < 4 else out
-    last = range(end, len(shape))
-    places = (*range(many + rows), *last), (*range(many), *range(many + rows, end), *last)
+    summed = range(many + rows, len(shape) - columns)
+    places = range(summed.stop), (*range(many), *range(many + rows, len(shape)))
     x = transpose_p.bind(x, permutation=(*left_batch, *free[0], *left))
-    y = transpose_p.bind(y, permutation=(*right_batch, *free[1], *right))
+    y = transpose_p.bind(y, permutation=(*right_batch, *right, *free[1]))
     x, y = (_spread(_as(v, wide), shape, d) for v, d in zip((x, y), places, strict=True))
-    return _as(reduce_sum_p.bind(mul_p.bind(x, y), axes=tuple(last)), out)
+    return _as(reduce_sum_p.bind(mul_p.bind(x, y), axes=tuple(summed)), out)
 
 
 # Indices ------------------------------------------------------------------------------------------
