@@ -132,12 +132,14 @@ def _refuse(name: str, what: str, remedy: str) -> ValueError:
 
 
 def _read(root: _Table) -> Exported:
+    # Fields are read by their numbers in JAX's schema of the file.
     name = root.text(1)
     effects = [t.text(0) for field in (10, 11) for t in root.tables(field)]
     if effects:
         raise _refuse(name, f"has effects ({', '.join(effects)})", "export what has none")
     meshes = [_mesh(t) for t in root.tables(20)]
     shardings = [_sharding(t, meshes) for t in root.tables(21)]
+    # Older files have the number of devices in a field of 16 bits only.
     nr_devices = root.number(18, "I") or root.number(6, "h")
     if nr_devices > 1 and len(meshes) != 1:
         raise _refuse(
@@ -151,6 +153,7 @@ def _read(root: _Table) -> Exported:
     platforms = root.texts(9)
     artifact = root.bytes(13)
     several = nr_devices > 1
+    # One module serves several platforms by branching on a number, which is fixed here.
     modules = {platforms[0]: artifact}
     if len(platforms) > 1:
         modules = {p: _of_platform(artifact, i, several) for i, p in enumerate(platforms)}
@@ -172,6 +175,7 @@ def _read(root: _Table) -> Exported:
         effects=[],
         get_vjp=None,
     )
+    # The derivative's file is as large as the function's: it is read when it is asked for.
     if vjp is not None:
         exported._get_vjp = functools.cache(_vjp(vjp, exported))
     return exported

@@ -501,6 +501,7 @@ def var(
             raise ValueError("weft.numpy.var: give ddof or correction, not both")
         ddof = correction
     if has_names(axis):
+        # Means over named axes are collectives, so that the squares' mean is rescaled to n - ddof.
         center = _mean(a, axis, keepdims=True, where=where) if mean is None else mean
         squares = ufuncs.square(ufuncs.abs(subtract(a, center)))
         spread = _mean(squares, axis, dtype, keepdims=keepdims, where=where)
@@ -512,12 +513,14 @@ def var(
     if target is not None and dtypes.is_complex(aval.dtype) and not dtypes.is_complex(target):
         raise ValueError(f"weft.numpy.var: dtype {target} for a complex array must be complex")
     out_dtype = ew.real_dtype(computed)
+    # Sums of squares lose too much in 16 bits.
     if computed.itemsize < 4 or computed not in INEXACT:
         computed = dtypes.float32
     a = cast(a, computed)
     axes = axes_of(axis, aval.ndim)
     center = _mean(a, axes, keepdims=True, where=where) if mean is None else mean
 
+    # Two passes, the mean first: the difference of squares cancels where the mean is large.
     d = subtract(a, center)
     if computed in dtypes.COMPLEX:
         d = ew.real_p.bind(ew.mul_p.bind(d, ew.conj_p.bind(d)))
@@ -530,6 +533,7 @@ def var(
     n = _count("var", full, axes, where, False)
     total = ops.reduce_sum_p.bind(d, axes=axes) if axes else to_array(d)
     real = typeof(total).dtype
+    # A count that tracing knows is a number in the program; one that `where` makes is computed.
     if n.__class__ is int and isinstance(ddof, int | float | np.number):
         divisor: Any = np.asarray(n - ddof if n > ddof else np.nan).astype(real)[()]
     else:
