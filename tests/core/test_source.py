@@ -1,6 +1,8 @@
 """Source locations: the user's line, in warnings as in equations."""
 
+import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import weft
 import weft.numpy as wnp
 from weft.core.config import options
+from weft.core.source import with_cells
 
 
 def warned_at(f):
@@ -69,3 +72,19 @@ def test_a_location_knows_line_column_and_function():
     assert columns[0] == columns[2] < columns[1], "sin and the sum begin where the expression does"
     assert sin.source.file == __file__ and sin.source.function.endswith("<locals>.f")
     assert str(sin.source).endswith(f"test_source.py:{line} ({sin.source.function})")
+
+
+def test_cells_of_notebooks_have_the_names_that_ipython_shows(monkeypatch):
+    cell = "/tmp/ipykernel_12/3456.py"
+    names = SimpleNamespace(
+        format_code_name=lambda name: ("Cell", "In[3]") if name == cell else None
+    )
+    shell = SimpleNamespace(compile=names)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    code = compile("import weft\ndef f(x):\n    return x * 2", cell, "exec")
+    exec(code, scope := {})
+    jaxpr = weft.make_jaxpr(scope["f"])(1.0)
+    assert jaxpr.jaxpr.eqns[0].source.short() == "In[3]:3"
+    assert with_cells(f"(a at {cell}:3), /tmp/ipykernel_12/7.py:1") == (
+        "(a at In[3]:3), /tmp/ipykernel_12/7.py:1"
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -57,13 +58,33 @@ class Source:
         return self.position()[0]
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} ({self.function})"
+        return f"{with_cells(self.file)}:{self.line} ({self.function})"
 
     def short(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}"
+        return f"{os.path.basename(with_cells(self.file))}:{self.line}"
 
 
 UNKNOWN = Source(None, 0, ())
+
+
+_CELL = re.compile(r"<ipython-input-[^>]*>|[^\s,()]*ipykernel_\d+[/\\]\d+\.py")
+
+
+def with_cells(text: str) -> str:
+    """Name a notebook's cells in a text as IPython shows them, `In[3]`, not by their files.
+
+    Source: IPython's documentation, `core.compilerop.CachingCompiler.format_code_name`.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None:
+        return text
+
+    def name(match: re.Match[str]) -> str:
+        named = shell.compile.format_code_name(match[0])
+        return named[1] if named else match[0]
+
+    return _CELL.sub(name, text)
 
 
 def function_name(fun: Callable) -> str:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from weft._xla.mlir import to_hlo_text
+from weft.core.source import with_cells
 from weft.partition.collect import KINDS
 from weft.partition.measured import by_line
 from weft.partition.report import escape, format_bytes, format_seconds
@@ -208,7 +209,7 @@ _COLLECTIVE = re.compile(rf"(sdy|stablehlo)\.({'|'.join([*KINDS.values(), 'all_s
 
 def _key(places: str) -> str:
     """Files without their folders, by which lines of all panels find each other."""
-    return escape(", ".join(os.path.basename(location) for location in places.split(", ")))
+    return escape(", ".join(map(os.path.basename, with_cells(places).split(", "))))
 
 
 def _marked(text: str) -> str:

@@ -14,6 +14,7 @@ from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core.errors import plural
 from weft.core.notebook import displayed
+from weft.core.source import with_cells
 from weft.partition.collect import Collective, collect
 from weft.partition.cost import HardwareModel, hardware
 from weft.partition.device_memory import Memory, estimate_memory
@@ -216,7 +217,7 @@ def _measured(seconds: float | None) -> str:
 
 
 def _why(collective: Collective) -> str:
-    return merged_reasons(collective.why.replace(os.getcwd() + os.sep, ""))
+    return merged_reasons(with_cells(collective.why).replace(os.getcwd() + os.sep, ""))
 
 
 HEADER = ("collective", "axes", "local operand", "sent", "trips", "time", "source", "why")

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import re
 
+from weft.core.source import with_cells
+
 COLUMN = 100  # where short lines' comments start
 
 
@@ -61,7 +63,7 @@ def hlo_with_lines(text: str) -> str:
 def short(location: str) -> str:
     """Places in files below the working directory, relative to it; ", " is between several."""
     here = os.getcwd() + os.sep
-    return ", ".join(place.removeprefix(here) for place in location.split(", "))
+    return with_cells(", ".join(place.removeprefix(here) for place in location.split(", ")))
 
 
 def _place(location: str, places: dict[str, str], depth: int = 0) -> str:

@@ -18,7 +18,7 @@ from weft.core.errors import mark_difference, names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, jaxpr_axes
 from weft.core.masks import closed_under
 from weft.core.primitive import Primitive
-from weft.core.source import function_name
+from weft.core.source import function_name, with_cells
 from weft.core.trace import Tracer, check_unchangeable, is_array_like, typeof
 from weft.core.trace_body import args_tree, derived, trace_body
 from weft.core.tree import names_in
@@ -68,7 +68,7 @@ def function_text(fun: Callable) -> str:
     name = function_name(fun)
     if code is None:
         return name
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+    return f"{name} ({with_cells(code.co_filename)}:{code.co_firstlineno})"
 
 
 # Types -----------------------------------------------------------------------------------------
