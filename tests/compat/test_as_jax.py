@@ -389,3 +389,22 @@ def test_jitted_functions_tell_their_signature_themselves():
         print("same")
     """
     assert on_weft(program) == "same"
+
+
+def test_a_program_that_calls_back_runs_without_python_until_the_callback_raises():
+    program = """
+        import jax, numpy as np
+        def f(x):
+            if x > 2: raise ValueError("too large")
+            return np.float32(x * 2)
+        @jax.jit
+        def g(x):
+            called = lambda x: jax.pure_callback(f, jax.ShapeDtypeStruct((), np.float32), x)
+            return jax.lax.cond(x > 0, called, lambda x: x, x)
+        print([float(g(v)) for v in (1.0, -1.0, 2.0, -2.0)])
+        for v in (3.0, 1.0, 4.0):
+            try: print(float(g(v)))
+            except Exception as error: print("too large" in str(error))
+    """
+    printed = run("-m", "weft.as_jax", "-c", textwrap.dedent(program))
+    assert printed.splitlines() == ["[2.0, -1.0, 4.0, -2.0]", "True", "2.0", "True"]

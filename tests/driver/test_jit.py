@@ -651,3 +651,39 @@ def test_static_arguments_given_by_position_and_by_name_are_taken_as_given():
     assert outer("key", (2.0,), np.ones(1), b="hello") == 10.0
     with pytest.raises(ValueError, match="static_argnums 7 is out of range"):
         weft.jit(lambda x, n: x, static_argnums=7, static_argnames="n")
+
+
+def test_programs_with_callbacks_are_looked_up_by_options_and_placement():
+    seen = []
+
+    def note(x):
+        seen.append(np.asarray(x))
+        return np.float32(x * 2)
+
+    def doubled(x):
+        return weft.pure_callback(note, weft.ShapeDtypeStruct((), np.float32), x) + 1
+
+    plain = weft.jit(doubled)
+    precise = weft.jit(doubled, compiler_options={"xla_cpu_enable_fast_math": False})
+    first, second = weft.devices()[:2]
+    for _ in range(3):
+        for function in (plain, precise):
+            for device in (first, second):
+                placed = function(weft.device_put(np.float32(3), device))
+                with weft.default_device(device):
+                    free = function(np.float32(4))
+                assert [float(placed), float(free)] == [7.0, 9.0]
+                assert placed.devices() == free.devices() == {device}
+    assert len(seen) == 24
+
+
+def test_prints_of_a_program_come_at_each_call(capfd):
+    @weft.jit
+    def square(x):
+        weft.debug.print("x is {}", x)
+        return x * x
+
+    for i in range(4):
+        assert float(square(np.float32(i))) == i * i
+    weft.effects_barrier()
+    assert capfd.readouterr().out.split("\n")[:4] == [f"x is {float(i)}" for i in range(4)]

@@ -126,3 +126,49 @@ def test_samplers_look_at_keys_where_settings_ask(make):
             weft.random.uniform(key, (3,))
             with pytest.raises(weft.errors.KeyReuseError):
                 weft.random.uniform(key, (3,))
+
+
+UNLIKE = {
+    "integers": (X, np.arange(4, dtype=np.int32)),
+    "booleans": (X, np.array([[True], [False]])),
+    "a NumPy array": (X, np.float32([[2.0], [3.0]])),
+    "a float beside integers": (X.astype(wnp.int32), 2.5),
+    "a complex number": (X, 1 + 2j),
+    "half precision": (X, np.arange(4, dtype=np.float16)),
+}
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "true_divide", "not_equal"])
+@pytest.mark.parametrize("case", UNLIKE)
+def test_operands_that_are_converted_or_broadcast_are_one_program(name, case):
+    x, y = UNLIKE[case]
+    operator = {"true_divide": "truediv", "not_equal": "ne"}.get(name, name[:3])
+    host = np.asarray(x)
+    given = y if case == "a NumPy array" or not isinstance(y, np.ndarray) else wnp.asarray(y)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        want, back = getattr(np, name)(host, y), getattr(np, name)(y, host)
+    function, method = getattr(wnp, name), getattr(x, f"__{operator}__")
+    for got in (function(x, given), method(given)):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+        assert isinstance(got, weft.Array)
+    np.testing.assert_allclose(function(given, x), back, rtol=1e-6)
+    with weft.no_tracing(True):  # nothing but the programs of before runs
+        function(x, given), method(given), function(given, x)
+
+
+def test_infinity_times_false_is_zero_as_in_a_compiled_function():
+    # XLA makes a select of a product with a converted boolean.
+    infinite, mask = wnp.array([np.inf, -np.inf, 2.0]), wnp.array([False, True, True])
+    want = [0.0, -np.inf, 2.0]
+    for multiply in (lambda x, y: x * y, wnp.multiply):
+        for product in (multiply, weft.jit(multiply)):
+            np.testing.assert_array_equal(product(infinite, mask), want)
+            np.testing.assert_array_equal(product(mask, infinite), want)
+
+
+def test_a_number_that_no_array_holds_is_refused_in_the_functions_own_words():
+    with pytest.raises(OverflowError, match="out of bounds for int32"):
+        wnp.arange(3) + 2**40
+    with pytest.raises(ValueError, match="Incompatible shapes"):
+        wnp.ones(3) * wnp.ones(4, int)
+    np.testing.assert_array_equal(wnp.ones(3) * 2**40, np.full(3, 2.0**40, np.float32))

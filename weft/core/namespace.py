@@ -165,7 +165,7 @@ def bounded(
 
 
 _INTEGERS = frozenset((int, tuple, type(None)))
-_MISTAKES = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+MISTAKES = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What a program raises of bad arguments, unhashable options and operands whose values it needs.
 The function then runs op by op and says it in its own terms; other exceptions are of the run."""
 
@@ -198,7 +198,7 @@ def _eager_call(
     def compile_program() -> Callable:
         return programs.compile(fun, numbers, keywords)
 
-    values = programs.state, programs.eager, classes, _INTEGERS, _MISTAKES, compile_program
+    values = programs.state, programs.eager, classes, _INTEGERS, MISTAKES, compile_program
     return condition, *values, *defaults
 
 

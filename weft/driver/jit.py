@@ -10,7 +10,7 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
@@ -23,7 +23,7 @@ from weft.core.events import DURATIONS, SPANS, TRACED, UNMEASURED, measured
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.provided import bucketed
 from weft.core.source import function_name
-from weft.core.state import axes_key, state
+from weft.core.state import LAYOUTS, axes_key, state
 from weft.core.trace import (
     EVAL,
     Tracer,
@@ -59,7 +59,7 @@ from weft.driver.staging import array_remedy, aval_of_spec, check_callable, spli
 from weft.driver.static_arguments import hashable_instead, named_arguments
 from weft.runtime.array import ArrayImpl
 from weft.runtime.backend import devices, distributed_state
-from weft.runtime.device_put import device_put
+from weft.runtime.device_put import default_sharding, device_put
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.sharding.named import Sharding
 from weft.sharding.physical import SingleDeviceSharding, as_sharding
@@ -67,6 +67,7 @@ from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
     from weft.runtime.backend import Device
+    from weft.runtime.executable import Executable
 
 
 class _Unspecified:
@@ -91,6 +92,7 @@ class Entry:
         "donated",
         "in_shardings",
         "in_tree",
+        "latest",
         "layouts",
         "out_shardings",
         "out_tree",
@@ -106,6 +108,31 @@ class Entry:
     out_shardings: tuple
     donated: tuple
     layouts: tuple | None  # those asked of the arguments and of the results
+    latest: Latest | None  # the last program, if it is one that C++ does not start
+
+
+@dataclass(slots=True, eq=False)
+class Latest:
+    """A program that every call of an entry starts in Python, as it has effects or callbacks.
+
+    options: stands for the options of the jitted function; it must not refer to the function.
+    placed, default: shardings of the committed arguments, and where others go.
+    """
+
+    options: object
+    placed: tuple
+    default: SingleDeviceSharding
+    executable: Executable
+    consts: list
+
+    def serves(self, options: object, placed: tuple) -> bool:
+        """Whether it is the program of a call with these options and placements."""
+        return (
+            self.options is options
+            and self.placed == placed
+            and not LAYOUTS.in_use
+            and self.default is default_sharding()
+        )
 
 
 def _key_of_shardings(tree: PyTreeDef) -> Hashable:
@@ -136,6 +163,7 @@ class JitInfo:
     placement: Hashable = None  # tells traces with these shardings from others
     logged: LoggedJit | None = None  # notes calls, in a process that is one of several
     early: LoggedJit | None = None  # takes its calls, where it was jitted before there was a group
+    identity: object = field(default_factory=object)  # of its options
 
     def __post_init__(self) -> None:
         self.name = function_name(self.fun)
@@ -264,6 +292,7 @@ class JitInfo:
         with measured(TRACED, self.name) if DURATIONS or SPANS else UNMEASURED:
             jaxpr, consts = trace_to_jaxpr(flat_fun, avals, self.name)
         entry = Entry()
+        entry.latest = None
         tracers = [isinstance(c, Tracer | Cell) for c in consts]
         entry.consts = [c for c, t in zip(consts, tracers, strict=True) if t]
         if entry.consts:
@@ -430,14 +459,19 @@ class JitInfo:
         """Answer a cache miss of the compiled dispatch: (result, fast-path data, False)."""
         entry, leaves = self.traced(args, kwargs)
         operands = [*entry.consts, *leaves]
-        if state.trace is not EVAL or any(x.__class__ is Cell for x in operands):
+        if state.trace is not EVAL or Cell in [x.__class__ for x in operands]:
             if self.inline:
                 outs = eval_closed(entry.closed, *operands)
             else:
                 outs = jit_p.bind(*operands, **self.params(entry))
             return entry.out_tree.unflatten(outs), None, False
         check_not_leaked(operands)
-        request = self.request(entry, placements(operands), self.layouts(entry, operands))
+        placed = placements(operands)
+        latest = entry.latest
+        if latest is not None and latest.serves(self.identity, placed):
+            outs = execute(latest.executable, latest.consts, operands, entry.closed)
+            return entry.out_tree.unflatten(outs), None, False
+        request = self.request(entry, placed, self.layouts(entry, operands))
         executable, consts = compiled_for(entry.closed, request, *self.names(entry))
         noted = logged = False
         if self.logged is not None:
@@ -449,6 +483,10 @@ class JitInfo:
         fast = None
         if not is_debugging() and not any(map(array_method, leaves)):
             fast = fastpath(executable, result, leaves, consts, logged=logged)
+        starts_in_python = executable.has_callbacks or executable.has_side_effects
+        if fast is None and starts_in_python and executable.log is None and not LAYOUTS.in_use:
+            default = default_sharding()
+            entry.latest = Latest(self.identity, placed, default, executable, consts)
         return result, fast, False
 
 

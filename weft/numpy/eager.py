@@ -14,10 +14,11 @@ import numpy as np
 
 from weft.core.boundary import explain_and_show
 from weft.core.caches import clearable
-from weft.core.namespace import EagerPrograms
+from weft.core.namespace import MISTAKES, EagerPrograms
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.driver.jit import jit
+from weft.ops.promote import adapts
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
 
@@ -89,6 +90,49 @@ def as_one_program(function: Callable, *operands: object, **options: object) -> 
     except TypeError:
         return function(*operands, **options)
     return program(*operands)
+
+
+OPERANDS = (ArrayImpl, np.ndarray, bool, int, float, complex)
+"""Classes of what binary functions take, as jit does."""
+_OPERANDS = frozenset(OPERANDS)
+
+
+def are_like(x: Any, y: Any) -> bool:
+    """Whether an op takes these operands, of which one is an array, as they are."""
+    if x.__class__ is not ArrayImpl:
+        x, y = y, x
+    a = x.aval
+    if y.__class__ is ArrayImpl:
+        b = y.aval
+        if a is b:
+            return True
+        one_type = a.dtype is b.dtype and a.weak_type is b.weak_type
+        return one_type and (a.shape == b.shape or not a.shape or not b.shape)
+    return adapts(y, a.dtype)
+
+
+def one_program_of_unlike(function: Callable) -> Callable:
+    """A binary function, as one program of operands that it converts or broadcasts.
+
+    An op for each of these steps costs a call of its own, and XLA sees the conversion of a boolean
+    only within the program: it has inf * False as 0.
+    """
+    program: Any = None
+
+    def call(x: ArrayLike, y: ArrayLike) -> Any:
+        nonlocal program
+        if state.trace is EVAL:
+            kinds = x.__class__, y.__class__
+            if ArrayImpl in kinds and _OPERANDS.issuperset(kinds) and not are_like(x, y):
+                if program is None:
+                    program = jit(function)
+                try:
+                    return program(x, y)
+                except MISTAKES:
+                    pass  # the function itself tells of it
+        return function(x, y)
+
+    return call
 
 
 def compiled(

@@ -20,7 +20,7 @@ from weft.core.trace import EVAL, Tracer, is_array_like
 from weft.driver.execute import eager_call
 from weft.driver.jit import jit
 from weft.numpy.at import AtProperty
-from weft.numpy.eager import number_beside, one_program
+from weft.numpy.eager import number_beside, one_program, one_program_of_unlike
 from weft.numpy.indexing import getitem
 from weft.ops import elementwise_api as ops
 from weft.ops.promote import promote_numpy
@@ -94,6 +94,12 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
             compiled = _eager(prim)
         return compiled(x, y)
 
+    @one_program_of_unlike
+    def promoted(x: ArrayLike, y: ArrayLike) -> Any:
+        return run(*promote_numpy(symbol, x, y))
+
+    promoted.__name__ = symbol
+
     def forward(self: Any, other: Any) -> Any:
         try:
             kind = other.__class__
@@ -108,7 +114,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
                     return run(self, other)
             elif kind not in _OPERANDS and _refuses(other):
                 return _unfit(symbol, other)
-            return run(*promote_numpy(symbol, self, other))
+            return promoted(self, other)
         except Exception as error:
             show_user_frames(error)
             raise
@@ -122,7 +128,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
                     return run(number_beside(y, self) if state.trace is EVAL else y, self)
             elif kind not in _OPERANDS and _refuses(other):
                 return _unfit(symbol, other)
-            return run(*promote_numpy(symbol, other, self))
+            return promoted(other, self)
         except Exception as error:
             show_user_frames(error)
             raise

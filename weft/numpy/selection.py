@@ -16,7 +16,7 @@ from weft.core.errors import ArgumentError, BadIndexError, UnsupportedArgumentEr
 from weft.core.trace import Tracer, typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
-from weft.numpy.eager import as_one_program
+from weft.numpy.eager import are_like, as_one_program
 from weft.numpy.filled import zeros
 from weft.numpy.indexing import Options, get, getitem
 from weft.numpy.shaping import broadcast_arrays, moveaxis, ravel
@@ -58,7 +58,7 @@ def where(
         raise ValueError("weft.numpy.where: give both x and y, or neither")
     if size is not None or fill_value is not None:
         raise ValueError("weft.numpy.where: size and fill_value belong to the one-argument form")
-    if x.__class__ is ArrayImpl and y.__class__ is ArrayImpl:
+    if x.__class__ is ArrayImpl and y.__class__ is ArrayImpl and are_like(x, y):
         return _where(condition, x, y)  # one op
     return as_one_program(_where, condition, x, y)  # one program, not one for each cast
 

@@ -12,7 +12,7 @@ import numpy as np
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.errors import ArgumentError, UnsupportedArgumentError
-from weft.core.namespace import bounded
+from weft.core.namespace import EagerPrograms, bounded
 from weft.core.trace import typeof
 from weft.driver.staging import eval_shape
 from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, static_int, to_array
@@ -47,9 +47,10 @@ class ufunc(functools.partial):
         identity: Any = None,
         reduce: Callable | None = None,
         accumulate: Callable | None = None,
+        programs: EagerPrograms | None = None,
     ) -> ufunc:
         if isinstance(func, FunctionType):
-            func = bounded(func, "weft.numpy", name, refuse)
+            func = bounded(func, "weft.numpy", name, refuse, programs=programs)
         self = super().__new__(cls, func)
         self.nin, self.nout, self.identity = nin, nout, identity
         self.__name__ = self.__qualname__ = name or str(getattr(func, "__name__", "ufunc"))

@@ -26,7 +26,7 @@ from weft.numpy.common import (
     to_array,
     zeros_of,
 )
-from weft.numpy.eager import as_one_program
+from weft.numpy.eager import OPERANDS, as_one_program, eager_programs
 from weft.numpy.operands import (
     both,
     both_inexact,
@@ -335,7 +335,10 @@ def _ufunc(
 ) -> ufunc:
     """Of two operands; the names of what it reduces and accumulates by, where that is faster."""
     by = _lazy(reduce), _lazy(accumulate)
-    result = ufunc(function, 2, 1, identity=identity, reduce=by[0], accumulate=by[1])
+    programs = eager_programs(function.__name__, arrays=OPERANDS)
+    result = ufunc(
+        *(function, 2, 1), identity=identity, reduce=by[0], accumulate=by[1], programs=programs
+    )
     result.associative = associative
     return result
 
@@ -509,13 +512,9 @@ def as_bool(name: str, x: ArrayLike) -> Any:
 
 
 def _logical(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
-    def traced(x: ArrayLike, y: ArrayLike) -> Any:
+    def function(x: ArrayLike, y: ArrayLike, /) -> Any:
         return prim.bind(*broadcast_args(as_bool(name, x), as_bool(name, y)))
 
-    def function(x: ArrayLike, y: ArrayLike, /) -> Any:
-        return as_one_program(traced, x, y)
-
-    traced.__name__ = name
     return _ufunc(named(function, name, doc), associative=True, **methods)
 
 

@@ -28,6 +28,12 @@ _FITS: dict[type, Callable[[Any], bool]] = {
 _PYTHON_TYPE = {"i": int, "f": float, "c": complex}
 
 
+def adapts(value: object, dtype: np.dtype) -> bool:
+    """Whether the value is a Python scalar that takes this dtype beside an array of it."""
+    fits = _FITS.get(value.__class__)
+    return fits is not None and not dtypes.is_extended(dtype) and fits(dtype)
+
+
 def adapt(value: Any, aval: Any) -> Any:
     """A Python scalar as an operand beside an array: of its dtype, weak if the array is weak.
 
@@ -62,13 +68,13 @@ def promote_lax(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     if x.__class__ in _SCALARS:
         if y.__class__ not in _SCALARS:
             aval = typeof(y)
-            if not dtypes.is_extended(aval.dtype) and _FITS[x.__class__](aval.dtype):
+            if adapts(x, aval.dtype):
                 return adapt(x, aval), y
         elif x.__class__ is y.__class__:
             return promote(x, y)
     elif y.__class__ in _SCALARS:
         aval = typeof(x)
-        if not dtypes.is_extended(aval.dtype) and _FITS[y.__class__](aval.dtype):
+        if adapts(y, aval.dtype):
             return x, adapt(y, aval)
     else:
         return stretch(x, y)

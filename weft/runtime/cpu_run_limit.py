@@ -70,6 +70,7 @@ ELSEWHERE = 0  # on another platform, or on the only CPU device
 FIRST = 1  # on the first of several CPU devices, alone
 OTHER = 2  # on another one, alone
 SEVERAL = 4
+CALLS_BACK = 8  # on the only CPU device, with callbacks
 
 
 def place_of(xla: Any) -> int:
@@ -89,13 +90,14 @@ class StartedRuns:
     """The runs that C++ starts for one function: where they are, and what is kept of them.
 
     positions: number of results -> which of them is the smallest.
+    waits: some call back, and must have ended before the next one starts.
     """
 
-    __slots__ = ("__weakref__", "each", "large", "places", "positions")
+    __slots__ = ("__weakref__", "each", "large", "places", "positions", "waits")
 
     def __init__(self) -> None:
         self.places = 0
-        self.each = self.large = False
+        self.each = self.large = self.waits = False
         self.positions: dict[int, int] = {}
 
     def add(self, bit: int, out_avals: Sequence[Any]) -> None:
@@ -135,7 +137,11 @@ class StartedRuns:
 def count_run(function: Any, args: tuple, kwargs: dict, result: object) -> None:
     """Count a run that C++ started without Python."""
     calls = function._calls
-    if calls.each:
+    if calls.waits and inside.pending is None:
+        handle = calls._handle(result)
+        if not handle.is_ready():
+            wait_quietly(handle)
+    elif calls.each:
         _runs.append(result if type(result) is ArrayImpl else calls._handle(result))
         if len(_runs) > LIMIT:
             _make_half_free()

@@ -32,7 +32,7 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from weft._xla import pytree
+from weft._xla import pytree, stands_for_jax
 from weft._xla.config import set_post_hook
 from weft._xla.dispatch import FastpathData, PjitFunction, PjitFunctionCache, pjit
 from weft.core.boundary import api_boundary
@@ -70,7 +70,10 @@ def cached_call(
         if fastpath is None:
             return result, None, remove
         fast, bit = fastpath
-        if bit:
+        if bit == cpu_run_limit.CALLS_BACK:
+            calls.waits = True
+            set_post_hook(cpu_run_limit.count_run)
+        elif bit:
             if cpu_run_limit.inside.pending is not None or not fast.out_avals:
                 return result, None, remove  # Python checks such runs, or keeps their tokens
             calls.add(bit, fast.out_avals)
@@ -121,7 +124,7 @@ def fastpath(
     """
     if executable.log is not None and not logged:
         return None
-    if executable.has_side_effects or executable.has_callbacks:
+    if executable.has_side_effects or executable.has_callbacks and not _may_call_back(executable):
         return None
     if not executable.in_place([*const_args, *args]):
         return None  # quirks.PARTS_ELSEWHERE
@@ -130,8 +133,21 @@ def fastpath(
         return None
     if not all(type(leaf) is ArrayImpl for leaf in leaves):
         return None
+    if executable.has_callbacks and not all(leaf.is_ready() for leaf in leaves):
+        return None
     data = executable.fastpath(tree, len(args), const_args)
-    return None if data is None else (data, executable.place)
+    place = cpu_run_limit.CALLS_BACK if executable.has_callbacks else executable.place
+    return None if data is None else (data, place)
+
+
+def _may_call_back(executable: Executable) -> bool:
+    """Whether C++ may start a program with callbacks: on the only CPU device, for JAX's programs.
+
+    They expect a callback's exception as XLA words it; weft's own get the exception itself. A
+    program that XLA runs at once, on the thread that starts it, holds no thread of the pool.
+    """
+    alone = executable.place == cpu_run_limit.ELSEWHERE and len(executable.compiled.devices) == 1
+    return alone and stands_for_jax() and executable.compiled.devices[0].platform == "cpu"
 
 
 def clear_caches() -> None:
