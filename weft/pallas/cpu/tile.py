@@ -8,7 +8,6 @@ the body is rewritten for so few rows that they stay in the first cache from pas
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from weft.core.ref import Window
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.cpu import scalar
 from weft.pallas.cpu.values import COSTLY, size_of
+from weft.sharding.factors import RULES, parse_factors
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom
@@ -153,8 +153,8 @@ class _Tiling:
         elif name in POINTWISE or scalar.has_code(name):
             for atom in eqn.invars:
                 self.need(atom, dim)
-        elif (rule := _DEMANDS.get(name)) is not None:
-            for atom, needed in zip(eqn.invars, rule(eqn, dim), strict=True):
+        elif name in _TILED:
+            for atom, needed in zip(eqn.invars, _demands(eqn, dim), strict=True):
                 self.need(atom, needed)
         else:
             raise _Whole
@@ -177,58 +177,25 @@ def _is_costly(eqn: Eqn) -> bool:
 
 
 _CHEAP = POINTWISE | {"broadcast_in_dim", "reshape", "transpose", "slice"}
+_TILED = {"broadcast_in_dim", "reshape", "transpose", "iota", "concatenate"}
+_TILED |= CUMULATIVE.keys() | REDUCTIONS.keys()
+"""Ops beside elementwise ones that have tiles."""
 
 
-def _broadcast(eqn: Eqn, dim: int) -> list[int | None]:
-    dims = list(eqn.params["broadcast_dimensions"])
-    shape = eqn.invars[0].aval.shape
-    if dim not in dims or shape[dims.index(dim)] == 1:
-        return [None]
-    return [dims.index(dim)]
-
-
-def _reshape(eqn: Eqn, dim: int) -> list[int | None]:
-    old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    before = size_of(new[:dim])
-    for d, n in enumerate(old):
-        if n == new[dim] and size_of(old[:d]) == before:
-            return [d]
-    raise _Whole
-
-
-def _reduce(eqn: Eqn, dim: int) -> list[int | None]:
-    kept = [d for d in range(len(eqn.invars[0].aval.shape)) if d not in eqn.params["axes"]]
-    return [kept[dim]]
-
-
-def _scan(eqn: Eqn, dim: int) -> list[int | None]:
-    if eqn.params["axis"] == dim:
+def _demands(eqn: Eqn, dim: int) -> list[int | None]:
+    """The dimensions in which operands are needed in tiles where the result is along `dim`: those
+    of the same factor."""
+    if dim in (eqn.params.get("axis"), eqn.params.get("dimension")):
         raise _Whole
-    return [dim]
-
-
-def _iota(eqn: Eqn, dim: int) -> list[int | None]:
-    if eqn.params["dimension"] == dim:
+    avals, out = [v.aval for v in eqn.invars], eqn.outvars[0].aval
+    if not avals:
+        return []
+    text = RULES[str(eqn.primitive.sharding)](avals, [out], **eqn.params)
+    (operands, (result,)), _ = parse_factors(text)
+    dims = [x.index(result[dim]) if result[dim] in x else None for x in operands]
+    if eqn.primitive.name != "broadcast_in_dim" and None in dims:
         raise _Whole
-    return []
-
-
-def _join(eqn: Eqn, dim: int) -> list[int | None]:
-    if eqn.params["dimension"] == dim:
-        raise _Whole
-    return [dim] * len(eqn.invars)
-
-
-_DEMANDS: dict[str, Callable[[Eqn, int], list[int | None]]] = {
-    "broadcast_in_dim": _broadcast,
-    "reshape": _reshape,
-    "transpose": lambda eqn, dim: [eqn.params["permutation"][dim]],
-    "iota": _iota,
-    "concatenate": _join,
-    **dict.fromkeys(CUMULATIVE, _scan),
-    **dict.fromkeys(REDUCTIONS, _reduce),
-}
-"""Op → the dimensions in which its operands are needed in tiles where its result is."""
+    return dims
 
 
 class _Rewriting:
