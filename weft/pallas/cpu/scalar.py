@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.jaxpr import ClosedJaxpr, Literal
+from weft.core.jaxpr import Literal
 from weft.native.engine import host
 from weft.pallas.cpu import types, vectors
 from weft.pallas.cpu.llvm import Function
-from weft.pallas.cpu.types import Real
 from weft.pallas.formulas import element_formula, has_formula
 
 if TYPE_CHECKING:
@@ -51,9 +50,7 @@ def emit(
     if name in RULES and (name != "exp" or dtype == dtypes.float32 and vectors.has_exp()):
         return RULES[name](f, dtype, operands, params, result)
     exponent = (("y", params["y"]),) if name == "integer_pow" else ()
-    formula = element_formula(name, (dtype,) * len(operands), result, exponent)
-    assert formula is not None, name
-    return evaluate(f, formula, operands)
+    return _by_formula(f, name, (dtype,) * len(operands), result, operands, exponent)
 
 
 _OF_ANY_BITS = ("select_n", "convert_element_type", "bitcast_convert_type")
@@ -74,8 +71,17 @@ def add(f: Function, dtype: np.dtype, x: str, y: str) -> str:
     return convert(f, emit(f, "add", wide, [x, y], {}, wide), wide, dtype)
 
 
-def evaluate(f: Function, formula: ClosedJaxpr, operands: Sequence[str]) -> str:
-    """The code of a formula's one result, with every sum and product rounded."""
+def _by_formula(
+    f: Function,
+    name: str,
+    kinds: tuple,
+    result: np.dtype,
+    operands: Sequence[str],
+    params: tuple = (),
+) -> str:
+    """The code of an op by its formula, with every sum and product rounded."""
+    formula = element_formula(name, kinds, result, params)
+    assert formula is not None, name
     before, f.exact = f.exact, True
     jaxpr = formula.jaxpr
     values: dict[Any, str] = dict(zip(jaxpr.invars, operands, strict=True))
@@ -173,15 +179,21 @@ def _not(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dt
     return f.op(f"xor {types.register(dtype)} {o[0]}, {ones}")
 
 
+_SUFFIXES = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+
+
+def _intrinsic(f: Function, name: str, type_: str, *operands: str) -> str:
+    """LLVM's intrinsic on floats of one type."""
+    full = f"llvm.{name}.{_SUFFIXES[type_]}"
+    return f.intrinsic(full, type_, *((type_, o) for o in operands))
+
+
 def _extremum(name: str, float_op: str, signed: str, unsigned: str, boolean: str) -> None:
     @rule(name)
     def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
         t = types.register(dtype)
         if dtypes.is_float(dtype):
-            listing = f"{t} {o[0]}, {t} {o[1]}"
-            suffix = {"float": "f32", "double": "f64"}[t]
-            f.module.declare(f"llvm.{float_op}.{suffix}", t, f"{t}, {t}")
-            return f.op(f"call {t} @llvm.{float_op}.{suffix}({listing})")
+            return _intrinsic(f, float_op, t, *o)
         if dtype.name == "bool":
             return f.op(f"{boolean} i1 {o[0]}, {o[1]}")
         which = signed if dtypes.is_signed(dtype) else unsigned
@@ -196,8 +208,7 @@ _extremum("min", "minimum", "smin", "umin", "and")
 def _abs(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
     t = types.register(dtype)
     if dtypes.is_float(dtype):
-        suffix = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}[t]
-        return f.intrinsic(f"llvm.fabs.{suffix}", t, (t, o[0]))
+        return _intrinsic(f, "fabs", t, o[0])
     if not dtypes.is_signed(dtype):
         return o[0]
     f.module.declare(f"llvm.abs.{t}", t, f"{t}, i1")
@@ -251,16 +262,16 @@ for _name, _ops in {
 # Functions -------------------------------------------------------------------------------------
 
 
-def _intrinsic(name: str, intrinsic: str, cost: int) -> None:
+def _function(name: str, cost: int) -> None:
     @rule(name, cost=cost)
     def code(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-        return Real(f, types.register(dtype)).call(intrinsic, *o)
+        return _intrinsic(f, name, types.register(dtype), *o)
 
 
-_intrinsic("sqrt", "sqrt", 6)
-_intrinsic("floor", "floor", 1)
-_intrinsic("ceil", "ceil", 1)
-_intrinsic("fma", "fma", 1)
+_function("sqrt", 6)
+_function("floor", 1)
+_function("ceil", 1)
+_function("fma", 1)
 
 
 @rule("exp", cost=16)
@@ -270,27 +281,19 @@ def _exp(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dt
 
 @rule("ldexp", cost=4)
 def _ldexp(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-    """In two steps, so that subnormal and overflowing results are right, or by the one instruction
-    that AVX-512 has for it."""
-    m, (x, n) = Real(f, types.register(dtype)), o
-    if host().features.get("avx512f"):
-        if m.int == "i64":
-            n = f.op(f"trunc i64 {n} to i32")
-        name = f"llvm.ldexp.{m.suffix}.i32"
-        return f.intrinsic(name, m.type, (m.type, x), ("i32", n))
-    half = m.integer("ashr", n, 1)
-    for part in (half, m.integer("sub", n, half)):
-        biased = m.integer("add", part, m.bias)
-        x = m.mul(x, m.from_bits(m.integer("shl", biased, m.mantissa)))
-    return x
+    type_, (x, n) = types.register(dtype), o
+    if not host().features.get("avx512f"):
+        kinds = dtype, np.dtype(f"int{types.bits(dtype)}")
+        return _by_formula(f, "ldexp", kinds, result, o)
+    if dtype == dtypes.float64:
+        n = f.op(f"trunc i64 {n} to i32")
+    return f.intrinsic(f"llvm.ldexp.{_SUFFIXES[type_]}.i32", type_, (type_, x), ("i32", n))
 
 
 @rule("round", cost=2)
 def _round(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-    m = Real(f, types.register(dtype))
-    if "AWAY" in str(next(iter(params.values()), "")).upper():
-        return m.call("round", o[0])
-    return m.call("roundeven", o[0])
+    away = "AWAY" in str(next(iter(params.values()), "")).upper()
+    return _intrinsic(f, "round" if away else "roundeven", types.register(dtype), o[0])
 
 
 @rule("select_n")
@@ -324,9 +327,8 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
     by_bits = new.name == "bfloat16" and not _has_bfloat16()
     if types.is_float8(old) or types.is_float8(new) or by_bits:
         near = dtypes.float32 if types.is_float8(old) else new
-        formula = element_formula("convert_element_type", (old,), near)
-        assert formula is not None
-        return convert(f, evaluate(f, formula, [value]), near, new)
+        value = _by_formula(f, "convert_element_type", (old,), near, [value])
+        return convert(f, value, near, new)
     if old.name == "bfloat16" and not _has_bfloat16():
         # By bits: comparisons of extended numbers become those of bfloats (quirks.BFLOAT_COMPARED).
         low = f.op(f"zext i16 {f.op(f'bitcast bfloat {value} to i16')} to i32")

@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes
-
-if TYPE_CHECKING:
-    from weft.pallas.cpu.llvm import Function
 
 _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
@@ -78,27 +75,3 @@ def float_constant(value: float, type_: str) -> str:
     if kind is None:
         return constant(value, dtypes.bfloat16)
     return constant(value, np.dtype(kind))
-
-
-class Real:
-    """Short forms of float instructions of one type, written into a function."""
-
-    def __init__(self, f: Function, type_: str) -> None:
-        self.f, self.type = f, type_
-        self.wide = type_ == "double"
-        self.int, self.suffix = ("i64", "f64") if self.wide else ("i32", "f32")
-        self.mantissa, self.bias = (52, 1023) if self.wide else (23, 127)
-
-    def mul(self, a: str, b: str) -> str:
-        return self.f.op(f"fmul {self.type} {a}, {b}")
-
-    def call(self, name: str, *operands: str) -> str:
-        """An intrinsic on operands of the type."""
-        listing = [(self.type, o) for o in operands]
-        return self.f.intrinsic(f"llvm.{name}.{self.suffix}", self.type, *listing)
-
-    def from_bits(self, a: str) -> str:
-        return self.f.op(f"bitcast {self.int} {a} to {self.type}")
-
-    def integer(self, op: str, a: str, b: str | int) -> str:
-        return self.f.op(f"{op} {self.int} {a}, {b}")

@@ -29,7 +29,7 @@ from weft.core.trace import trace_to_jaxpr
 from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
 from weft.pallas.formulas import elementary, floats, inverse, special
-from weft.pallas.formulas.language import by_squaring, plainly, where
+from weft.pallas.formulas.language import by_squaring, ldexp, plainly, where
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -83,6 +83,7 @@ FLOATS: dict[str, Callable] = {
     "erfc": special.erfc,
     "erf_inv": special.erf_inv,
     "lgamma": special.lgamma,
+    "ldexp": ldexp,
 }
 """Op → formula, for operands in float32 or float64."""
 

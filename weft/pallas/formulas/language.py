@@ -133,6 +133,12 @@ def power_of_two(exponent: Array) -> Array:
     return from_bits((exponent + (1023 if wide else 127)) << (52 if wide else 23))
 
 
+def ldexp(x: Array, n: Array) -> Array:
+    """In two steps, so that subnormal and overflowing results are right."""
+    half = n >> 1
+    return (x * power_of_two(half)) * power_of_two(n - half)
+
+
 def round_scaled(x: Array, factor: float) -> tuple[Array, Array]:
     """The integer nearest to x * factor, as a float and as an integer; small ones only."""
     magic = 1.5 * 2.0 ** mantissa_bits(x)
