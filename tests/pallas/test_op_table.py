@@ -25,7 +25,7 @@ TARGETS = {
 RULES = {
     "LLVM": {*translate.RULES, *scalar.RULES},
     "Triton": {*emitter.RULES},
-    "NumPy": {*machine.RULES, *numpy_ops._DIRECT, *numpy_ops.MAKERS},
+    "NumPy": {*machine.RULES, *numpy_ops.DIRECT, *numpy_ops.MAKERS},
 }
 
 LIBRARIES = {

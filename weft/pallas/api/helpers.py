@@ -83,24 +83,13 @@ def loop(
     """
 
     def run(body: Callable[..., Any]) -> Any:
-        def at(i: Array) -> Any:
-            return lower + i * step
-
-        if init_carry is None:
-
-            def plain(i: Array, carry: object) -> Any:
-                body(at(i))
-                return carry
-
-            fori_loop(0, cdiv(upper - lower, step), plain, None, unroll=unroll)
+        def turn(i: Array, carry: object) -> Any:
+            if init_carry is not None:
+                return body(lower + i * step, carry)
+            body(lower + i * step)
             return None
-        return fori_loop(
-            0,
-            cdiv(upper - lower, step),
-            lambda i, carry: body(at(i), carry),
-            init_carry,
-            unroll=unroll,
-        )
+
+        return fori_loop(0, cdiv(upper - lower, step), turn, init_carry, unroll=unroll)
 
     return run
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.pallas.api.memory import MemorySpace
@@ -13,6 +15,7 @@ from weft.pallas.api.memory import MemorySpace
 SEMANTICS = ("parallel", "arbitrary", "core_parallel")
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Mesh:
     """Named axes of cores that run one function of a kernel.
 
@@ -26,27 +29,14 @@ class Mesh:
     Mesh({'core': 4}, name='worker')
     """
 
-    __slots__ = (
-        "default_memory_space",
-        "dimension_semantics",
-        "kernel_type",
-        "name",
-        "shape",
-        "size",
-    )
+    axes: Any
+    name: str | None = field(default=None, kw_only=True)
+    kernel_type: str = field(default="core", kw_only=True)
+    default_memory_space: Any = field(default=MemorySpace.ANY, kw_only=True)
+    dimension_semantics: Sequence[str] | None = field(default=None, kw_only=True)
 
-    shape: OrderedDict[str, int]
-
-    def __init__(
-        self,
-        axes: Mapping[str, int] | Sequence[tuple[str, int]],
-        *,
-        name: str | None = None,
-        kernel_type: str = "core",
-        default_memory_space: Any = MemorySpace.ANY,
-        dimension_semantics: Sequence[str] | None = None,
-    ) -> None:
-        pairs = list(axes.items() if isinstance(axes, Mapping) else axes)
+    def __post_init__(self) -> None:
+        pairs = tuple(self.axes.items() if isinstance(self.axes, Mapping) else self.axes)
         for axis, size in pairs:
             if not isinstance(axis, str):
                 raise TypeError(f"Mesh: an axis name must be a string, got {axis!r}")
@@ -54,29 +44,42 @@ class Mesh:
                 raise ValueError(
                     f"Mesh: axis {axis!r} must have a size of at least 1, got {size!r}"
                 )
-        self.shape = OrderedDict(pairs)
-        if len(self.shape) != len(pairs):
+        if len(dict(pairs)) != len(pairs):
             raise ValueError(f"Mesh: axis names {[a for a, _ in pairs]} must be distinct")
-        self.name = name or kernel_type
-        self.kernel_type = kernel_type
-        self.default_memory_space = default_memory_space
-        self.size = math.prod(self.shape.values())
-        if dimension_semantics is not None:
-            dimension_semantics = tuple(dimension_semantics)
-            if len(dimension_semantics) != len(pairs) or set(dimension_semantics) - set(SEMANTICS):
-                raise ValueError(
-                    f"Mesh: dimension_semantics must give one of {', '.join(SEMANTICS)} for each "
-                    f"of the {len(pairs)} axes, got {dimension_semantics}"
-                )
-        self.dimension_semantics = dimension_semantics
+        words = self.dimension_semantics and tuple(self.dimension_semantics)
+        if words is not None and (len(words) != len(pairs) or set(words) - set(SEMANTICS)):
+            raise ValueError(
+                f"Mesh: dimension_semantics must give one of {', '.join(SEMANTICS)} for each "
+                f"of the {len(pairs)} axes, got {words}"
+            )
+        object.__setattr__(self, "axes", pairs)
+        object.__setattr__(self, "name", self.name or self.kernel_type)
+        object.__setattr__(self, "dimension_semantics", words)
+
+    @property
+    def shape(self) -> OrderedDict[str, int]:
+        return OrderedDict(self.axes)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.axis_sizes)
 
     @property
     def axis_names(self) -> tuple[str, ...]:
-        return tuple(self.shape)
+        return tuple(name for name, _ in self.axes)
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
-        return tuple(self.shape.values())
+        return tuple(size for _, size in self.axes)
+
+    def cores(self) -> list[tuple[int, ...]]:
+        """The coordinates of all cores, the last axis fastest."""
+        return list(itertools.product(*map(range, self.axis_sizes)))
+
+    def core_name(self, coordinates: Sequence[int]) -> str:
+        """A core as messages name it."""
+        at = ", ".join(f"{a}={i}" for a, i in zip(self.shape, coordinates, strict=True))
+        return f"{self.name}({at})"
 
     def check_is_compatible_with(self, other: Mesh) -> None:
         """Raises ValueError unless both can run in one kernel."""
@@ -91,21 +94,6 @@ class Mesh:
                     f"meshes {self} and {other} disagree on the size of axis {axis!r}: {size} and "
                     f"{other.shape[axis]}; give same-named axes one size, or rename one"
                 )
-
-    def _key(self) -> tuple:
-        return (
-            tuple(self.shape.items()),
-            self.name,
-            self.kernel_type,
-            self.default_memory_space,
-            self.dimension_semantics,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mesh) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     def __repr__(self) -> str:
         return f"Mesh({dict(self.shape)}, name={self.name!r})"

@@ -112,14 +112,23 @@ def multiple_of(x: ArrayLike, values: Sequence[int] | int) -> Any:
 
 _DEBUG = frozenset((DEBUG,))
 
-debug_print_p = Primitive(
-    "debug_print",
-    abstract=lambda *args, fmt: [],
-    effects=lambda avals, params: _DEBUG,
-    jvp=lambda primals, tangents, *, fmt: (debug_print_p.bind(*primals, fmt=fmt), []),
-    multiple_results=True,
-    own_types=True,
-)
+
+def _debugging(name: str) -> Primitive:
+    """An op without results that only tells of a program, or checks it."""
+    prim = Primitive(
+        name,
+        abstract=lambda *avals, **params: [],
+        effects=lambda avals, params: _DEBUG,
+        jvp=lambda primals, tangents, **params: (prim.bind(*primals, **params), []),
+        multiple_results=True,
+        own_types=True,
+    )
+    return prim
+
+
+debug_print_p = _debugging("debug_print")
+debug_check_p = _debugging("debug_check")
+delay_p = _debugging("delay")
 
 
 def debug_print(fmt: str, *args: Any) -> None:
@@ -143,16 +152,6 @@ def debug_print(fmt: str, *args: Any) -> None:
     return None
 
 
-debug_check_p = Primitive(
-    "debug_check",
-    abstract=lambda ok, *, message: [],
-    effects=lambda avals, params: _DEBUG,
-    jvp=lambda primals, tangents, *, message: (debug_check_p.bind(*primals, message=message), []),
-    multiple_results=True,
-    own_types=True,
-)
-
-
 def debug_check(condition: ArrayLike, message: str) -> None:
     """Raises if condition is False where the kernel is interpreted, or native in debug mode
     (pallas_call(..., debug=True), or under `enable_debug_checks`).
@@ -171,15 +170,6 @@ def debug_check(condition: ArrayLike, message: str) -> None:
     """
     current_frame("debug_check")
     debug_check_p.bind(condition, message=str(message))
-
-
-delay_p = Primitive(
-    "delay",
-    abstract=lambda nanos: [],
-    effects=lambda avals, params: _DEBUG,
-    multiple_results=True,
-    own_types=True,
-)
 
 
 def delay(nanos: int | Any) -> None:

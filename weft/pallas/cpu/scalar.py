@@ -337,7 +337,7 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
     a, b = types.register(old), types.register(new)
     if new.name == "bool":
         if dtypes.is_float(old):
-            return f.op(f"fcmp une {a} {value}, {types.float_constant(0, a)}")
+            return f.op(f"fcmp une {a} {value}, {types.constant(0, old)}")
         return f.op(f"icmp ne {a} {value}, 0")
     if dtypes.is_float(old) and dtypes.is_float(new):
         if types.is_small_float(old) and types.is_small_float(new):

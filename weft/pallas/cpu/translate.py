@@ -179,8 +179,6 @@ class Translator:
     # Values ------------------------------------------------------------------------------------
 
     def literal(self, value: object, aval: ShapedArray | None = None) -> Array:
-        import numpy as np
-
         array = np.asarray(value)
         if aval is not None and array.dtype != aval.dtype:
             array = array.astype(aval.dtype)

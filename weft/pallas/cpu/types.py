@@ -67,11 +67,3 @@ def constant(value: object, dtype: np.dtype) -> str:
     if dtype.name == "bfloat16":
         return f"0xR{number.view(np.uint16):04X}"
     return f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
-
-
-def float_constant(value: float, type_: str) -> str:
-    """A number as a constant of a float type in a register."""
-    kind = {"half": np.float16, "float": np.float32, "double": np.float64}.get(type_)
-    if kind is None:
-        return constant(value, dtypes.bfloat16)
-    return constant(value, np.dtype(kind))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 
+from weft.core import dtypes
 from weft.native.engine import host
 from weft.pallas.cpu.llvm import Function, Module
-from weft.pallas.cpu.types import float_constant
+from weft.pallas.cpu.types import constant
 
 LANES = 16
 NARROW = (8, 4, 2)
@@ -39,7 +40,7 @@ def exp(f: Function, x: str) -> str:
 
 
 def _splat(value: float) -> str:
-    one = f"float {float_constant(value, 'float')}"
+    one = f"float {constant(value, dtypes.float32)}"
     return f"<{', '.join([one] * LANES)}>"
 
 
@@ -61,7 +62,7 @@ def _define_exp(module: Module, name: str) -> None:
     whole = f.op(f"fsub {v} {shifted}, {_splat(_MAGIC)}")
     r = call("fma", whole, _splat(-0.693359375), x)
     r = call("fma", whole, _splat(2.12194440e-4), r)
-    powers = [f"float {float_constant(2 ** (k / PARTS), 'float')}" for k in range(PARTS)]
+    powers = [f"float {constant(2 ** (k / PARTS), dtypes.float32)}" for k in range(PARTS)]
     places = f.op(f"bitcast {v} {shifted} to <{LANES} x i32>")
     power = f.intrinsic(
         "llvm.x86.avx512.permvar.sf.512",

@@ -81,16 +81,6 @@ def limit_text(call: KernelCall) -> str:
 # What a core waits for ---------------------------------------------------------------------------
 
 
-def core_names(call: KernelCall) -> list[str]:
-    """The names of all cores of a kernel, in the order of their numbers."""
-    names = []
-    for program in call.programs:
-        for where in np.ndindex(*program.mesh.axis_sizes):
-            at = ", ".join(f"{a}={i}" for a, i in zip(program.mesh.axis_names, where, strict=True))
-            names.append(f"{program.mesh.name}({at})")
-    return names
-
-
 def site(module: Module, text: str, shape: Sequence[int] = (), count: int = 0) -> str:
     """A constant that describes a wait: its text, the shape of the array of semaphores, and, of a
     barrier, the number of cores it is for."""
@@ -100,7 +90,8 @@ def site(module: Module, text: str, shape: Sequence[int] = (), count: int = 0) -
 def emit_report(f: Function, call: KernelCall, base: str, status: str) -> str:
     """The text of the error that ended a kernel's waits, null where another error did."""
     head = first_messages(call)[DEADLOCK - 1 :]
-    description = f.module.string(json.dumps([head, core_names(call)]))
+    names = [p.mesh.core_name(core) for p in call.programs for core in p.mesh.cores()]
+    description = f.module.string(json.dumps([head, names]))
     waits = f.op(f"icmp sge i64 {status}, {DEADLOCK}")
     waits = f.op(f"and i1 {waits}, {f.op(f'icmp sle i64 {status}, {LIMIT}')}")
     return f.choose(

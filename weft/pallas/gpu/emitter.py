@@ -330,13 +330,7 @@ class Emitter:
 
     def binary(self, name: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
         """add, sub, mul, div, rem, max, min of numbers of a dtype; and, or, xor of bits."""
-        if dtypes.is_float(dtype):
-            table = _FLOAT
-        elif dtypes.is_signed(dtype):
-            table = _SIGNED
-        else:
-            table = _UNSIGNED
-        return self.same(table[name], x, y)
+        return self.same(_arith(name, dtype), x, y)
 
     def compare(self, how: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
         type_ = self.type(self.sizes(x), BOOL)
@@ -459,33 +453,12 @@ def target_of(platform: str) -> Target:
     )
 
 
-_FLOAT = {
-    "add": "arith.addf",
-    "sub": "arith.subf",
-    "mul": "arith.mulf",
-    "div": "arith.divf",
-    "rem": "arith.remf",
-    "max": "arith.maximumf",
-    "min": "arith.minimumf",
-}
-_BITS = {"and": "arith.andi", "or": "arith.ori", "xor": "arith.xori"}
-_SIGNED = {
-    **_BITS,
-    "add": "arith.addi",
-    "sub": "arith.subi",
-    "mul": "arith.muli",
-    "div": "arith.divsi",
-    "rem": "arith.remsi",
-    "max": "arith.maxsi",
-    "min": "arith.minsi",
-}
-_UNSIGNED = {
-    **_SIGNED,
-    "div": "arith.divui",
-    "rem": "arith.remui",
-    "max": "arith.maxui",
-    "min": "arith.minui",
-}
+def _arith(name: str, dtype: np.dtype) -> str:
+    """The operation of the arith dialect for numbers of a dtype."""
+    if dtypes.is_float(dtype):
+        return f"arith.{name}{'imum' if name in ('max', 'min') else ''}f"
+    sign = "s" if dtypes.is_signed(dtype) else "u"
+    return f"arith.{name}{sign if name in ('div', 'rem', 'max', 'min') else ''}i"
 
 
 def _location(eqn: Eqn) -> ir.Location:

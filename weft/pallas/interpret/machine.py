@@ -20,7 +20,7 @@ from weft.pallas.interpret.errors import (
     UninitializedReadError,
 )
 from weft.pallas.interpret.memory import Buffer, Region, locate
-from weft.pallas.interpret.numpy_ops import function_of, in_numpy
+from weft.pallas.interpret.numpy_ops import DIRECT, function_of, in_numpy
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
 from weft.pallas.ir import OUTSIDE, RefOperands, ref_operands
@@ -292,16 +292,6 @@ def _addupdate(
     return []
 
 
-_ATOMIC = {
-    "add": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
 @rule("atomic_rmw")
 def _atomic_rmw(
     m: Machine, task: Task, op: _Op, ref: Buffer, value: object, *rest: np.ndarray
@@ -316,7 +306,7 @@ def _atomic_rmw(
     if how == "xchg":
         region.put(ref.data, value)
     else:
-        region.combine(ref.data, value, _ATOMIC[how])
+        region.combine(ref.data, value, DIRECT[how])
     return [np.zeros(region.shape, ref.data.dtype)]
 
 
@@ -342,7 +332,7 @@ def _one_by_one(ref: Buffer, region: Region, value: Any, how: str) -> np.ndarray
     for k, i in enumerate(where.reshape(-1)):
         old.reshape(-1)[k] = data[i]
         new = updates.reshape(-1)[k]
-        data[i] = new if how == "xchg" else _ATOMIC[how](data[i], new)
+        data[i] = new if how == "xchg" else DIRECT[how](data[i], new)
     if region.mask is None:
         return old
     out = np.zeros(region.shape, ref.data.dtype)

@@ -13,6 +13,7 @@ from weft.core import dtypes
 from weft.core.jaxpr import Eqn
 from weft.core.state import state
 from weft.core.trace import EVAL
+from weft.pallas.combiners import REDUCTIONS
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
@@ -32,7 +33,7 @@ def in_numpy(eqn: Eqn) -> Callable | None:
     name = eqn.primitive.name
     if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
         return None  # random keys
-    direct, make = _DIRECT.get(name), MAKERS.get(name)
+    direct, make = DIRECT.get(name), MAKERS.get(name)
     return direct or (make(eqn, **eqn.params) if make is not None else None)
 
 
@@ -64,7 +65,7 @@ def _plain(x: Any) -> Any:
 # Elementwise -----------------------------------------------------------------------------------
 
 
-_DIRECT: dict[str, Callable] = {
+DIRECT: dict[str, Any] = {
     "neg": np.negative,
     "add": np.add,
     "sub": np.subtract,
@@ -156,24 +157,15 @@ MAKERS |= {
     ),
 }
 
-_REDUCTIONS: dict[str, Callable] = {
-    "reduce_sum": np.sum,
-    "reduce_prod": np.prod,
-    "reduce_max": np.max,
-    "reduce_min": np.min,
-    "reduce_and": np.bitwise_and.reduce,
-    "reduce_or": np.bitwise_or.reduce,
-    "reduce_xor": np.bitwise_xor.reduce,
-}
 # Reductions and products -----------------------------------------------------------------------
 
 
-@_maker(*_REDUCTIONS)
+@_maker(*REDUCTIONS)
 def _reduce(eqn: Eqn, *, axes: tuple, **_: object) -> Callable | None:
-    ufunc, dtype = _REDUCTIONS[eqn.primitive.name], eqn.outvars[0].aval.dtype
-    if ufunc in (np.max, np.min) and not all(eqn.invars[0].aval.shape[a] for a in axes):
+    ufunc, dtype = DIRECT[REDUCTIONS[eqn.primitive.name]], eqn.outvars[0].aval.dtype
+    if ufunc.identity is None and not all(eqn.invars[0].aval.shape[a] for a in axes):
         return None
-    return lambda x: np.asarray(ufunc(x, axis=axes)).astype(dtype)
+    return lambda x: np.asarray(ufunc.reduce(x, axis=axes)).astype(dtype)
 
 
 @_maker("dot_general")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from weft.pallas.interpret.sync import Semaphores, Waits, fresh
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 from weft.pallas.legalize import legalize_call
 from weft.pallas.narrow_integers import byte_of
-
-if TYPE_CHECKING:
-    from weft.pallas.api.mesh import Mesh
 
 
 def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:
@@ -106,18 +103,18 @@ class _Run:
                 scratch.append(one)
                 continue
             group: dict[Any, Any] = {}
-            for coords in _coordinates(aval.core):
+            for coords in aval.core.cores():
                 group[coords] = fresh(
-                    self.m, name, aval, _core_name(aval.core, coords), self.watching
+                    self.m, name, aval, aval.core.core_name(coords), self.watching
                 )
             for one in group.values():
                 one.others = group
             per_call.append(group)
             scratch += group.values()
         for program in self.call.programs:
-            for coords in _coordinates(program.mesh):
+            for coords in program.mesh.cores():
                 coordinates = dict(zip(program.mesh.axis_names, coords, strict=True))
-                task = self.m.new_task(_core_name(program.mesh, coords), program.mesh, coordinates)
+                task = self.m.new_task(program.mesh.core_name(coords), program.mesh, coordinates)
                 args: list[Any] = [*self.scalars, *self.inputs, *self.results]
                 for aval, group in zip(self.call.scratch, per_call, strict=True):
                     if aval.core is None:
@@ -273,12 +270,3 @@ class _Block:
             self.run.m.write(task, array, region, source)
             array.written = saved
         array.data[region.view] = value
-
-
-def _coordinates(mesh: Mesh) -> list[tuple[int, ...]]:
-    return list(itertools.product(*(range(n) for n in mesh.shape.values())))
-
-
-def _core_name(mesh: Mesh, coords: tuple[int, ...]) -> str:
-    at = ", ".join(f"{a}={i}" for a, i in zip(mesh.axis_names, coords, strict=True))
-    return f"{mesh.name}({at})"
