@@ -108,9 +108,7 @@ def pointwise(
 ) -> Array:
     """A formula of the elements of operands at the same indices, or of scalars."""
     inputs = [(o, same_indices if o.shape or not shape else no_indices) for o in operands]
-    out = Array(tuple(shape), dtype, element, inputs, cost)
-    out.pointwise = True
-    return out
+    return Array(tuple(shape), dtype, element, inputs, cost, pointwise=True)
 
 
 @rule("elements")

@@ -96,7 +96,7 @@ class _Cores:
             number = f.div(number, size)
         place = f.add(f.mul("%number", CORE_BYTES), RECORDS + first * CORE_BYTES)
         record = f.address("i8", "%shared", place)
-        t.core = Core(program.mesh, coordinates, self.total, "%shared", record)
+        t.core = Core(program.mesh, coordinates, "%shared", record)
         avals = open_jaxpr(program.jaxpr).in_avals
         operands = whole_arrays(t, avals[: len(avals) - len(call.scratch)])
         for output in operands[call.num_scalars + call.num_inputs :]:

@@ -246,8 +246,7 @@ def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
         return f.choose(condition, types.register(ref.dtype), lambda: load(f, i), rest)
 
     inputs += [(x, _spread(x)) for x in (mask, other) if x is not None]
-    out = Array(indexer.shape, ref.dtype, element, inputs, 1)
-    out.touched = (ref.group,)
+    out = Array(indexer.shape, ref.dtype, element, inputs, 1, touched=(ref.group,))
     out.kept = mask is not None and t.call.debug
     return out
 

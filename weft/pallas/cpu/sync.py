@@ -8,6 +8,7 @@ are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from weft.pallas.api.mesh import Mesh
 
 
+@dataclass(frozen=True, slots=True)
 class Core:
     """The context of one core's code: mesh, coordinates, the kernel's state, the core's record."""
 
-    def __init__(
-        self, mesh: Mesh, coordinates: dict[str, Index], total: int, state: str, record: str
-    ) -> None:
-        self.mesh, self.coordinates = mesh, coordinates
-        self.total, self.state, self.record = total, state, record
+    mesh: Mesh
+    coordinates: dict[str, Index]
+    state: str
+    record: str
 
     def end(self, f: Function, number: int) -> None:
         """Ends all waits; the first error of all cores is the one reported."""

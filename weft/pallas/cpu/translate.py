@@ -172,9 +172,8 @@ class Translator:
             return scalar.emit(f, name, dtype, values, params, result)
 
         inputs = [(o, no_indices if p else same) for o, p in zip(operands, plain, strict=True)]
-        out = Array(aval.shape, result, element, inputs, scalar.COSTS.get(name, 1))
-        out.pointwise = True
-        return out
+        cost = scalar.COSTS.get(name, 1)
+        return Array(aval.shape, result, element, inputs, cost, pointwise=True)
 
     # Values ------------------------------------------------------------------------------------
 
@@ -352,9 +351,7 @@ def note(f: Function, condition: str, number: int) -> None:
 
 def proxy(x: Array) -> Array:
     """The same elements; storing the proxy does not store x."""
-    out = Array(x.shape, x.dtype, lambda f, i: x.at(f, i), [(x, same)])
-    out.pointwise = True
-    return out
+    return Array(x.shape, x.dtype, lambda f, i: x.at(f, i), [(x, same)], pointwise=True)
 
 
 def _usage(jaxpr: Jaxpr) -> tuple[dict[Var, int], dict[Var, int]]:

@@ -9,7 +9,8 @@ and used more than once is `kept`: the first loops that pass over it also store 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +23,7 @@ COSTLY = 4
 """From this cost on (about additions) a value used twice is stored rather than computed twice."""
 
 
+@dataclass(slots=True, eq=False)
 class Group:
     """One piece of memory that may change; buffers of one group may overlap.
 
@@ -29,30 +31,24 @@ class Group:
     the kernel runs, else 0. streams: stores go past the caches.
     """
 
-    __slots__ = ("extent", "name", "shared", "streams")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.shared = False
-        self.extent = 0
-        self.streams = False
+    name: str
+    shared: bool = False
+    extent: int = 0
+    streams: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Buffer:
     """Elements in memory: an address, and a stride (in elements) for each dimension."""
 
-    __slots__ = ("dtype", "group", "pointer", "shape", "strides")
+    pointer: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: Sequence[Index]
+    group: Group
 
-    def __init__(
-        self,
-        pointer: str,
-        dtype: np.dtype,
-        shape: tuple[int, ...],
-        strides: Sequence[Index],
-        group: Group,
-    ) -> None:
-        self.pointer, self.dtype, self.shape = pointer, dtype, shape
-        self.strides, self.group = tuple(strides), group
+    def __post_init__(self) -> None:
+        self.strides = tuple(self.strides)
 
     def address(self, f: Function, indices: Sequence[Index]) -> str:
         return f.address(types.memory(self.dtype), self.pointer, f.dot(indices, self.strides))
@@ -127,6 +123,7 @@ def no_indices(indices: tuple) -> tuple:
     return ()
 
 
+@dataclass(slots=True, eq=False)
 class Array:
     """A value: its elements by formula (`element`), in memory (`buffer`), or still to be made.
 
@@ -136,37 +133,20 @@ class Array:
     element. pointwise: the formula uses the indices only to read its operands.
     """
 
-    __slots__ = (
-        "buffer",
-        "cost",
-        "dtype",
-        "element",
-        "inputs",
-        "kept",
-        "pointwise",
-        "producer",
-        "shape",
-        "touched",
-    )
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    element: Callable[[Function, Indices], str] | None = None
+    inputs: Sequence[tuple[Array, Mapping | None]] = ()
+    cost: int = 0
+    buffer: Buffer | None = None
+    producer: Callable[..., None] | None = None
+    pointwise: bool = False
+    touched: tuple[Group, ...] = ()
+    kept: bool = field(init=False)
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        dtype: np.dtype,
-        element: Callable[[Function, Indices], str] | None = None,
-        inputs: Iterable[tuple[Array, Mapping | None]] = (),
-        cost: int = 0,
-        buffer: Buffer | None = None,
-        producer: Callable[..., None] | None = None,
-    ) -> None:
-        self.shape, self.dtype, self.element = shape, dtype, element
-        self.inputs = tuple(inputs)
-        self.buffer = buffer
-        self.producer = producer
-        self.kept = producer is not None
-        self.pointwise = False
-        self.cost = min(cost + sum(a.cost for a, _ in self.inputs), 1 << 30)
-        self.touched: tuple[Group, ...] = ()
+    def __post_init__(self) -> None:
+        self.kept = self.producer is not None
+        self.cost = min(self.cost + sum(a.cost for a, _ in self.inputs), 1 << 30)
 
     @property
     def reads(self) -> set[Group]:

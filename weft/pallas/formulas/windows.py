@@ -19,9 +19,8 @@ from weft.api.vmap_api import vmap
 from weft.autodiff.shape import moveaxis, transpose
 from weft.autodiff.zeros import full
 from weft.core import dtypes
-from weft.core.jaxpr import Eqn, eval_closed
+from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.ops import elementwise_api
-from weft.ops.argreduce import folded
 from weft.ops.control.loops import fori_loop
 from weft.ops.dot import dot_general
 from weft.ops.dynamic_slicing import dynamic_slice
@@ -168,13 +167,34 @@ def _monoid(operation: str, identity: Callable) -> Callable:
     return make
 
 
-def _windows(eqn: Eqn, *operands: Array) -> list:
-    p, shape, count = eqn.params, eqn.outvars[0].aval.shape, len(operands) // 2
-    function: Callable = lambda *xs: eval_closed(p["jaxpr"], *xs)
+def _by_any_function(
+    p: dict[str, Any], jaxpr: ClosedJaxpr, shape: Sequence[int], operands: Sequence[Array]
+) -> list:
+    count = len(operands) // 2
+    function: Callable = lambda *xs: eval_closed(jaxpr, *xs)
     for _ in shape:
         function = vmap(function)
     combine = lambda totals, parts: function(*totals, *parts)
     return _reduced(p, shape, operands[:count], operands[count:], combine)
+
+
+def _windows(eqn: Eqn, *operands: Array) -> list:
+    p = eqn.params
+    return _by_any_function(p, p["jaxpr"], eqn.outvars[0].aval.shape, operands)
+
+
+def _reduce(eqn: Eqn, *operands: Array) -> list:
+    """One window over all of the reduced dimensions."""
+    whole, dims = operands[0].shape, eqn.params["dimensions"]
+    ones = (1,) * len(whole)
+    p = {
+        "window_dimensions": [n if d in dims else 1 for d, n in enumerate(whole)],
+        "padding": ((0, 0),) * len(whole),
+        **dict.fromkeys(("window_strides", "base_dilation", "window_dilation"), ones),
+    }
+    shape = [1 if d in dims else n for d, n in enumerate(whole)]
+    outs = _by_any_function(p, eqn.params["jaxpr"], shape, operands)
+    return [x.reshape(v.aval.shape) for x, v in zip(outs, eqn.outvars, strict=True)]
 
 
 FORMULAS: dict[str, Callable] = {
@@ -183,6 +203,6 @@ FORMULAS: dict[str, Callable] = {
     "reduce_window_max": _monoid("max_p", lowest),
     "reduce_window_min": _monoid("min_p", highest),
     "reduce_window": _windows,
-    "reduce": lambda eqn, *operands: folded(operands, **eqn.params),
+    "reduce": _reduce,
 }
 """Op → function(equation, *operands)."""

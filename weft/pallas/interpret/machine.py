@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from weft.core.aval import ShapedArray
     from weft.core.jaxpr import Atom, Jaxpr
     from weft.core.source import Source
-    from weft.pallas.api.mesh import Mesh
     from weft.pallas.interpret.races import Access
 
 Steps = Generator[Wait | None, None, list]
@@ -215,8 +214,8 @@ class Machine:
             "orders the two; let one signal a semaphore after its access that the other waits for",
         )
 
-    def new_task(self, name: str, mesh: Mesh | None = None, coords: dict | None = None) -> Task:
-        task = self.scheduler.new_task(name, mesh, coords)
+    def new_task(self, name: str, coords: dict | None = None) -> Task:
+        task = self.scheduler.new_task(name, coords)
         self.names[task.number] = name
         return task
 

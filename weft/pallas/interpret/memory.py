@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def poison(shape: tuple[int, ...], dtype: np.dtype, how: str = "nan") -> np.ndar
     return np.ones(shape, dtype)
 
 
+@dataclass(slots=True, eq=False)
 class Buffer:
     """An array that refs point to.
 
@@ -39,23 +41,12 @@ class Buffer:
     of a mesh has one, all of them by the core's coordinates.
     """
 
-    __slots__ = ("data", "name", "others", "owner", "shadow", "written")
-
+    name: str
     data: np.ndarray
-
-    def __init__(
-        self,
-        name: str,
-        data: np.ndarray,
-        written: np.ndarray | None = None,
-        owner: str = "",
-    ) -> None:
-        self.name = name
-        self.data = data
-        self.written = written
-        self.shadow: Shadow | None = None
-        self.owner = owner
-        self.others: dict[Coords, Buffer] = {}
+    written: np.ndarray | None = None
+    owner: str = ""
+    shadow: Shadow | None = None
+    others: dict[Coords, Buffer] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, name: str, shape: tuple, dtype: np.dtype, how: str, owner: str = "") -> Buffer:
@@ -82,15 +73,13 @@ class Buffer:
         return f"{self.name} of {self.owner}" if self.owner else self.name
 
 
+@dataclass(slots=True, eq=False)
 class Region:
     """The part of arrays of one shape that windows and places select, where it lies."""
 
-    __slots__ = ("mask", "shape", "view")
-
-    def __init__(self, shape: tuple, view: tuple, mask: np.ndarray | None = None) -> None:
-        self.shape = shape
-        self.view = view
-        self.mask = mask
+    shape: tuple
+    view: tuple
+    mask: np.ndarray | None = None
 
     def get(self, array: np.ndarray) -> np.ndarray:
         """The elements; where there is a mask those under it, in one dimension."""

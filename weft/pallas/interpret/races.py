@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,15 +30,12 @@ def join(clock: Clock, other: Clock) -> None:
             clock[task] = step
 
 
-class Access:
+class Access(NamedTuple):
     """An earlier access that races: its task, its source, whether it writes."""
 
-    __slots__ = ("source", "task", "writes")
-
-    def __init__(self, task: int, source: Source, writes: bool) -> None:
-        self.task = task
-        self.source = source
-        self.writes = writes
+    task: int
+    source: Source
+    writes: bool
 
 
 _sources: list[Any] = []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ class _Run:
         for program in self.call.programs:
             for coords in program.mesh.cores():
                 coordinates = dict(zip(program.mesh.axis_names, coords, strict=True))
-                task = self.m.new_task(program.mesh.core_name(coords), program.mesh, coordinates)
+                task = self.m.new_task(program.mesh.core_name(coords), coordinates)
                 args: list[Any] = [*self.scalars, *self.inputs, *self.results]
                 for aval, group in zip(self.call.scratch, per_call, strict=True):
                     if aval.core is None:
@@ -175,20 +176,21 @@ class _Run:
             b.flush(task)
 
 
+@dataclass(slots=True, eq=False)
 class _Block:
     """The block of one array that a task works on; it moves from program to program."""
 
-    __slots__ = ("array", "buffer", "inside", "mapping", "region", "run", "start", "writes")
+    run: _Run
+    mapping: BlockMapping
+    array: Buffer
+    writes: bool
+    start: tuple[int, ...] | None = None
+    region: Region | None = None
+    inside: tuple = ()
+    buffer: Buffer = field(init=False)
 
-    def __init__(self, run: _Run, mapping: BlockMapping, array: Buffer, writes: bool) -> None:
-        self.run = run
-        self.mapping = mapping
-        self.array = array
-        self.writes = writes
-        self.start: tuple[int, ...] | None = None
-        self.buffer = array
-        self.region: Region | None = None
-        self.inside: tuple = ()
+    def __post_init__(self) -> None:
+        self.buffer = self.array
 
     def move(self, indices: tuple[int, ...], task: Task) -> None:
         mapping = self.mapping

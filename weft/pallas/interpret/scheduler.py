@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,42 +19,38 @@ from weft.pallas.interpret.races import Clock
 
 if TYPE_CHECKING:
     from weft.core.source import Source
-    from weft.pallas.api.mesh import Mesh
 
 
+@dataclass(slots=True, eq=False)
 class Task:
     """A program in progress: a generator that yields when others may take a turn.
 
-    It yields None, or a `Wait` it cannot go on before.
+    It yields None, or a `Wait` it cannot go on before. coords: axis → index of a core. events: how
+    often it wrote.
     """
 
-    __slots__ = ("clock", "coords", "events", "grid", "mesh", "name", "number", "steps")
+    number: int
+    name: str
+    coords: dict = field(default_factory=dict)
+    grid: tuple[int, ...] = ()
+    events: int = 0
+    clock: Clock = field(init=False)
 
-    def __init__(
-        self, number: int, name: str, mesh: Mesh | None = None, coords: dict | None = None
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.mesh = mesh
-        self.coords = coords or {}  # axis -> index of a core
-        self.grid: tuple[int, ...] = ()
-        self.clock: Clock = {number: 1}
-        self.events = 0  # what it wrote
+    def __post_init__(self) -> None:
+        self.clock = {self.number: 1}
 
     def tick(self) -> None:
         """Order the following events after those that others have signalled."""
         self.clock[self.number] += 1
 
 
+@dataclass(frozen=True, slots=True)
 class Wait:
     """The condition a task waits for: ready() tests it, text() names it in a deadlock's report."""
 
-    __slots__ = ("ready", "source", "text")
-
-    def __init__(self, ready: Callable[[], bool], text: Callable[[], str], source: Source) -> None:
-        self.ready = ready
-        self.text = text
-        self.source = source
+    ready: Callable[[], bool]
+    text: Callable[[], str]
+    source: Source
 
 
 PATIENCE = 10_000
@@ -73,9 +70,9 @@ class Scheduler:
         self.waiting: list[tuple[Task, Iterator, Wait]] = []
         self.count = 0
 
-    def new_task(self, name: str, mesh: Mesh | None = None, coords: dict | None = None) -> Task:
+    def new_task(self, name: str, coords: dict | None = None) -> Task:
         self.count += 1
-        return Task(self.count, name, mesh, coords)
+        return Task(self.count, name, coords or {})
 
     def start(self, task: Task, steps: Iterator) -> None:
         self.running.append((task, steps))

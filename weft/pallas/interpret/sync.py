@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,19 +43,17 @@ def at_core(m: Machine, op: _Op, ref: Semaphores, core: Sequence[Any]) -> Any:
 Waits = Generator[Wait | None, None, None]
 
 
+@dataclass(slots=True, eq=False)
 class Semaphore:
     """A count, and what each unit of it orders: units are taken in the order they came."""
 
-    __slots__ = ("arrived", "clocks", "name", "phase", "signalled", "value", "waited")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.value = 0
-        self.clocks: deque[list] = deque()  # [units, clock]
-        self.arrived: list[Task] = []
-        self.phase = 0
-        self.signalled: Any = None  # the lines that did so last
-        self.waited: Any = None
+    name: str
+    value: int = 0
+    clocks: deque[list] = field(default_factory=deque)  # [units, clock]
+    arrived: list[Task] = field(default_factory=list)
+    phase: int = 0
+    signalled: Any = None  # the lines that did so last
+    waited: Any = None
 
     def signal(self, inc: int, clock: Clock, source: Source) -> None:
         self.value += inc
