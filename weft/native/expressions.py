@@ -369,9 +369,9 @@ class Expressions:
         table, permute = f"@places{lanes}", "@llvm.x86.avx2.permd"
         orders = []
         for bits in range(1 << lanes):
-            order = sorted(range(lanes), key=lambda lane: not bits >> lane & 1)
-            at = [lane * words + word for lane in order for word in range(words)]
-            orders.append(f"i64 {sum(word << 8 * k for k, word in enumerate(at))}")
+            sources = sorted(range(lanes), key=lambda lane: not bits >> lane & 1)
+            places = [lane * words + word for lane in sources for word in range(words)]
+            orders.append(f"i64 {sum(word << 8 * k for k, word in enumerate(places))}")
         entries = ", ".join(orders)
         self.unit.declarations[table] = (
             f"{table} = internal constant [{1 << lanes} x i64] [{entries}]"

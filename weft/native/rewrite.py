@@ -10,6 +10,7 @@ from weft._xla import mlir, passes
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
 from weft.native import (
+    batches,
     convolution,
     elementwise,
     fourier,
@@ -32,6 +33,7 @@ def rules() -> dict[str, Rule]:
     """The rules by name; loaded for programs with marked operations only."""
     return {
         "argreduce": reductions.argreduce,
+        "batches": batches.batches,
         "columns": reductions.columns,
         "depthwise": convolution.depthwise,
         "fft": fourier.fft,

@@ -20,3 +20,7 @@ def join(x: ptr[U], y: ptr[U], out: ptr[U], p: ptr[i64]):
     parallel(share, (p[0] + SHARE - 1) // SHARE, x, out, p[0])
     for i in range(p[1] - p[0]):
         out[p[0] + i] = y[i]
+
+
+def untouched(p: ptr[i64]):
+    """Results that somebody else fills."""
