@@ -1,4 +1,3 @@
-# Tests: tests/native/test_batches.py
 """Products of batches whose large operands are computed for a part of the batch at a time.
 
 softmax(q @ kᵀ) @ v of attention computes arrays much larger than its operands and its result. XLA
