@@ -14,7 +14,7 @@ from functools import cache
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.lowering.context import LARGE, MARK
-from weft.native.calls import call, has_compiler, target
+from weft.native.calls import count_to, has_compiler, untouched
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
@@ -229,57 +229,47 @@ def _loop(
 ) -> list[ir.Value]:
     """Emits the loop; its steps take one index of each dimension."""
     read = list(region.outside)
-    types = [m.results[0].type for m in outputs]
-    # Memory for the results, which the steps fill.
-    memory = call(e, target("join", "untouched", {}), [], types, [0])
-    start = [e.const(0), *dict.fromkeys(x for x, _ in read), *memory]
-    loop = e.op("stablehlo.while", start, [x.type for x in start], regions=2)
-    condition, body = (
-        r.blocks.append(*(x.type for x in start), arg_locs=[e.loc] * len(start))
-        for r in loop.regions
-    )
-    e.ip = ir.InsertionPoint(condition)
-    more = e.compare(condition.arguments[0], e.const(math.prod(counts)), "LT")
-    e.op("stablehlo.return", [more], [])
+    read_once = list(dict.fromkeys(x for x, _ in read))
 
-    e.ip = ir.InsertionPoint(body)
-    index, *rest = body.arguments
-    given = dict(zip(start[1:], rest, strict=True))
-    at, left = [], math.prod(counts)
-    for n in counts:
-        left //= n
-        of_dim = e.binary("divide", index, e.const(left))
-        at.append(e.binary("remainder", of_dim, e.const(n)))
-    values: dict[tuple[ir.Value, Dims], ir.Value] = {}
-    for x, dims in read:
-        part = given[x]
-        for dim, i in zip(dims, at, strict=True):
-            part = part if dim is None else e.dynamic_slice(part, dim, i, 1)
-        values[x, dims] = part
-    for op in members:
-        result = op.results[0]
-        dims = region.dims[result]
-        shape = [1 if d in dims else n for d, n in enumerate(result.type.shape)]
-        type_ = e.type(shape, result.type.element_type)
-        operands = zip(op.operands, operand_dims(op, dims), strict=True)
-        if op.name == "stablehlo.constant":
-            splat = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
-            new = e.constant(ir.DenseElementsAttr.get_splat(type_, splat))
-        else:
-            copied = op.clone(e.ip)
-            for k, operand in enumerate(operands):
-                copied.operands[k] = values[operand]
-            if MARK in copied.attributes:
-                del copied.attributes[MARK]
-            new = copied.results[0]
-            new.set_type(type_)
-        values[result, dims] = new
-    after = [e.add(index, e.const(1)), *rest[: len(rest) - len(outputs)]]
-    for output, old in zip(outputs, rest[len(rest) - len(outputs) :], strict=True):
-        result = output.results[0]
-        dims, zero = region.dims[result], e.const(0)
-        starts = [at[dims.index(d)] if d in dims else zero for d in range(result.type.rank)]
-        update = [old, values[result, dims], *starts]
-        after.append(e.make("stablehlo.dynamic_update_slice", update, result.type))
-    e.op("stablehlo.return", after, [])
-    return list(loop.results)[len(start) - len(outputs) :]
+    def step(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        given = dict(zip(read_once, carried, strict=False))
+        at, left = [], math.prod(counts)
+        for n in counts:
+            left //= n
+            of_dim = e.binary("divide", index, e.const(left))
+            at.append(e.binary("remainder", of_dim, e.const(n)))
+        values: dict[tuple[ir.Value, Dims], ir.Value] = {}
+        for x, dims in read:
+            part = given[x]
+            for dim, i in zip(dims, at, strict=True):
+                part = part if dim is None else e.dynamic_slice(part, dim, i, 1)
+            values[x, dims] = part
+        for op in members:
+            result = op.results[0]
+            dims = region.dims[result]
+            shape = [1 if d in dims else n for d, n in enumerate(result.type.shape)]
+            type_ = e.type(shape, result.type.element_type)
+            operands = zip(op.operands, operand_dims(op, dims), strict=True)
+            if op.name == "stablehlo.constant":
+                splat = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
+                new = e.constant(ir.DenseElementsAttr.get_splat(type_, splat))
+            else:
+                copied = op.clone(e.ip)
+                for k, operand in enumerate(operands):
+                    copied.operands[k] = values[operand]
+                if MARK in copied.attributes:
+                    del copied.attributes[MARK]
+                new = copied.results[0]
+                new.set_type(type_)
+            values[result, dims] = new
+        after = carried[: len(read_once)]
+        for output, old in zip(outputs, carried[len(read_once) :], strict=True):
+            result = output.results[0]
+            dims, zero = region.dims[result], e.const(0)
+            starts = [at[dims.index(d)] if d in dims else zero for d in range(result.type.rank)]
+            update = [old, values[result, dims], *starts]
+            after.append(e.make("stablehlo.dynamic_update_slice", update, result.type))
+        return after
+
+    start = [*read_once, *untouched(e, [m.results[0].type for m in outputs])]
+    return count_to(e, math.prod(counts), start, step)[len(read_once) :]

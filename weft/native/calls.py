@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -57,12 +57,42 @@ def target(file: str, entry: str, bindings: dict[str, str | int]) -> str:
     return name
 
 
+def untouched(e: Emitter, types: Sequence[ir.Type]) -> list[ir.Value]:
+    """Emits values that are yet to be written, all of them."""
+    return call(e, target("join", "untouched", {}), [], types)
+
+
+def count_to(
+    e: Emitter,
+    trips: int,
+    start: Sequence[ir.Value],
+    step: Callable[[ir.Value, list[ir.Value]], list[ir.Value]],
+) -> list[ir.Value]:
+    """Emits a loop: step(index, values) gives the values of the next step."""
+    here = e.ip
+    values = [e.const(0), *start]
+    types = [x.type for x in values]
+    loop = e.op("stablehlo.while", values, types, regions=2)
+    condition, body = (
+        region.blocks.append(*types, arg_locs=[e.loc] * len(types)) for region in loop.regions
+    )
+    e.ip = ir.InsertionPoint(condition)
+    more = e.compare(condition.arguments[0], e.const(trips), "LT")
+    e.op("stablehlo.return", [more], [])
+    e.ip = ir.InsertionPoint(body)
+    index, *rest = body.arguments
+    after = step(index, rest)
+    e.op("stablehlo.return", [e.add(index, e.const(1)), *after], [])
+    e.ip = here
+    return list(loop.results)[1:]
+
+
 def call(
     e: Emitter,
     name: str,
     operands: Sequence[ir.Value],
     results: Sequence[ir.Type],
-    parameters: Sequence[int] = (),
+    parameters: Sequence[int] = (0,),
 ) -> list[ir.Value]:
     """Emits the call of a target; the kernel finds the parameters behind the buffers."""
 

@@ -3,8 +3,9 @@
 XLA cuts a loop over a vector into one piece for each thread, and where they are not of one length
 asks of every element whether it is still one: loops with that question are not vectorized, and take
 five to ten times the time. Here the elements that the threads can share are computed by themselves,
-the few others too, and a kernel puts both together. That is done to vectors which are in memory
-anyway: those that a program returns, or that are read by a marked operation.
+the few others too, and a kernel puts both together; where no vector is read, some more elements
+than asked for are computed, and the kernel copies the others. That is done to vectors which are in
+memory anyway: those that a program returns, or that are read by a marked operation.
 """
 
 from __future__ import annotations
@@ -58,9 +59,14 @@ def _in_two(e: Emitter, op: ir.Operation) -> ir.Value | None:
     cluster = _cluster(op, n)
     if all(x.name in _VECTORIZED for x in cluster):
         return None
+    kernel = target("join", "join", {"U": f"u{KINDS[name][1]}"})
+    made = {x.results[0] for x in cluster}
+    if not any(x.type.rank and x not in made for source in cluster for x in source.operands):
+        more = -(-n // (pieces * ALIGNED)) * pieces * ALIGNED
+        part = _part(e, cluster, op, 0, more)
+        return call(e, kernel, [part, part], [result], [n, n])[0]
     cut = n - n % (pieces * ALIGNED)
     parts = [_part(e, cluster, op, start, stop) for start, stop in ((0, cut), (cut, n))]
-    kernel = target("join", "join", {"U": f"u{KINDS[name][1]}"})
     return call(e, kernel, parts, [result], [cut, n])[0]
 
 
@@ -86,11 +92,17 @@ def _cluster(op: ir.Operation, n: int) -> list[ir.Operation]:
             source = maker(operand)
             if source is None or source in found or list(operand.type.shape) != [n]:
                 continue
-            if facts(source).pointwise and len(source.results) == 1 or _is_source(source):
+            if _is_elementwise(source, n) or _is_source(source):
                 found.add(source)
                 waiting.append(source)
     block = op.block
     return [view.operation for view in block.operations if view.operation in found]
+
+
+def _is_elementwise(op: ir.Operation, n: int) -> bool:
+    if op.name == "stablehlo.bitcast_convert":
+        return list(op.operands[0].type.shape) == [n]
+    return facts(op).pointwise and len(op.results) == 1
 
 
 def _is_source(op: ir.Operation) -> bool:
