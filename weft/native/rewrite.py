@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 from weft._xla import mlir, passes
 from weft._xla.mlir import ir
-from weft.lowering.context import MARK
+from weft.lowering.context import MARK, UNEVEN
 from weft.native import (
     batches,
     convolution,
@@ -58,7 +58,7 @@ def rewrite(module: ir.Module) -> ir.Module:
             return module
         module = clone(module)
         table = rules()
-        if any(uneven.reads_calls(op) for op in _marked(module)):
+        if any(_makes_much(op) for op in _operations(module)):
             passes.run(module, "inline{default-pipeline= },symbol-dce")
         for op in list(_marked(module)):
             uneven.feed(op, _ONE_DEVICE)
@@ -72,8 +72,16 @@ def rewrite(module: ir.Module) -> ir.Module:
     return module
 
 
-def _marked(module: ir.Module) -> Any:
+def _operations(module: ir.Module) -> Iterator[ir.Operation]:
     for function in functions(module).values():
-        for op in inner_first(function.regions[0].blocks[0]):
-            if MARK in op.attributes:
-                yield op
+        yield from inner_first(function.regions[0].blocks[0])
+
+
+def _marked(module: ir.Module) -> Iterator[ir.Operation]:
+    return (op for op in _operations(module) if MARK in op.attributes)
+
+
+def _makes_much(op: ir.Operation) -> bool:
+    """Whether a rule may have to see how a called function makes a large array."""
+    types = [r.type for r in op.results] if op.name == "func.call" else []
+    return any(isinstance(t, ir.RankedTensorType) and math.prod(t.shape) >= UNEVEN for t in types)

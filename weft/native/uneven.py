@@ -39,12 +39,6 @@ def feed(op: ir.Operation, mesh: DeviceMesh) -> None:
             x.replace_all_uses_with(new)
 
 
-def reads_calls(op: ir.Operation) -> bool:
-    """Whether a function that the module calls makes a long vector for an operation."""
-    vectors = [x for x in op.operands if len(shape := _shape(x)) == 1 and shape[0] >= UNEVEN]
-    return any(source.name == "func.call" for x in vectors if (source := maker(x)) is not None)
-
-
 def _shape(x: ir.Value) -> list[int]:
     return list(x.type.shape) if isinstance(x.type, ir.RankedTensorType) else []
 
