@@ -3,7 +3,7 @@ import pytest
 
 import weft
 from weft import numpy as wnp
-from weft.driver.repeats import find_repeats, flattened
+from weft.driver.repeats import SHORTEST, find_repeats, flattened
 
 
 def layers(weights, x):
@@ -61,3 +61,17 @@ def test_calls_are_flattened_each_with_variables_of_its_own(n):
     made = [v for e in closed.eqns for v in e.outvars]
     assert len(made) == len(set(made)) == 5 * n
     assert not any(e.primitive.name == "jit" for e in closed.eqns)
+
+
+def test_blocks_that_compute_too_little_are_none():
+    def f(x):
+        for _ in range(40):
+            for k in range(SHORTEST):
+                x = wnp.sin(x) * k
+        return x
+
+    jaxpr = flattened(traced(f, np.ones(100, np.float32))).jaxpr
+    (repeat,) = find_repeats(jaxpr)
+    least = 100 * repeat.period
+    assert find_repeats(jaxpr, least) == [repeat]
+    assert all(r.period * 100 > least for r in find_repeats(jaxpr, least + 1))

@@ -68,11 +68,9 @@ def plan_of(program: Program) -> Plan | None:
     closed = flattened(closed)
     if asked == "auto" and len(closed.eqns) < WORTH:
         return None
-    repeats = find_repeats(closed.jaxpr)
-    if asked == "auto":
-        repeats = [r for r in repeats if _is_worth(closed.jaxpr, r)]
-        if sum(r.saved for r in repeats) < WORTH:
-            return None
+    repeats = find_repeats(closed.jaxpr, WORK if asked == "auto" else 0)
+    if asked == "auto" and sum(r.saved for r in repeats) < WORTH:
+        return None
     return _divide(closed, repeats, program.donated) if repeats else None
 
 
@@ -91,13 +89,6 @@ def _can_divide(program: Program) -> bool:
         return False
     avals = (*program.jaxpr.in_avals, *program.jaxpr.out_avals)
     return all(isinstance(a, ShapedArray) and a.dtype != dtypes.float0 for a in avals)
-
-
-def _is_worth(jaxpr: Jaxpr, repeat: Repeat) -> bool:
-    """Tell whether a block computes enough to pay for starting it as a program."""
-    block = jaxpr.eqns[repeat.start : repeat.start + repeat.period]
-    sizes = [sum(int(np.prod(v.aval.shape)) for v in e.outvars) for e in block]
-    return sum(sizes) >= WORK
 
 
 def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bool]) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -81,8 +82,15 @@ def _plain_body(eqn: Eqn) -> ClosedJaxpr | None:
     return body if "call" in eqn.params and "num_consts" in eqn.params else None
 
 
-def find_repeats(jaxpr: Jaxpr) -> list[Repeat]:
-    """Return disjoint repeats in order, the one that saves most chosen first."""
+def find_repeats(jaxpr: Jaxpr, work: int = 0) -> list[Repeat]:
+    """Return disjoint repeats in order, the one that saves most chosen first.
+
+    work: elements that the equations of a block compute together at least.
+    """
+    sizes = [sum(math.prod(getattr(v.aval, "shape", ())) for v in e.outvars) for e in jaxpr.eqns]
+    if sum(sizes) < 2 * work:
+        return []
+    totals = np.cumsum([0, *sizes])
     keys: dict[Any, int] = {}
     rows = np.array([keys.setdefault(_key(e), len(keys)) for e in jaxpr.eqns], np.int64)
     uses = _Uses(jaxpr)
@@ -90,7 +98,7 @@ def find_repeats(jaxpr: Jaxpr) -> list[Repeat]:
     left = [(0, len(rows))]
     while left:
         low, high = left.pop()
-        repeat = _best(jaxpr, rows, uses, low, high)
+        repeat = _best(jaxpr, rows, uses, low, high, totals, work)
         if repeat is not None:
             repeats.append(repeat)
             left += [(low, repeat.start), (repeat.end, high)]
@@ -110,9 +118,20 @@ class _Uses:
                 self.made[out] = i, k
 
 
-def _best(jaxpr: Jaxpr, rows: np.ndarray, uses: _Uses, low: int, high: int) -> Repeat | None:
-    """Return the repeat within [low, high) that saves most."""
-    if high - low < 2 * SHORTEST:
+def _best(
+    jaxpr: Jaxpr,
+    rows: np.ndarray,
+    uses: _Uses,
+    low: int,
+    high: int,
+    totals: np.ndarray,
+    work: int,
+) -> Repeat | None:
+    """Return the repeat within [low, high) that saves most.
+
+    totals: the elements that the equations before each one compute.
+    """
+    if high - low < 2 * SHORTEST or totals[high] - totals[low] < 2 * work:
         return None
     last: dict[int, int] = {}
     distances: Counter[int] = Counter()
@@ -134,7 +153,10 @@ def _best(jaxpr: Jaxpr, rows: np.ndarray, uses: _Uses, low: int, high: int) -> R
         lengths = np.diff(edges) - 1
         for k in np.flatnonzero(lengths >= period):
             saved = int(lengths[k]) // period * period
-            runs.append((saved, period, low + int(edges[k]) + 1))
+            start = low + int(edges[k]) + 1
+            # Wherever blocks begin within the run, each computes as much.
+            if totals[start + period] - totals[start] >= work:
+                runs.append((saved, period, start))
     best: Repeat | None = None
     for saved, period, start in sorted(runs, key=lambda r: (-r[0], r[1])):
         if best is not None and best.saved >= saved:
