@@ -376,3 +376,19 @@ def test_what_is_in_bounds_or_clipped_by_wish_is_not_told_of():
     ):
         error, _ = checkify.checkify(f, errors=checkify.index_checks)(wnp.arange(3.0))
         assert error.get() is None
+
+
+def test_a_check_that_no_error_was_asked_for_is_dropped_or_left_to_an_outer_checkify():
+    def f(x, i):
+        checkify.check(i >= 0, "negative {i}", i=i)
+        return x[i]
+
+    x = wnp.arange(5.0)
+    inner = checkify.checkify(f, errors=checkify.index_checks)
+    for program in (inner, weft.jit(inner), checkify.checkify(weft.jit(f), checkify.index_checks)):
+        error, value = program(x, -1)
+        assert error.get() is None and value == 4.0
+        assert "out-of-bounds" in program(x, 7)[0].get()
+    outer = weft.jit(checkify.checkify(inner, errors=checkify.user_checks))
+    error, (inner_error, value) = outer(x, -1)
+    assert "negative -1" in error.get() and inner_error.get() is None and value == 4.0

@@ -10,6 +10,39 @@ import pytest
 ROOT = str(Path(__file__).parents[2])
 
 PROGRAMS = {
+    "private helpers that the documentation shows": """
+        import jax._src.util as util
+        from jax._src.lib.mlir import ir
+        from jax._src.lib.mlir.dialects import hlo
+        from jax.extend import core
+
+        assert util.safe_map(lambda a, b: a + b, [1, 2], (3, 4)) == [4, 6]
+        raises(ValueError, "", util.safe_map, lambda a, b: a, [1, 2], [3])
+        assert util.unzip2([(1, 2), (3, 4)]) == ((1, 3), (2, 4))
+        assert util.split_list([1, 2, 3, 4], [1, 2]) == [[1], [2, 3], [4]]
+        parts = util.partition_list([True, False, True], "abc")
+        assert parts == (["b"], ["a", "c"])
+        assert util.merge_lists([True, False, True], *parts) == ["a", "b", "c"]
+        assert util.subvals("abc", [(1, "x")]) == ("a", "x", "c")
+        assert util.tuple_insert((1, 2), 1, 9) == (1, 9, 2)
+        assert util.tuple_delete((1, 2), 0) == (2,)
+        assert util.curry(pow)(2)(3) == 8
+
+        triple_p = core.Primitive("triple")
+        triple_p.def_abstract_eval(lambda x: jax.core.ShapedArray(x.shape, x.dtype))
+        def lower(ctx, x):
+            assert isinstance(x, ir.Value)
+            return [hlo.AddOp(hlo.AddOp(x, x), x).result]
+        jax.interpreters.mlir.register_lowering(triple_p, lower, platform="cpu")
+        close(jax.jit(triple_p.bind)(jnp.ones(2)), [3, 3])
+    """,
+    "what a derivative by references does not want": """
+        _, pull = jax.vjp(lambda w, x: w @ x, jnp.ones((2, 3)), jnp.ones(3))
+        total = jax.new_ref(jnp.full((2, 3), 5.0))
+        out = pull.with_refs(total, jax.ad.DontWant())(jnp.ones(2))
+        assert isinstance(out[0], jax.ad.GradRef) and isinstance(out[1], jax.ad.DidntWant)
+        close(total[...], np.full((2, 3), 6.0))
+    """,
     "kernels for TPUs": """
         from jax.experimental import pallas as pl
         from jax.experimental.pallas import tpu as pltpu, triton as plgpu

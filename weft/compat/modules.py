@@ -45,13 +45,15 @@ _PUBLIC = {
     **{f"lax.{name}": "lax" for name in _LAX.split()},
     **{f"numpy.{name}": "numpy" for name in _NUMPY.split()},
     **dict.fromkeys(_SHARDING.split(), "sharding"),
+    "lib.mlir": "extend.mlir",
+    "lib.mlir.dialects": "extend.mlir.dialects",
     "nn.functions": "nn",
     "prng": "extend.random",
     "public_test_util": "test_util",
 }
 
 # Rooms of weft that no module of JAX's is named after.
-_OWN = frozenset(("ad", "as_jax", "collectives", "communication", "partition", "testing"))
+_OWN = frozenset(("as_jax", "collectives", "communication", "partition", "testing"))
 
 _ABOVE = ("experimental.", "example_libraries.")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from weft.compat.jax._src.util import safe_map
 from weft.compat.jax.core import DebugInfo
 from weft.compat.linear_util import Store, WrappedFun, transformation_with_aux2
 from weft.core.tree import broadcast_prefix
@@ -47,10 +48,6 @@ def debug_info(
 ) -> DebugInfo:
     name = getattr(fun, "__name__", repr(fun))
     return DebugInfo(traced_for, name, None, None)
-
-
-def safe_map(f: Callable, *columns: Sequence[Any]) -> list:
-    return [f(*row) for row in zip(*map(list, columns), strict=True)]
 
 
 def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: object, **_: object) -> list:

@@ -8,6 +8,6 @@ from weft._xla.mlir import dialect
 
 def __getattr__(name: str) -> Any:
     try:
-        return dialect(name)
+        return dialect("stablehlo" if name == "hlo" else name)
     except ModuleNotFoundError:
         raise AttributeError(f"jaxlib has no dialect {name!r}") from None
