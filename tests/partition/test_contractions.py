@@ -116,3 +116,46 @@ def test_a_product_is_made_where_an_operand_leads_if_its_result_moves_for_less(r
     assert collectives(text) == [("all_gather", 3 * rows, 1), ("all_to_all", 3 * rows // 4, 1)]
     a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((8, 64), (64, 64)))
     np.testing.assert_array_equal(harness.run(text, a, b)[0], a @ b)
+
+
+def test_partial_sums_are_scattered_where_the_result_is_wanted_split(rng):
+    """A weight's gradient: one operand is split along the sum, the other along the result."""
+    text = module(f"""
+  func.func public @main(%a: tensor<64x16xf32> {sharding('{"x"}', "{}")}, %b: tensor<64x8xf32> {sharding("{}", '{"x"}')})
+      -> (tensor<16x8xf32> {sharding("{}", '{"x"}')}) {{
+    %c = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<64x16xf32>, tensor<64x8xf32>) -> tensor<16x8xf32>
+    return %c : tensor<16x8xf32>
+  }}""")
+    sent = [("all_to_all", 3 * 64 * 2 * 4 // 4, 1), ("reduce_scatter", 3 * 16 * 8 * 4 // 4, 1)]
+    assert collectives(text) == sent
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((64, 16), (64, 8)))
+    np.testing.assert_array_equal(harness.run(text, a, b)[0], a.T @ b)
+
+
+def test_sums_over_two_axes_are_scattered_along_the_one_that_splits_the_result(rng):
+    text = module(f"""
+  func.func public @main(%a: tensor<64x16xf32> {sharding('{"x", "y"}', "{}")}, %b: tensor<64x8xf32> {sharding('{"x", "y"}', "{}")})
+      -> (tensor<16x8xf32> {sharding("{}", '{"x"}')}) {{
+    %c = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<64x16xf32>, tensor<64x8xf32>) -> tensor<16x8xf32>
+    return %c : tensor<16x8xf32>
+  }}""")
+    assert collectives(text) == [("reduce_scatter", 3 * 128, 1), ("all_reduce", 128, 1)]
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((64, 16), (64, 8)))
+    np.testing.assert_array_equal(harness.run(text, a, b)[0], a.T @ b)
+
+
+def test_a_copy_that_the_first_operation_did_without_is_paid_by_the_second(rng):
+    """Both want all rows of one operand, which costs more than moving what is small."""
+    text = module(f"""
+  func.func public @main(%a: tensor<64x16xf32> {sharding('{"x"}', "{}")}, %w: tensor<16x8xf32> {sharding("{}", '{"x"}')})
+      -> (tensor<64x8xf32> {sharding("{}", '{"x"}')}, tensor<16x8xf32> {sharding("{}", '{"x"}')}) {{
+    %y = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x8xf32>) -> tensor<64x8xf32>
+    %e = stablehlo.tanh %y : tensor<64x8xf32>
+    %z = stablehlo.dot_general %a, %e, contracting_dims = [0] x [0] : (tensor<64x16xf32>, tensor<64x8xf32>) -> tensor<16x8xf32>
+    return %e, %z : tensor<64x8xf32>, tensor<16x8xf32>
+  }}""")
+    assert sum(sent for _, sent, _ in collectives(text)) <= 4 * 3 * 128
+    a, w = (rng.integers(-4, 5, s).astype(np.float32) for s in ((64, 16), (16, 8)))
+    e, z = harness.run(text, a, w)
+    np.testing.assert_allclose(e, np.tanh(a @ w), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(z, a.T @ np.tanh(a @ w), rtol=1e-5, atol=1e-4)

@@ -18,9 +18,9 @@ class LocalValue:
     `partial` is (atoms, kind) where the true value is the combination by `kind` (add, or, …) of the
     devices along `atoms`. Values that are not tensors (tokens, tuples) have the layout of a scalar.
     `remake`, where given, makes the value in another layout without communication (iota,
-    constants). `before` is the value that a reshard made this one of. `via` are the layouts that a
-    chain of reshards asks for on the way to the next one, while the value still has the layout it
-    started from.
+    constants). `before` is the value that a reshard made this one of. `via` are the layouts that
+    propagation and a chain of reshards ask for, up to the next reshard, while the value still has
+    the layout it started from.
     """
 
     value: ir.Value

@@ -16,12 +16,12 @@ from typing import Any, cast
 
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, AxisLayout, free_of
-from weft.partition.collect import byte_size_of, bytes_sent, trip_count
+from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer
 from weft.partition.ops import facts
-from weft.partition.reshard import relayout, relayout_cost
+from weft.partition.reshard import add_up, relayout, relayout_cost
 from weft.partition.traffic_estimate import Tally
 from weft.partition.walk import WHY, attributes_of, maker, only_user
 
@@ -100,11 +100,13 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     """Return the cost that `op` pays of an operand's moves."""
     users = [use.owner.operation for use in value.uses] if value in lz.shared else [op]
     certain = any(not len(user.results) for user in users)  # returned, and made in any case
-    count = len(users)
+    # Who has chosen already has made the move, or does without it.
+    count = sum(user == op or not _is_done(lz, user) for user in users)
     while not isinstance(value.owner, ir.Block) and facts(value.owner.operation).relayout:
         move = value.owner.operation
         value = move.operands[0]
-        count = max(count, sum(_same_move(move, use.owner.operation) for use in value.uses))
+        alike = (u for use in value.uses if _same_move(move, u := use.owner.operation))
+        count = max(count, sum(u == move or not _is_done(lz, u) for u in alike))
     making = 0.0 if certain else 1 / count
     block = op.block
     loop = block.owner.operation
@@ -135,10 +137,20 @@ def result_cost(
     now: AxisLayout,
     target: AxisLayout,
     via: Sequence[AxisLayout] = (),
-) -> int:
-    """Bytes that moving the results sends."""
-    used = [r for r in op.results if list(r.uses)] or list(op.results)[:1]
-    return sum(relayout_cost(lz.e, imagined(lz, r, now), target, via) for r in used)
+    across: Atoms = (),
+    combiner: str | None = "add",
+) -> float:
+    """Bytes that adding up results which are partial sums sends, and moving them."""
+    tally = Tally(lz.e)
+    for result in [r for r in op.results if list(r.uses)] or list(op.results)[:1]:
+        x = imagined(lz, result, now)
+        if across and combiner is None:
+            tally.all_gather(x.value, across, 0)
+        elif across and combiner is not None:
+            x.partial = (across, combiner)
+            x = add_up(tally, x, target)
+        tally.cost += relayout_cost(lz.e, x, target, via)
+    return tally.cost
 
 
 def _others_wanting(
@@ -158,13 +170,25 @@ def _others_wanting(
     for use in itertools.chain.from_iterable(v.uses for v in values):
         user = use.owner.operation
         row = facts(user)
-        if user in path or not (row.relayout or row.windowed) or _is_done(lz, user):
+        if user in path or _is_done(lz, user):
+            continue
+        alike = row.bilinear and _are_alike(lz, user, op)
+        if not (row.relayout or row.windowed or alike):
             continue
         moves = common_moves(lz, user)
         if row.relayout:
             moves = [lz.target(user), *moves]
-        count += bool(moves) and moves[-1].dims == layout.dims
+        count += alike or bool(moves) and moves[-1].dims == layout.dims
     return count
+
+
+def _are_alike(lz: Localizer, a: ir.Operation, b: ir.Operation) -> bool:
+    """Whether two products take their operands to results of the same layout."""
+    name = "sdy.sharding_rule"
+    if a.name != b.name or a.attributes[name] != b.attributes[name]:
+        return False
+    ends = [[lz.layouts(op)[0], *chain_of(lz, op)][-1].dims for op in (a, b)]
+    return ends[0] == ends[1]
 
 
 def _is_done(lz: Localizer, op: ir.Operation) -> bool:
@@ -186,8 +210,10 @@ def comes_split(x: LocalValue, dims: Sequence[int]) -> bool:
     """Whether dimensions are split by no reshard, and evenly."""
     if any(x.layout.padded(d) for d in dims):
         return False
-    before = x.before.layout if x.before is not None else None
-    return before is None or all(before.dims[d] == x.layout.dims[d] for d in dims)
+    if x.before is None:
+        return True
+    propagated = (*x.before.via, x.before.layout)[0]
+    return all(propagated.dims[d] == x.layout.dims[d] for d in dims)
 
 
 # -- the choice ------------------------------------------------------------------------------------
@@ -345,13 +371,10 @@ class Planner:
     def _price(self, way: Way) -> tuple[float, list[Move]]:
         """Bytes that a way sends, and its operands from the sources that send least."""
         lz, via = self.lz, self.chain[:-1]
-        sent = 0.0
+        passed = (way.out, *via) if via else ()
+        end, across = self.end, way.across
+        sent = result_cost(lz, self.op, way.out, end, passed, across, self.combiner)
         moves: list[Move] = []
-        if way.across:
-            sent += self._sum_cost(way)
-        if not (way.across and self.scattered):
-            passed = (way.out, *via) if via else ()
-            sent += result_cost(lz, self.op, way.out, self.end, passed)
         for i, (x, layout, _) in zip(self.numbers, way.moves, strict=True):
             steps: Sequence[AxisLayout] = ()
             if way.out == self.end:
@@ -381,15 +404,6 @@ class Planner:
             moves.append((source, layout, steps))
         return sent, moves
 
-    def _sum_cost(self, way: Way) -> float:
-        """Bytes that adding up partial sums sends."""
-        kind = "reduce_scatter" if self.scattered else "all_reduce"
-        if self.combiner is None:
-            kind = "all_gather"
-        elements, n = math.prod(way.out.local), self.lz.mesh.count(way.across)
-        widths = (byte_size_of(r.type.element_type) for r in self.op.results)
-        return sum(bytes_sent(kind, int(elements * width), n) for width in widths)
-
     def _work(self, way: Way) -> float:
         """Operations of one device."""
         terms = (way.moves[run[0][0]][1].local[run[0][1]] for run in self.summed)
@@ -397,8 +411,8 @@ class Planner:
 
     def deliver(self, got: LocalValue, out: AxisLayout) -> LocalValue:
         """Deliver a result in its layout, or before the moves that its users take over."""
-        if got.partial and not self.scattered and got.layout not in (out, self.end):
-            got = LocalValue(self.lz.e.all_reduce(got.value, *got.partial), got.layout)
+        if got.partial and not self.scattered and got.layout != self.end:
+            got = add_up(self.lz.e, got, self.end)
         return deliver(self.lz, got, out, self.chain)
 
 

@@ -45,6 +45,31 @@ def relayout(
     return moved
 
 
+def scatter_partial(e: Emitter, x: LocalValue, target: AxisLayout) -> LocalValue:
+    """Adds up a partial sum where its axes split the target, each device its own part."""
+    for d, want in enumerate(target.dims):
+        atoms, kind = x.partial or ((), "")
+        scattered = tuple(i for i in want if i in atoms)
+        layout = x.layout
+        if not scattered or (layout.dims[d] and layout.padded(d)):
+            continue
+        after = layout.with_dim(d, layout.dims[d] + scattered)
+        if layout.dims[d] and after.padded(d):
+            continue
+        value = fill_padding(e, x, [d]).value
+        value = e.pad(value, d, 0, after.local[d] * e.mesh.count(scattered) - layout.local[d])
+        value = e.reduce_scatter(value, scattered, d, kind)
+        left = tuple(i for i in atoms if i not in scattered)
+        x = LocalValue(value, after, (left, kind) if left else None)
+    return x
+
+
+def add_up(e: Emitter, x: LocalValue, target: AxisLayout) -> LocalValue:
+    """Adds up a partial sum, scattered as far as its axes split the target."""
+    x = scatter_partial(e, x, target)
+    return LocalValue(e.all_reduce(x.value, *x.partial), x.layout) if x.partial else x
+
+
 def relayout_cost(
     e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
 ) -> int:

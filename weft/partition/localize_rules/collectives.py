@@ -9,7 +9,6 @@ from weft.partition import reshard
 from weft.partition.axis_layout import Atoms, AxisLayout
 from weft.partition.carry_linearity import WRITTEN
 from weft.partition.collect import KINDS
-from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.ops import facts, named
@@ -31,9 +30,10 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     if not still:
         x = lz.complete(op.operands[0])
         if _next_in_chain(op):
-            x = LocalValue(x.value, x.layout, remake=x.remake, via=(*x.via, out))
+            via = (*(x.via or (x.layout,)), out)
+            x = LocalValue(x.value, x.layout, remake=x.remake, via=via)
             return lz.replace(op, x)
-    now = LocalValue(x.value, x.layout, remake=x.remake)
+    now = LocalValue(x.value, x.layout, remake=x.remake, via=x.via)
     with lz.e.tentatively():
         moved = reshard.relayout(lz.e, now, out, x.via)
     return lz.replace(op, LocalValue(moved.value, out, still, moved.remake, None if still else now))
@@ -75,35 +75,8 @@ def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         return relayout(lz, op)
     out = lz.target(op)
     x = lz.local(op.operands[0])
-    scattered = {
-        d: atoms[len(x.layout.dims[d]) :]
-        for d, atoms in enumerate(out.dims)
-        if atoms != x.layout.dims[d]
-    }
-    across = {i for atoms in scattered.values() for i in atoms}
-    x = scatter_partial(lz.e, x, scattered)
-    x = _reduce_over(lz, x, tuple(across), out)
+    x = _reduce_over(lz, reshard.scatter_partial(lz.e, x, out), (), out)
     return lz.replace(op, LocalValue(lz.at(LocalValue(x.value, x.layout), out), out, x.partial))
-
-
-def scatter_partial(e: Emitter, x: LocalValue, scattered: dict[int, Atoms]) -> LocalValue:
-    """reduce_scatter along each dimension whose atoms all are partial in `x`."""
-    for d, atoms in scattered.items():
-        if x.partial is None or not set(atoms) <= set(x.partial[0]):
-            continue
-        layout = x.layout
-        if layout.dims[d] and layout.padded(d):
-            continue
-        after = layout.with_dim(d, layout.dims[d] + atoms)
-        if layout.dims[d] and after.padded(d):
-            continue
-        partial, kind = x.partial
-        value = fill_padding(e, x, [d]).value
-        value = e.pad(value, d, 0, after.local[d] * e.mesh.count(atoms) - layout.local[d])
-        value = e.reduce_scatter(value, atoms, d, kind)
-        left = tuple(i for i in partial if i not in atoms)
-        x = LocalValue(value, after, (left, kind) if left else None)
-    return x
 
 
 @rule("sdy.replicated_to_unreduced")

@@ -11,7 +11,6 @@ import numpy as np
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, AxisLayout, free_of
-from weft.partition.collect import byte_size_of, bytes_sent
 from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
@@ -162,11 +161,8 @@ def _cheapest(
     best: tuple[_Plan, LocalValue, LocalValue] | None = None
     cost = work = 0.0
     for plan in plans:
-        sent = float(result_cost(lz, op, plan.result, out))
-        if plan.across:
-            kind = "all_reduce" if scattered_to(lz, op) is None else "reduce_scatter"
-            size = math.prod(plan.result.local) * byte_size_of(op.results[0].type.element_type)
-            sent += bytes_sent(kind, int(size), lz.mesh.count(plan.across))
+        end = scattered_to(lz, op) or out
+        sent = result_cost(lz, op, plan.result, end, across=plan.across)
         sources = []
         for x, layout, paid in zip((lhs, rhs), (plan.left, plan.right), pays, strict=True):
             # What is summed as it comes stays split as it comes.

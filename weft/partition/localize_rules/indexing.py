@@ -15,10 +15,9 @@ from weft.partition.axis_layout import Atoms, AxisLayout, free_of
 from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue, index_mask, mask
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.collectives import scatter_partial
 from weft.partition.localize_rules.factored import combiner_kind
 from weft.partition.plan import chain_of, deliver, imagined
-from weft.partition.reshard import relayout, relayout_cost
+from weft.partition.reshard import add_up, relayout, relayout_cost
 from weft.partition.traffic_estimate import Tally
 
 
@@ -200,7 +199,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     kind = "or" if value.type.element_type == e.i1 else "add"
     got = LocalValue(value, now, (plan.across, kind))
     if end is not None:
-        return [_finish(e, got, end)]
+        return [add_up(e, got, end)]
     if now.dims == out.dims:
         return [got]
     return [lz.move(LocalValue(e.all_reduce(value, plan.across, kind), now), out)]
@@ -292,18 +291,8 @@ def _gather_cost(
     got = imagined(lz, op.results[0], plan.now)
     if plan.across:
         got.partial = (plan.across, "add")
-        got = _finish(tally, got, chain[0])
+        got = add_up(tally, got, chain[0])
     return sent + tally.cost + relayout_cost(lz.e, got, chain[-1], chain[:-1])
-
-
-def _finish(e: Emitter, x: LocalValue, target: AxisLayout) -> LocalValue:
-    """Sums a partial result, scattered along the axes that split it in `target` too."""
-    assert x.partial is not None
-    parts = {d: tuple(a for a in atoms if a in x.partial[0]) for d, atoms in enumerate(target.dims)}
-    x = scatter_partial(e, x, {d: atoms for d, atoms in parts.items() if atoms})
-    if x.partial is None:
-        return x
-    return LocalValue(e.all_reduce(x.value, *x.partial), x.layout)
 
 
 def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offsets: list):
