@@ -215,32 +215,6 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def dimension_groups(
-    old: Sequence[int], new: Sequence[int]
-) -> list[tuple[list[int], list[int]]] | None:
-    """The dimensions of two shapes, those of size 1 left out, in runs that hold as many elements.
-
-    None for shapes that hold no elements in unlike dimensions.
-
-    >>> dimension_groups((8, 3, 1, 4), (2, 4, 12))
-    [([0], [0, 1]), ([1, 3], [2])]
-    """
-    shapes = old, new
-    rest = [[d for d, n in enumerate(shape) if n != 1] for shape in shapes]
-    groups: list[tuple[list[int], list[int]]] = []
-    while rest[0] or rest[1]:
-        group: tuple[list[int], list[int]] = ([], [])
-        sizes = [1, 1]
-        while not group[0] or sizes[0] != sizes[1]:
-            side = 0 if rest[0] and sizes[0] <= sizes[1] else 1
-            if not rest[side]:
-                return None
-            group[side].append(rest[side].pop(0))
-            sizes[side] *= shapes[side][group[side][-1]]
-        groups.append(group)
-    return groups
-
-
 Backend = Callable[..., list]
 
 backends: dict[str, Backend] = {}

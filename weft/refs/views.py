@@ -174,18 +174,23 @@ def _below_reshaped(
     return lower, positions, form
 
 
-def _groups(shape: Shape, old: Shape) -> list[tuple[list[int], list[int]]]:
-    """Dimensions of two shapes of one size, other than 1, in groups of equal products."""
+def dimension_groups(old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
+    """The dimensions of two shapes, those of size 1 left out, in runs that hold as many elements.
+
+    >>> from weft.refs.views import dimension_groups
+    >>> dimension_groups((8, 3, 1, 4), (2, 4, 12))
+    [([0], [0, 1]), ([1, 3], [2])]
+    """
     groups = []
-    new_dims = [d for d, n in enumerate(shape) if n != 1][::-1]
     old_dims = [d for d, n in enumerate(old) if n != 1][::-1]
+    new_dims = [d for d, n in enumerate(new) if n != 1][::-1]
     while new_dims:
-        a, b = [new_dims.pop()], [old_dims.pop()]
-        while (x := math.prod(shape[d] for d in a)) != (y := math.prod(old[d] for d in b)):
+        a, b = [old_dims.pop()], [new_dims.pop()]
+        while (x := math.prod(old[d] for d in a)) != (y := math.prod(new[d] for d in b)):
             if x < y:
-                a.append(new_dims.pop())
+                a.append(old_dims.pop())
             else:
-                b.append(old_dims.pop())
+                b.append(new_dims.pop())
         groups.append((a, b))
     return groups
 
@@ -200,7 +205,7 @@ def _by_windows(
     dims: list[Any] = [(Window(0, 1), None)] * len(old)
     if indexer.has_picks:
         return None
-    for new_dims, old_dims in _groups(shape, old):
+    for old_dims, new_dims in dimension_groups(old, shape):
         parts = [pairs[d] for d in new_dims]
         if all(at == Window(0, shape[d]) for (at, _), d in zip(parts, new_dims, strict=True)):
             for d in old_dims:

@@ -21,7 +21,8 @@ from weft.pallas.cpu.values import (
     same_indices,
     size_of,
 )
-from weft.pallas.ir import dimension_groups, row_major
+from weft.pallas.ir import row_major
+from weft.refs.views import dimension_groups
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -139,11 +140,10 @@ def transposed(t: Translator, x: Array, permutation: Sequence[int]) -> Array:
 
 def reshaped_strides(buffer: Buffer, shape: Sequence[int]) -> list[Index] | None:
     """Strides of the same elements in another shape, where there are such."""
-    groups = dimension_groups(buffer.shape, shape)
-    if groups is None:
-        return None
+    if 0 in shape:
+        return list(row_major(shape))
     result: list[Index] = [0] * len(shape)
-    for old, new in groups:
+    for old, new in dimension_groups(buffer.shape, tuple(shape)):
         # A run is adjacent in memory if each dimension steps over all of the next one.
         strides = [buffer.strides[d] for d in old]
         step = strides[-1]

@@ -4,40 +4,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.core import dtypes
-from weft.pallas.cpu import loops, scalar, types
-from weft.pallas.cpu.llvm import Function
-from weft.pallas.cpu.translate import Translator, rule
-from weft.pallas.cpu.values import Array, Buffer
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr, Eqn
+from weft.core.trace import trace_to_jaxpr
+from weft.pallas.cpu import loops
+from weft.pallas.cpu.translate import LLVM, Translator, rule
+from weft.pallas.cpu.values import Array, Buffer, register
+from weft.pallas.formulas.sorting import is_before
+from weft.pallas.legalize import legalize
 
 if TYPE_CHECKING:
-    from weft.core.jaxpr import Eqn
+    from weft.pallas.ir import KernelCall
 
 
-def _less(f: Function, dtype: np.dtype, a: str, b: str) -> str:
-    """a < b, with NaN after all numbers."""
-    below = scalar.emit(f, "lt", dtype, [a, b], {}, dtypes.bool_)
-    if not dtypes.is_float(dtype):
-        return below
-    type_ = types.register(dtype)
-    last = f.op(f"fcmp uno {type_} {b}, {b}")
-    number = f.op(f"fcmp ord {type_} {a}, {a}")
-    return f.op(f"or i1 {below}, {f.op(f'and i1 {number}, {last}')}")
-
-
-def _before(f: Function, keys: Sequence[tuple[Any, str, str]]) -> str:
-    """Whether the first values precede the second ones, by the first key that differs."""
-    (dtype, a, b), *rest = keys
-    less = _less(f, dtype, a, b)
-    if not rest:
-        return less
-    greater = _less(f, dtype, b, a)
-    later = f.op(f"select i1 {greater}, i1 false, i1 {_before(f, rest)}")
-    return f.op(f"or i1 {less}, {later}")
+def _comparison(kinds: Sequence[np.dtype], call: KernelCall) -> ClosedJaxpr:
+    """Whether one element's keys come before another's."""
+    n, avals = len(kinds), [ShapedArray((), kind) for kind in kinds] * 2
+    before = lambda *keys: [is_before(keys[:n], keys[n:])]
+    jaxpr: ClosedJaxpr = legalize(ClosedJaxpr(*trace_to_jaxpr(before, avals, "sort")), LLVM, call)
+    return jaxpr
 
 
 @rule("sort")
@@ -51,6 +40,8 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
     targets = [t.temporary(shape, x.dtype) for x in operands]
     here = [t.temporary((n,), x.dtype) for x in operands]
     there = [t.temporary((n,), x.dtype) for x in operands]
+    keys = slice(eqn.params["num_keys"])
+    comparison = _comparison([x.dtype for x in operands[keys]], t.call)
     passes = max(0, (n - 1).bit_length())
 
     def merge(src: list[Buffer], dst: list[Buffer], width: str) -> None:
@@ -65,10 +56,10 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
                 i, j = loop.carried
                 left = f.minimum(i, f.sub(middle, 1))
                 right = f.minimum(j, n - 1)
-                keys = []
-                for b in src[: eqn.params["num_keys"]]:
-                    keys.append((b.dtype, b.load(f, (right,)), b.load(f, (left,))))
-                sooner = _before(f, keys)
+                both = [
+                    register(b.load(f, (k,)), b.dtype) for k in (right, left) for b in src[keys]
+                ]
+                sooner = t.run(comparison, both)[0].at(f, ())
                 spent = f.op(f"icmp sge i64 {i}, {middle}")
                 open_ = f.op(f"icmp slt i64 {j}, {high}")
                 take = f.op(f"and i1 {open_}, {f.op(f'or i1 {spent}, {sooner}')}")

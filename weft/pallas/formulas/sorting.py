@@ -30,7 +30,7 @@ def _less_and_equal(a: Array, b: Array) -> tuple[Any, Any]:
     return less, equal
 
 
-def _before(first: Sequence[Any], second: Sequence[Any]) -> Any:
+def is_before(first: Sequence[Any], second: Sequence[Any]) -> Any:
     """Whether the keys of the first precede those of the second."""
     result = None
     for a, b in reversed(list(zip(first, second, strict=True))):
@@ -66,7 +66,7 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
         (end, keys_here, at), (their_end, keys_there, their_at) = compared(values), compared(theirs)
         if descending:  # the order of keys is reversed, not that of places and ends
             keys_here, keys_there = keys_there, keys_here
-        first = _before([*end, *keys_here, at], [*their_end, *keys_there, their_at])
+        first = is_before([*end, *keys_here, at], [*their_end, *keys_there, their_at])
         low = (place & step) == 0
         up = (place & size) == 0
         keep = first == (low == up)

@@ -16,7 +16,7 @@ from weft.ops.combiner import IDENTITIES
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, padded, rule
-from weft.pallas.ir import dimension_groups
+from weft.refs.views import dimension_groups
 
 # Shapes ------------------------------------------------------------------------------------------
 
@@ -33,10 +33,9 @@ def _broadcast(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
 @rule("reshape")
 def _reshape(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    groups = dimension_groups(old, new)
-    if groups is not None and all(
+    if 0 not in old and all(
         [old[d] for d in a] == [new[d] for d in b] or _fill(old, a) and _fill(new, b)
-        for a, b in groups
+        for a, b in dimension_groups(old, new)
     ):
         return e.reshape(x, new)
     # Sizes that are no powers of two are split or merged: what is padded lies elsewhere.
