@@ -251,7 +251,8 @@ def _dot(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
     y = repeat(e, repeat(e, y, lead, depth), lead + 1, columns)
     x, y = cut(e, x, lead + 1, inner, kind), cut(e, y, lead, inner, kind)
     total = e.constant(0, (*many, rows, columns), accumulator(kind))
-    product = multiply(e, eqn, x, y, total)
+    attrs = {"inputPrecision": i32_attr(_precision(eqn)), "maxNumImpreciseAcc": i32_attr(0)}
+    product = e.value("tt.dot", [x, y, total], total.type, **attrs)
     product = first(e, first(e, product, lead, m), lead + 1, n)
     return convert(e, product, accumulator(kind), out.dtype)
 
@@ -313,12 +314,6 @@ def oriented(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> tuple[ir.Value, 
     )
     x = transpose(e, x, (*batch, rows, *left))
     return x, transpose(e, y, (*right_batch, *right, columns))
-
-
-def multiply(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
-    """total + the product of oriented factors; zeros lie behind their ends."""
-    attrs = {"inputPrecision": i32_attr(_precision(eqn)), "maxNumImpreciseAcc": i32_attr(0)}
-    return e.value("tt.dot", [x, y, total], total.type, **attrs)
 
 
 def _precision(eqn: Eqn) -> int:

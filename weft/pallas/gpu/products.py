@@ -8,20 +8,27 @@ read, the sum runs over parts of the shared dimension, as a kernel that loops it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.autodiff.shape import broadcasted_iota
+from weft.autodiff.zeros import full
 from weft.core import dtypes
-from weft.core.jaxpr import Eqn, Jaxpr, Literal
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
 from weft.core.ref import Indexer, Window
-from weft.pallas.gpu import arrays, memory
-from weft.pallas.gpu.control import for_loop
-from weft.pallas.gpu.elementwise import convert
-from weft.pallas.gpu.emitter import INT, Emitter, padded
+from weft.core.trace import trace_to_jaxpr
+from weft.ops.control.loops import fori_loop
+from weft.pallas.gpu import arrays
+from weft.pallas.gpu.emitter import INT, Emitter, padded, target_of
 from weft.pallas.gpu.registers import Cell
+from weft.pallas.legalize import legalize
+from weft.refs.ops import get_p
+
+if TYPE_CHECKING:
+    from weft.runtime.array import Array
 
 LARGEST = 256
 """Bytes of the shared dimension up to which factors are read at once."""
@@ -116,68 +123,51 @@ def _factor(var: object, axis: int, definitions: dict, uses: dict) -> Factor | N
 
 
 def emit(e: Emitter, product: Product, read: Callable[[Any], Any]) -> ir.Value:
-    dot = product.dot
-    operands = [[read(v) for v in f.get.invars] for f in product.factors]
-    inner = dot.invars[0].aval.shape[dot.params["dimension_numbers"][0][0][0]]
-    factor = arrays.factor_dtype(e, dot)
+    """The sum over parts of the shared dimension."""
+    atoms = [v for f in product.factors for v in f.get.invars]
+    kind = arrays.factor_dtype(e, product.dot)
     widest = max(f.get.outvars[0].aval.dtype.itemsize for f in product.factors)
-    size = PART // max(widest, factor.itemsize if factor == INT else 1)
-    for xs in operands:
-        memory.before_read(e, xs[0])
-    out = dot.outvars[0].aval
-    kind = arrays.accumulator(factor)
-    m, n = padded(out.shape)
+    size = PART // max(widest, kind.itemsize if kind == INT else 1)
+    total = lambda *xs: [_sum_of_parts(product, size, arrays.accumulator(kind), xs)]
+    jaxpr = ClosedJaxpr(*trace_to_jaxpr(total, [v.aval for v in atoms], "product"))
+    (out,) = e.run(legalize(jaxpr, target_of(e.platform), e.call), [read(v) for v in atoms])
+    return out
 
-    def body(index: ir.Value, total: ir.Value) -> list:
-        first = e.binary("mul", index, e.constant(size), INT)
+
+def _sum_of_parts(product: Product, size: int, kind: np.dtype, operands: Sequence[Any]) -> Any:
+    """The product from the operands of its factors' reads, added up in a dtype."""
+    dot, count = product.dot, len(product.factors[0].get.invars)
+    out, params = dot.outvars[0].aval, dot.params | {"preferred_element_type": kind}
+    inner = dot.invars[0].aval.shape[params["dimension_numbers"][0][0][0]]
+
+    def add(k: Array, total: Array) -> Array:
         parts = [
-            _part(e, f, xs, first, size, inner)
-            for f, xs in zip(product.factors, operands, strict=True)
+            _part(f, xs, k * size, size, inner)
+            for f, xs in zip(product.factors, (operands[:count], operands[count:]), strict=True)
         ]
-        parts = [
-            convert(e, x, v.aval.dtype, factor) for x, v in zip(parts, dot.invars, strict=True)
-        ]
-        return [arrays.multiply(e, dot, *arrays.oriented(e, dot, *parts), total)]
+        return total + dot.primitive.bind(*parts, **params)
 
-    (total,) = for_loop(e, -(-inner // size), [e.constant(0, (m, n), kind)], body)
-    return convert(e, total, kind, out.dtype)
+    steps = np.int32(-(-inner // size))
+    return fori_loop(np.int32(0), steps, add, full(out.shape, 0, kind)).astype(out.dtype)
 
 
-def _part(
-    e: Emitter, factor: Factor, xs: Sequence[Any], first: ir.Value, size: int, inner: int
-) -> ir.Value:
+def _part(factor: Factor, operands: Sequence[Any], first: Array, size: int, inner: int) -> Array:
     """Part of a factor: `size` places of the shared dimension, zeros behind its end."""
-    view, indexer = xs[0], factor.get.params["indexer"]
-    windows = [d for d, dim in enumerate(indexer.dims) if dim.__class__ is Window]
-    d = windows[factor.axis]
-    dim = indexer.dims[d]
-    types = [v.aval.dtype for v in factor.get.invars[1:]]
-    positions = iter([convert(e, x, t, INT) for x, t in zip(xs[1:], types, strict=True)])
-    operands: list[ir.Value] = []
-    for k, this in enumerate(indexer.dims):
-        start = next(positions) if this.operands else None
-        if k != d:
-            operands += [start] if start is not None else []
-            continue
-        start = e.constant(this.start) if start is None else start
-        if inner % size:
-            span = (inner - 1) * dim.stride + 1
-            end = e.binary("add", start, e.constant(span), INT)
-            low, high = view.bounds[d] or (None, None)
-            high = end if high is None else e.binary("min", high, end, INT)
-            bounds = (*view.bounds[:d], (low, high), *view.bounds[d + 1 :])
-            view = replace(view, bounds=bounds)
-        moved = first
-        if dim.stride != 1:
-            moved = e.binary("mul", first, e.constant(dim.stride), INT)
-        operands.append(e.binary("add", start, moved, INT))
-    dims = (*indexer.dims[:d], Window(None, size, dim.stride), *indexer.dims[d + 1 :])
-    part = Indexer(dims)
-    pointer, mask = memory.addresses(e, view, part, operands, [INT] * len(operands))
-    x = memory.load(e, pointer, mask, None, view.dtype, part.shape)
+    ref, *positions = operands
+    dims = factor.get.params["indexer"].dims
+    d = [k for k, dim in enumerate(dims) if dim.__class__ is Window][factor.axis]
+    starts, rest = [], iter(positions)
+    for k, dim in enumerate(dims):
+        start = next(rest).astype(INT) if dim.operands else None
+        if k == d:
+            start = (dim.start if start is None else start) + first * dim.stride
+        starts += [] if start is None else [start]
+    part = Indexer((*dims[:d], Window(None, size, dims[d].stride), *dims[d + 1 :]))
+    mask = []
+    if inner % size:
+        mask = [broadcasted_iota(INT, part.shape, factor.axis) < inner - first, ref.dtype.type(0)]
+    has = bool(mask)
+    x = get_p.bind(ref, *starts, *mask, indexer=part, masked=has, has_other=has)
     for eqn in factor.changes:
-        if eqn.primitive.name == "transpose":
-            x = arrays.transpose(e, x, eqn.params["permutation"])
-        else:
-            x = convert(e, x, eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype)
+        x = eqn.primitive.bind(x, **eqn.params)
     return x
