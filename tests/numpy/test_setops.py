@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import weft
 import weft.numpy as wnp
 
 
@@ -31,3 +32,29 @@ def test_rows_with_nans_in_the_same_places_are_one():
 def test_setxor1d_keeps_the_nan_of_each_array(other):
     x, y = np.array([1, np.nan, 2, np.nan], np.float32), np.array(other, np.float32)
     np.testing.assert_array_equal(wnp.setxor1d(x, y), np.setxor1d(x, y))
+
+
+@pytest.mark.parametrize("equal_nan", [True, False])
+@pytest.mark.parametrize("counted", [True, False])
+def test_values_without_their_places_are_those_of_numpy(counted, equal_nan, rng):
+    x = rng.integers(-50, 50, (30, 40)).astype(np.float32)
+    x[3, :5] = np.nan
+    want = np.unique(x, return_counts=True, equal_nan=equal_nan)
+    static = {"size": want[0].size + 3, "fill_value": 99}
+    for options in ({}, static):
+        got = wnp.unique(x, return_counts=counted, equal_nan=equal_nan, **options)
+        run = weft.jit(
+            lambda x: wnp.unique(x, return_counts=counted, equal_nan=equal_nan, **static)
+        )
+        for result in (got, run(x)):
+            values, *counts = result if counted else (result,)
+            np.testing.assert_array_equal(values[: want[0].size], want[0])
+            np.testing.assert_array_equal(values[want[0].size :], 99)
+            if counted:
+                np.testing.assert_array_equal(counts[0][: want[0].size], want[1])
+
+
+def test_the_derivative_of_distinct_values_goes_to_an_element_of_each():
+    x = np.array([3.0, 1.0, 2.0], np.float32)
+    grad = weft.grad(lambda x: (wnp.unique(x, size=3) * np.float32([1, 10, 100])).sum())(x)
+    np.testing.assert_array_equal(grad, [100, 1, 10])

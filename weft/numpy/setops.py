@@ -89,37 +89,39 @@ def unique(
 
         rows = moveaxis(x, at, 0)
     wanted = (return_index, return_inverse, return_counts)
+    options = return_index or return_inverse, equal_nan
     if size is None and is_concrete(x):
-        values, first, inverse, counts = _on_host(rows, equal_nan, axis is not None)
+        values, first, inverse, counts = _on_host(rows, *options, axis is not None)
     else:
         if size is None:
             concrete(x, "unique: ar (without size)")
         assert size is not None, "a traced array without size was refused"
-        values, first, inverse, counts = _traced(rows, operator.index(size), fill_value, equal_nan)
+        values, first, inverse, counts = _traced(rows, operator.index(size), fill_value, *options)
     if size is not None and values.shape[0] != size:
         raise ValueError(f"weft.numpy.unique: size must not be negative, got {size}")
     if axis is not None:
         values = moveaxis(values, 0, at)
         inverse = ops.reshape(inverse, (inverse.shape[0],))
-    else:
+    elif return_inverse:
         inverse = ops.reshape(inverse, aval.shape)
     extra = [v for v, want in zip((first, inverse, counts), wanted, strict=True) if want]
     return (values, *extra) if extra else values
 
 
-def _on_host(rows: object, equal_nan: builtins.bool, along_axis: builtins.bool) -> tuple:
+def _on_host(
+    rows: object, places: builtins.bool, equal_nan: builtins.bool, along_axis: builtins.bool
+) -> tuple:
     host = concrete(rows, "unique: ar")
     index = dtypes.canonicalize_dtype(int)
     wide = host if host.dtype.isbuiltin == 1 else host.astype(np.float64)  # ml_dtypes
     as_rows = along_axis and equal_nan and host.size and host.dtype in INEXACT
-    values, first, inverse, counts = np.unique(
-        _ranks(wide) if as_rows else wide,
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-        axis=0 if along_axis else None,
-        equal_nan=equal_nan,
-    )
+    axis = 0 if along_axis else None
+    if not (places or as_rows or isinstance(rows, Tracer)):
+        values, counts = np.unique(wide, False, False, True, axis, equal_nan=equal_nan)
+        none = constant(np.zeros(0, index))
+        return constant(values.astype(host.dtype)), none, none, constant(counts.astype(index))
+    of_rows = _ranks(wide) if as_rows else wide
+    values, first, inverse, counts = np.unique(of_rows, True, True, True, axis, equal_nan=equal_nan)
     if as_rows:
         values = wide[first]
     if isinstance(rows, Tracer):  # it may be differentiated
@@ -140,7 +142,9 @@ def _ranks(rows: np.ndarray) -> np.ndarray:
     return np.stack([np.unique(c, return_inverse=True)[1] for c in columns], axis=1)
 
 
-def _traced(rows: object, size: int, fill_value: object, equal_nan: builtins.bool) -> tuple:
+def _traced(
+    rows: Any, size: int, fill_value: object, places: builtins.bool, equal_nan: builtins.bool
+) -> tuple:
     """Sorts rows, marks where a new one starts, and numbers the groups."""
     from weft.numpy.reductions import any
 
@@ -156,10 +160,14 @@ def _traced(rows: object, size: int, fill_value: object, equal_nan: builtins.boo
             values = full(shape, cast(fill_value, aval.dtype))
         return values, zeros((size,), index), zeros((n,), index), zeros((size,), index)
     columns = ops.reshape(rows, (n, -1)) if aval.size else zeros((n, 1))
-    # The last key of lexsort is the first that counts.
-    keys = [columns[:, i] for i in range(columns.shape[1])]
-    order = lexsort(keys[::-1])
-    ordered = take(columns, order, 0, mode="clip")
+    if places or aval.ndim > 1 or aval.dtype in dtypes.COMPLEX:
+        # The last key of lexsort is the first that counts.
+        keys = [columns[:, i] for i in range(columns.shape[1])]
+        order = lexsort(keys[::-1])
+        ordered = take(columns, order, 0, mode="clip")
+    else:
+        rows, order = sort(rows), arange(n)
+        ordered = ops.reshape(rows, (n, 1))
     differs = u.not_equal(ordered[1:], ordered[:-1])
     if equal_nan and aval.dtype in INEXACT:
         both = u.logical_and(isnan(ordered[1:]), isnan(ordered[:-1]))
