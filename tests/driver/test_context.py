@@ -22,9 +22,11 @@ def double():
 @pytest.mark.parametrize("level", ["disallow", "disallow_explicit"])
 def test_a_transfer_guard_refuses_host_values_among_arguments(double, level):
     x = weft.device_put(X)
+    x + 1, 2.5 * x  # numbers that were moved before are refused, too
     with weft.transfer_guard(level):
         np.testing.assert_array_equal(double(x), [2, 2])
-        for implicit in (lambda: double(X), lambda: x + X, lambda: jnp.array([1, 2])):
+        host = (lambda: double(X), lambda: x + X, lambda: x + 1, lambda: 2.5 * x)
+        for implicit in (*host, lambda: jnp.array([1, 2])):
             with pytest.raises(RuntimeError, match="Disallowed host-to-device transfer"):
                 implicit()
     np.testing.assert_array_equal(double(X), [2, 2])

@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.core.boundary import explain_and_show
 from weft.core.caches import clearable
+from weft.core.config import config
 from weft.core.namespace import MISTAKES, EagerPrograms
 from weft.core.state import state
 from weft.core.trace import EVAL
@@ -225,6 +226,8 @@ _ints: dict[int, Any] = {}
 
 def number_beside(value: Any, array: ArrayLike) -> Any:
     """The float or int as an array on the array's device, or as it is."""
+    if config.transfer_guard_host_to_device:
+        return value  # a number that is there already would pass the guard
     kept_numbers = _floats if value.__class__ is float else _ints
     kept = kept_numbers.get(value)
     if kept is None:
