@@ -81,3 +81,39 @@ def test_nothing_is_checked_without_the_option():
     with weft.debug_key_reuse(False):
         key = random.key(0)
         assert random.normal(key) == random.normal(key)
+
+
+def test_a_jitted_function_uses_its_keys_at_each_call():
+    sample = weft.jit(lambda key, x: x + random.normal(key))
+    nested = weft.jit(lambda key: sample(key, 1.0))
+    for function in (lambda key: sample(key, 1.0), nested):
+        key = random.key(0)
+        function(key)
+        with pytest.raises(KeyReuseError, match="key was used before, by .* at .*test_key_reuse"):
+            function(key)
+        with pytest.raises(KeyReuseError, match="normal: key was used before"):
+            random.normal(key)
+        assert float(function(random.key(1))) == float(function(random.key(1)))
+    with pytest.raises(KeyReuseError, match="key was used before, by .*normal"):
+        weft.jit(lambda key: sample(key, random.normal(key)))(random.key(2))
+
+
+def test_a_jitted_function_that_only_looks_leaves_its_keys_unused():
+    fold = weft.jit(lambda key, i: random.key_data(random.fold_in(key, i)))
+    key = random.key(0)
+    for i in range(2):
+        np.testing.assert_array_equal(fold(key, i), random.key_data(random.fold_in(key, i)))
+    assert random.normal(key).shape == ()
+
+
+def test_keys_taken_out_of_an_array_are_used_once_each():
+    keys = random.split(random.key(0), (2, 3))
+    random.normal(keys[0, 1])
+    random.normal(keys[0][2])
+    with pytest.raises(KeyReuseError, match="normal: key was used before"):
+        random.normal(keys[-2, 1])
+    with pytest.raises(KeyReuseError, match="normal: key was used before"):
+        random.normal(keys[0, np.array([2, 0])][0])
+    row = keys[1]
+    weft.vmap(random.normal)(row)
+    assert [random.uniform(k).shape for k in keys[:1, 0]] == [()]

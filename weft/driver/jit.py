@@ -21,7 +21,7 @@ from weft.core.config import config
 from weft.core.errors import kind_of
 from weft.core.events import DURATIONS, SPANS, TRACED, UNMEASURED, measured
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
-from weft.core.provided import bucketed
+from weft.core.provided import bucketed, use_arguments, used_variables
 from weft.core.source import function_name
 from weft.core.state import LAYOUTS, axes_key, state
 from weft.core.trace import (
@@ -92,6 +92,7 @@ class Entry:
         "donated",
         "in_shardings",
         "in_tree",
+        "keys",
         "latest",
         "layouts",
         "out_shardings",
@@ -108,6 +109,7 @@ class Entry:
     out_shardings: tuple
     donated: tuple
     layouts: tuple | None  # those asked of the arguments and of the results
+    keys: tuple[int, ...]  # random keys among the operands that are used up, if that is checked
     latest: Latest | None  # the last program, if it is one that C++ does not start
 
 
@@ -302,6 +304,7 @@ class JitInfo:
             jaxpr = jaxpr.replace(constvars=kept, invars=[*hoisted, *jaxpr.invars])
             consts = [c for c, t in zip(consts, tracers, strict=True) if not t]
         entry.closed = ClosedJaxpr(jaxpr, consts)
+        entry.keys = used_variables(jaxpr.invars) if config.debug_key_reuse else ()
         entry.in_tree, entry.out_tree = in_tree, out.tree
         n, n_const = len(avals), len(entry.consts)
         entry.in_shardings = (None,) * n_const + in_shardings
@@ -459,6 +462,8 @@ class JitInfo:
         """Answer a cache miss of the compiled dispatch: (result, fast-path data, False)."""
         entry, leaves = self.traced(args, kwargs)
         operands = [*entry.consts, *leaves]
+        if entry.keys:
+            use_arguments(self.name, [operands[i] for i in entry.keys])
         if state.trace is not EVAL or Cell in [x.__class__ for x in operands]:
             if self.inline:
                 outs = eval_closed(entry.closed, *operands)
@@ -481,7 +486,7 @@ class JitInfo:
         outs = execute(executable, consts, operands, entry.closed, noted)
         result = entry.out_tree.unflatten(outs)
         fast = None
-        if not is_debugging() and not any(map(array_method, leaves)):
+        if not (is_debugging() or entry.keys or any(map(array_method, leaves))):
             fast = fastpath(executable, result, leaves, consts, logged=logged)
         starts_in_python = executable.has_callbacks or executable.has_side_effects
         if fast is None and starts_in_python and executable.log is None and not LAYOUTS.in_use:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from weft.core.caches import clearable
 from weft.core.errors import KeyReuseError
@@ -16,8 +21,48 @@ _KEPT = 4096
 _LOOKS = frozenset(("fold_in", "key_data", "key_impl"))
 """Functions that leave a key unused."""
 
-# id of a key -> the key, who used it at which line, and the calls of this package at that time.
-_used: OrderedDict[int, tuple[Any, str, frozenset[int]]] = clearable(OrderedDict())
+
+@dataclass(slots=True)
+class _Use:
+    """Which keys of an array were used, the last time by whom, in which calls of this package."""
+
+    keys: Any
+    mask: np.ndarray
+    who: str
+    calls: frozenset[int]
+
+
+# By the id of an array of keys, or of the variable that it is in a jaxpr.
+_used: OrderedDict[int, _Use] = clearable(OrderedDict())
+# By the id of keys taken out of an array: they, the array, and their positions in it.
+_parts: OrderedDict[int, tuple[Any, Any, np.ndarray]] = clearable(OrderedDict())
+
+
+def _keep(table: OrderedDict, keys: object, value: Any) -> None:
+    table[id(keys)] = value
+    if len(table) > _KEPT:
+        table.popitem(last=False)
+
+
+def _positions(keys: Any) -> tuple[Any, np.ndarray]:
+    """The array that keys were taken from, or the variable that they are, and where in it."""
+    part = _parts.get(id(keys))
+    if part is not None and part[0] is keys:
+        return part[1], part[2]
+    return getattr(keys, "variable", keys), np.arange(math.prod(keys.shape)).reshape(keys.shape)
+
+
+def note_part(part: object, keys: object, index: Any) -> None:
+    """Note that keys[index] are these keys, which are used where that array is."""
+    whole, positions = _positions(keys)
+    _keep(_parts, part, (part, whole, positions[index]))
+
+
+def used_variables(variables: Sequence[Any]) -> tuple[int, ...]:
+    """The numbers of the variables whose keys were used while a jaxpr was traced."""
+    uses = [_used.get(id(v)) for v in variables]
+    pairs = zip(variables, uses, strict=True)
+    return tuple(i for i, (v, use) in enumerate(pairs) if use is not None and use.keys is v)
 
 
 def _calls() -> list[int]:
@@ -42,14 +87,23 @@ def use(name: str, key: object) -> None:
     if name in _LOOKS:
         return
     calls = _calls()
-    record = _used.get(id(key))
-    if record is not None and record[0] is key:
-        if not record[2].isdisjoint(calls[1:]):
-            return
+    whole, positions = _positions(key)
+    record = _used.get(id(whole))
+    if record is None or record.keys is not whole:
+        record = _Use(whole, np.zeros(whole.aval.shape, bool).ravel(), "", frozenset())
+        _keep(_used, whole, record)
+    elif not record.calls.isdisjoint(calls[1:]):
+        return
+    if record.mask[positions].any():
         raise KeyReuseError(
-            f"{name}: key was used before, by {record[1]}: its numbers would depend on those. Use "
+            f"{name}: key was used before, by {record.who}: its numbers would depend on those. Use "
             "each key once: weft.random.split makes new ones, and weft.random.clone allows it"
         )
-    _used[id(key)] = key, f"{name} at {capture()}", frozenset(calls)
-    if len(_used) > _KEPT:
-        _used.popitem(last=False)
+    record.mask[positions] = True
+    record.who, record.calls = f"{name} at {capture()}", frozenset(calls)
+
+
+def use_arguments(name: str, keys: Sequence[Any]) -> None:
+    """Note that a jitted function uses these of its arguments up."""
+    for key in keys:
+        use(name, key)

@@ -11,6 +11,7 @@ from weft._xla import pytree
 from weft.core import dtypes, trace
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.config import config
 from weft.core.dtypes import ExtendedDType
 from weft.dtypes import prng_key
 from weft.numpy import transpose
@@ -212,9 +213,13 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
                 f"too many indices: the array of keys has {self.ndim} dimensions, but {used} were "
                 "indexed; weft.random.key_data(keys) gives the words of keys"
             )
-        if any(i is Ellipsis for i in index):
-            index = (*index, slice(None))
-        return self._same(self._base[index])
+        of_words = (*index, slice(None)) if any(i is Ellipsis for i in index) else index
+        keys = self._same(self._base[of_words])
+        if config.debug_key_reuse and not isinstance(keys, trace.Tracer):
+            from weft.random.key_reuse import note_part
+
+            note_part(keys, self, tuple(i if i is None else _on_host(i) for i in index))
+        return keys
 
     def _same(self, base: Array) -> Any:
         """Keys of other words: eager, or traced where an index was."""
@@ -311,6 +316,11 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
 
     def __reduce__(self) -> tuple:
         return _rebuild, (self._dtype, np.asarray(self._base))
+
+
+def _on_host(index: Any) -> Any:
+    """An index as NumPy takes it."""
+    return index if isinstance(index, int | slice) or index is Ellipsis else np.asarray(index)
 
 
 def _dimensions_used(index: int | slice) -> int:
