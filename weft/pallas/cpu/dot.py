@@ -8,7 +8,7 @@ cache, a block of A (rows × k) in the second.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from weft.pallas.cpu.microkernel import Tile, emit_micro, tile_for
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.transpose_tiles import turned_dim
 from weft.pallas.cpu.values import Array, Buffer, size_of
-from weft.pallas.ir import row_major
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -39,62 +38,37 @@ stay in the second-level cache between them."""
 
 @rule("dot_general")
 def _dot_general(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
-    (xc, yc), (xb, yb) = eqn.params["dimension_numbers"]
-    aval = eqn.outvars[0].aval
-    result = aval.dtype
-    wide = dtypes.float32 if types.is_small_float(result) else result
-    if result.name == "bool":
+    """A product of matrices, or of one batch of them, made when it is stored somewhere."""
+    f, memory, aval = t.f, t.memory, eqn.outvars[0].aval
+    if aval.dtype.name == "bool":
         raise t.unsupported(eqn, "products of bools; convert them to integers")
-    xf = [d for d in range(len(x.shape)) if d not in xc and d not in xb]
-    yf = [d for d in range(len(y.shape)) if d not in yc and d not in yb]
-    left = _cube(t, x, (xb, xf, xc))
-    right = _cube(t, y, (yb, yc, yf))
-    out = product(t, left, right, wide)
-    if wide == result:
-        return _reshaped_product(t, out, tuple(aval.shape))
-    return arrays.converted(arrays.reshaped(t, out, tuple(aval.shape)), result)
+    left, right = (arrays.reshaped(t, v, ((1, *v.shape)[-3:])) for v in (x, y))
+    how = grouping(left.dtype, right.dtype, aval.dtype) if left.shape[2] >= SMALLEST else None
 
-
-def _cube(t: Translator, x: Array, groups: Sequence[Sequence[int]]) -> Array:
-    """The array with its dimensions merged to three."""
-    order = tuple(d for group in groups for d in group)
-    if order != tuple(range(len(order))):
-        x = arrays.transposed(t, x, order)
-    shape, start = [], 0
-    for group in groups:
-        shape.append(size_of(x.shape[start : start + len(group)]))
-        start += len(group)
-    return arrays.reshaped(t, x, tuple(shape))
-
-
-def product(t: Translator, left: Array, right: Array, dtype: np.dtype) -> Array:
-    """left[b, m, k] @ right[b, k, n], made when it is stored somewhere."""
-    shape = (left.shape[0], left.shape[1], right.shape[2])
-    memory = t.memory
-
-    how = grouping(left.dtype, right.dtype, dtype) if left.shape[2] >= SMALLEST else None
-
-    def make(f: Function, target: Buffer) -> None:
+    def make(target: Buffer) -> None:
+        one = ((1, *target.shape)[-3:], (0, *target.strides)[-3:])
+        batch = target.view(f, 0, *one)
         if how is None:
-            Blocks(f, memory, (left, right), target).emit()
+            Blocks(f, memory, (left, right), batch).emit()
         else:
-            _by_words(f, memory, left, right, target, how)
+            _by_words(f, memory, left, right, batch, how)
 
     def produce(f: Function, target: Buffer) -> None:
         for operand in (left, right):
             for waiting in operand.waiting():
                 loops.materialize(f, memory, waiting)
         before = memory.offset
-        if target.strides[2] == 1 and target.dtype == dtype:
-            make(f, target)
+        if target.strides[-1] == 1 and target.dtype == aval.dtype:
+            make(target)
         else:
-            scratch = loops.temporary(f, memory, shape, dtype)
-            make(f, scratch)
-            _store(f, memory, target, scratch)
+            scratch = loops.temporary(f, memory, aval.shape, aval.dtype)
+            make(scratch)
+            made = Array(aval.shape, aval.dtype, buffer=scratch)
+            loops.store(f, memory, target, arrays.converted(made, target.dtype))
         memory.offset = before
 
     inputs = [(left, None), (right, None)]
-    return Array(shape, dtype, None, inputs, 1 << 20, producer=produce)
+    return Array(aval.shape, aval.dtype, None, inputs, 1 << 20, producer=produce)
 
 
 def _by_words(
@@ -109,31 +83,6 @@ def _by_words(
     b = words(f, memory, right, 1, how, False)
     origins = None if left.shape[2] % how.count else (left, right)
     Blocks(f, memory, (a, b), target, how, origins).emit()
-
-
-def _store(f: Function, memory: Memory, target: Buffer, product: Buffer) -> None:
-    """target[...] = product."""
-    value = arrays.converted(Array(product.shape, product.dtype, buffer=product), target.dtype)
-    loops.store(f, memory, target, value)
-
-
-def _reshaped_product(t: Translator, cube: Array, shape: tuple[int, ...]) -> Array:
-    """The product in its own rank: the target of producing it is viewed as three dimensions."""
-    if shape == cube.shape:
-        return cube
-    make = cube.producer
-    assert make is not None
-
-    def produce(f: Function, target: Buffer) -> None:
-        strides = arrays.reshaped_strides(target, cube.shape)
-        if strides is not None:
-            make(f, target.view(f, 0, cube.shape, strides))
-            return
-        scratch = loops.temporary(f, t.memory, cube.shape, cube.dtype)
-        make(f, scratch)
-        _store(f, t.memory, target, scratch.view(f, 0, shape, row_major(shape)))
-
-    return Array(shape, cube.dtype, None, cube.inputs, 0, producer=produce)
 
 
 # Blocks ----------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from weft.pallas.cpu.values import (
     constant,
     no_indices,
     register,
-    size_of,
 )
 from weft.pallas.cpu.values import same_indices as same
 from weft.pallas.ir import row_major, unsupported
@@ -50,9 +49,8 @@ def _is_native(eqn: Eqn) -> bool:
 
 def _is_of_vector(product: Eqn) -> bool:
     """Whether a product has one row or column, or is empty: it is a sum, by formula."""
-    (shared, _), (batch, _) = product.params["dimension_numbers"]
     x, y = (v.aval for v in product.invars)
-    return min(x.size, y.size) <= size_of([x.shape[d] for d in (*shared, *batch)])
+    return min(x.shape[-2], y.shape[-1]) <= 1 or x.size == 0
 
 
 def _narrowest(name: str) -> int:

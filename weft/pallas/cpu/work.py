@@ -27,7 +27,6 @@ def work_of_equation(eqn: Eqn) -> int:
     sizes = [size_of(v.aval.shape) for v in (*eqn.invars, *eqn.outvars)]
     cost = scalar.COSTS.get(eqn.primitive.name, 1)
     if eqn.primitive.name == "dot_general":
-        (contracted, _), _ = eqn.params["dimension_numbers"]
-        cost = size_of([eqn.invars[0].aval.shape[d] for d in contracted])
+        cost = eqn.invars[0].aval.shape[-1]
         sizes = [size_of(eqn.outvars[0].aval.shape)]
     return cost * max(sizes, default=1) // 8 + 1

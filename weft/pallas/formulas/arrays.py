@@ -169,23 +169,58 @@ def _bitcast(eqn: Eqn, x: Array) -> Array:
         return bitcast_convert_type_p.bind(total, new_dtype=new)
 
 
-def _product(eqn: Eqn, x: Array, y: Array) -> Array:
-    """A dot_general as the sums of products of elements, floats in at least float32."""
+def _numbers(rank: int) -> tuple:
+    """The dimension numbers of products of matrices, or of batches of them."""
+    batch = tuple(range(rank - 2))
+    return (((rank - 1,), (rank - 2,)), (batch, batch))
+
+
+def _is_of_matrices(eqn: Eqn) -> bool:
+    """Whether a dot_general is of rows and columns as they are, summed in its result's dtype."""
+    (x, y), dtype = (v.aval for v in eqn.invars), eqn.outvars[0].aval.dtype
+    matrices = x.ndim == y.ndim and x.ndim in (2, 3)
+    return (
+        matrices
+        and eqn.params["dimension_numbers"] == _numbers(x.ndim)
+        and _accumulator(dtype) == dtype
+    )
+
+
+def _by_matrices(eqn: Eqn, x: Array, y: Array) -> Array:
+    """A dot_general of matrices or one batch of them, narrow floats summed in float32."""
     (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     free = [
         [d for d in range(v.ndim) if d not in (*shared, *batch)]
         for v, shared, batch in ((x, left, left_batch), (y, right, right_batch))
     ]
-    many, rows, columns = len(left_batch), len(free[0]), len(free[1])
-    shape = [x.shape[d] for d in (*left_batch, *free[0], *left)] + [y.shape[d] for d in free[1]]
-    out = eqn.outvars[0].aval.dtype
-    wide = np.dtype(np.float32) if dtypes.is_float(out) and out.itemsize < 4 else out
-    summed = range(many + rows, len(shape) - columns)
-    places = range(summed.stop), (*range(many), *range(many + rows, len(shape)))
+    batch = [math.prod(x.shape[d] for d in left_batch)] if left_batch else []
+    inner = math.prod(x.shape[d] for d in left)
+    rows, columns = (math.prod(v.shape[d] for d in f) for v, f in zip((x, y), free, strict=True))
     x = transpose_p.bind(x, permutation=(*left_batch, *free[0], *left))
     y = transpose_p.bind(y, permutation=(*right_batch, *right, *free[1]))
-    x, y = (_spread(_as(v, wide), shape, d) for v, d in zip((x, y), places, strict=True))
-    return _as(reduce_sum_p.bind(mul_p.bind(x, y), axes=tuple(summed)), out)
+    x = reshape_p.bind(x, new_sizes=(*batch, rows, inner))
+    y = reshape_p.bind(y, new_sizes=(*batch, inner, columns))
+    out = eqn.outvars[0].aval
+    params = eqn.params | {
+        "dimension_numbers": _numbers(len(batch) + 2),
+        "preferred_element_type": _accumulator(out.dtype),
+    }
+    total = eqn.primitive.bind(x, y, **params)
+    return _as(reshape_p.bind(total, new_sizes=out.shape), out.dtype)
+
+
+def _accumulator(dtype: np.dtype) -> np.dtype:
+    narrow = dtypes.is_float(dtype) and dtype.itemsize < 4
+    return np.dtype(np.float32) if narrow else dtype
+
+
+def _product(eqn: Eqn, x: Array, y: Array) -> Array:
+    """A product of matrices as sums of products of elements."""
+    *batch, rows, inner = x.shape
+    shape, out, k = (*batch, rows, inner, y.shape[-1]), eqn.outvars[0].aval.dtype, len(batch)
+    x = _spread(_as(x, out), shape, range(k + 2))
+    y = _spread(_as(y, out), shape, (*range(k), k + 1, k + 2))
+    return reduce_sum_p.bind(mul_p.bind(x, y), axes=(k + 1,))
 
 
 # Indices ------------------------------------------------------------------------------------------
@@ -342,6 +377,8 @@ def everywhere(eqn: Eqn, used: bool) -> Callable | None:
             return _addupdate
         case "select_n" if len(avals) != 3 or not dtypes.is_bool(avals[0].dtype):
             return _select_among
+        case "dot_general" if not _is_of_matrices(eqn):
+            return _by_matrices
         case "pow" if avals[0].dtype != avals[1].dtype:
             return lambda eqn, x, y: pow_p.bind(x, _as(y, x.dtype))
         case "bitcast_convert_type" if bit_width(avals[0].dtype) != bit_width(params["new_dtype"]):

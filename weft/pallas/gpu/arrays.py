@@ -237,13 +237,11 @@ def _cumulative(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
 
 @rule("dot_general")
 def _dot(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
-    (left, right), (batch, right_batch) = eqn.params["dimension_numbers"]
     a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
-    kind, lead = factor_dtype(e, eqn), len(batch)
+    kind, lead = factor_dtype(e, eqn), a.ndim - 2
     x, y = convert(e, x, a.dtype, kind), convert(e, y, b.dtype, kind)
-    x, y = oriented(e, eqn, x, y)
     *many, m, k = e.sizes(x)
-    n, inner = e.sizes(y)[-1], a.shape[left[0]]
+    n, inner = e.sizes(y)[-1], a.shape[-1]
     # The matrix units take 16 × 16 and, of numbers of a byte, 32 along the summed dimension.
     rows, columns = max(m, 16), max(n, 16)
     depth = max(k, 32 if kind.itemsize == 1 else 16)
@@ -303,17 +301,6 @@ def accumulator(kind: np.dtype) -> Any:
     if dtypes.is_integer(kind):
         return kind if kind.itemsize == 8 else INT
     return kind if kind == np.float64 else np.dtype(np.float32)
-
-
-def oriented(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Both factors with batch, rows and columns in the order of a product of matrices."""
-    (left, right), (batch, right_batch) = eqn.params["dimension_numbers"]
-    ((rows,), (columns,)) = (
-        [i for i in range(len(e.sizes(v))) if i not in (*shared, *many)]
-        for v, shared, many in ((x, left, batch), (y, right, right_batch))
-    )
-    x = transpose(e, x, (*batch, rows, *left))
-    return x, transpose(e, y, (*right_batch, *right, columns))
 
 
 def _precision(eqn: Eqn) -> int:

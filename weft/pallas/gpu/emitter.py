@@ -67,14 +67,10 @@ SMALL = 4096
 def _is_native(eqn: Eqn) -> bool:
     if eqn.primitive.name != "dot_general":
         return eqn.primitive.name in RULES
-    (left, _), (batch, _) = eqn.params["dimension_numbers"]
     a, b = (v.aval for v in eqn.invars)
-    shared = math.prod(padded([a.shape[i] for i in (*left, *batch)]))
-    work = math.prod(padded(a.shape)) * math.prod(padded(b.shape)) // shared
-    matrices = len(left) == 1 and len(batch) <= 1 and a.ndim == b.ndim == 2 + len(batch)
     kinds = {dtypes.is_float(x.dtype) for x in (a, b)}
     numbers = len(kinds) == 1 and not any(dtypes.is_bool(x.dtype) for x in (a, b))
-    return matrices and numbers and work > SMALL
+    return numbers and math.prod(padded((*a.shape, b.shape[-1]))) > SMALL
 
 
 def padded(shape: Sequence[int]) -> tuple[int, ...]:

@@ -72,12 +72,7 @@ def streamed(jaxpr: Jaxpr, refs: dict[Any, Any]) -> tuple[dict[int, Product], se
                 uses[v] = uses.get(v, 0) + 1
     place = {id(eqn): i for i, eqn in enumerate(jaxpr.eqns)}
     for dot in large:
-        (left, right), _ = dot.params["dimension_numbers"]
-        factors = [
-            _factor(v, axis, definitions, uses)
-            for v, (axis,) in zip(dot.invars, (left, right), strict=True)
-        ]
-        a, b = factors
+        a, b = (_factor(v, k, definitions, uses) for v, k in zip(dot.invars, (1, 0), strict=True))
         if a is None or b is None:
             continue
         if any(isinstance(refs.get(f.get.invars[0]), Cell) for f in (a, b)):
@@ -91,12 +86,10 @@ def streamed(jaxpr: Jaxpr, refs: dict[Any, Any]) -> tuple[dict[int, Product], se
 
 
 def _is_large(dot: Eqn) -> bool:
-    (left, _), (batch, _) = dot.params["dimension_numbers"]
     a, b = (v.aval for v in dot.invars)
-    if batch or len(left) != 1 or a.ndim != 2 or b.ndim != 2:
+    if a.ndim != 2:
         return False
-    inner = a.shape[left[0]]
-    free = padded((a.size // max(inner, 1), b.size // max(inner, 1)))
+    inner, free = a.shape[1], padded((a.shape[0], b.shape[1]))
     if a.dtype != b.dtype or a.dtype == np.bool_:
         return False
     # Matrix units multiply floats and bytes; other products are unrolled, and long to compile.
@@ -138,7 +131,7 @@ def _sum_of_parts(product: Product, size: int, kind: np.dtype, operands: Sequenc
     """The product from the operands of its factors' reads, added up in a dtype."""
     dot, count = product.dot, len(product.factors[0].get.invars)
     out, params = dot.outvars[0].aval, dot.params | {"preferred_element_type": kind}
-    inner = dot.invars[0].aval.shape[params["dimension_numbers"][0][0][0]]
+    inner = dot.invars[0].aval.shape[1]
 
     def add(k: Array, total: Array) -> Array:
         parts = [

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -169,22 +168,6 @@ def _reduce(eqn: Eqn, *, axes: tuple, **_: object) -> Callable | None:
 
 
 @_maker("dot_general")
-def _dot_general(eqn: Eqn, *, dimension_numbers: tuple, **_: object) -> Callable:
-    (lc, rc), (lb, rb) = dimension_numbers
-    a, b = (v.aval for v in eqn.invars)
-    out = eqn.outvars[0].aval
-    l_free = [d for d in range(a.ndim) if d not in lc and d not in lb]
-    r_free = [d for d in range(b.ndim) if d not in rc and d not in rb]
-    l_order, r_order = [*lb, *l_free, *lc], [*rb, *rc, *r_free]
-    batch = tuple(a.shape[d] for d in lb)
-    k = math.prod(a.shape[d] for d in lc)
-    l_shape = (*batch, math.prod(a.shape[d] for d in l_free), k)
-    r_shape = (*batch, k, math.prod(b.shape[d] for d in r_free))
-    wide = np.float32 if out.dtype.itemsize < 4 and dtypes.is_inexact(out.dtype) else out.dtype
-
-    def run(x: np.ndarray, y: np.ndarray) -> Any:
-        x = np.reshape(np.transpose(x, l_order), l_shape).astype(wide, copy=False)
-        y = np.reshape(np.transpose(y, r_order), r_shape).astype(wide, copy=False)
-        return np.reshape(np.matmul(x, y), out.shape).astype(out.dtype, copy=False)
-
-    return run
+def _product(eqn: Eqn, **_: object) -> Callable:
+    dtype = eqn.outvars[0].aval.dtype
+    return lambda x, y: np.matmul(x.astype(dtype, copy=False), y.astype(dtype, copy=False))
