@@ -196,17 +196,22 @@ def _by_matrices(eqn: Eqn, x: Array, y: Array) -> Array:
     batch = [math.prod(x.shape[d] for d in left_batch)] if left_batch else []
     inner = math.prod(x.shape[d] for d in left)
     rows, columns = (math.prod(v.shape[d] for d in f) for v, f in zip((x, y), free, strict=True))
-    x = transpose_p.bind(x, permutation=(*left_batch, *free[0], *left))
-    y = transpose_p.bind(y, permutation=(*right_batch, *right, *free[1]))
-    x = reshape_p.bind(x, new_sizes=(*batch, rows, inner))
-    y = reshape_p.bind(y, new_sizes=(*batch, inner, columns))
+    x = _arranged(x, (*left_batch, *free[0], *left), (*batch, rows, inner))
+    y = _arranged(y, (*right_batch, *right, *free[1]), (*batch, inner, columns))
     out = eqn.outvars[0].aval
     params = eqn.params | {
         "dimension_numbers": _numbers(len(batch) + 2),
         "preferred_element_type": _accumulator(out.dtype),
     }
     total = eqn.primitive.bind(x, y, **params)
-    return _as(reshape_p.bind(total, new_sizes=out.shape), out.dtype)
+    return _as(_arranged(total, range(total.ndim), out.shape), out.dtype)
+
+
+def _arranged(x: Array, order: Sequence[int], shape: tuple[int, ...]) -> Array:
+    """x with its dimensions in another order, then of another shape."""
+    if tuple(order) != tuple(range(x.ndim)):
+        x = transpose_p.bind(x, permutation=tuple(order))
+    return x if x.shape == shape else reshape_p.bind(x, new_sizes=shape)
 
 
 def _accumulator(dtype: np.dtype) -> np.dtype:
