@@ -78,7 +78,19 @@ PROGRAMS = {
         def g(x):
             return jnp.sin(x)
         text = jax.jit(lambda x: g(x) + 1).lower(1.0).compile().as_text()
-        assert "xla_metadata(color=red)" in text
+        assert "xla_metadata(color=red)" in text and 'frontend_attributes={color="red"}' in text
+
+        def h(x):
+            y, z = jnp.sin(x), jnp.cos(x)
+            return set_xla_metadata(y * z, breakpoint=True, note="a, (b)=c")
+        lines = jax.jit(h).lower(1.0).as_text("hlo").splitlines()
+        [noted] = [line for line in lines if "frontend_attributes" in line]
+        assert " multiply(" in noted and 'breakpoint="true"' in noted
+        assert 'note="a, (b)=c"' in noted
+        mesh = jax.make_mesh((1,), ("i",), (jax.sharding.AxisType.Auto,))
+        rows = jax.sharding.NamedSharding(mesh, jax.P("i"))
+        spread = jax.jit(jax.vmap(jax.grad(g)), in_shardings=rows).lower(jnp.ones(2))
+        assert 'color="red"' in spread.as_text("hlo")
         close(set_xla_metadata(jnp.ones(2), a=1), [1, 1])
         raises(ValueError, "give notes", set_xla_metadata)
         close(scheduling_group("a")(jnp.cos)(0.0), 1.0)

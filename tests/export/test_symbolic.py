@@ -34,6 +34,23 @@ def test_expressions_are_kept_in_normal_form():
     assert str(symbolic_shape("(max(a, 2), _, ...)", like=(1, 5, 6))) == "(max(a, 2), 5, 6)"
 
 
+def test_equalities_replace_their_left_side():
+    a, b, c, d = export.symbolic_shape("a, b, c, d,", constraints=("a * b == c + d",))
+    assert str(2 * b * a) == "2*c + 2*d" and str(a * b * b) == "b*c + b*d"
+    assert 2 * a * b == 2 * c + 2 * d and a * b - c == d
+    rules = ("a == 2*b", "floordiv(b, 3) == c")
+    a, b, c = export.symbolic_shape("a, b, c", constraints=rules)
+    assert str(a) == "2*b" and a // 2 == b and a % 2 == 0 and b // 3 == c
+    x, y = export.symbolic_shape("x, y", constraints=("x == y", "y == x"))  # goes in a circle
+    assert x >= 1 and y >= 1
+    even = export.export(weft.jit(lambda x: x.reshape(2, -1)))(
+        weft.ShapeDtypeStruct(export.symbolic_shape("n", constraints=("n == 2*m",)), np.float32)
+    )
+    assert even.call(np.ones(6, np.float32)).shape == (2, 3)
+    with pytest.raises(ValueError, match="5"):
+        even.call(np.ones(5, np.float32))
+
+
 def test_comparisons_are_decided_where_all_sizes_agree():
     a, b = symbolic_shape("a, b")
     assert a >= 1 and a > 0 and a + b >= 2 and a * b > 0 and a + 1 > a and not a < 1

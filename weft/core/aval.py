@@ -200,7 +200,8 @@ class ShapedArray:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapedArray({self.str_short()}{weak})"
+        _, _, dims = self.str_short().partition("[")
+        return f"ShapedArray({self.dtype.name}[{dims}{weak})"
 
 
 _FIELDS = ("shape", "dtype", "weak_type", "sharding", "mat")

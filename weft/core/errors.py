@@ -147,6 +147,11 @@ class ShardingTypeError(TypeError):
     """Explicit shardings of operands conflict, or leave the result's sharding open."""
 
 
+@has_page(section="shardingtypeerror")
+class PartialSumError(ShardingTypeError, NotImplementedError):
+    """An op would use partial sums as if they were values: by the op, either error in JAX."""
+
+
 def kind_of(value: ArrayLike | dict | list) -> str:
     """The type of a value as messages say it."""
     name = type(value).__name__

@@ -230,7 +230,7 @@ def typeof(x: object) -> Any:
 
     >>> import weft
     >>> weft.typeof(1.0)
-    ShapedArray(f32[], weak_type=True)
+    ShapedArray(float32[], weak_type=True)
     """
     if isinstance(x, Tracer):
         return x.aval

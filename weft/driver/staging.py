@@ -208,7 +208,7 @@ def typeof(x: Any) -> Any:
 
     >>> import weft
     >>> weft.typeof(1.0), weft.typeof(weft.new_ref(1.0))
-    (ShapedArray(f32[], weak_type=True), AbstractRef(Ref{f32[]}))
+    (ShapedArray(float32[], weak_type=True), AbstractRef(Ref{f32[]}))
     """
     aval = getattr(x, "aval", None)
     return aval if isinstance(aval, AbstractRef) else aval_of_spec(x)

@@ -47,7 +47,7 @@ class Exported:
     >>> import weft
     >>> exported = weft.export.export(weft.jit(weft.numpy.sin))(weft.numpy.ones(3))
     >>> exported.in_avals, exported.platforms, exported.nr_devices
-    ((ShapedArray(f32[3]),), ('cpu',), 1)
+    ((ShapedArray(float32[3]),), ('cpu',), 1)
     >>> exported.call(weft.numpy.zeros(3))
     Array([0., 0., 0.], dtype=float32)
     """

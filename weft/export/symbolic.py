@@ -86,15 +86,34 @@ def _quotient(a: Poly, b: Poly) -> Poly | None:
         return None
     (atoms, c), terms = b[0], {}
     for m, d in a:
-        left = list(m)
-        for atom in atoms:
-            if atom not in left:
-                return None
-            left.remove(atom)
-        if d % c:
+        left = _without(m, atoms)
+        if left is None or d % c:
             return None
-        terms[tuple(left)] = d // c
+        terms[left] = d // c
     return _poly(terms)
+
+
+def _without(monomial: tuple, atoms: tuple) -> tuple | None:
+    """The monomial divided by these atoms, or None where it does not have them all."""
+    left = list(monomial)
+    for atom in atoms:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _rewrite(p: Poly, equalities: Sequence[tuple[Poly, Poly]]) -> Poly:
+    """Replace products that are left sides of equalities by the right ones, as far as it goes."""
+    for _ in range(100):  # equalities may lead in a circle
+        for (((atoms, k),), right), (m, c) in itertools.product(equalities, p):
+            left = _without(m, atoms)
+            if left is not None and c % k == 0:
+                p = _add(_add(p, ((m, c),), -1), _multiply(((left, c // k),), right))
+                break
+        else:
+            break
+    return p
 
 
 def evaluate(a: Poly, sizes: dict[str, int]) -> int:
@@ -157,6 +176,7 @@ class SymbolicScope:
         self.sizes: dict[str, int] = {}
         self.seen: set[Poly] = set()
         self._rules = [_constraint(c) for c in self.constraints]
+        self.equalities = [pair for c in self.constraints for pair in _equality(c)]
         names = set().union(*(variables(p) for _, p in self._rules))
         if names:
             self.sizes = self.samples(1, sorted(names))[0]
@@ -305,6 +325,8 @@ class SymbolicDim(int):
     sizes: dict[str, int]
 
     def __new__(cls, poly: Poly, scope: SymbolicScope, sizes: dict[str, int]) -> Any:
+        if scope.equalities:
+            poly = _rewrite(poly, scope.equalities)
         constant = _value_of(poly)
         if constant is not None:
             return constant
@@ -487,6 +509,15 @@ def _constraint(text: str) -> tuple[str, Poly]:
     return kind, _add(difference, constant(-strict))
 
 
+def _equality(text: str) -> list[tuple[Poly, Poly]]:
+    """The sides of an equality whose left side is one product, in a list; else nothing."""
+    node = _parse(text, "constraint")
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq):
+        return []
+    left, right = _read(node.left, text), _read(node.comparators[0], text)
+    return [(left, right)] if len(left) == 1 and left[0][0] else []
+
+
 def symbolic_shape(
     shape_spec: str | None,
     *,
@@ -513,7 +544,8 @@ def symbolic_shape(
     scope = SymbolicScope(constraints) if scope is None else scope
     text = "..." if shape_spec is None else str(shape_spec).strip()
     body = text.removeprefix("(").removesuffix(")") if text.startswith("(") else text
-    node: Any = _parse(f"({body},)" if body.strip().rstrip(",") else "()", "shape_spec")
+    body = body.strip().removesuffix(",")
+    node: Any = _parse(f"({body},)" if body else "()", "shape_spec")
     parts = list(node.elts)
     is_rest = lambda n: isinstance(n, ast.Constant) and n.value is ...
     if parts and is_rest(parts[-1]):

@@ -103,6 +103,7 @@ class ModuleContext:
         self._inlined: dict[tuple, ClosedJaxpr] = {}  # for `lower_parts`
         self._channel = 0
         self.has_marks = False  # whether operations are marked for weft/native
+        self.has_metadata = False  # whether names of operations hold metadata for XLA
         operation = self.module.operation
         operation.attributes["sym_name"] = string_attr(f"jit_{_symbol(name)}")
         operation.attributes["mhlo.num_partitions"] = int_attr(num_partitions, 32)
@@ -141,6 +142,7 @@ class ModuleContext:
         loc = self._locations.get(key)
         if loc is None:
             path = "/".join((*source.scopes, name))
+            self.has_metadata = self.has_metadata or "xla_metadata" in path
             if source.code is None:
                 loc = ir.Location.name(path, mlir.unknown_location(), mlir.context())
             else:
@@ -505,4 +507,8 @@ def lower_module(
             effects=ordered_effects(jaxpr),
             arg_names=arg_names or (),
         )
+        if ctx.has_metadata:
+            from weft.lowering import metadata  # few programs have any
+
+            metadata.attach(ctx.module)
     return ctx

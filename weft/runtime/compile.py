@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @has_page()
-class CompileError(RuntimeError):
+class CompileError(_xla_compile.XlaRuntimeError):
     """XLA rejected a module; the message holds XLA's own and the module's name."""
 
 

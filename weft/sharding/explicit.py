@@ -53,7 +53,7 @@ def reshard(xs: object, out_shardings: object) -> Any:
         >>> mesh = weft.make_mesh((1,), ("x",))
         >>> x = weft.reshard(weft.numpy.arange(4.0), weft.NamedSharding(mesh, weft.P("x")))
         >>> weft.typeof(x)
-        ShapedArray(f32[4@x])
+        ShapedArray(float32[4@x])
     """
     leaves, tree = flatten(xs)
     targets = _targets("reshard out_shardings", out_shardings, tree)
@@ -213,7 +213,7 @@ def auto_axes(
         >>> mesh = weft.make_mesh((1,), ("x",))
         >>> x = weft.device_put(weft.numpy.ones((4, 4)), weft.NamedSharding(mesh, weft.P("x")))
         >>> weft.typeof(weft.sharding.auto_axes(lambda a: a @ a.T, out_sharding=weft.P("x"))(x))
-        ShapedArray(f32[4@x,4])
+        ShapedArray(float32[4@x,4])
     """
     if f is None:
         return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)

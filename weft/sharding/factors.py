@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShardingTypeError
+from weft.core.errors import PartialSumError, ShardingTypeError
 from weft.core.typing import join_shardings, linear_operands
 from weft.sharding.mesh import axes_text
 from weft.sharding.named import NamedSharding
@@ -501,7 +501,7 @@ def _partial_axes(
     reduced = frozenset().union(*(s.reduced for s in partial))
     if unreduced and not _is_additive(prim, avals, unreduced, params):
         listing = ", ".join(a.str_short() for a in avals)
-        raise ShardingTypeError(
+        raise PartialSumError(
             f"{prim.name} of {listing}: an operand is a partial sum, unreduced over mesh axis "
             f"{_axes(sorted(unreduced, key=str))}, and the op is not additive in all its operands. "
             "Add the parts up first: weft.reshard(x, P(...)) without unreduced axes"
