@@ -267,5 +267,5 @@ def _scalar(value: ir.Value) -> int | None:
         return None
     if not isinstance(definition.results[0].type.element_type, ir.IntegerType):
         return None
-    match = re.search(r"dense<(-?\d+)>", str(definition))
+    match = re.search(r"dense<(-?\d+)>", str(definition.attributes["value"]))
     return int(match[1]) if match else None

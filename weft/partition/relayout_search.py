@@ -1,5 +1,5 @@
 # Tests: tests/partition/test_reshard.py
-"""Finds the way between two layouts that sends least: Dijkstra's algorithm over layouts.
+"""Finds the way between two layouts that sends least: the A* algorithm over layouts.
 
 A step cuts shards further (free), gathers, exchanges two dimensions (all_to_all), or permutes whole
 shards. Slicing first and gathering last often saves most of what one gather would send.
@@ -53,14 +53,16 @@ def _least(now: AxisLayout, target: AxisLayout) -> int:
 def _search(now: AxisLayout, target: AxisLayout, below: float, step: float) -> tuple[Dims, ...]:
     mesh, shape, goal = now.mesh, now.shape, target.dims
     total = math.prod(shape)
+    goal_size = total // math.prod(mesh.count(a) for a in goal)
     most, each = int(below * _ELEMENT), max(1, int(step * _ELEMENT))
     best = {now.dims: 0}
     made_from: dict[Dims, Dims] = {}
     done: set[Dims] = set()
-    queue = [(0, 0, now.dims)]
+    size = total // math.prod(mesh.count(a) for a in now.dims)
+    queue = [(0, 0, 0, size, now.dims)]
     number = 0
     while queue and len(done) < _MOST:
-        cost, _, dims = heapq.heappop(queue)
+        _, cost, _, local_size, dims = heapq.heappop(queue)
         if dims in done:
             continue
         done.add(dims)
@@ -69,39 +71,41 @@ def _search(now: AxisLayout, target: AxisLayout, below: float, step: float) -> t
             while way[-1] in made_from:
                 way.append(made_from[way[-1]])
             return tuple(reversed(way[:-1]))
-        local_size = total // math.prod(mesh.count(a) for a in dims)
-        for after, sent in _steps(mesh, shape, goal, dims, local_size):
+        for after, sent, size in _steps(mesh, shape, goal, dims, local_size):
             more = cost + sent * _ELEMENT + each * bool(sent)
-            if more < min(best.get(after, most), most):
+            # Each device has yet to receive what its shard is short of that of the goal.
+            least = more + max(0, goal_size - size) * _ELEMENT
+            if least < most and more < best.get(after, most):
                 best[after] = more
                 made_from[after] = dims
                 number += 1
-                heapq.heappush(queue, (more, number, after))
+                heapq.heappush(queue, (least, more, number, size, after))
     return ()
 
 
 def _steps(
     mesh: DeviceMesh, shape: tuple[int, ...], goal: Dims, dims: Dims, local_size: int
-) -> Iterator[tuple[Dims, int]]:
-    """List the layouts one step away, and the elements that each device sends for the step."""
+) -> Iterator[tuple[Dims, int, int]]:
+    """List the layouts one step away, with the elements that each device sends and then holds."""
     used = {i for a in dims for i in a}
     counts = [mesh.count(a) for a in dims]
     for d, atoms in enumerate(dims):
         for i in range(len(mesh.atoms)):
             if i not in used and shape[d] % (counts[d] * mesh.atoms[i].size) == 0:
-                yield (*dims[:d], (*atoms, i), *dims[d + 1 :]), 0
+                size = local_size // mesh.atoms[i].size
+                yield (*dims[:d], (*atoms, i), *dims[d + 1 :]), 0, size
         for k in range(len(atoms)):
             gone = atoms[k:]
             n = mesh.count(gone)
             left = (*dims[:d], atoms[:k], *dims[d + 1 :])
-            yield left, local_size * (n - 1)
+            yield left, local_size * (n - 1), local_size * n
             for other in range(len(dims)):
                 if other != d and shape[other] % (counts[other] * n) == 0:
                     into = (*left[:other], left[other] + gone, *left[other + 1 :])
-                    yield into, local_size * (n - 1) // n
+                    yield into, local_size * (n - 1) // n, local_size
     turned = _turned(mesh, goal, dims, counts)
     if turned is not None and turned != dims:
-        yield turned, local_size
+        yield turned, local_size, local_size
 
 
 def _turned(mesh: DeviceMesh, goal: Dims, dims: Dims, counts: list[int]) -> Dims | None:
