@@ -7,8 +7,6 @@ accumulate       all_reduces that a loop only adds up happen once, behind it; no
 combine          small collectives of a kind over the same groups become one (fewer latencies)
 overlap          optional: all_gather + dot becomes a ring of permutes and partial dots
 bytes            integers of fewer than 8 bits travel as bytes
-
-(all_reduce + slice is already a reduce_scatter when it comes from Shardy's reshards.)
 """
 
 from __future__ import annotations

@@ -105,15 +105,16 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     while not isinstance(value.owner, ir.Block) and facts(value.owner.operation).relayout:
         move = value.owner.operation
         value = move.operands[0]
-        alike = (u for use in value.uses if _same_move(move, u := use.owner.operation))
-        count = max(count, sum(u == move or not _is_done(lz, u) for u in alike))
+        same = move.name, attributes_of(move, WHY)
+        users = [use.owner.operation for use in value.uses]
+        alike = [user for user in users if (user.name, attributes_of(user, WHY)) == same]
+        count = max(count, sum(user == move or not _is_done(lz, user) for user in alike))
     making = 0.0 if certain else 1 / count
     block = op.block
     loop = block.owner.operation
-    if loop.name == "stablehlo.while" and count > 1:
-        making = 0.0  # a sum that stays as propagated can be reduced behind the loop
     if loop.name != "stablehlo.while":
         return Share(1, making)
+    making *= count == 1  # a sum that stays as propagated can be reduced behind the loop
     inside = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
     if inside == block:
         # The condition sees the carries of the body, which says whether they change.
@@ -125,10 +126,6 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     if loop not in lz.trips:
         lz.trips[loop] = trip_count(loop) or 1
     return Share(1 / lz.trips[loop], making)
-
-
-def _same_move(a: ir.Operation, b: ir.Operation) -> bool:
-    return a.name == b.name and attributes_of(a, WHY) == attributes_of(b, WHY)
 
 
 def result_cost(
@@ -219,9 +216,8 @@ def comes_split(x: LocalValue, dims: Sequence[int]) -> bool:
 # -- the choice ------------------------------------------------------------------------------------
 
 
-Move = tuple[
-    LocalValue, AxisLayout, Sequence[AxisLayout]
-]  # a value, where to, and layouts that lead there
+# A value, where to, and layouts that lead there.
+Move = tuple[LocalValue, AxisLayout, Sequence[AxisLayout]]
 
 
 @dataclass(slots=True)
@@ -372,8 +368,7 @@ class Planner:
         """Bytes that a way sends, and its operands from the sources that send least."""
         lz, via = self.lz, self.chain[:-1]
         passed = (way.out, *via) if via else ()
-        end, across = self.end, way.across
-        sent = result_cost(lz, self.op, way.out, end, passed, across, self.combiner)
+        sent = result_cost(lz, self.op, way.out, self.end, passed, way.across, self.combiner)
         moves: list[Move] = []
         for i, (x, layout, _) in zip(self.numbers, way.moves, strict=True):
             steps: Sequence[AxisLayout] = ()

@@ -161,8 +161,7 @@ def _cheapest(
     best: tuple[_Plan, LocalValue, LocalValue] | None = None
     cost = work = 0.0
     for plan in plans:
-        end = scattered_to(lz, op) or out
-        sent = result_cost(lz, op, plan.result, end, across=plan.across)
+        sent = result_cost(lz, op, plan.result, scattered_to(lz, op) or out, across=plan.across)
         sources = []
         for x, layout, paid in zip((lhs, rhs), (plan.left, plan.right), pays, strict=True):
             # What is summed as it comes stays split as it comes.
