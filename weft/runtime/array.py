@@ -285,6 +285,14 @@ def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tupl
     return tuple(rows)
 
 
+@clearable
+@functools.lru_cache(maxsize=4096)
+def _local_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tuple, int], ...]:
+    """Those of this process's devices."""
+    local = sharding.addressable_devices
+    return tuple(row for row in _replica_ids(sharding, shape) if row[0] in local)
+
+
 def parts(array: Any) -> list:
     """This process's parts as single-device arrays, in device order.
 
@@ -314,9 +322,7 @@ def addressable_shards(array: Any) -> list[Shard]:
     if cached is not None:
         check_alive(array)
         return list(cached)
-    sharding = array._sharding
-    local = sharding.addressable_devices
-    rows = [r for r in _replica_ids(sharding, array.aval.shape) if r[0] in local]
+    rows = _local_ids(array._sharding, array.aval.shape)
     shards = [Shard(*row, part) for row, part in zip(rows, parts(array), strict=True)]
     if len(shards) > 1:  # of one, the part may be the array, which would hold itself
         array._shards = shards
