@@ -8,6 +8,7 @@ in a process each and take turns; the ratio is weft's median to the best of the 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -338,23 +339,34 @@ def measure(sides: list[Side], name: str, size: str, samples: int) -> dict[str, 
 def as_markdown(rows: list[tuple[str, str, dict[str, float]]], libraries: list[str]) -> str:
     from benchmarks.table import format_value
 
-    lines = [
-        f"| operation | size | {' | '.join(libraries)} | weft ÷ best |",
-        "|---" * (len(libraries) + 3) + "|",
-    ]
-    ratios = []
+    lines = []
     for name, size, values in rows:
         others = [v for library, v in values.items() if library != "weft"]
         ratio = values["weft"] / min(others) if "weft" in values and others else math.nan
-        ratios.append(ratio)
         cells = [format_value(values.get(library), "s") for library in libraries]
         lines.append(f"| {name} | {size} | {' | '.join(cells)} | {ratio:.2f}× |")
+    return with_mean(f"| operation | size | {' | '.join(libraries)} | weft ÷ best |", lines)
+
+
+def with_mean(head: str, lines: list[str]) -> str:
+    """The table of these lines, and the mean of their ratios."""
+    ratios = [float(line.split("|")[-2].strip(" ×")) for line in lines]
     known = [r for r in ratios if not math.isnan(r)]
+    text = "\n".join([head, "|---" * (head.count("|") - 1) + "|", *lines])
     if known:
         mean = math.exp(sum(map(math.log, known)) / len(known))
         within = sum(r <= 1.1 for r in known)
-        lines += ["", f"Geometric mean {mean:.2f}×; {within} of {len(known)} are ≤ 1.1×."]
-    return "\n".join(lines)
+        text += f"\n\nGeometric mean {mean:.2f}×; {within} of {len(known)} are ≤ 1.1×."
+    return text
+
+
+def with_rows(page: str, text: str) -> str:
+    """A page's table with the rows of another in the place of those of the same operations."""
+    head, _, *new = (line for line in text.splitlines() if line.startswith("|"))
+    by_name = {tuple(line.split("|")[1:3]): line for line in new}
+    lines = page[page.index(head) :].splitlines()[2:]
+    old = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return with_mean(head, [by_name.get(tuple(line.split("|")[1:3]), line) for line in old])
 
 
 def main() -> int:
@@ -366,7 +378,7 @@ def main() -> int:
     parser.add_argument("--torch", help="the Python of an environment with PyTorch")
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
-    parser.add_argument("--write", type=Path, help="also write the table into this page")
+    parser.add_argument("--write", type=Path, help="also write the rows into this page")
     parser.add_argument("--held-out", action="store_true", help="the rows of `held_out`")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -387,9 +399,11 @@ def main() -> int:
             print(as_markdown(rows[-1:], list(pythons)).splitlines()[2], file=sys.stderr)
     text = as_markdown(rows, list(pythons))
     print(text)
-    if options.write and not options.pattern and not options.held_out:
+    if options.write and not options.held_out:
         from benchmarks.table import write_between_markers
 
+        if options.pattern:
+            text = with_rows(options.write.read_text("utf-8"), text)
         write_between_markers(options.write, text)
     for side in sides:
         side.process.stdin.close()

@@ -93,8 +93,9 @@ __all__ = [
     "toeplitz",
 ]
 _PROGRAMS = """
-    block_diag cholesky det eigh eigh_tridiagonal expm expm_frechet funm hessenberg inv lu lu_factor
-    polar qr qr_multiply rsf2csf schur solve solve_sylvester solve_triangular sqrtm svd
+    block_diag cholesky circulant companion convolution_matrix det eigh eigh_tridiagonal expm
+    expm_frechet fiedler fiedler_companion funm hankel hessenberg inv leslie lu lu_factor
+    polar qr qr_multiply rsf2csf schur solve solve_sylvester solve_triangular sqrtm svd toeplitz
 """
 _OPTIONS = """
     assume_a blocksize calc_q check_finite compute_expm compute_uv conjugate debug disp eigvals
