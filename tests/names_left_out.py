@@ -149,8 +149,9 @@ MEMBERS: dict[str, dict[str, str]] = {
         ),
     },
     "Array": {
-        **dict.fromkeys(["byteswap", "flat"], "JAX has them to raise an error"),
-        **dict.fromkeys(["device_buffer", "device_buffers"], "JAX has them to raise an error"),
+        **dict.fromkeys(
+            ["flat", "device_buffer", "device_buffers"], "JAX has them to raise an error"
+        ),
     },
     "ClosedJaxpr": {
         "debug_info": "jaxpr.debug is the name of the traced function",
@@ -190,7 +191,7 @@ MEMBERS: dict[str, dict[str, str]] = {
     },
     "Traced": {"lojax": HIJAX},
     "Tracer": {
-        **dict.fromkeys(["byteswap", "flat"], "JAX has them to raise an error"),
+        "flat": "JAX has it to raise an error",
         "device": "JAX has it to raise an error",
         **dict.fromkeys(
             [

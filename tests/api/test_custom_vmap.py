@@ -192,3 +192,12 @@ def test_what_a_rule_returns_has_the_types_of_the_function(rule, words):
     for batched in (weft.vmap(f), weft.jit(weft.vmap(f)), weft.vmap(weft.jit(f))):
         with pytest.raises(ValueError, match=words):
             batched(A)
+
+
+def test_a_custom_vjp_function_has_the_attributes_of_its_function():
+    f = weft.custom_vjp(custom_vmap(lambda x, y: jnp.sin(x) * y))
+    f.def_vmap(lambda size, batched, x, y: (jnp.cos(x) * y, True))
+    f.defvjp(lambda x, y: (f(x, y), (jnp.cos(x), y)), lambda res, g: (res[0] * g * res[1], g))
+    np.testing.assert_allclose(weft.vmap(f)(jnp.zeros(3), jnp.ones(3)), np.ones(3))
+    assert weft.grad(f)(jnp.zeros(()), jnp.ones(())) == 1.0
+    assert not hasattr(f, "no_such_attribute")

@@ -149,6 +149,13 @@ def test_views_reinterpret_bits():
         wnp.zeros((2, 3), "int16").view("float32")
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "float32", "complex64"])
+def test_byteswap_turns_the_bytes_of_each_number(dtype):
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    got = weft.jit(lambda a: a.byteswap())(x)
+    assert got.dtype == x.dtype and np.asarray(got).tobytes() == x.byteswap().tobytes()
+
+
 def test_arrays_iterate_and_contain():
     x = wnp.asarray(X)
     for row, expected in zip(x, X, strict=True):

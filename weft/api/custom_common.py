@@ -314,6 +314,12 @@ class FunctionWithRules:
         self._traces: dict = {}
         self._tracing_rules = False
 
+    def __getattr__(self, name: str) -> Any:
+        """The attributes of the function, such as `def_vmap` of a custom_vmap function."""
+        if name in ("fun", "__wrapped__"):  # copying and pickling ask before there is one
+            raise AttributeError(name)
+        return getattr(self.fun, name)
+
     def _apply(self, prim: Primitive, kind: type[FlatCall], args: tuple, kwargs: dict) -> Any:
         args = self._signature.positional(args, kwargs)
         dynamic, static = self._signature.split(args)

@@ -114,15 +114,15 @@ class Exported:
         """XLA's shardings of the flat results, None where the partitioner decides."""
         return _as_hlo(self._out_shardings, self._out_types)
 
-    def in_shardings_jax(self, mesh: object) -> list:
+    def in_shardings_jax(self, mesh: object) -> tuple:
         """The flat arguments' shardings over a mesh with the axes of the exported one."""
         return self._over(mesh, self._in_shardings)
 
-    def out_shardings_jax(self, mesh: object) -> list:
+    def out_shardings_jax(self, mesh: object) -> tuple:
         """The flat results' shardings over a mesh with the axes of the exported one."""
         return self._over(mesh, self._out_shardings)
 
-    def _over(self, mesh: Any, shardings: Sequence[Any]) -> list:
+    def _over(self, mesh: Any, shardings: Sequence[Any]) -> tuple:
         exported_mesh = self._mesh
         if exported_mesh is not None and (mesh.axis_names, mesh.axis_sizes) != (
             exported_mesh.axis_names,
@@ -132,7 +132,7 @@ class Exported:
                 f"exported {self.fun_name} is for {exported_mesh}, got mesh={mesh}; give a mesh "
                 "with the same axes, of the same sizes and in the same order"
             )
-        return [None if s is None else s.update(mesh=mesh) for s in shardings]
+        return tuple(None if s is None else s.update(mesh=mesh) for s in shardings)
 
     @property
     def mlir_module_serialized(self) -> bytes:
@@ -322,6 +322,8 @@ def export(
     >>> again.call(weft.numpy.ones(3))
     Array([2., 2., 2.], dtype=float32)
     """
+    if (getattr(fun_jit, "__module__", None) or "").startswith("weft.numpy"):
+        fun_jit = weft.jit(fun_jit)  # functions of jax.numpy are jitted functions
     if not hasattr(fun_jit, "trace") or not callable(fun_jit):
         raise ValueError(
             f"export: fun_jit must be a function of weft.jit, got {fun_jit!r:.100}; write "

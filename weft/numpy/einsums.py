@@ -341,11 +341,12 @@ def einsum_path(
 
     >>> import weft.numpy as wnp
     >>> wnp.einsum_path("ij,jk,k->i", wnp.ones((2, 3)), wnp.ones((3, 4)), wnp.ones(4))[0]
-    ['einsum_path', (1, 2), (0, 1)]
+    [(1, 2), (0, 1)]
     """
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
     shapes = [typeof(x).shape for x in operands]
     stand_ins = [np.broadcast_to(np.float32(0), s) for s in shapes]
     method = optimize if optimize in (False, True, "greedy", "optimal") else "optimal"
-    return np.einsum_path(subscripts, *stand_ins, optimize=method)
+    path, account = np.einsum_path(subscripts, *stand_ins, optimize=method)
+    return [tuple(p) for p in path[1:]], account

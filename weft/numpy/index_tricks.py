@@ -57,9 +57,13 @@ class _Concatenator:
     def __getitem__(self, key: tuple) -> Any:
         items = key if isinstance(key, tuple) else (key,)
         axis, ndmin, trans1d = self.directives
+        matrix = None
         if items and isinstance(items[0], str):
-            axis, ndmin, trans1d = self._parse(items[0])
-            items = items[1:]
+            directive, *items = items
+            if directive in ("r", "c"):
+                matrix = directive
+            else:
+                axis, ndmin, trans1d = self._parse(directive)
         parts = []
         for item in items:
             if isinstance(item, slice):
@@ -73,14 +77,12 @@ class _Concatenator:
                 moved = list(range(ndmin - rank, ndmin))
                 item = moveaxis(item, moved, [position + i for i in range(rank)])
             parts.append(item)
-        return concatenate(parts, axis)
+        joined = concatenate(parts, axis)
+        if matrix and joined.ndim == 1:  # a row or a column
+            return joined[None] if matrix == "r" else joined[:, None]
+        return joined
 
     def _parse(self, text: str) -> tuple[int, int, int]:
-        if text in ("r", "c"):
-            raise ValueError(
-                f"weft.numpy.{self.name}: the directive {text!r} makes NumPy matrices, which weft "
-                "does not have; use an array"
-            )
         try:
             numbers = [int(p) for p in text.split(",")]
         except ValueError:

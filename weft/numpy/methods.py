@@ -410,6 +410,17 @@ def _view(self: Array, dtype: DTypeLike | None = None, type: object = None) -> A
     return ops.bitcast_convert_type(reshape(self, (*shape[:-1], shape[-1] // ratio, ratio)), new)
 
 
+def _byteswap(self: Array) -> Any:
+    """The bytes of each number in the opposite order; of complex ones, of each part."""
+    old = self.aval.dtype
+    if old.itemsize == 1:
+        return self
+    if dtypes.is_complex(old):
+        return ops.complex(_byteswap(_real(self)), _byteswap(_imag(self)))
+    parts = ops.bitcast_convert_type(self, np.uint8)
+    return ops.bitcast_convert_type(getitem(parts, (..., slice(None, None, -1))), old)
+
+
 def _view_complex(self: Array, old: np.dtype, new: np.dtype) -> Any:
     """Complex numbers are pairs of floats, real part first."""
     if dtypes.is_complex(old):
@@ -507,6 +518,7 @@ def _members() -> dict[str, Any]:
         "flatten": _flatten,
         "ravel": _flatten,
         "view": _view,
+        "byteswap": _byteswap,
         "astype": _astype,
         "compress": _compress,
         "to_device": _to_device,

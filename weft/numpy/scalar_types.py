@@ -243,7 +243,7 @@ def isscalar(element: object) -> Any:
     >>> weft.numpy.isscalar(3.0)
     True
     """
-    if isinstance(element, ndarray | Tracer):
+    if isinstance(element, ndarray | Tracer | np.ndarray):
         return element.ndim == 0
     return np.isscalar(element)
 

@@ -128,16 +128,16 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
 
 
-def unstack(x: Any, axis: int = 0) -> list:
+def unstack(x: Any, axis: int = 0) -> tuple:
     """The elements along a dimension, as arrays without it.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.unstack(wnp.array([[1, 2], [3, 4]]), axis=1)
-    [Array([1, 3], dtype=int32), Array([2, 4], dtype=int32)]
+    (Array([1, 3], dtype=int32), Array([2, 4], dtype=int32))
     """
     aval = typeof(x)
     axis = canonical_axis(axis, aval.ndim)
-    return [squeeze(part, (axis,)) for part in split(x, (1,) * aval.shape[axis], axis)]
+    return tuple(squeeze(part, (axis,)) for part in split(x, (1,) * aval.shape[axis], axis))
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Any:
