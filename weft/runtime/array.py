@@ -289,8 +289,7 @@ def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tupl
 @functools.lru_cache(maxsize=4096)
 def _local_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tuple, int], ...]:
     """Those of this process's devices."""
-    local = sharding.addressable_devices
-    return tuple(row for row in _replica_ids(sharding, shape) if row[0] in local)
+    return tuple(r for r in _replica_ids(sharding, shape) if r[0] in sharding.addressable_devices)
 
 
 def parts(array: Any) -> list:

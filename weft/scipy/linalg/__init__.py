@@ -94,8 +94,8 @@ __all__ = [
 ]
 _PROGRAMS = """
     block_diag cholesky circulant companion convolution_matrix det eigh eigh_tridiagonal expm
-    expm_frechet fiedler fiedler_companion funm hankel hessenberg inv leslie lu lu_factor
-    polar qr qr_multiply rsf2csf schur solve solve_sylvester solve_triangular sqrtm svd toeplitz
+    expm_frechet fiedler fiedler_companion funm hankel hessenberg inv leslie lu lu_factor polar qr
+    qr_multiply rsf2csf schur solve solve_sylvester solve_triangular sqrtm svd toeplitz
 """
 _OPTIONS = """
     assume_a blocksize calc_q check_finite compute_expm compute_uv conjugate debug disp eigvals
@@ -103,7 +103,4 @@ _OPTIONS = """
     mode output overwrite_a overwrite_b overwrite_c permute_l pivoting select select_range side
     trans turbo type unit_diagonal upper_triangular
 """
-seal(
-    globals(),
-    programs=eager_programs(_PROGRAMS, joining="lu_solve", options=_OPTIONS),
-)
+seal(globals(), programs=eager_programs(_PROGRAMS, joining="lu_solve", options=_OPTIONS))
