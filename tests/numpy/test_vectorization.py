@@ -19,3 +19,12 @@ def test_of_several_conditions_the_last_holds():
     np.testing.assert_array_equal(
         got, np.piecewise(x, [x < 1, x < 0], [lambda t: 10 * t, lambda t: t * t, 7.0])
     )
+
+
+def test_conditions_of_piecewise_may_be_an_array_of_numbers():
+    x = np.array([-4, -3, 4, 5])
+    three = [False, True, False]
+    choices = [lambda t: 0 * t, lambda t: 10 * t, 7]
+    want = np.piecewise(x, [np.full(4, c) for c in three], choices)
+    np.testing.assert_array_equal(wnp.piecewise(x, wnp.array(three), choices), want)
+    np.testing.assert_array_equal(wnp.piecewise(x, wnp.array(x > 0), [1, 2]), [2, 2, 1, 1])

@@ -231,7 +231,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: objec
     from weft.numpy.ufuncs import equal
 
     x = to_array(x)
-    several = isinstance(condlist, Sequence) or typeof(condlist).ndim > x.ndim
+    # An array of another shape than x's holds conditions, as a list does.
+    several = isinstance(condlist, Sequence) or typeof(condlist).shape not in ((), x.shape)
     conds = list(condlist) if several else [condlist]
     if len(funclist) == len(conds) + 1:
         *functions, default = funclist
