@@ -274,9 +274,9 @@ class Planner:
         self.numbers, self.out = operands, fit(out)
         self.shares: dict[int, Share] = {}
         self.given = [lz.operand(op, i) for i in operands]
-        self.scattered = scattered_to(lz, op) if summed else None
         self.chain = chain_of(lz, op) if summed else common_moves(lz, op)
-        self.end = self.scattered or (self.chain[-1] if self.chain else out)
+        scattered = scattered_to(lz, op) if summed else None
+        self.end = scattered or (self.chain[-1] if self.chain else out)
 
     def moved(self) -> tuple[list[LocalValue], Way]:
         """The operands, moved as the best way asks, and that way."""
@@ -328,7 +328,7 @@ class Planner:
     def _others(self) -> Iterator[Way]:
         """Ways to the result where it is wanted, and where operands lead as they are."""
         outs = [] if 0 in self.end.shape else [self.fit(self.end)]
-        if self.lead is not None and not self.scattered:
+        if self.lead is not None:
             for i, x in zip(self.numbers, self.given, strict=True):
                 for source in (x, x.before) if self.summed else (x.before,):
                     if source is not None:
@@ -346,8 +346,7 @@ class Planner:
                     continue
                 if way.across and (whole := self._way(sources, out, split=False)) is not None:
                     yield whole
-                if not (way.across and self.scattered):
-                    yield way
+                yield way
 
     def _way(self, sources: Sequence[LocalValue], out: AxisLayout, split: bool) -> Way | None:
         """How operands move for a result in a layout, sums split as operands are, or whole."""
@@ -406,7 +405,7 @@ class Planner:
 
     def deliver(self, got: LocalValue, out: AxisLayout) -> LocalValue:
         """Deliver a result in its layout, or before the moves that its users take over."""
-        if got.partial and not self.scattered and got.layout != self.end:
+        if got.partial and got.layout != self.end:
             got = add_up(self.lz.e, got, self.end)
         return deliver(self.lz, got, out, self.chain)
 
