@@ -342,6 +342,8 @@ PROGRAMS = {
         a, b = rng.normal(size=3), rng.normal(size=3)
         assert a.shape == (3,) and not np.allclose(a, b)
         close(stateful_rng(0).normal(size=3), a)
+        one, two = (source.uniform() for source in stateful_rng(0).spawn(2))
+        assert one != two
         assert rng.key((2,)).shape == (2,)
         n = np.asarray(rng.integers(5, size=100))
         assert n.min() >= 0 and n.max() < 5

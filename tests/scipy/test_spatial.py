@@ -111,7 +111,7 @@ def test_interpolation_equals_scipys(rng):
     q, times = _quats(rng), np.array([0, 1, 2.5, 3, 4, 6], np.float32)
     at = np.array([0, 0.4, 1, 2.7, 5.9, 6], np.float32)
     expected = ref.Slerp(times, ref.Rotation.from_quat(q))(at).as_matrix()
-    slerp = Slerp.init(times, Rotation.from_quat(q))
+    slerp = Slerp.init(list(times), Rotation.from_quat(q))
     _close(slerp(at).as_matrix(), expected)
     _close(weft.jit(lambda s, t: s(t).as_matrix())(slerp, at), expected)
     _close(weft.vmap(lambda t: slerp(t).as_matrix())(at), expected)

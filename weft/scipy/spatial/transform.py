@@ -271,7 +271,7 @@ class Slerp:
             raise TypeError("`rotations` must be a `Rotation` instance.")
         if rotations.single or len(rotations) < 2:
             raise ValueError("Slerp: rotations must be a sequence of at least 2 rotations")
-        self.times, self.rotations = as_float(times), rotations
+        self.times, self.rotations = as_float(wnp.asarray(times)), rotations
         if self.times.shape != (len(rotations),):
             raise ValueError(
                 f"Slerp: times {self.times.shape} must have one element for each of "
@@ -296,7 +296,7 @@ class Slerp:
 
     def __call__(self, times: Any) -> Rotation:
         """The rotations at times () or (m,)."""
-        t = as_float(times)
+        t = as_float(wnp.asarray(times))
         following = wnp.searchsorted(self.times, t, side="right")
         start = wnp.clip(following - 1, 0, len(self.rotations) - 2)
         before, after = self.rotations[start], self.rotations[start + 1]

@@ -34,6 +34,10 @@ class StatefulPRNG:
         keys = self.key((num,))
         return StatefulPRNG(keys, weft.new_ref(weft.numpy.zeros(num, "int32")))
 
+    def spawn(self, n_children: int) -> list[StatefulPRNG]:
+        """Return as many sources, each for itself."""
+        return [StatefulPRNG(key, weft.new_ref(0)) for key in self.key(n_children)]
+
     def random(self, size: Any = None, dtype: Any = float) -> Any:
         """Draw uniform floats in [0, 1)."""
         return random.uniform(self.key(), _shape(size), dtype)
