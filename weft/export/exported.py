@@ -322,7 +322,8 @@ def export(
     >>> again.call(weft.numpy.ones(3))
     Array([2., 2., 2.], dtype=float32)
     """
-    if (getattr(fun_jit, "__module__", None) or "").startswith("weft.numpy"):
+    of_numpy = (getattr(fun_jit, "__module__", None) or "").startswith("weft.numpy")
+    if of_numpy and callable(fun_jit):
         fun_jit = weft.jit(fun_jit)  # functions of jax.numpy are jitted functions
     if not hasattr(fun_jit, "trace") or not callable(fun_jit):
         raise ValueError(

@@ -59,7 +59,7 @@ class _Concatenator:
         axis, ndmin, trans1d = self.directives
         matrix = None
         if items and isinstance(items[0], str):
-            directive, *items = items
+            directive, items = items[0], items[1:]
             if directive in ("r", "c"):
                 matrix = directive
             else:
