@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import weft
+import weft.numpy as wnp
 from weft import nn
 
 R = np.random.default_rng(2)
@@ -140,3 +141,59 @@ def test_logmeanexp_divides_by_the_count():
     count = MASK[1:].sum(-1)
     want = log_sum(X[1:], -1, where=MASK[1:])[0] - np.log(count)
     np.testing.assert_allclose(nn.logmeanexp(X[1:], -1, where=MASK[1:]), want, atol=1e-5)
+
+
+def _total(x):
+    return x.sum(1, keepdims=True)
+
+
+def _shares(x):
+    return np.exp(x) / _total(np.exp(x))
+
+
+# name -> the function along axes, and the formula along a row.
+NAMED = {
+    "softmax": (nn.softmax, _shares),
+    "log_softmax": (nn.log_softmax, lambda x: np.log(_shares(x))),
+    "masked": (
+        lambda x, axis: nn.softmax(x, axis, where=x > -1),
+        lambda x: np.exp(x) * (x > -1) / _total(np.exp(x) * (x > -1)),
+    ),
+    "logsumexp": (
+        lambda x, axis: x - nn.logsumexp(x, axis, keepdims=True),
+        lambda x: np.log(_shares(x)),
+    ),
+    "factors": (
+        lambda x, axis: x * nn.logsumexp(x, axis, b=x + 4, keepdims=True),
+        lambda x: x * np.log(_total(np.exp(x) * (x + 4))),
+    ),
+    "signed": (
+        lambda x, axis: x * nn.logsumexp(x, axis, b=x, keepdims=True, return_sign=True)[1],
+        lambda x: x * np.sign(_total(np.exp(x) * x)),
+    ),
+    "logmeanexp": (
+        lambda x, axis: x - nn.logmeanexp(x, axis, keepdims=True),
+        lambda x: np.log(_shares(x)) + np.log(8),
+    ),
+    "vector_norm": (
+        lambda x, axis: x / wnp.linalg.vector_norm(x, axis=axis, keepdims=True),
+        lambda x: x / np.sqrt(_total(x * x)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_row_that_is_split_over_named_axes_is_one_row(name):
+    f, formula = NAMED[name]
+    x, weights, direction = R.standard_normal((3, 3, 8))
+    narrow = x.astype(np.float32)
+    mesh = weft.make_mesh((4,), ("d",), (weft.AxisType.Auto,), devices=weft.devices()[:4])
+    specs = {"in_specs": weft.P(None, "d"), "out_specs": weft.P(None, "d")}
+    split = weft.shard_map(lambda x: f(x, ("d", 1)), mesh=mesh, **specs)
+    np.testing.assert_allclose(weft.jit(split)(narrow), formula(x), rtol=2e-5, atol=2e-6)
+    mapped = weft.vmap(lambda v: f(v[None], "v")[0], 1, 1, axis_name="v")
+    np.testing.assert_allclose(mapped(narrow), formula(x), rtol=2e-5, atol=2e-6)
+    gradient = weft.grad(lambda y: wnp.sum(split(y) * weights.astype(np.float32)))(narrow)
+    ends = [np.sum(formula(x + step * direction) * weights) for step in (1e-6, -1e-6)]
+    slope = np.sum(np.asarray(gradient, np.float64) * direction)
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-3, atol=1e-3)

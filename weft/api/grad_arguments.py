@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.cell import Cell
+from weft.core.errors import ArgumentError
 from weft.core.source import function_name
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten, names_in
@@ -171,7 +172,7 @@ def check_inputs(
             aval = typeof(leaf)
             if not isinstance(aval, ShapedArray):
                 if isinstance(leaf, Cell):
-                    raise TypeError(
+                    raise ArgumentError(
                         f"{who}: {leaf_name(tree, i, root)} is a {aval.str_short()}, which has no "
                         "derivative; differentiate in its value, ref[...], or exclude it by argnums"
                     )

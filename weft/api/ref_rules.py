@@ -13,6 +13,7 @@ from weft.api.custom_refs import runs_in_place
 from weft.api.remat import remat_p
 from weft.core.cell import DISCHARGE, Cell, put_back, split_open
 from weft.core.config import config
+from weft.core.errors import ArgumentError
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
@@ -123,7 +124,7 @@ def _as_carry(
 def _check_consts(args: Sequence[Any], num_consts: int) -> None:
     for a in args[num_consts:]:
         if a.__class__ is Cell:
-            raise TypeError(
+            raise ArgumentError(
                 f"a {a.aval.str_short()} is part of the carry of a loop, which is of arrays; "
                 "close over it in the body instead"
             )

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.core import provided
+from weft.core.errors import ArgumentError
 from weft.core.state import state
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def put_back(cells: Sequence[Any], written: Sequence[int], values: Sequence[Any]
 
 def cell_aval(cell: Cell) -> Any:
     if getattr(cell.home, "finished", False):
-        raise TypeError(
+        raise ArgumentError(
             f"a {cell.aval.str_short()} made inside a transformed function cannot leave it: return "
             "its value, ref[...] or weft.freeze(ref)"
         )

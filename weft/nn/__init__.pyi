@@ -101,13 +101,13 @@ def log_sigmoid(x: ArrayLike) -> Array:
     """log(sigmoid(x)), exact for large negative x."""
 
 def log_softmax(
-    x: ArrayLike, axis: int | Sequence[int] | None = ..., where: ArrayLike | None = ...
+    x: ArrayLike, axis: int | str | Sequence[int | str] | None = ..., where: ArrayLike | None = ...
 ) -> Array:
     """log(softmax(x)), exact also where softmax underflows; -inf where the mask is False."""
 
 def logmeanexp(
     x: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     where: ArrayLike | None = ...,
     keepdims: bool = ...,
 ) -> Array:
@@ -116,7 +116,7 @@ def logmeanexp(
 @overload
 def logsumexp(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     b: ArrayLike | None = ...,
     keepdims: bool = ...,
     return_sign: Literal[False] = ...,
@@ -127,7 +127,7 @@ def logsumexp(
 @overload
 def logsumexp(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     b: ArrayLike | None = ...,
     keepdims: bool = ...,
     *,
@@ -139,7 +139,7 @@ def logsumexp(
 @overload
 def logsumexp(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     b: ArrayLike | None = ...,
     keepdims: bool = ...,
     return_sign: bool = ...,
@@ -197,7 +197,7 @@ def soft_sign(x: ArrayLike) -> Array:
     """x / (|x| + 1)."""
 
 def softmax(
-    x: ArrayLike, axis: int | Sequence[int] | None = ..., where: ArrayLike | None = ...
+    x: ArrayLike, axis: int | str | Sequence[int | str] | None = ..., where: ArrayLike | None = ...
 ) -> Array:
     """exp(x) / sum(exp(x)) along `axis` (or axes), computed after subtracting the maximum."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.numpy.common import check_array
+from weft.numpy.named_axes import apart, count, has_names
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
 from weft.ops.reduce import reduce_max_p, reduce_sum_p
@@ -142,16 +144,20 @@ def _check_mask(name: str, where: ArrayLike) -> None:
 
 
 def softmax(
-    x: ArrayLike, axis: int | Sequence[int] | None = -1, where: ArrayLike | None = None
+    x: ArrayLike, axis: int | str | Sequence[int | str] | None = -1, where: ArrayLike | None = None
 ) -> Any:
     """exp(x) / sum(exp(x)) along `axis` (or axes), computed after subtracting the maximum.
 
-    where: elements to include; the others give 0.
+    axis: numbers of dimensions, and names of axes of `vmap` and `shard_map`. where: elements to
+    include; the others give 0.
 
     >>> import weft, numpy as np
     >>> weft.nn.softmax(np.zeros(4, "float32"))
     Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
     """
+    if has_names(axis):
+        shares = ew.exp_p.bind(log_softmax(x, axis, where))
+        return shares if where is None else wnp.where(where, shares, 0)
     x, axes = _prepare("softmax", x, axis)
     if where is not None:
         return _masked(softmax_p, x, axes, where, 0.0)
@@ -159,14 +165,20 @@ def softmax(
 
 
 def log_softmax(
-    x: ArrayLike, axis: int | Sequence[int] | None = -1, where: ArrayLike | None = None
+    x: ArrayLike, axis: int | str | Sequence[int | str] | None = -1, where: ArrayLike | None = None
 ) -> Any:
     """log(softmax(x)), exact also where softmax underflows; -inf where the mask is False.
+
+    axis: numbers of dimensions, and names of axes of `vmap` and `shard_map`.
 
     >>> import weft, numpy as np
     >>> weft.nn.log_softmax(np.zeros(1, "float32"))
     Array([0.], dtype=float32)
     """
+    if has_names(axis):
+        (x,) = promote_inexact(x)
+        logs = wnp.subtract(x, logsumexp(x, axis, keepdims=True, where=where))
+        return logs if where is None else wnp.where(where, logs, -np.inf)
     x, axes = _prepare("log_softmax", x, axis)
     if where is not None:
         return _masked(log_softmax_p, x, axes, where, -np.inf)
@@ -175,7 +187,7 @@ def log_softmax(
 
 def logsumexp(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
@@ -183,13 +195,20 @@ def logsumexp(
 ) -> Any:
     """log(sum(b exp(a))) along axes, without overflow.
 
-    b: factors, 1 by default. return_sign: also give the sign of the sum, whose absolute value is
+    axis: numbers of dimensions, and names of axes of `vmap` and `shard_map`. b: factors, 1 by
+    default. return_sign: also give the sign of the sum, whose absolute value is
     then taken; otherwise a negative sum of real numbers gives NaN. where: elements to include.
 
     >>> import weft, numpy as np
     >>> float(weft.nn.logsumexp(np.array([1000.0, -1000.0], "float32")))
     1000.0
     """
+    if has_names(axis):
+        positions, names = apart(axis)
+        if not return_sign and (b is None or dtypes.is_complex(wnp.result_type(a, b))):
+            return _over_names(names, logsumexp(a, positions, b, keepdims, where=where))[0]
+        out, sign = _over_names(names, *logsumexp(a, positions, b, keepdims, True, where))
+        return (out, sign) if return_sign else wnp.where(wnp.less(sign, 0), np.nan, out)
     if where is not None:
         _check_mask("logsumexp", where)
         a = wnp.where(where, a, 0)
@@ -235,9 +254,20 @@ def scalar_of(x: ArrayLike, value: float) -> Any:
     return typeof(x).dtype.type(value)
 
 
+def _over_names(names: tuple[str, ...], part: Any, sign: Any = None) -> tuple[Any, Any]:
+    """The logarithm of the sum over named axes of sign * exp(part), and the sum's sign if asked."""
+    top = wnp.max(stop_gradient(wnp.real(part)), names)
+    top = wnp.where(wnp.isfinite(top), top, 0)
+    e = wnp.exp(wnp.subtract(part, top))
+    total = wnp.sum(e if sign is None else wnp.multiply(sign, e), names)
+    if sign is not None:
+        total, sign = wnp.abs(total), wnp.sign(total)
+    return wnp.add(wnp.log(total), top), sign
+
+
 def logmeanexp(
     x: ArrayLike,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     where: ArrayLike | None = None,
     keepdims: bool = False,
 ) -> Any:
@@ -251,9 +281,13 @@ def logmeanexp(
     dtype = typeof(out).dtype
     shape = typeof(x).shape
     if where is None:
-        axes = canonical_axes(axis, len(shape), "logmeanexp: axis")
-        count: Any = dtype.type(np.log(np.prod([shape[i] for i in axes])))
-        return ew.sub_p.bind(out, count)
+        if has_names(axis):
+            n = count(x, axis)
+        else:
+            axes = canonical_axes(axis, len(shape), "logmeanexp: axis")
+            n = math.prod(shape[i] for i in axes)
+        with np.errstate(divide="ignore"):  # of nothing
+            return ew.sub_p.bind(out, dtype.type(np.log(n)))
     mask = wnp.broadcast_to(where, shape)
     counts = wnp.sum(mask, axis=axis, keepdims=keepdims, dtype=dtype)
     return ew.sub_p.bind(out, ew.log_p.bind(counts))

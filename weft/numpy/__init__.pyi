@@ -87,7 +87,7 @@ def allclose(
 
 def amax(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     out: Any = ...,
     keepdims: builtins.bool = ...,
     initial: ArrayLike | None = ...,
@@ -97,7 +97,7 @@ def amax(
 
 def amin(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     out: Any = ...,
     keepdims: builtins.bool = ...,
     initial: ArrayLike | None = ...,
@@ -1120,7 +1120,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def max(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     out: Any = ...,
     keepdims: builtins.bool = ...,
     initial: ArrayLike | None = ...,
@@ -1132,7 +1132,7 @@ maximum: _Binary
 
 def mean(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     dtype: DTypeLike | None = ...,
     out: Any = ...,
     keepdims: builtins.bool = ...,
@@ -1157,7 +1157,7 @@ def meshgrid(
 
 def min(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     out: Any = ...,
     keepdims: builtins.bool = ...,
     initial: ArrayLike | None = ...,
@@ -1699,7 +1699,7 @@ def stack(
 
 def std(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     dtype: DTypeLike | None = ...,
     out: Any = ...,
     ddof: float = ...,
@@ -1715,7 +1715,7 @@ subtract: _Binary
 
 def sum(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     dtype: DTypeLike | None = ...,
     out: Any = ...,
     keepdims: builtins.bool = ...,
@@ -2017,7 +2017,7 @@ def vander(x: ArrayLike, N: int | None = ..., increasing: builtins.bool = ...) -
 
 def var(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     dtype: DTypeLike | None = ...,
     out: Any = ...,
     ddof: float = ...,

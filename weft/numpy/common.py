@@ -77,7 +77,7 @@ def refuse_complex(name: str, x: ArrayLike) -> None:
         )
 
 
-def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: int | str | Sequence[int | str] | None, ndim: int) -> tuple[int, ...]:
     """The axes a reduction runs over: all for None."""
     if axis is None:
         return tuple(range(ndim))

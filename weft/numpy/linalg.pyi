@@ -155,6 +155,11 @@ def vecdot(
     """The product of vectors along an axis; see `weft.numpy.vecdot`."""
 
 def vector_norm(
-    x: ArrayLike, /, *, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., ord: Any = ...
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | str | Sequence[int | str] | None = ...,
+    keepdims: bool = ...,
+    ord: Any = ...,
 ) -> Array:
     """The norm of vectors along axes, of all elements by default (array API standard)."""

@@ -15,6 +15,7 @@ from weft.numpy import formulas
 from weft.numpy import ufuncs as u
 from weft.numpy.common import axes_of, cast, check_array, inexact, strong
 from weft.numpy.decompositions import as_matrices, inv, svd
+from weft.numpy.named_axes import has_names
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_
 from weft.numpy.reductions import sum
@@ -69,7 +70,7 @@ def _largest(x: Array, axis: int | Sequence[int] | None, keepdims: builtins.bool
     return max_(x, axis=axis, keepdims=keepdims, initial=0 if empty else None)
 
 
-def _vector_norm(x: ArrayLike, ord: Array | None, axes: tuple, keepdims: builtins.bool) -> Any:
+def _vector_norm(x: ArrayLike, ord: Any, axes: Any, keepdims: builtins.bool) -> Any:
     if ord is None or ord == 2:
         return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
     if isinstance(ord, str):
@@ -119,7 +120,7 @@ def vector_norm(
     x: ArrayLike,
     /,
     *,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     keepdims: builtins.bool = False,
     ord: object = 2,
 ) -> Any:
@@ -131,6 +132,8 @@ def vector_norm(
     """
     check_array("linalg.vector_norm", x)
     x = strong(inexact(x))
+    if has_names(axis):
+        return _vector_norm(x, ord, axis, keepdims)
     axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, typeof(x).ndim)
     return _vector_norm(x, ord, axes, keepdims)
 

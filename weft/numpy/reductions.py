@@ -123,7 +123,7 @@ def _nonzero(name: str, x: ArrayLike) -> Any:
 
 def sum(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     dtype: DTypeLike | None = None,
     out: object = None,
     keepdims: builtins.bool = False,
@@ -244,7 +244,7 @@ def _reduced(aval: ShapedArray, axes: tuple) -> tuple:
 
 def max(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
@@ -265,7 +265,7 @@ def max(
 
 def min(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     out: object = None,
     keepdims: builtins.bool = False,
     initial: ArrayLike | None = None,
@@ -380,7 +380,7 @@ def _count(name: str, aval: ShapedArray, axes: tuple, where: Any, keepdims: buil
 
 def mean(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     dtype: DTypeLike | None = None,
     out: object = None,
     keepdims: builtins.bool = False,
@@ -476,7 +476,7 @@ def average(
 
 def var(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     dtype: DTypeLike | None = None,
     out: object = None,
     ddof: float = 0,
@@ -545,7 +545,7 @@ def var(
 
 def std(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = None,
+    axis: int | str | Sequence[int | str] | None = None,
     dtype: DTypeLike | None = None,
     out: object = None,
     ddof: float = 0,

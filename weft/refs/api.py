@@ -13,6 +13,7 @@ from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
+from weft.core.errors import ArgumentError
 from weft.core.kernel_frame import check_own
 from weft.core.ref import AbstractRef, Indexer, whole
 from weft.core.state import state
@@ -394,11 +395,9 @@ def _value(ref: Ref, value: ArrayLike, what: str) -> Any:
         value = np.asarray(value)
     aval = typeof(value)
     if aval.dtype != dtype:
-        weak_fits = aval.weak_type and (
-            dtypes.is_inexact(dtype) or not dtypes.is_inexact(aval.dtype)
-        )
-        if not weak_fits:
-            raise TypeError(
+        kinds = dtypes.is_complex, dtypes.is_inexact
+        if not (aval.weak_type and all(has(dtype) or not has(aval.dtype) for has in kinds)):
+            raise ArgumentError(
                 f"{what} of dtype {dtypes.short_name(aval.dtype)} does not fit into a "
                 f"{ref.ref_aval.str_short()}; convert it with .astype({str(dtype)!r})"
             )

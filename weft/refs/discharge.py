@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weft.core.cell import Cell
+from weft.core.errors import ArgumentError
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.ref import AbstractRef
 from weft.core.state import state
@@ -72,7 +73,7 @@ def _discharge(
 def _check_no_refs(closed: ClosedJaxpr) -> None:
     for aval in closed.out_avals:
         if isinstance(aval, AbstractRef):
-            raise TypeError(
+            raise ArgumentError(
                 f"{closed.jaxpr.debug} returns a {aval.str_short()}; a transformed function "
                 "cannot return refs: return its value, ref[...], or nothing, as the caller sees "
                 "what is written to it"

@@ -220,7 +220,7 @@ def _expand(shape: Shape, items: Sequence[Any]) -> list:
         raise IndexError("an index can have only one ellipsis ('...')")
     used = sum(item is not None and item is not Ellipsis for item in out)
     if used > len(shape):
-        raise IndexError(
+        raise BadIndexError(
             f"too many indices: the Ref has {len(shape)} dimensions, but {used} were indexed"
         )
     rest = [slice(None)] * (len(shape) - used)

@@ -120,7 +120,7 @@ def logit(x: ArrayLike) -> Array:
 @overload
 def logsumexp(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     b: ArrayLike | None = ...,
     keepdims: bool = ...,
     return_sign: Literal[False] = ...,
@@ -131,7 +131,7 @@ def logsumexp(
 @overload
 def logsumexp(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     b: ArrayLike | None = ...,
     keepdims: bool = ...,
     *,
@@ -143,7 +143,7 @@ def logsumexp(
 @overload
 def logsumexp(
     a: ArrayLike,
-    axis: int | Sequence[int] | None = ...,
+    axis: int | str | Sequence[int | str] | None = ...,
     b: ArrayLike | None = ...,
     keepdims: bool = ...,
     return_sign: bool = ...,
