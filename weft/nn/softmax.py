@@ -254,7 +254,7 @@ def scalar_of(x: ArrayLike, value: float) -> Any:
     return typeof(x).dtype.type(value)
 
 
-def _over_names(names: tuple[str, ...], part: Any, sign: Any = None) -> tuple[Any, Any]:
+def _over_names(names: tuple[str, ...], part: Array, sign: Array | None = None) -> tuple:
     """The logarithm of the sum over named axes of sign * exp(part), and the sum's sign if asked."""
     top = wnp.max(stop_gradient(wnp.real(part)), names)
     top = wnp.where(wnp.isfinite(top), top, 0)

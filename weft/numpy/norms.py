@@ -70,7 +70,7 @@ def _largest(x: Array, axis: int | Sequence[int] | None, keepdims: builtins.bool
     return max_(x, axis=axis, keepdims=keepdims, initial=0 if empty else None)
 
 
-def _vector_norm(x: ArrayLike, ord: Any, axes: Any, keepdims: builtins.bool) -> Any:
+def _vector_norm(x: ArrayLike, ord: Array | None, axes: Any, keepdims: builtins.bool) -> Any:
     if ord is None or ord == 2:
         return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
     if isinstance(ord, str):
