@@ -120,7 +120,7 @@ def reference_page(name: str) -> str:
     for public in public_names(module):
         value = getattr(module, public)
         # Two underscores are emphasis in Markdown, in a heading's name as in its text.
-        heading = public.replace("_", r"\_")
+        heading = public.replace("__", r"\_\_")
         lines += [f"## {heading} {{ #{name}.{public.strip('_')} }}", ""]
         if callable(value):
             lines += ["```python", signature(f"{name}.{public}", value), "```", ""]

@@ -132,7 +132,7 @@ def test_programs_for_several_devices(kind):
     b = weft.device_put(X.T.copy(), whole)
     exported = reread(export(f)(a, b))
     assert exported.nr_devices == 4
-    assert exported.in_shardings_jax(mesh) == [NamedSharding(mesh, P("x")), whole]
+    assert exported.in_shardings_jax(mesh) == (NamedSharding(mesh, P("x")), whole)
     assert exported.in_shardings_hlo[0] == rows._to_xla_hlo_sharding(2)
     out, erf = exported.call(a, b)
     np.testing.assert_allclose(out, np.tanh(np.ones((8, 4))) @ X.T, rtol=1e-5, atol=1e-6)

@@ -1277,7 +1277,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = ...) -> list[Array]:
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """Permutes dimensions: result dimension i is operand dimension permutation[i]."""
 
-def unstack(x: ArrayLike, axis: int = ...) -> list[Array]:
+def unstack(x: ArrayLike, axis: int = ...) -> tuple[Array, ...]:
     """The elements along a dimension, as arrays without it."""
 
 def while_loop(cond_fun: Callable[[_T], Any], body_fun: Callable[[_T], _T], init_val: _T) -> _T:
