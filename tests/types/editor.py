@@ -60,7 +60,7 @@ COMPLETED = [
 """What is typed, and a name that is offered then."""
 
 PARAMETERS: list[tuple[str, tuple[str, ...]]] = [
-    ("wnp.sum(", ("a: ArrayLike", "axis: int | Sequence[int] | None")),
+    ("wnp.sum(", ("a: ArrayLike", "axis: int | str | Sequence[int | str] | None")),
     ("lax.scan(", ("f: Callable[[_Carry, _X]", "init: _Carry")),
     ("weft.jit(", ("static_argnums: int | Sequence[int] | None",)),
     ("weft.grad(", ("fun: Callable[Concatenate[_First, _P], Any]", "has_aux: Literal[False]")),
