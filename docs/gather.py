@@ -121,7 +121,7 @@ def reference_page(name: str) -> str:
         value = getattr(module, public)
         # Two underscores are emphasis in Markdown, in a heading's name as in its text.
         heading = public.replace("__", r"\_\_")
-        lines += [f"## {heading} {{ #{name}.{public.strip('_')} }}", ""]
+        lines += [f"## {heading} {{ #{name}.{public.replace('__', '')} }}", ""]
         if callable(value):
             lines += ["```python", signature(f"{name}.{public}", value), "```", ""]
             # What NumPy wrote of its own functions has headings and is not ours to copy.
