@@ -147,7 +147,7 @@ class ShardingTypeError(TypeError):
     """Explicit shardings of operands conflict, or leave the result's sharding open."""
 
 
-@has_page(section="shardingtypeerror")
+@has_page()
 class PartialSumError(ShardingTypeError, NotImplementedError):
     """An op would use partial sums as if they were values: by the op, either error in JAX."""
 

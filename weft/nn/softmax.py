@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -156,8 +155,7 @@ def softmax(
     Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
     """
     if has_names(axis):
-        shares = ew.exp_p.bind(log_softmax(x, axis, where))
-        return shares if where is None else wnp.where(where, shares, 0)
+        return ew.exp_p.bind(log_softmax(x, axis, where))
     x, axes = _prepare("softmax", x, axis)
     if where is not None:
         return _masked(softmax_p, x, axes, where, 0.0)
@@ -279,15 +277,9 @@ def logmeanexp(
     """
     out = logsumexp(x, axis, keepdims=keepdims, where=where)
     dtype = typeof(out).dtype
-    shape = typeof(x).shape
     if where is None:
-        if has_names(axis):
-            n = count(x, axis)
-        else:
-            axes = canonical_axes(axis, len(shape), "logmeanexp: axis")
-            n = math.prod(shape[i] for i in axes)
         with np.errstate(divide="ignore"):  # of nothing
-            return ew.sub_p.bind(out, dtype.type(np.log(n)))
-    mask = wnp.broadcast_to(where, shape)
+            return ew.sub_p.bind(out, dtype.type(np.log(count(x, axis))))
+    mask = wnp.broadcast_to(where, typeof(x).shape)
     counts = wnp.sum(mask, axis=axis, keepdims=keepdims, dtype=dtype)
     return ew.sub_p.bind(out, ew.log_p.bind(counts))

@@ -32,7 +32,7 @@ def apart(axis: Axis) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 def count(a: ArrayLike, axis: Axis) -> int:
     """How many elements a reduction runs over."""
-    positions, names = apart(axis)
+    positions, names = (None, ()) if axis is None else apart(axis)
     shape, size = typeof(a).shape, 1
     for i in axes_of(positions, len(shape)):
         size *= shape[i]

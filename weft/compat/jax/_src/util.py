@@ -11,10 +11,7 @@ from typing import Any, TypeVar
 from weft.core.source import wraps as _wraps
 
 __all__ = [
-    "cache",
-    "concatenate",
     "curry",
-    "foreach",
     "merge_lists",
     "partition_list",
     "safe_map",
@@ -25,7 +22,6 @@ __all__ = [
     "tuple_delete",
     "tuple_insert",
     "unzip2",
-    "unzip3",
     "weakref_lru_cache",
     "wraps",
 ]
@@ -41,25 +37,9 @@ def safe_map(f: Callable, *columns: Iterable[Any]) -> list:
     return list(itertools.starmap(f, safe_zip(*columns)))
 
 
-def foreach(f: Callable, *columns: Iterable[Any]) -> None:
-    safe_map(f, *columns)
-
-
-def _unzip(n: int, rows: Iterable[Sequence[Any]]) -> tuple[tuple, ...]:
-    table = list(rows)
-    return tuple(tuple(row[i] for row in table) for i in range(n))
-
-
-def unzip2(xys: Iterable[Sequence[Any]]) -> tuple[tuple, ...]:
-    return _unzip(2, xys)
-
-
-def unzip3(xyzs: Iterable[Sequence[Any]]) -> tuple[tuple, ...]:
-    return _unzip(3, xyzs)
-
-
-def concatenate(lists: Iterable[Iterable[T]]) -> list[T]:
-    return list(itertools.chain.from_iterable(lists))
+def unzip2(xys: Iterable[Sequence[Any]]) -> tuple[tuple, tuple]:
+    table = list(xys)
+    return tuple(x for x, _ in table), tuple(y for _, y in table)
 
 
 def split_list(elements: Sequence[T], lengths: Sequence[int]) -> list[list[T]]:
@@ -115,10 +95,6 @@ def wraps(wrapped: Callable, namestr: str | None = None, docstr: str | None = No
         return fun
 
     return wrap
-
-
-def cache(max_size: int | None = 4096, **_: object) -> Callable:
-    return functools.lru_cache(maxsize=max_size)
 
 
 def weakref_lru_cache(call: Callable, maxsize: int | None = 2048, **_: object) -> Callable:
