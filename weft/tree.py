@@ -102,7 +102,7 @@ def _up_to(treedef: PyTreeDef, tree: object, other: object, is_leaf: object, nam
 
 
 def first_difference(prefix: Any, full: Any, is_leaf: Any = None) -> str | None:
-    """Where a tree is no prefix of another, in words; None if it is one."""
+    """Return where a tree is no prefix of another, in words; None if it is one."""
     return _difference((), prefix, full, is_leaf)
 
 
@@ -179,7 +179,7 @@ def reduce_associative(
 
 
 def all(tree: object, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether every leaf is true.
+    """Return whether every leaf is true.
 
     >>> import weft
     >>> weft.tree.all([True, {"a": False}])

@@ -53,7 +53,7 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether a structure is a single leaf (or an empty node).
+    """Return whether a structure is a single leaf (or an empty node).
 
     >>> import weft
     >>> weft.tree_util.treedef_is_leaf(weft.tree.structure(0))
@@ -63,7 +63,7 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
 
 
 def all_leaves(iterable: Iterable, is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether no element is a pytree node.
+    """Return whether no element is a pytree node.
 
     >>> import weft
     >>> weft.tree_util.all_leaves([1, (2,)])
@@ -75,7 +75,7 @@ def all_leaves(iterable: Iterable, is_leaf: Callable[[Any], bool] | None = None)
 
 
 def is_tree_node(typ: type) -> bool:
-    """Whether instances of exactly this type are pytree nodes.
+    """Return whether instances of exactly this type are pytree nodes.
 
     >>> import weft
     >>> [weft.tree_util.is_tree_node(kind) for kind in (list, dict, set, float)]

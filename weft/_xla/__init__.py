@@ -28,7 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 
 def stands_for_jax() -> bool:
-    """Whether `import jax` finds weft in this process: see weft.as_jax."""
+    """Return whether `import jax` finds weft in this process: see weft.as_jax."""
     return "weft_as_jax_finder" in sys.modules
 
 

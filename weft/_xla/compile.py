@@ -104,7 +104,7 @@ _PRODUCT = re.compile(r" dot\(%([\w.-]+), %([\w.-]+)\)")
 
 
 def multiplies_splat(executable: LoadedExecutable) -> bool:
-    """Whether a library fusion of XLA:CPU multiplies a matrix whose elements are one scalar.
+    """Return whether a library fusion of XLA:CPU multiplies a matrix whose elements are one scalar.
 
     They read past the scalar (quirks.SPLAT_PRODUCT): (a @ ones).sum() of 64 rows is garbage. A
     product that is fused with nothing is right.

@@ -109,7 +109,7 @@ class ShardingRule(NamedTuple):
 
 
 def is_custom(attribute: ir.Attribute) -> bool:
-    """Whether a user wrote an OpShardingRuleAttr; others are Shardy's own."""
+    """Return whether a user wrote an OpShardingRuleAttr; others are Shardy's own."""
     return _sdy.OpShardingRuleAttr(attribute).is_custom
 
 

@@ -79,7 +79,7 @@ def one_like(aval: ShapedArray) -> Any:
 
 
 def _is_eager() -> bool:
-    """Whether ops under the current trace, below all transformations, run at once."""
+    """Return whether ops under the current trace, below all transformations, run at once."""
     trace = state.trace
     while trace is not EVAL:
         trace = getattr(trace, "parent", None)
@@ -123,7 +123,7 @@ def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
 
 
 def _stands_alone(eqn: Eqn) -> bool:
-    """Whether an equation changes devices, or has options of the compiler for itself."""
+    """Return whether an equation changes devices, or has options of the compiler for itself."""
     if eqn.params.get("options"):
         return True
     if eqn.primitive.name != "device_put":

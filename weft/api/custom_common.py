@@ -393,7 +393,7 @@ def tracing_rules(owner: Any) -> Iterator[None]:
 
 
 def closes_over_tracers(fun: Callable) -> bool:
-    """Whether a function's own closure, or arguments bound to it, hold tracers."""
+    """Return whether a function's own closure, or arguments bound to it, hold tracers."""
     values = [getattr(fun, "args", ()), getattr(fun, "keywords", {}) or {}]
     for cell in getattr(fun, "__closure__", None) or ():
         try:

@@ -225,12 +225,12 @@ _ENTER = {"scan": _scan, "while": _while, "cond": _cond}
 
 
 def _can_hold(aval: Any) -> bool:
-    """Whether values of the type can be NaN or infinite; parts of sums are not looked at."""
+    """Return whether values of the type can be NaN or infinite; parts of sums are not looked at."""
     return dtypes.is_inexact(getattr(aval, "dtype", None)) and not aval.mat.unreduced
 
 
 def _flag(wanted: Wanted, x: Array) -> Any:
-    """Whether a value has it, a scalar."""
+    """Return whether a value has it, a scalar."""
     axes = tuple(range(typeof(x).ndim))
     size = absolute(x)
     tests = []

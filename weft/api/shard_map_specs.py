@@ -107,7 +107,7 @@ def resolve_mesh(options: Options) -> tuple[Any, tuple, frozenset]:
 
 
 def check_spec(spec: PartitionSpec, what: Callable[[], str], mesh: Mesh, manual: tuple) -> None:
-    """Whether it is a spec over manual axes; `what` names it in the error."""
+    """Return whether it is a spec over manual axes; `what` names it in the error."""
     if not isinstance(spec, PartitionSpec):
         raise TypeError(
             f"{what()} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "
@@ -182,7 +182,7 @@ def _inner_sharding(
 
 
 def _infer_spec(aval: ShapedArray, manual: tuple) -> PartitionSpec:
-    """How the type says that an argument is split over the manual axes."""
+    """Return how the type says that an argument is split over the manual axes."""
     sharding = getattr(aval, "sharding", None)
     if sharding is None:
         return P()

@@ -47,7 +47,7 @@ def unregister_vmappable(data_type: type) -> None:
 
 
 def is_vmappable(x: object) -> bool:
-    """Whether vmap maps x as a whole."""
+    """Return whether vmap maps x as a whole."""
     return type(x) in VMAPPABLES
 
 
@@ -126,5 +126,5 @@ class Opened:
 
 
 def is_spec(x: object) -> bool:
-    """Whether x is an axis, not a container of axes."""
+    """Return whether x is an axis, not a container of axes."""
     return type(x) in _specs

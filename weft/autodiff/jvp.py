@@ -80,7 +80,7 @@ def filled_cotangents(avals: Sequence[Any], cts: Sequence[Any]) -> list:
 
 
 def has_tangent(aval: object) -> bool:
-    """Whether values of the type have nonzero tangents."""
+    """Return whether values of the type have nonzero tangents."""
     if isinstance(aval, ShapedArray):
         return dtypes.is_inexact(aval.dtype)
     return hasattr(aval, "to_tangent")

@@ -105,7 +105,7 @@ def _read_by_results(jaxpr: Jaxpr, eqns: list[Eqn]) -> set[int]:
 
 
 def _is_broadcast(eqn: Eqn) -> bool:
-    """Whether the equation broadcasts a value that has no partial sums in its cotangent."""
+    """Return whether the equation broadcasts a value that has no partial sums in its cotangent."""
     if eqn.primitive.name != "broadcast_in_dim":
         return False
     sharding = getattr(eqn.outvars[0].aval, "sharding", None)

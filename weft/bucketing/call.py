@@ -38,7 +38,7 @@ class BucketProgram:
     padded: Padded
 
     def serves(self, exact: Numbered) -> bool:
-        """Whether it computes the function at the sizes of another trace."""
+        """Return whether it computes the function at the sizes of another trace."""
         if first_difference(exact, self.numbered):
             return False
         if not differing(exact, self.numbered) <= self.varying:
@@ -323,7 +323,7 @@ def _explicit(aval: object) -> Any:
 
 
 def _on_host(x: object) -> bool:
-    """Whether an array's memory is the host's, so that NumPy copies it as fast as XLA."""
+    """Return whether an array's memory is the host's, so that NumPy copies it as fast as XLA."""
     if not _is_plain(x):
         return False
     if not isinstance(x, ArrayImpl):

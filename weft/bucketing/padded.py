@@ -121,7 +121,7 @@ class Padded:
         """Products of slots that rules found to be equal: a program holds only where they are."""
 
     def agree(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-        """Whether two products of slots are equal, which later sizes must confirm."""
+        """Return whether two products of slots are equal, which later sizes must confirm."""
         self.equal.append((a, b))
         return _is_equal(self.example, a, b)
 
@@ -130,7 +130,7 @@ class Padded:
         return all(_is_equal(numbers, a, b) == _is_equal(self.example, a, b) for a, b in self.equal)
 
     def varies(self, slots: object) -> bool:
-        """Whether any of nested slots depends on the sizes."""
+        """Return whether any of nested slots depends on the sizes."""
         if isinstance(slots, tuple):
             return any(map(self.varies, slots))
         if isinstance(slots, JaxprSlots):

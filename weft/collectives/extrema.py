@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def _loses_nans(dtype: np.dtype) -> bool:
-    """Whether XLA:CPU's all_reduce of this dtype drops NaNs (quirks.ALL_REDUCE_NANS)."""
+    """Return whether XLA:CPU's all_reduce of this dtype drops NaNs (quirks.ALL_REDUCE_NANS)."""
     return dtypes.is_float(dtype) and dtype.itemsize > 1
 
 
@@ -191,6 +191,7 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
             check_operand(who, leaf)
             _check_ordered(who, typeof(leaf))
             dims = dimensions(who, positional, leaf)
+            # A value that is no tracer is equal on all devices.
             if over is None or not isinstance(leaf, Tracer):
                 if over is not None:
                     check_varies(who, leaf, over)

@@ -292,7 +292,7 @@ def replica_groups(ctx: RuleContext, axis_group: AxisGroup) -> np.ndarray:
 
 
 def communicates(axis_group: AxisGroup) -> bool:
-    """Whether any group has more than one member."""
+    """Return whether any group has more than one member."""
     return axis_group.group_size != 1
 
 
@@ -335,7 +335,7 @@ def channel(ctx: RuleContext) -> Any:
 
 
 def as_bytes(ctx: RuleContext, over: AxisGroup) -> bool:
-    """Whether a collective has to send its elements as bytes.
+    """Return whether a collective has to send its elements as bytes.
 
     XLA:CPU writes integers of less than 8 bits past the end of a collective's result, or refuses
     them (quirks.NARROW_COLLECTIVES).

@@ -95,7 +95,7 @@ def _reduce_gathered(x: object, over: AxisGroup, local: Callable, neutral: Any) 
 
 
 def combines(s: Split) -> bool:
-    """Whether devices still have to combine what each made of its batch.
+    """Return whether devices still have to combine what each made of its batch.
 
     Axes of size one have nothing to combine, but their manual-axis state changes.
     """

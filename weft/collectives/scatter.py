@@ -199,7 +199,7 @@ def counted(x: ArrayLike) -> Any:
 def check_divides(
     who: str, what: str, aval: ShapedArray, dim: int, over: AxisGroup, size: int, tiled: bool
 ) -> None:
-    """Whether the dimension can be split among the devices of a group."""
+    """Return whether the dimension can be split among the devices of a group."""
     n = aval.shape[dim]
     dimension = f"{what}={dim} of the operand {aval.str_short()} has size {n}"
     among = f"axis {names_text(over.names)} has {size} devices" + (

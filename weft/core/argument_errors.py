@@ -141,7 +141,7 @@ def _in_plain_words(e: Exception, text: str, blamed: str | None, arguments: dict
 
 
 def _is_plain(e: Exception) -> bool:
-    """Whether the exception is one of Python's or weft's own, whose text is its argument."""
+    """Return whether the exception is one of Python's or weft's own, whose text is its argument."""
     kind = type(e)
     if kind is RuntimeError:
         return e.args == (_NO_CAST,)
@@ -154,7 +154,7 @@ def _is_plain(e: Exception) -> bool:
 
 
 def _is_deliberate(tb: TracebackType, noted: bool) -> bool | None:
-    """Whether weft raised on purpose, and not Python or a library below it.
+    """Return whether weft raised on purpose, and not Python or a library below it.
 
     None if frames of the user are among those below the public function. noted: an inner boundary
     took weft's frames out, and kept what it was.
@@ -184,7 +184,7 @@ def is_raise(tb: TracebackType) -> bool:
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is of NumPy, jaxlib and their like, or of Python's own library."""
+    """Return whether a file is of NumPy, jaxlib and their like, or of Python's own library."""
     if file.startswith("<"):
         return file.startswith("<__array_function__")
     return any(part in file for part in _DEPENDENCIES) or (

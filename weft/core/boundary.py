@@ -29,7 +29,7 @@ class UnfilteredStackTrace(Exception):
 
 
 def is_hidden(filename: str) -> bool:
-    """Whether tracebacks leave out the frames of a file."""
+    """Return whether tracebacks leave out the frames of a file."""
     return is_internal_file(filename) or any(
         filename == path or filename.startswith(path.rstrip(os.sep) + os.sep)
         for path in hidden_paths

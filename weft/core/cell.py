@@ -33,7 +33,7 @@ class Cell:
         self.alone = False  # nothing else has the array, so that its memory may be written to
 
     def is_open(self) -> bool:
-        """Whether the current trace is the cell's own, or a transformation nested in it."""
+        """Return whether the current trace is the cell's own, or a transformation nested in it."""
         trace = state.trace
         while trace is not self.home:
             trace = getattr(trace, "parent", None)

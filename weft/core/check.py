@@ -107,7 +107,7 @@ def _check_inner(jaxpr: Jaxpr, eqn: Eqn) -> None:
 
 
 def _replaces(a: Any, b: Any) -> bool:
-    """Whether a value of type `b` may stand for a variable of type `a`.
+    """Return whether a value of type `b` may stand for a variable of type `a`.
 
     The partitioner places what has no explicit sharding, such as a residual of an Auto region,
     which is of explicit type again where it is an array.

@@ -161,7 +161,7 @@ def kind_of(value: ArrayLike | dict | list) -> str:
 
 
 def made_at(tracer: Any) -> str:
-    """Where a traced value comes from, for messages."""
+    """Return where a traced value comes from, for messages."""
     source = tracer.source()
     if source is not None:
         return f"made at {source}"
@@ -234,7 +234,7 @@ def mark_dimensions(*rows: tuple[str, Any, Iterable[int]]) -> str:
 
 
 def _dimension_span(text: str, dim: int) -> tuple[int, int]:
-    """Where a type's text, such as `f32[8@(x,y),4]`, shows one dimension."""
+    """Return where a type's text, such as `f32[8@(x,y),4]`, shows one dimension."""
     start = end = text.index("[") + 1
     depth = 0
     while depth or text[end] != "]":

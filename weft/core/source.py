@@ -109,7 +109,7 @@ def wraps(fun: Callable) -> Callable[[F], F]:
 
 
 def is_internal_file(filename: str) -> bool:
-    """Whether a file belongs to weft (examples and tests do not)."""
+    """Return whether a file belongs to weft (examples and tests do not)."""
     cached = _is_internal.get(filename)
     if cached is None:
         cached = _is_internal[filename] = os.path.abspath(filename).startswith(_PACKAGE) or (

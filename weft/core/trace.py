@@ -77,7 +77,7 @@ class Tracer:
         return None
 
     def source(self) -> Source | None:
-        """Where the value was made, if the trace recorded it."""
+        """Return where the value was made, if the trace recorded it."""
         return None
 
     differentiated = False
@@ -284,7 +284,7 @@ def check_not_masked(x: object) -> None:
 
 
 def is_array_like(x: Any) -> bool:
-    """Whether weft computes with the value."""
+    """Return whether weft computes with the value."""
     return (
         type(x) in aval_of
         or isinstance(x, Tracer | np.ndarray | np.generic)
@@ -371,7 +371,7 @@ class StagedTracer(Tracer):
 
 
 def is_zero(x: ArrayLike) -> bool:
-    """Whether a value is known to be zero everywhere."""
+    """Return whether a value is known to be zero everywhere."""
     if isinstance(x, StagedTracer):
         if x.eqn is None or x.eqn.primitive.name != "broadcast_in_dim":
             return False

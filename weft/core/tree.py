@@ -108,7 +108,7 @@ def broadcast_prefix(
 def _first_difference(
     prefix: Sequence | dict, full: object, leaf: Callable, path: str
 ) -> str | None:
-    """Where a tree of tuples, lists and dicts is no prefix of another, in words."""
+    """Return where a tree of tuples, lists and dicts is no prefix of another, in words."""
     if leaf(prefix) or not isinstance(prefix, tuple | list | dict):
         return None
     if type(prefix) is not type(full):

@@ -225,7 +225,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
 
 
 def _is_open(sharding: object) -> bool:
-    """Whether it leaves dimensions to propagation, as vmap's do, which no array can."""
+    """Return whether it leaves dimensions to propagation, as vmap's do, which no array can."""
     spec = getattr(sharding, "spec", None)
     return spec is not None and UNCONSTRAINED in spec.partitions
 

@@ -128,7 +128,7 @@ class Latest:
     consts: list
 
     def serves(self, options: object, placed: tuple) -> bool:
-        """Whether it is the program of a call with these options and placements."""
+        """Return whether it is the program of a call with these options and placements."""
         return (
             self.options is options
             and self.placed == placed

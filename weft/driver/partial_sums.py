@@ -23,7 +23,7 @@ complex numbers, it loses parts (quirks.GSPMD_LOOP_SUMS)."""
 
 
 def loses_sums(program: Program) -> bool:
-    """Whether XLA's partitioner would lose parts of partial sums that the types show.
+    """Return whether XLA's partitioner would lose parts of partial sums that the types show.
 
     Raises ValueError where it would also end the process, and where nothing holds the parts.
     """

@@ -75,7 +75,7 @@ def plan_of(program: Program) -> Plan | None:
 
 
 def _can_divide(program: Program) -> bool:
-    """Whether a program runs on one CPU device, without effects and special placements."""
+    """Return whether a program runs on one CPU device, without effects and special placements."""
     if len(program.devices) != 1 or program.mesh is not None or program.platforms != ("cpu",):
         return False
     if program.effects or program.layouts is not None or program.host_callbacks:

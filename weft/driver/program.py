@@ -481,7 +481,7 @@ def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
 
 
 def misplaced(aval: Any, asked: Any, have: Any) -> bool:
-    """Whether an argument is committed to another placement on the devices asked for.
+    """Return whether an argument is committed to another placement on the devices asked for.
 
     Moving it is communication, which the user has to write. Other devices: see choose_devices.
     """

@@ -42,7 +42,7 @@ def _abstract(*avals: ShapedArray, exported: Exported) -> list:
 
 
 def _split(aval: ShapedArray) -> Any:
-    """How a type says that its values are split, None for whole ones."""
+    """Return how a type says that its values are split, None for whole ones."""
     typed = aval.sharding
     if typed is None or not (any(typed.spec.partitions) or typed.spec.unreduced):
         return None

@@ -162,7 +162,7 @@ class Exported:
         return f"Exported(fun_name={self.fun_name!r}, platforms={self.platforms})"
 
     def has_vjp(self) -> bool:
-        """Whether `vjp` gives a program."""
+        """Return whether `vjp` gives a program."""
         return self._get_vjp is not None
 
     def vjp(self) -> Exported:

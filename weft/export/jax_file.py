@@ -61,7 +61,7 @@ class _Table:
         return 0 if place is None else self._number(kind, place)
 
     def _vector(self, field: int) -> tuple[int, int]:
-        """Where the elements of a vector or string start, and how many there are."""
+        """Return where the elements of a vector or string start, and how many there are."""
         place = self._place(field)
         if place is None:
             return 0, 0
@@ -105,7 +105,7 @@ class _Table:
 
 
 def looks_like_one(data: bytes) -> bool:
-    """Whether the bytes are a flatbuffer with the fields of an exported function."""
+    """Return whether the bytes are a flatbuffer with the fields of an exported function."""
     try:
         root = _root(data)
         return root.number(0, "H") in range(1, 100) and bool(root.texts(9)) and bool(root.bytes(13))

@@ -187,7 +187,7 @@ class SymbolicScope:
             self.sizes[name] = self.samples(1, [*self.sizes, name])[0][name]
 
     def holds(self, sizes: dict[str, int]) -> bool:
-        """Whether sizes satisfy the constraints."""
+        """Return whether sizes satisfy the constraints."""
         return self.broken(sizes) is None
 
     def broken(self, sizes: dict[str, int]) -> str | None:
@@ -447,7 +447,7 @@ trace.aval_of[SymbolicDim] = trace.aval_of[int]
 
 
 def is_symbolic_dim(p: object) -> bool:
-    """Whether p is a dimension of unknown size.
+    """Return whether p is a dimension of unknown size.
 
     >>> from weft import export
     >>> [export.is_symbolic_dim(d) for d in export.symbolic_shape("a, 3")]

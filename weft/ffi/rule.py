@@ -123,7 +123,7 @@ class ShardingRule:
         return self.regrouped(ins, outs)
 
     def leading_shared(self) -> int:
-        """How many leading dimensions are the same passthrough factors in every array."""
+        """Return how many leading dimensions are the same passthrough factors in every array."""
         count = 0
         special = {*self.reduction, *self.need_replication, *self.permutation}
         for column in zip(*self.operands, *self.results, strict=False):

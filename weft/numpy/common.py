@@ -115,7 +115,7 @@ def is_concrete(x: object) -> bool:
 
 
 def is_free(x: ArrayLike) -> bool:
-    """Whether the host may compute with the value.
+    """Return whether the host may compute with the value.
 
     It is known, bound to no devices, and has no derivative, which would be lost.
     """

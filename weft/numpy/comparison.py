@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: object = 1e-05, atol: object = 1e-08, equal_nan: bool = False
 ) -> Any:
-    """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal themselves.
+    """Return whether |a - b| <= atol + rtol * |b|, element by element; infinities equal themselves.
 
     Source: numpy.isclose.
 
@@ -52,7 +52,7 @@ def _isclose(a: Any, b: Any, rtol: object, atol: object, equal_nan: bool) -> Any
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: object = 1e-05, atol: object = 1e-08, equal_nan: bool = False
 ) -> Any:
-    """Whether all elements are close; see `isclose`.
+    """Return whether all elements are close; see `isclose`.
 
     >>> import weft.numpy as wnp
     >>> wnp.allclose(wnp.array([1.0, 1e-9]), wnp.array([1.000001, 0.0]))
@@ -68,7 +68,7 @@ def _allclose(a: object, b: object, rtol: object, atol: object, equal_nan: bool)
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """Whether shapes and all elements are equal.
+    """Return whether shapes and all elements are equal.
 
     >>> import weft.numpy as wnp
     >>> wnp.array_equal(wnp.array([1.0, wnp.nan]), wnp.array([1.0, wnp.nan]), equal_nan=True)
@@ -89,7 +89,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
-    """Whether the arrays broadcast to one shape with equal elements.
+    """Return whether the arrays broadcast to one shape with equal elements.
 
     >>> import weft.numpy as wnp
     >>> wnp.array_equiv(wnp.array([1, 2]), wnp.array([[1, 2], [1, 2]]))

@@ -99,7 +99,7 @@ _OPERANDS = frozenset(OPERANDS)
 
 
 def are_like(x: Any, y: Any) -> bool:
-    """Whether an op takes these operands, of which one is an array, as they are."""
+    """Return whether an op takes these operands, of which one is an array, as they are."""
     if x.__class__ is not ArrayImpl:
         x, y = y, x
     a = x.aval

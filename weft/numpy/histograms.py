@@ -52,7 +52,7 @@ def bincount(
     length: int | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """How often each of 0, 1, 2, … occurs, or the sum of weights there.
+    """Return how often each of 0, 1, 2, … occurs, or the sum of weights there.
 
     length: a static number of results, which makes the function traceable; negative numbers count
     as 0, those of length and above are dropped. Source: numpy.bincount.

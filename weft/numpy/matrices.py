@@ -92,7 +92,7 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Any:
 
 
 def _lower_mask(n: int, m: int, k: ArrayLike) -> Any:
-    """Where column <= row + k."""
+    """Return where column <= row + k."""
     rows, cols = _grid(n, m, k)
     return ge_p.bind(rows, cols)
 

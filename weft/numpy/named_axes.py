@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def has_names(axis: Axis) -> bool:
-    """Whether some of the axes are names."""
+    """Return whether some of the axes are names."""
     if isinstance(axis, tuple | list):
         return any(a.__class__ is str for a in axis)
     return axis.__class__ is str
@@ -31,7 +31,7 @@ def apart(axis: Axis) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 
 def count(a: ArrayLike, axis: Axis) -> int:
-    """How many elements a reduction runs over."""
+    """Return how many elements a reduction runs over."""
     positions, names = (None, ()) if axis is None else apart(axis)
     shape, size = typeof(a).shape, 1
     for i in axes_of(positions, len(shape)):

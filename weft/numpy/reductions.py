@@ -368,7 +368,7 @@ def ptp(
 
 
 def _count(name: str, aval: ShapedArray, axes: tuple, where: Any, keepdims: builtins.bool) -> Any:
-    """How many elements a reduction runs over: a Python int, or an array with `where`."""
+    """Return how many elements a reduction runs over: a Python int, or an array with `where`."""
     if where is None:
         n = 1
         for i in axes:

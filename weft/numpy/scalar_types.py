@@ -191,7 +191,7 @@ def promote_types(a: Any, b: Any) -> Any:
 
 
 def issubdtype(arg1: object, arg2: object) -> Any:
-    """Whether a dtype belongs to another in the hierarchy of dtypes.
+    """Return whether a dtype belongs to another in the hierarchy of dtypes.
 
     >>> import weft
     >>> weft.numpy.issubdtype(weft.numpy.bfloat16, weft.numpy.floating)
@@ -237,7 +237,7 @@ def isdtype(dtype: DTypeLike | None, kind: object) -> Any:
 
 
 def isscalar(element: object) -> Any:
-    """Whether the value is a Python or NumPy scalar or an array without dimensions.
+    """Return whether the value is a Python or NumPy scalar or an array without dimensions.
 
     >>> import weft
     >>> weft.numpy.isscalar(3.0)
@@ -249,7 +249,7 @@ def isscalar(element: object) -> Any:
 
 
 def iscomplexobj(x: ArrayLike) -> Any:
-    """Whether the dtype is complex.
+    """Return whether the dtype is complex.
 
     >>> import weft
     >>> weft.numpy.iscomplexobj(weft.numpy.arange(3))
@@ -263,7 +263,7 @@ def iscomplexobj(x: ArrayLike) -> Any:
 
 
 def isrealobj(x: ArrayLike) -> Any:
-    """Whether the dtype is not complex.
+    """Return whether the dtype is not complex.
 
     >>> import weft
     >>> weft.numpy.isrealobj(weft.numpy.arange(3))

@@ -263,7 +263,7 @@ def union1d(
 
 
 def _member(a: ArrayLike, b: object) -> Any:
-    """Whether each element of the vector a is in the vector b, by sorting b."""
+    """Return whether each element of the vector a is in the vector b, by sorting b."""
     n = typeof(b).shape[0]
     if n == 0:
         return fill(typeof(a).shape, False, dtypes.bool_)
@@ -280,7 +280,7 @@ def isin(
     *,
     method: str = "auto",
 ) -> Any:
-    """Whether each element is among the test elements.
+    """Return whether each element is among the test elements.
 
     method: 'compare_all' compares every pair, 'binary_search' and 'sort' sort the test elements;
     'auto' chooses by size. Source: numpy.isin.

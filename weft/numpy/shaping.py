@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def iterable(y: ArrayLike) -> builtins.bool:
-    """Whether iter(y) works.
+    """Return whether iter(y) works.
 
     >>> import weft.numpy as wnp
     >>> wnp.iterable(wnp.arange(3)), wnp.iterable(3)

@@ -53,7 +53,7 @@ def _axis(name: str, a: ArrayLike, axis: int | None) -> tuple[Any, int]:
 
 
 def _check_kind(name: str, kind: object, order: object, stable: bool) -> bool:
-    """Whether the sort must be stable; `kind` is NumPy's older way to say it."""
+    """Return whether the sort must be stable; `kind` is NumPy's older way to say it."""
     if order is not None:
         raise ArgumentError(
             f"weft.numpy.{name}: order= is for structured dtypes, which do not exist"
@@ -294,7 +294,7 @@ def _searchsorted(a: ArrayLike, v: ArrayLike, *, side: str, method: str) -> Any:
 
 
 def _precedes(side: str) -> Any:
-    """Whether an element of a stands before v: a < v, or a <= v; NaN is the greatest."""
+    """Return whether an element of a stands before v: a < v, or a <= v; NaN is the greatest."""
 
     def below(x: ArrayLike, v: ArrayLike) -> Any:
         if not dtypes.is_inexact(typeof(x).dtype):

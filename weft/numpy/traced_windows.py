@@ -82,7 +82,7 @@ def _split(x: Any, index: tuple | Slice) -> tuple[list, list[int], tuple, Any]:
 
 
 def _rank(part: Any) -> int:
-    """How many dimensions an element of an index is for."""
+    """Return how many dimensions an element of an index is for."""
     if part is None or isinstance(part, bool | np.bool_):
         return 0
     if hasattr(part, "dtype") and part.dtype == np.bool_:

@@ -528,7 +528,7 @@ logical_xor = _logical("logical_xor", ew.xor_p, "Whether exactly one is nonzero.
 
 
 def logical_not(x: ArrayLike, /) -> Any:
-    """Whether x is zero. Source: numpy.logical_not.
+    """Return whether x is zero. Source: numpy.logical_not.
 
     >>> import weft.numpy as wnp
     >>> wnp.logical_not(wnp.array([0.0, 0.5]))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def isnan(x: ArrayLike, /) -> Any:
-    """Whether x is NaN. Source: numpy.isnan.
+    """Return whether x is NaN. Source: numpy.isnan.
 
     >>> import weft.numpy as wnp
     >>> wnp.isnan(wnp.array([1.0, wnp.nan, -wnp.inf]))
@@ -37,7 +37,7 @@ def isnan(x: ArrayLike, /) -> Any:
 
 
 def isfinite(x: ArrayLike, /) -> Any:
-    """Whether x is neither infinite nor NaN. Source: numpy.isfinite.
+    """Return whether x is neither infinite nor NaN. Source: numpy.isfinite.
 
     >>> import weft.numpy as wnp
     >>> wnp.isfinite(wnp.array([1.0, wnp.nan, -wnp.inf]))
@@ -52,7 +52,7 @@ def isfinite(x: ArrayLike, /) -> Any:
 
 
 def isinf(x: ArrayLike, /) -> Any:
-    """Whether x is infinite. Source: numpy.isinf.
+    """Return whether x is infinite. Source: numpy.isinf.
 
     >>> import weft.numpy as wnp
     >>> wnp.isinf(wnp.array([1.0, wnp.nan, -wnp.inf]))
@@ -76,7 +76,7 @@ def _is_signed_inf(name: str, x: ArrayLike, out: object, value: float) -> Any:
 
 
 def isposinf(x: ArrayLike, /, out: object = None) -> Any:
-    """Whether x is positive infinity. Source: numpy.isposinf.
+    """Return whether x is positive infinity. Source: numpy.isposinf.
 
     >>> import weft.numpy as wnp
     >>> wnp.isposinf(wnp.array([wnp.inf, -wnp.inf]))
@@ -86,7 +86,7 @@ def isposinf(x: ArrayLike, /, out: object = None) -> Any:
 
 
 def isneginf(x: ArrayLike, /, out: object = None) -> Any:
-    """Whether x is negative infinity. Source: numpy.isneginf.
+    """Return whether x is negative infinity. Source: numpy.isneginf.
 
     >>> import weft.numpy as wnp
     >>> wnp.isneginf(wnp.array([wnp.inf, -wnp.inf]))
@@ -101,7 +101,7 @@ def _imaginary(name: str, x: ArrayLike) -> Any:
 
 
 def iscomplex(x: ArrayLike) -> Any:
-    """Whether the imaginary part is nonzero. Source: numpy.iscomplex.
+    """Return whether the imaginary part is nonzero. Source: numpy.iscomplex.
 
     >>> import weft.numpy as wnp
     >>> wnp.iscomplex(wnp.array([1 + 2j, 3]))
@@ -112,7 +112,7 @@ def iscomplex(x: ArrayLike) -> Any:
 
 
 def isreal(x: ArrayLike) -> Any:
-    """Whether the imaginary part is zero. Source: numpy.isreal.
+    """Return whether the imaginary part is zero. Source: numpy.isreal.
 
     >>> import weft.numpy as wnp
     >>> wnp.isreal(wnp.array([1 + 2j, 3]))
@@ -123,7 +123,7 @@ def isreal(x: ArrayLike) -> Any:
 
 
 def signbit(x: ArrayLike, /) -> Any:
-    """Whether the sign bit is set: true for -0.0. Source: numpy.signbit.
+    """Return whether the sign bit is set: true for -0.0. Source: numpy.signbit.
 
     >>> import weft.numpy as wnp
     >>> wnp.signbit(wnp.array([-0.0, 0.0, -1.0]))

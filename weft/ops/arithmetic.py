@@ -136,7 +136,7 @@ def _quotient_lower(hlo: str) -> Callable:
 
 
 def _is_known(value: ir.Value) -> bool:
-    """Whether the value is computed of constants alone."""
+    """Return whether the value is computed of constants alone."""
     waiting, seen = [value], set()
     while waiting:
         owner = waiting.pop().owner

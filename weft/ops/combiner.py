@@ -124,7 +124,7 @@ def combine_start(jaxpr: ClosedJaxpr, init: Any, result: Any) -> Any:
 
 
 def is_identity(value: ArrayLike, identity: object) -> bool:
-    """Whether a known value is the identity of a monoid."""
+    """Return whether a known value is the identity of a monoid."""
     if isinstance(value, Tracer):
         return False
     return bool(np.array_equal(np.asarray(value), np.asarray(identity)))

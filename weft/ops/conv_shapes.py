@@ -100,7 +100,7 @@ def dilated(size: int, dilation: int) -> int:
 
 
 def window_count(size: int, window: int, stride: int) -> int:
-    """How many windows fit at steps of `stride`."""
+    """Return how many windows fit at steps of `stride`."""
     return (size - window) // stride + 1 if size >= window else 0
 
 

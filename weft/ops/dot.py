@@ -97,7 +97,7 @@ def _abstract(
 def _cotangent_plan(
     ndim: int, other_ndim: int, numbers: tuple[Dims, Dims, Dims, Dims], linear_first: bool
 ) -> tuple[bool, Numbers, Dims | None]:
-    """How a linear operand's cotangent is a product of ct with the other operand.
+    """Return how a linear operand's cotangent is a product of ct with the other operand.
 
     numbers: contracting and batch dimensions of the linear operand, then of the other. Gives
     whether ct stands first, the product's numbers, and the permutation it needs, if any. Of the

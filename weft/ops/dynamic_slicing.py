@@ -39,7 +39,7 @@ Shape = tuple[int, ...]
 
 
 def tracing_only() -> bool:
-    """Whether no op runs now: with static indices a static slice is then the leaner program.
+    """Return whether no op runs now: with static indices a static slice is then the leaner program.
 
     While ops do run, indices are operands, so that one compilation serves all their values.
     """

@@ -174,7 +174,7 @@ def _of_split(x: object, kind: FftType, lengths: Lengths) -> Any:
 
 
 def _divides(spec: PartitionSpec, aval: ShapedArray, options: dict[str, Any]) -> bool:
-    """Whether the result can be split as its operand is."""
+    """Return whether the result can be split as its operand is."""
     mesh = aval.sharding.mesh
     parts = [math.prod(mesh.shape[a] for a in axes) for axes in spec.axes]
     return all(n % p == 0 for n, p in zip(_abstract(aval, **options).shape, parts, strict=True))

@@ -29,7 +29,7 @@ _PYTHON_TYPE = {"i": int, "f": float, "c": complex}
 
 
 def adapts(value: object, dtype: np.dtype) -> bool:
-    """Whether the value is a Python scalar that takes this dtype beside an array of it."""
+    """Return whether the value is a Python scalar that takes this dtype beside an array of it."""
     fits = _FITS.get(value.__class__)
     return fits is not None and not dtypes.is_extended(dtype) and fits(dtype)
 

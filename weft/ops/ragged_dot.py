@@ -167,7 +167,7 @@ def _mask(
     count: int | None,
     offset: np.ndarray | None,
 ) -> Any:
-    """Where an element of lhs belongs to a group: `[groups, *lhs.shape]`."""
+    """Return where an element of lhs belongs to a group: `[groups, *lhs.shape]`."""
     aval, sizes = typeof(lhs), typeof(group_sizes)
     if not dtypes.is_integer(sizes.dtype):
         raise TypeError(f"ragged_dot: group_sizes must be integers, got {sizes.str_short()}")

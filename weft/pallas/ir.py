@@ -47,7 +47,7 @@ class BlockMapping:
         return tuple(n for n, gone in zip(self.block_shape, self.squeezed, strict=True) if not gone)
 
     def is_uneven(self) -> bool:
-        """Whether some block reaches past the end of the array."""
+        """Return whether some block reaches past the end of the array."""
         return any(
             e or n % b
             for n, b, e in zip(self.array.shape, self.block_shape, self.by_element, strict=True)

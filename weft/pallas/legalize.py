@@ -280,7 +280,7 @@ class _Rewriting:
         return self.inline(of_arrays, invars, composed or eqn)
 
     def is_left_out(self, name: str) -> bool:
-        """Whether it is an op of interpreted kernels, or of those that are debugged."""
+        """Return whether it is an op of interpreted kernels, or of those that are debugged."""
         debugs = self.call is not None and self.call.debug
         hints = ("delay",) if debugs else ("delay", "debug_check")
         return name in hints and bool(self.target.platforms)
@@ -320,7 +320,7 @@ _ORDERED = frozenset(
 
 
 def _takes_parts(eqn: Eqn) -> bool:
-    """Whether an op hands its values on, so that it takes what stands for them as it is."""
+    """Return whether an op hands its values on, so that it takes what stands for them as it is."""
     if eqn.primitive.name == "sort":
         return not any(pairs.is_complex(v.aval) for v in eqn.invars[: eqn.params["num_keys"]])
     return eqn.primitive.name in ("cond", "while", "scan", "run_scoped")

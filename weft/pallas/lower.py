@@ -97,7 +97,7 @@ def _interpreted(
 
 
 def _is_spread(x: ArrayLike) -> bool:
-    """Whether an array lies on several devices."""
+    """Return whether an array lies on several devices."""
     sharding = getattr(x, "sharding", None)
     return sharding is not None and len(sharding.device_set) > 1
 

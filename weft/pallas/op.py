@@ -74,6 +74,7 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     out_nz = [has_tangent(r.inner) for r in outs]
     scratch_nz = [has_tangent(r.inner) and not r.holds_semaphores for r in scratch]
     pushed, _ = jvp_jaxpr(program.jaxpr, [*(False,) * n_s, *nonzero, *out_nz, *scratch_nz])
+    # jvp puts all tangents last; a call wants them among inputs, outputs and scratch.
     j = pushed.jaxpr
     primals, tangents = j.invars[: len(refs)], j.invars[len(refs) :]
     k_i, k_o = sum(nonzero), sum(out_nz)
@@ -88,6 +89,7 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     input_at = {i: k for k, i in enumerate(i for i, nz in enumerate(nonzero) if nz)}
     output_at = {o: k for k, o in enumerate(o for o, nz in enumerate(out_nz) if nz)}
     aliases = [(i, o) for i, o in call.aliases]
+    # A tangent shares memory where its primal does.
     for i, o in call.aliases:
         if i - n_s in input_at and o in output_at:
             aliases.append((n_s + n_i + input_at[i - n_s], n_o + output_at[o]))

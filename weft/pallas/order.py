@@ -36,7 +36,7 @@ def parallel_dims(call: KernelCall) -> list[int]:
 
 
 def _is_injective(call: KernelCall, d: int) -> bool:
-    """Whether different indices along d write different blocks of every output."""
+    """Return whether different indices along d write different blocks of every output."""
     jaxpr = open_jaxpr(call.jaxpr)
     first = call.num_scalars + call.num_inputs
     refs = jaxpr.invars[first : first + len(call.outputs)]
@@ -76,7 +76,7 @@ def _direct(block: BlockMapping) -> dict[int, int]:
 
 
 def _is_still(block: BlockMapping, d: int) -> bool:
-    """Whether the block is the same one all along dimension d."""
+    """Return whether the block is the same one all along dimension d."""
     if block.whole:
         return True
     jaxpr = open_jaxpr(block.index_map)

@@ -39,7 +39,7 @@ def is_complex(aval: ShapedArray | AbstractRef) -> bool:
 
 
 def concerns(eqn: Eqn) -> bool:
-    """Whether an equation takes or gives complex numbers."""
+    """Return whether an equation takes or gives complex numbers."""
     return any(is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars))
 
 

@@ -21,7 +21,7 @@ _CHANGES = frozenset(
 
 
 def _looks(jaxprs: Sequence[Any]) -> bool:
-    """Whether a loop of these jaxprs may only be looking for what others do: it looks at a
+    """Return whether a loop of these jaxprs may only be looking for what others do: it looks at a
     semaphore, or it looks at a lock or at memory and changes nothing."""
     eqns = [e for jaxpr in jaxprs for e in walk_eqns(jaxpr)]
     if any(e.primitive.name == "semaphore_read" for e in eqns):
@@ -40,7 +40,7 @@ def _is_change(eqn: Eqn) -> bool:
 
 
 def polls(eqn: Eqn) -> bool:
-    """Whether a while equation is such a loop."""
+    """Return whether a while equation is such a loop."""
     cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
 
     def find() -> bool:

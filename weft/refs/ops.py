@@ -37,7 +37,7 @@ def _value_aval(ref: AbstractRef, indexer: Indexer, index: Sequence[Any] = ()) -
 @clearable
 @lru_cache(maxsize=1024)
 def _sharding(inner: ShapedArray, indexer: Indexer, index: tuple) -> Any:
-    """How the part of a ref is split: as the ops that read it from the array say."""
+    """Return how the part of a ref is split: as the ops that read it from the array say."""
     jaxpr, _ = trace_to_jaxpr(lambda x, *at: [read(x, indexer, at)], [inner, *index], "a ref")
     return jaxpr.out_avals[0].sharding
 

@@ -95,7 +95,7 @@ def second_owners(arrays: Iterable[Any]) -> list:
 
 
 def is_held_alone(x: Any) -> bool:
-    """Whether an argument is an array on one device that no other thread can be reading."""
+    """Return whether an argument is an array on one device that no other thread can be reading."""
     return x.__class__ is ArrayImpl and alone() and x._sharding.num_devices == 1
 
 
@@ -190,7 +190,7 @@ def _explained(array: Any, error: XlaRuntimeError) -> BaseException:
 
 
 def _lost_part(array: Any) -> bool:
-    """Whether one part's buffer is gone: see quirks.LOST_PARTS."""
+    """Return whether one part's buffer is gone: see quirks.LOST_PARTS."""
     if array._sharding.num_devices == 1:
         return False
     return any(part.is_deleted() for part in _raw_parts(array))

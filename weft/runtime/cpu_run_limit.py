@@ -74,7 +74,7 @@ CALLS_BACK = 8  # on the only CPU device, with callbacks
 
 
 def place_of(xla: Any) -> int:
-    """Where an executable (jaxlib's) runs, if it does."""
+    """Return where an executable (jaxlib's) runs, if it does."""
     devices: Sequence[Any] = getattr(xla, "local_devices", list)()
     if not devices or devices[0].platform != "cpu":
         return ELSEWHERE

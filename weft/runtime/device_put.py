@@ -58,7 +58,7 @@ _default: tuple[Any, Any] | None = None
 
 
 def default_sharding() -> SingleDeviceSharding:
-    """Where values without a given place go."""
+    """Return where values without a given place go."""
     global _default
     chosen = config.default_device
     client = backend._default
@@ -420,7 +420,7 @@ def _target(target: object, leaf: object) -> Any:
 
 
 def _in_space(space: Space, leaf: object) -> Any:
-    """Where a value is, in another memory there."""
+    """Return where a value is, in another memory there."""
     if space.kind is None:
         return None
     if isinstance(leaf, ArrayImpl):

@@ -187,7 +187,7 @@ def initialize(
 
 
 def _loopback(address: str) -> str | None:
-    """Where to listen so that nobody but this host can connect, if that is enough."""
+    """Return where to listen so that nobody but this host can connect, if that is enough."""
     host = address.rpartition(":")[0].strip("[]")
     if host == "localhost" or re.fullmatch(r"127(\.\d+){3}", host):
         return "127.0.0.1"
@@ -210,7 +210,7 @@ def _whole(name: str, value: Any) -> int:
 
 
 def is_initialized() -> bool:
-    """Whether this process has joined a group.
+    """Return whether this process has joined a group.
 
     >>> import weft
     >>> weft.distributed.is_initialized()

@@ -70,7 +70,7 @@ def _type_of(capsule: object) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def is_supported_dtype(dtype: Any) -> bool:
-    """Whether arrays of a dtype can be shared through DLPack.
+    """Return whether arrays of a dtype can be shared through DLPack.
 
     >>> import weft
     >>> weft.dlpack.is_supported_dtype("float32"), weft.dlpack.is_supported_dtype("float8_e5m2")

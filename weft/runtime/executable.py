@@ -209,7 +209,7 @@ class Executable:
                 raise RuntimeError(f"{self._arg(i)}: {deleted_text(x)}") from error
 
     def _arg(self, kept: int) -> str:
-        """How a message names the kept argument with this number."""
+        """Return how a message names the kept argument with this number."""
         position = kept
         if self.kept_args is not None:
             position = [i for i, k in enumerate(self.kept_args) if k][kept]

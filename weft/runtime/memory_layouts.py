@@ -38,7 +38,7 @@ def row_major(ndim: int) -> Layout:
 
 
 def fits(asked: Layout, have: Layout) -> bool:
-    """Whether a layout is the one asked for, whatever says that elements share bytes."""
+    """Return whether a layout is the one asked for, whatever says that elements share bytes."""
     return (have.major_to_minor, have.tiling) == (asked.major_to_minor, asked.tiling)
 
 

@@ -32,5 +32,5 @@ class OwnThread(threading.Thread):
 
 
 def alone() -> bool:
-    """Whether no other thread of Python can be reading an array."""
+    """Return whether no other thread of Python can be reading an array."""
     return running() == _own

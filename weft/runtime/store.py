@@ -42,11 +42,11 @@ class Store:
         self.kind = kind
 
     def path(self, name: str) -> Path:
-        """Where an entry is, or would be."""
+        """Return where an entry is, or would be."""
         return self.folder / name
 
     def trusted(self) -> bool:
-        """Whether nobody but this user can write the folder; if others can, warns once."""
+        """Return whether nobody but this user can write the folder; if others can, warns once."""
         try:
             status = os.stat(self.folder)
         except OSError:

@@ -54,7 +54,7 @@ def placement_class(cls: _Class) -> _Class:
         return {d: i for d, i in self.devices_indices_map(global_shape).items() if d in local}
 
     def has_addressable_devices(self: Any) -> bool:
-        """Whether a device of the sharding belongs to this process."""
+        """Return whether a device of the sharding belongs to this process."""
         return bool(self.addressable_devices)
 
     def check_compatible_aval(self: object, aval_shape: tuple[int, ...]) -> None:
@@ -270,7 +270,7 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         return frozenset(self.mesh.axis_names) - spec.used_axes() - spec.unreduced - spec.reduced
 
     def num_parts(self, dim: int) -> int:
-        """How many parts dimension ``dim`` is split into."""
+        """Return how many parts dimension ``dim`` is split into."""
         return math.prod(self.mesh.shape[a] for a in self.spec.axes_of(dim))
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -126,7 +126,7 @@ class PartitionSpec:
         return self.partitions.index(_entry(0, value))
 
     def count(self, value: Any) -> int:
-        """How many dimensions have this entry."""
+        """Return how many dimensions have this entry."""
         return self.partitions.count(_entry(0, value))
 
     def to_tangent_spec(self) -> PartitionSpec:

@@ -23,7 +23,7 @@ def rows_of(indices: Any, indptr: Any) -> Any:
 
 
 def pointers_of(rows: Any, count: int) -> Any:
-    """Where each row of one batch begins, of sorted rows; padding belongs to none."""
+    """Return where each row of one batch begins, of sorted rows; padding belongs to none."""
     sizes = wnp.zeros(count + 1, rows.dtype).at[rows + 1].add(1, mode="drop")
     return wnp.cumsum(sizes, dtype=rows.dtype)
 

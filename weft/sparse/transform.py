@@ -25,7 +25,7 @@ _DENSE = "weft.sparse.todense"
 
 
 def is_sparse(x: object) -> bool:
-    """Whether x is a sparse array."""
+    """Return whether x is a sparse array."""
     return isinstance(x, JAXSparse)
 
 

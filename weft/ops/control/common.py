@@ -75,7 +75,7 @@ def function_text(fun: Callable) -> str:
 
 
 def same_type(a: ShapedArray, b: ShapedArray) -> bool:
-    """Whether two types are equal, weak types aside.
+    """Return whether two types are equal, weak types aside.
 
     A value without an explicit sharding may stand for a replicated one.
     """

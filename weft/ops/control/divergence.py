@@ -89,7 +89,7 @@ class _EndingEach(_Ending):
 
 
 def equal_over(x: ArrayLike, axes: frozenset) -> bool:
-    """Whether a differentiable value is known to be equal along some of the axes."""
+    """Return whether a differentiable value is known to be equal along some of the axes."""
     aval = typeof(x)
     return (
         isinstance(aval, ShapedArray)

@@ -225,7 +225,7 @@ def _static(x: Any) -> int | float | None:
 
 
 def _trips(first: float, stop: float) -> int:
-    """How many of first, first + 1, first + 2 … are below stop."""
+    """Return how many of first, first + 1, first + 2 … are below stop."""
     return max(math.ceil(stop - first), 0) if stop > first else 0
 
 

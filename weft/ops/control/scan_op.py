@@ -149,7 +149,7 @@ class _Split:
 
 
 def _made_of(v: object, jaxpr: Jaxpr, num_consts: int) -> bool:
-    """Whether the equations for v read nothing but the first inputs.
+    """Return whether the equations for v read nothing but the first inputs.
 
     A call may read more than a result of it depends on, where it cannot be cut.
     """
@@ -196,7 +196,7 @@ def _split_body(
 def _residual_slots(
     lin: LinearizedJaxpr, t: Jaxpr, num_consts: int, num_carry: int, n_out: int
 ) -> tuple[list, list, list]:
-    """Where the tangent body finds each residual, None for one it does not read.
+    """Return where the tangent body finds each residual, None for one it does not read.
 
     Also the values that the primal body stacks for it, and those that are made before the loop.
     """

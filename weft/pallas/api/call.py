@@ -417,6 +417,7 @@ class _Builder:
         n_scalars = self._count_scalars(in_tree)
         types = [input_type(x) for x in flat]
         dynamic = self._traced_extents()
+        # Traced extents are scalars in front, which the function of the kernel never sees.
         grid = tuple(UNKNOWN_EXTENT if d in dynamic else n for d, n in enumerate(spec.grid))
         hidden = len(dynamic)
         scalars = [*[ShapedArray((), int32)] * hidden, *types[:n_scalars]]
@@ -447,6 +448,7 @@ class _Builder:
         programs, consts, labels, ref_names = trace_programs(
             what, [(self.kernel, frame)], refs, arrange, flat, names, hidden
         )
+        # Arrays the kernel closes over are inputs of their own, whole in every program.
         ins += [
             block_mapping(f"{what}: {label}", None, input_type(c), grid, scalar_refs)
             for label, c in zip(labels, consts, strict=True)

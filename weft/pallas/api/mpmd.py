@@ -166,11 +166,13 @@ def mpmd_map(
         programs, consts, labels, ref_names = trace_programs(
             what, functions, refs, arrange, flat, names
         )
+        # A Ref under two names would be two inputs: writes by one are not read by the other.
         ids = {id(x) for x in flat}
         if any(c.__class__ is Cell and id(c) in ids for c in consts):
             raise ValueError(
                 f"{what}: a function closes over a Ref that is also an argument; use one of the two"
             )
+        # Without a grid every block is all of its array.
         ins = [
             block_mapping(f"argument {n}", None, input_type(x), (), ())
             for n, x in zip((*names, *labels), (*flat, *consts), strict=True)

@@ -217,7 +217,7 @@ def _scoped_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: 
 
 
 def _floats(aval: Any) -> bool:
-    """Whether a scratch ref has a tangent: it holds floats, no semaphores."""
+    """Return whether a scratch ref has a tangent: it holds floats, no semaphores."""
     return has_tangent(aval.inner) and not aval.holds_semaphores
 
 

@@ -250,6 +250,7 @@ def block_mapping(
                 "its padding"
             )
     index_map = _trace_index_map(what, spec.index_map, array, grid, scalars, hidden)
+    # A block that is the array takes no index map, no copy and no check.
     full = spec.index_map is None and tuple(shape) == array.shape and not any(gone)
     return BlockMapping(
         array=array,

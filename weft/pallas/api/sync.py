@@ -135,6 +135,7 @@ def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list
             f"{who}: core_index names axis {sorted(map(str, unknown))[0]!r}, which {mesh} lacks; "
             f"its axes are {list(mesh.shape)}"
         )
+    # An axis left out is the caller's own coordinate where it has one.
     sizes = frame.axis_sizes
     coordinates = []
     for axis, size in mesh.shape.items():
@@ -196,7 +197,7 @@ def semaphore_signal(
 
 
 def _coordinates(mesh: Any, number: object) -> dict[str, Any]:
-    """Where on the mesh the core of a number, row-major, is."""
+    """Return where on the mesh the core of a number, row-major, is."""
     coordinates = {}
     for axis, size in reversed(mesh.shape.items()):
         coordinates[axis] = number % size

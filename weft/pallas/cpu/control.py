@@ -81,6 +81,7 @@ def _cond(t: Translator, eqn: Eqn, index: Array, *operands: Any) -> list:
         for k, name in enumerate(labels[:-1])
     )
     f.do(f"switch {type_} {which}, label {labels[-1]} [ {cases} ]")
+    # Arrays leave a branch through memory, scalars through phis.
     ends: list[str] = []
     scalars: list[list[str]] = []
     for branch, name in zip(branches, labels, strict=True):

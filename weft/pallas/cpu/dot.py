@@ -255,6 +255,7 @@ class Blocks:
                     step = int(self.left.buffer.strides[1])
                 offset = f.dot((b, f.add(i, r), column), target.strides)
                 goal = target.view(f, offset, (count, valid), target.strides[1:])
+                # A tile past the last column is computed in scratch: its vectors are whole there.
                 whole = valid == width
                 part = goal if whole else scratch and scratch.view(f, 0, goal.shape, (width, 1))
                 assert part is not None

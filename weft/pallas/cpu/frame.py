@@ -62,6 +62,7 @@ def emit_handler(
             set_field(f, buffers, 8 * (start + k), "ptr", field(f, buffer, DATA))
             dimensions = field(f, buffer, DIMENSIONS) if shape else ""
             for d, n in enumerate(shape):
+                # The differences of all dimensions are one number, for one branch.
                 change = f.op(f"xor i64 {field(f, dimensions, 8 * d, 'i64')}, {n}")
                 other = change if other is None else f.op(f"or i64 {other}, {change}")
     api = field(f, "%frame", API)

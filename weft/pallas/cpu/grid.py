@@ -78,6 +78,7 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
     total: Index = 1
     for d in grid.parallel:
         total = f.mul(total, extents[d])
+    # Extents that are known only now are divided among the chunks only now.
     points: Index = grid.points
     if not isinstance(total, int):
         points = f.div(f.add(total, grid.chunks - 1), grid.chunks)
@@ -94,6 +95,7 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
             ordered(k + 1)
             return
         with f.loop(0, extents[d]) as loop:
+            # Long loops let Ctrl-C in; a look costs short ones too much.
             if isinstance(extents[d], str) or inside(k) >= LONG:
                 emit_look(t, "its grid")
             ids[d] = loop.index
@@ -107,6 +109,7 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
         for d in reversed(grid.parallel):
             ids[d] = f.rem(number, extents[d]) if d != grid.parallel[0] else number
             number = f.div(number, extents[d])
+        # What one point has computed does not dominate the next.
         with t.region():
             ordered(0)
 
@@ -157,6 +160,7 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
         starts = []
         for d, number in enumerate(numbers):
             start = t.index(number)
+            # Clamped blocks would read their neighbours unnoticed: an error names the index map.
             if call.checked and not block.padding:
                 high = array.shape[d] - block.block_shape[d]
                 if not block.by_element[d]:
@@ -179,6 +183,7 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
         t.run(call.jaxpr, [*operands, *scratch])
     else:
         _run_tiles(t, tile, [*operands, *scratch])
+    # Results kept beside their arrays are written once the kernel is done with them.
     for finish in after:
         finish()
 

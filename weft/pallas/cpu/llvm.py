@@ -262,6 +262,7 @@ class Function:
         before = self.block
         self.goto(head)
         self.label(head)
+        # The phis need the values of the latch, which the body has yet to write: room for them.
         place = len(self.lines)
         self.lines.append("")
         carried = []
@@ -279,6 +280,7 @@ class Function:
         tail = hints
         if parallel:
             tail += ", !{!" + '"llvm.loop.parallel_accesses", !0}'
+            # See SHORT.
             if isinstance(low, int) and isinstance(high, int) and high - low < SHORT * step:
                 tail += ", !{!" + '"llvm.loop.vectorize.enable", i1 false}'
         note = ""

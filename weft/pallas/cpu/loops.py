@@ -185,6 +185,7 @@ def store(
         with f.when(mask.at(f, indices)):
             target.store(f, indices, element)
 
+    # Dimensions adjacent in every operand are one loop, which LLVM then makes vectors of.
     count = len(target.shape)
     for v in (*values, *(a for a, _ in fused)):
         count = v.adjacent_dims(count)

@@ -77,6 +77,7 @@ def emit_micro(
     carry = []
     for cell in cells:
         old = f.load(total, places[cell], parallel=False, align=size)
+        # The first block of k finds what nobody wrote in the target.
         start = f.op(f"select i1 %more, {total} {old}, {total} zeroinitializer")
         carry.append((total, start))
     unroll = ', !{!"llvm.loop.unroll.count", i32 4}, !{!"llvm.loop.vectorize.width", i32 1}'
@@ -89,6 +90,7 @@ def emit_micro(
         at_a = f.address(element, "%a", loop.index)
         for i in range(rows):
             left = f.load(element, f.address(element, at_a, i * a_row), parallel=False)
+            # One element of the left for a vector of the right: a broadcast load if there is one.
             one = f.op(f"insertelement {vector} poison, {element} {left}, i64 0")
             spread = f.op(
                 f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer"

@@ -39,7 +39,7 @@ COSTS: dict[str, int] = {
 
 
 def has_code(name: str) -> bool:
-    """Whether `emit` has code for an op."""
+    """Return whether `emit` has code for an op."""
     return name in RULES or has_formula(name, dtypes.float32)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _comparison(kinds: Sequence[np.dtype], call: KernelCall) -> ClosedJaxpr:
-    """Whether one element's keys come before another's."""
+    """Return whether one element's keys come before another's."""
     n, avals = len(kinds), [ShapedArray((), kind) for kind in kinds] * 2
     before = lambda *keys: [is_before(keys[:n], keys[n:])]
     jaxpr: ClosedJaxpr = legalize(ClosedJaxpr(*trace_to_jaxpr(before, avals, "sort")), LLVM, call)
@@ -54,6 +54,7 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
             high = f.minimum(f.add(low, double), n)
             with f.loop(low, high, [("i64", str(low)), ("i64", str(middle))]) as loop:
                 i, j = loop.carried
+                # Both heads are read even where a run is spent: clamped to be in bounds.
                 left = f.minimum(i, f.sub(middle, 1))
                 right = f.minimum(j, n - 1)
                 both = [
@@ -62,6 +63,7 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
                 sooner = t.run(comparison, both)[0].at(f, ())
                 spent = f.op(f"icmp sge i64 {i}, {middle}")
                 open_ = f.op(f"icmp slt i64 {j}, {high}")
+                # Only a smaller right head goes first, so that equal elements keep their order.
                 take = f.op(f"and i1 {open_}, {f.op(f'or i1 {spent}, {sooner}')}")
                 chosen = f.op(f"select i1 {take}, i64 {j}, i64 {i}")
                 for b, target in zip(src, dst, strict=True):
@@ -82,6 +84,7 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
             src = [_moved(b, p) for b, p in zip(here, turn.carried, strict=False)]
             dst = [_moved(b, p) for b, p in zip(there, turn.carried[count:], strict=False)]
             merge(src, dst, turn.carried[-1])
+            # The two buffers change places after each pass.
             pointers = turn.carried[count : 2 * count] + turn.carried[:count]
             turn.following = [*pointers, f.op(f"shl i64 {turn.carried[-1]}, 1")]
         done = [_moved(b, p) for b, p in zip(here, turn.results, strict=False)]

@@ -170,7 +170,7 @@ class _Tiling:
 
 
 def _is_costly(eqn: Eqn) -> bool:
-    """Whether making it anew for every tile would tell."""
+    """Return whether making it anew for every tile would tell."""
     if all(size_of(a.aval.shape) == 1 for a in eqn.invars):
         return False
     return eqn.primitive.name not in _CHEAP and scalar.COSTS.get(eqn.primitive.name, 9) >= COSTLY

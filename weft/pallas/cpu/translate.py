@@ -48,7 +48,7 @@ def _is_native(eqn: Eqn) -> bool:
 
 
 def _is_of_vector(product: Eqn) -> bool:
-    """Whether a product has one row or column, or is empty: it is a sum, by formula."""
+    """Return whether a product has one row or column, or is empty: it is a sum, by formula."""
     x, y = (v.aval for v in product.invars)
     return min(x.shape[-2], y.shape[-1]) <= 1 or x.size == 0
 
@@ -313,7 +313,7 @@ class Translator:
         return self.messages.index(text) + 1
 
     def fail(self, condition: str, text: str) -> None:
-        """Where the condition (i1) holds, the call will end with this error."""
+        """Return where the condition (i1) holds, the call will end with this error."""
         number, f = self.message(text), self.f
         if self.core is not None:
             with f.when(condition):
@@ -341,7 +341,7 @@ class Translator:
 
 
 def note(f: Function, condition: str, number: int) -> None:
-    """Where the condition (i1) holds, `%status` has the bit of a message."""
+    """Return where the condition (i1) holds, `%status` has the bit of a message."""
     bit = f.op(f"select i1 {condition}, i64 {1 << min(number - 1, STATUS_BITS)}, i64 0")
     before = f.load("i64", "%status", parallel=False)
     f.store("i64", f.op(f"or i64 {before}, {bit}"), "%status", parallel=False)
@@ -353,7 +353,7 @@ def proxy(x: Array) -> Array:
 
 
 def _usage(jaxpr: Jaxpr) -> tuple[dict[Var, int], dict[Var, int]]:
-    """How often each variable is used, and by which equation last; results count as uses."""
+    """Return how often each variable is used, and by which equation last; results count as uses."""
 
     def count() -> tuple[dict[Var, int], dict[Var, int]]:
         uses: dict[Var, int] = {}

@@ -15,7 +15,7 @@ _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
 def is_supported(dtype: np.dtype) -> bool:
-    """Whether native code handles arrays of the dtype."""
+    """Return whether native code handles arrays of the dtype."""
     if dtypes.is_extended(dtype):
         return False
     return dtype.name in _FLOATS or is_float8(dtype) or dtype.kind in "biu"

@@ -78,7 +78,7 @@ class Buffer:
         return Buffer(pointer, self.dtype, shape, strides, self.group)
 
     def adjacent_dims(self) -> int:
-        """How many trailing dimensions' elements lie one after the other."""
+        """Return how many trailing dimensions' elements lie one after the other."""
         if not self.shape or self.strides[-1] != 1:
             return min(1, len(self.shape))
         count, step = 0, 1
@@ -238,7 +238,7 @@ class Array:
         return limit
 
     def aligned_with(self, target: Buffer) -> bool:
-        """Whether an element reads target's group only at the place of the same element."""
+        """Return whether an element reads target's group only at the place of the same element."""
         seen: set[tuple[Array, bool]] = set()
 
         def aligned(a: Array, identity: bool) -> bool:

@@ -98,7 +98,7 @@ def _formula(name: str, kind: np.dtype, result: np.dtype | None) -> Callable | N
 
 
 def has_formula(name: str, kind: np.dtype) -> bool:
-    """Whether an op on elements of a real dtype has a formula."""
+    """Return whether an op on elements of a real dtype has a formula."""
     return _formula(name, kind, None) is not None
 
 

@@ -123,7 +123,7 @@ def copysign(size: ArrayLike, x: Array) -> Array:
 
 
 def is_negative(x: Array) -> Array:
-    """Whether the sign bit is set: also of -0."""
+    """Return whether the sign bit is set: also of -0."""
     return bits(x) < 0
 
 

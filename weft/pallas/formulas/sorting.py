@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _less_and_equal(a: Array, b: Array) -> tuple[Any, Any]:
-    """Whether a comes before b, and whether neither comes first; NaN comes last."""
+    """Return whether a comes before b, and whether neither comes first; NaN comes last."""
     less, equal = a < b, a == b
     if dtypes.is_float(a.dtype):
         less = less | ((a == a) & (b != b))
@@ -31,7 +31,7 @@ def _less_and_equal(a: Array, b: Array) -> tuple[Any, Any]:
 
 
 def is_before(first: Sequence[Any], second: Sequence[Any]) -> Any:
-    """Whether the keys of the first precede those of the second."""
+    """Return whether the keys of the first precede those of the second."""
     result = None
     for a, b in reversed(list(zip(first, second, strict=True))):
         less, equal = _less_and_equal(a, b)

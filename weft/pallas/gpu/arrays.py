@@ -47,7 +47,7 @@ def _reshape(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
 
 
 def _fill(shape: Sequence[int], dims: Sequence[int]) -> bool:
-    """Whether the array fills its tensor along these dimensions."""
+    """Return whether the array fills its tensor along these dimensions."""
     sizes = tuple(shape[d] for d in dims)
     return padded(sizes) == sizes
 

@@ -55,7 +55,7 @@ def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
 
 
 def _is_at(eqn: Eqn, jaxpr: Jaxpr, definitions: dict, axis: int, step: int) -> bool:
-    """Whether an equation is `pl.when(program_id(axis) == step)` over refs of the kernel."""
+    """Return whether an equation is `pl.when(program_id(axis) == step)` over refs of the kernel."""
     if eqn.primitive.name != "cond" or eqn.outvars or len(eqn.params["branches"]) != 2:
         return False
     refs = set(jaxpr.invars)

@@ -308,7 +308,7 @@ class Emitter:
         return indices[::-1]
 
     def inside(self, shape: Sequence[int], axes: Sequence[int]) -> ir.Value | None:
-        """Where the positions along these axes belong to the array; None: everywhere."""
+        """Return where the positions along these axes belong to the array; None: everywhere."""
         mask = None
         for axis in axes:
             if shape[axis] != padded(shape)[axis]:

@@ -133,7 +133,7 @@ class Builder:
                     self.extras.append(Extra(ref, self.programs))
 
     def _is_cell(self, k: int, ref: AbstractRef) -> bool:
-        """Whether a program holds scratch k in registers."""
+        """Return whether a program holds scratch k in registers."""
         index, threads = self.first_scratch + k, self.e.threads
         if not self.call.is_mpmd:
             return holds(self.call.jaxpr, index, ref, threads)

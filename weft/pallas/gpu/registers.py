@@ -47,21 +47,21 @@ def holds(jaxpr: ClosedJaxpr, index: int, ref: AbstractRef, threads: int) -> boo
 
 
 def used(jaxpr: ClosedJaxpr, index: int) -> bool:
-    """Whether a body uses its index-th operand."""
+    """Return whether a body uses its index-th operand."""
     body = open_jaxpr(jaxpr)
     uses = [body.outvars, *(eqn.invars for eqn in body.eqns)]
     return any(v is body.invars[index] for atoms in uses for v in atoms)
 
 
 def reads(jaxpr: ClosedJaxpr, index: int) -> bool:
-    """Whether a body does more to the ref that is its index-th operand than set it."""
+    """Return whether a body does more to the ref that is its index-th operand than set it."""
     body = open_jaxpr(jaxpr)
     var = body.invars[index]
     return any(v is var and eqn.primitive.name != "set" for eqn in body.eqns for v in eqn.invars)
 
 
 def is_set(jaxpr: ClosedJaxpr, index: int) -> bool:
-    """Whether a body surely sets all of the ref that is its index-th operand."""
+    """Return whether a body surely sets all of the ref that is its index-th operand."""
     body = open_jaxpr(jaxpr)
     var = body.invars[index]
     return any(

@@ -166,6 +166,7 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
             zip(parts, dtypes, owners, strict=True)
         )
     )
+    # Other threads of the program may still be writing the source.
     barrier(e)
     shape = eqn.params["src_indexer"].shape
     total = math.prod(shape)
@@ -199,6 +200,7 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
         store(e, goal, value, e.both(mask, of_goal), src[0].dtype)
         return []
 
+    # Longer copies are a loop over chunks, each a tensor in registers.
     if total > CHUNK:
         for_loop(e, -(-total // CHUNK), [], chunk)
     elif total:

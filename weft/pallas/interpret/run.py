@@ -233,6 +233,7 @@ class _Block:
                 inner.append(slice(lo - s, hi - s))
                 shape.append(b)
         cut = tuple(s.start if gone else s for s, gone in zip(outer, m.squeezed, strict=True))
+        # Writes to a whole block go to the array itself; other programs see them at once.
         if self.writes and all(
             s.stop - s.start == b for s, b in zip(outer, m.block_shape, strict=True)
         ):
@@ -247,6 +248,7 @@ class _Block:
             data[self.inside] = part
         else:
             data = np.array(part)
+        # Padding counts as written: reading poison is shown by its value, not as an error.
         written = None
         if array.written is not None:
             written = np.ones(tuple(shape), np.bool_)

@@ -326,7 +326,7 @@ def _tridiagonal_values(d: Array, e: Array, tol: float | None) -> Any:
     indices = wnp.arange(n)
 
     def below(x: Array) -> Any:
-        """How many eigenvalues are less than each x: negative pivots of T - x."""
+        """Return how many eigenvalues are less than each x: negative pivots of T - x."""
 
         def pivot(carry: tuple, row: tuple) -> tuple:
             q, count = carry
