@@ -22,7 +22,7 @@ def initialize(
     """Makes this process one of several that run the same program on all their devices …"""
 
 def is_initialized() -> bool:
-    """Whether this process has joined a group."""
+    """Return whether this process has joined a group."""
 
 def shutdown() -> None:
     """Leaves the group, after all processes have come to this point. Runs at exit by …"""

@@ -9,4 +9,4 @@ def from_dlpack(external_array: Any, device: Any = ..., copy: bool | None = ...)
     """An array over the memory of another library's array; no copy is made unless needed."""
 
 def is_supported_dtype(dtype: DTypeLike | None) -> bool:
-    """Whether arrays of a dtype can be shared through DLPack."""
+    """Return whether arrays of a dtype can be shared through DLPack."""

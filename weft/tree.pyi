@@ -12,7 +12,7 @@ _Key = TypeVar("_Key")
 _Leaf = TypeVar("_Leaf", bound=ArrayLike)
 
 def all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = ...) -> bool:
-    """Whether every leaf is true."""
+    """Return whether every leaf is true."""
 
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> Any:
     """The full tree's structure with each leaf of a prefix tree repeated below it."""

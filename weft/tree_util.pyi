@@ -37,7 +37,7 @@ class SequenceKey:
     idx: Any
 
 def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = ...) -> bool:
-    """Whether no element is a pytree node."""
+    """Return whether no element is a pytree node."""
 
 default_registry: Any
 
@@ -48,7 +48,7 @@ def flatten_one_level_with_keys(tree: Any) -> Any:
     """`(key, child)` pairs of a node and its data. Raises ValueError for a leaf."""
 
 def is_tree_node(typ: type[Any]) -> bool:
-    """Whether instances of exactly this type are pytree nodes."""
+    """Return whether instances of exactly this type are pytree nodes."""
 
 def keystr(keys: Any, *, simple: bool = ..., separator: str = ...) -> str:
     """A path as Python writes it, `['w'][0].bias`; simple: only the names, joined by …"""
@@ -97,7 +97,7 @@ def register_static(cls: type[_T]) -> type[_T]:
     """Class decorator: instances are nodes without leaves, so jit treats them as static."""
 
 def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = ...) -> bool:
-    """Whether every leaf is true."""
+    """Return whether every leaf is true."""
 
 def tree_broadcast(
     prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = ...
@@ -251,7 +251,7 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     """The structures of a structure's children."""
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether a structure is a single leaf (or an empty node)."""
+    """Return whether a structure is a single leaf (or an empty node)."""
 
 def treedef_tuple(treedefs: Any) -> PyTreeDef:
     """The tree definition of a tuple with the given children."""

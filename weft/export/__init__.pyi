@@ -21,7 +21,7 @@ def export(
     """Makes a jitted function exportable: the result takes its arguments, or their types."""
 
 def is_symbolic_dim(p: ArrayLike) -> bool:
-    """Whether p is a dimension of unknown size."""
+    """Return whether p is a dimension of unknown size."""
 
 maximum_supported_calling_convention_version: int
 

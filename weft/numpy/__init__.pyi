@@ -83,7 +83,7 @@ def all(
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: Any = ..., atol: Any = ..., equal_nan: builtins.bool = ...
 ) -> Array:
-    """Whether all elements are close; see `isclose`."""
+    """Return whether all elements are close; see `isclose`."""
 
 def amax(
     a: ArrayLike,
@@ -213,10 +213,10 @@ def array(
     """An array from an array, a number, or nested sequences of them."""
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: builtins.bool = ...) -> Array:
-    """Whether shapes and all elements are equal."""
+    """Return whether shapes and all elements are equal."""
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Whether the arrays broadcast to one shape with equal elements."""
+    """Return whether the arrays broadcast to one shape with equal elements."""
 
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = ...) -> list[Array]:
     """As `split`, with parts that may differ in size by one."""
@@ -308,7 +308,7 @@ def bincount(
     length: int | None = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """How often each of 0, 1, 2, … occurs, or the sum of weights there."""
+    """Return how often each of 0, 1, 2, … occurs, or the sum of weights there."""
 
 bitwise_and: _Binary
 
@@ -938,19 +938,19 @@ def invert(x: ArrayLike, /) -> Array:
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: Any = ..., atol: Any = ..., equal_nan: builtins.bool = ...
 ) -> Array:
-    """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal …"""
+    """Return whether |a - b| <= atol + rtol * |b|, element by element; infinities equal …"""
 
 def iscomplex(x: ArrayLike) -> Array:
-    """Whether the imaginary part is nonzero. Source: numpy.iscomplex."""
+    """Return whether the imaginary part is nonzero. Source: numpy.iscomplex."""
 
 def iscomplexobj(x: ArrayLike) -> builtins.bool:
-    """Whether the dtype is complex."""
+    """Return whether the dtype is complex."""
 
 def isdtype(dtype: DTypeLike | None, kind: Any) -> builtins.bool:
     """Whether a dtype is of a kind: a name of the array API standard, a dtype, or a …"""
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """Whether x is neither infinite nor NaN. Source: numpy.isfinite."""
+    """Return whether x is neither infinite nor NaN. Source: numpy.isfinite."""
 
 def isin(
     element: Any,
@@ -960,34 +960,34 @@ def isin(
     *,
     method: str = ...,
 ) -> Array:
-    """Whether each element is among the test elements."""
+    """Return whether each element is among the test elements."""
 
 def isinf(x: ArrayLike, /) -> Array:
-    """Whether x is infinite. Source: numpy.isinf."""
+    """Return whether x is infinite. Source: numpy.isinf."""
 
 def isnan(x: ArrayLike, /) -> Array:
-    """Whether x is NaN. Source: numpy.isnan."""
+    """Return whether x is NaN. Source: numpy.isnan."""
 
 def isneginf(x: ArrayLike, /, out: Any = ...) -> Array:
-    """Whether x is negative infinity. Source: numpy.isneginf."""
+    """Return whether x is negative infinity. Source: numpy.isneginf."""
 
 def isposinf(x: ArrayLike, /, out: Any = ...) -> Array:
-    """Whether x is positive infinity. Source: numpy.isposinf."""
+    """Return whether x is positive infinity. Source: numpy.isposinf."""
 
 def isreal(x: ArrayLike) -> Array:
-    """Whether the imaginary part is zero. Source: numpy.isreal."""
+    """Return whether the imaginary part is zero. Source: numpy.isreal."""
 
 def isrealobj(x: ArrayLike) -> builtins.bool:
-    """Whether the dtype is not complex."""
+    """Return whether the dtype is not complex."""
 
 def isscalar(element: Any) -> builtins.bool:
-    """Whether the value is a Python or NumPy scalar or an array without dimensions."""
+    """Return whether the value is a Python or NumPy scalar or an array without dimensions."""
 
 def issubdtype(arg1: Any, arg2: Any) -> builtins.bool:
-    """Whether a dtype belongs to another in the hierarchy of dtypes."""
+    """Return whether a dtype belongs to another in the hierarchy of dtypes."""
 
 def iterable(y: ArrayLike) -> builtins.bool:
-    """Whether iter(y) works."""
+    """Return whether iter(y) works."""
 
 def ix_(*args: Any) -> tuple[Array, ...]:
     """Shape vectors so that indexing with them selects the cross product of their …"""
@@ -1080,7 +1080,7 @@ logaddexp2: _Binary
 logical_and: _Binary
 
 def logical_not(x: ArrayLike, /) -> Array:
-    """Whether x is zero. Source: numpy.logical_not."""
+    """Return whether x is zero. Source: numpy.logical_not."""
 
 logical_or: _Binary
 
@@ -1644,7 +1644,7 @@ def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1 by the sign, +0 of zeros; x/|x| for complex x. Source: numpy.sign."""
 
 def signbit(x: ArrayLike, /) -> Array:
-    """Whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
+    """Return whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
 
 def sin(x: ArrayLike, /) -> Array:
     """The sine of x in radians. Source: numpy.sin."""
