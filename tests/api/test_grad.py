@@ -161,6 +161,11 @@ def test_gradients_of_real_functions_of_complex_numbers_are_conjugates():
     close(weft.grad(lambda z: jnp.abs(z))(z), np.conj(z) / np.abs(z))
 
 
+def test_stop_gradient_of_an_array_outside_of_transformations_is_the_array():
+    x = weft.numpy.arange(3.0)
+    assert lax.stop_gradient(x) is x
+
+
 def test_stop_gradient_makes_constants():
     assert float(weft.grad(lambda x: lax.stop_gradient(x) * x)(3.0)) == 3.0
     f = lambda x: float(np.sin(lax.stop_gradient(x))) * x

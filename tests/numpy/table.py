@@ -286,6 +286,7 @@ CASES += [
     "xp.linspace(0, 1, 5, retstep=True)",
     "xp.logspace(0, 2, 4)",
     "xp.geomspace(1, 16, 5)",
+    "xp.geomspace(xp.array([1.0, 2.0]), xp.array([[3.0], [0.5]]), 5, endpoint=False)",
     "xp.eye(3)",
     "xp.eye(3, 4, 1, dtype='int32')",
     "xp.identity(2)",

@@ -290,6 +290,13 @@ def test_floats_divided_by_zero_are_infinite():
             np.testing.assert_array_equal(wnp.divmod(x, y)[0], np.floor_divide(x, y))
 
 
+def test_antiderivatives_divide_by_whole_numbers_exactly():
+    p = np.random.default_rng(0).standard_normal(33).astype(np.float32)
+    np.testing.assert_array_equal(
+        wnp.polyint(wnp.array(p)), np.append(p / np.arange(33, 0, -1, dtype=np.float32), 0)
+    )
+
+
 @pytest.mark.parametrize(
     "p", [[0, 0, 1, 2, 1, 0], [1, -3, 2], [0, 1, -1, 0, 0], [0, 0], [0, 0, 2, 1]]
 )

@@ -117,6 +117,7 @@ SIZED = [
     *((name, (5, kind)) for name in ("pascal", "invpascal")
       for kind in ("symmetric", "lower", "upper")),
     ("helmert", (4, True)),
+    *((name, (70,)) for name in ("dft", "hilbert")),
 ]  # fmt: skip
 
 

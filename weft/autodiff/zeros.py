@@ -13,7 +13,8 @@ from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import TOKEN, AbstractToken, ShapedArray
 from weft.core.primitive import Primitive
-from weft.core.trace import typeof
+from weft.core.state import state
+from weft.core.trace import EVAL, Tracer, typeof
 from weft.core.tree import flatten, tree_map
 
 if TYPE_CHECKING:
@@ -182,12 +183,17 @@ def stop_gradient(x: ArrayLike) -> Any:
 
     def stop(leaf: ArrayLike) -> Any:
         aval = typeof(leaf)
+        if state.trace is EVAL and not isinstance(leaf, _CONVERTED):
+            return leaf
         if isinstance(aval, ShapedArray) and dtypes.is_inexact(aval.dtype):
             return stop_gradient_p.bind(leaf)
         return leaf
 
     return tree_map(stop, x)
 
+
+_CONVERTED = (Tracer, float, complex, np.ndarray, np.generic)
+"""What is no array of a device yet, or belongs to a trace."""
 
 stop_gradient_p = Primitive(
     "stop_gradient",

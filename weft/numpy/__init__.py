@@ -108,7 +108,8 @@ _PROGRAMS = """
     abs absolute acos acosh all allclose amax amin angle any append arccos arccosh arcsin arcsinh
     arctan arctan2 arctanh argmax argmin argpartition argsort asin asinh atan atan2 atanh
     atleast_1d atleast_2d atleast_3d average bitwise_count bitwise_invert bitwise_left_shift
-    bitwise_not bitwise_right_shift cbrt ceil conj conjugate convolve copysign corrcoef correlate
+    bitwise_not bitwise_right_shift cbrt ceil conj conjugate convolve copy copysign corrcoef
+    correlate
     cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum deg2rad degrees
     diag diagflat diagonal diff digitize divide divmod dot ediff1d equal exp exp2 expm1 fabs flip
     fliplr flipud float_power floor floor_divide fmax fmin fmod frexp gcd gradient
@@ -117,9 +118,9 @@ _PROGRAMS = """
     log10 log1p log2 logical_not matmul matrix_transpose matvec max mean median meshgrid
     min minmax mod modf moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean
     nanmedian nanmin nanprod nanquantile nanstd nansum nanvar nextafter not_equal
-    outer packbits pad partition poly polyadd polyfit polymul polysub polyval prod ptp quantile
-    rad2deg radians ravel real reciprocal remainder resize right_shift rint roll rollaxis rot90
-    searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum
+    outer packbits pad partition poly polyadd polyfit polyint polymul polysub polyval prod ptp
+    quantile rad2deg radians ravel real reciprocal remainder resize right_shift rint roll rollaxis
+    rot90 searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum
     swapaxes take take_along_axis tan tanh tensordot tile top_k trace transpose trapezoid tri tril
     triu true_divide trunc unpackbits unstack unwrap vander var vdot vecdot vecmat
 """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.autodiff import shape as ops
+from weft.autodiff.zeros import optimization_barrier
 from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
@@ -200,28 +201,23 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
         raise ValueError(f"weft.numpy.polyint: m must not be negative, got {m}")
     if k is None:
         (p,) = promote_inexact(p)
-        constants: Any = cast(np.zeros(max(m, 1)), typeof(p).dtype)
+        constants: Any = np.zeros(1, typeof(p).dtype)
     else:
         check_array("polyint", k)
         p, constants = promote_inexact(p, k)
-    constants = atleast_1d(constants)
-    if typeof(constants).ndim > 1 or typeof(constants).shape[0] not in (1, m):
+    if typeof(constants).shape not in ((), (1,), (m,)):
         raise ValueError(
             f"weft.numpy.polyint: k must be a number or a vector of 1 or m = {m} numbers, got "
             f"{typeof(constants).str_short()}"
         )
-    if typeof(constants).shape[0] == 1:
-        constants = broadcast_to(constants, (max(m, 1),))
-    if typeof(constants).shape[0] < m:
-        raise ValueError(
-            f"weft.numpy.polyint: k must hold one constant or {m} of them, got "
-            f"{typeof(constants).shape[0]}"
-        )
+    constants = broadcast_to(constants, (max(m, 1),))
     p = to_array(p)
     for i in range(m):
         n = typeof(p).shape[0]
         divisors = np.arange(n, 0, -1).astype(typeof(p).dtype)
-        p = concatenate([u.true_divide(p, divisors), constants[i : i + 1]])
+        # XLA multiplies by the reciprocals of constants that it sees, which rounds twice.
+        quotients = u.true_divide(p, optimization_barrier(divisors))
+        p = concatenate([quotients, constants[i : i + 1]])
     return p
 
 

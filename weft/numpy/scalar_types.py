@@ -178,7 +178,7 @@ def promote_types(a: Any, b: Any) -> Any:
     """
     pairs = []
     for x in (a, b):
-        if x in (int, float, complex) and isinstance(x, type) and not isinstance(x, ScalarType):
+        if x is int or x is float or x is complex:
             pairs.append((dtypes._WEAK_DTYPE[x], True))
         else:
             pairs.append((np.dtype(x) if not dtypes.is_extended(x) else x, False))

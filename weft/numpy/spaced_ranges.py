@@ -137,6 +137,24 @@ def logspace(
     return cast(values, out_dtype or typeof(values).dtype)
 
 
+def _geometric(
+    lo: np.ndarray, hi: np.ndarray, num: int, endpoint: object, axis: int, narrow: bool
+) -> np.ndarray:
+    """numpy.geomspace; of positive ends sooner. narrow: whether float32 is precise enough."""
+    real = lo.dtype.kind != "c" != hi.dtype.kind
+    if axis or num < 2 or not (real and (lo > 0).all() and (hi > 0).all()):
+        return np.asarray(np.geomspace(lo, hi, num, builtins.bool(endpoint), axis=axis))
+    log = np.log if narrow else np.log10  # powers of ten are exact
+    start, stop = log(lo, dtype=np.float64), log(hi, dtype=np.float64)
+    steps = np.arange(num).reshape(num, *(1,) * max(lo.ndim, hi.ndim))
+    exponents = start + steps * ((stop - start) / (num - 1 if endpoint else num))
+    values = np.exp(exponents) if narrow else 10.0**exponents
+    values[0] = lo
+    if endpoint:
+        values[-1] = hi
+    return values
+
+
 def geomspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -157,8 +175,9 @@ def geomspace(
         lo, hi = np.asarray(start), np.asarray(stop)
         if lo.dtype.kind not in "biufc" or hi.dtype.kind not in "biufc":
             lo, hi = lo.astype(np.float64), hi.astype(np.float64)
-        values = np.geomspace(lo, hi, _count(num, "geomspace"), endpoint, axis=axis)
-        return constant(np.asarray(values).astype(target))
+        narrow = dtypes.is_float(target) and target.itemsize <= 4
+        values = _geometric(lo, hi, _count(num, "geomspace"), endpoint, axis, narrow)
+        return constant(values.astype(target))
 
     start, stop = promote_inexact(start, stop)
     sign = u.sign(start)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft.core import dtypes
 from weft.core.errors import ArgumentError
+from weft.driver.jit import jit
 from weft.numpy.common import static_int
 from weft.scipy.linalg.factorizations import _choice
 from weft.scipy.special.factorials import as_float
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def _size(name: str, n: int, least: int = 0) -> int:
-    n = static_int(n, f"{name}: n")
+    if n.__class__ is not int:
+        n = static_int(n, f"{name}: n")
     if n < least:
         raise ValueError(f"{name}: n must be {least} or more, got {n}")
     return n
@@ -35,8 +38,18 @@ def _vectors(name: str, x: ArrayLike, least: int = 1) -> Any:
     return x
 
 
-def _host(matrix: object, dtype: object = float) -> Any:
-    return wnp.asarray(np.asarray(matrix, np.float64), dtype=dtypes.canonicalize_dtype(dtype))
+def _array(make: Callable[..., np.ndarray], sizes: tuple, dtype: Any) -> Any:
+    return wnp.asarray(make(*sizes), dtype=dtypes.canonicalize_dtype(dtype))
+
+
+_small = jit(_array, static_argnums=(0, 1, 2))
+
+
+def _host(make: Callable[..., np.ndarray], *sizes: Any, dtype: DTypeLike | None = float) -> Any:
+    """make(n, ...) as an array; where it is small, a program keeps it."""
+    if dtype.__class__ is not type:
+        dtype = dtypes.canonicalize_dtype(dtype)
+    return (_small if sizes[0] <= 64 else _array)(make, sizes, dtype)
 
 
 def block_diag(*arrs: Any) -> Any:
@@ -239,11 +252,13 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
            [ 1., -1.]], dtype=float32)
     """
     _choice("dft", "scale", scale, (None, "sqrtn", "n"))
-    n = _size("dft", n)
+    return _host(_dft, _size("dft", n), scale, dtype=complex if dtype is None else dtype)
+
+
+def _dft(n: int, scale: str | None) -> np.ndarray:
     k = np.arange(n)
     matrix = np.exp(-2j * np.pi * (np.outer(k, k) % max(n, 1)) / max(n, 1))
-    matrix /= {None: 1, "sqrtn": np.sqrt(n), "n": n}[scale]
-    return wnp.asarray(matrix, dtype=dtypes.canonicalize_dtype(complex if dtype is None else dtype))
+    return matrix / {None: 1, "sqrtn": np.sqrt(n), "n": n}[scale]
 
 
 def hadamard(n: int, dtype: DTypeLike | None = int) -> Any:
@@ -259,8 +274,12 @@ def hadamard(n: int, dtype: DTypeLike | None = int) -> Any:
     n = _size("hadamard", n, 1)
     if n & (n - 1):
         raise ValueError(f"hadamard: n must be a power of 2, got {n}")
+    return _host(_hadamard, n, dtype=dtype)
+
+
+def _hadamard(n: int) -> np.ndarray:
     shared = np.arange(n)[:, None] & np.arange(n)[None]
-    return _host(1 - 2 * (np.bitwise_count(shared) % 2).astype(int), dtype)
+    return 1 - 2 * (np.bitwise_count(shared) % 2).astype(int)
 
 
 def helmert(n: int, full: bool = False) -> Any:
@@ -272,12 +291,15 @@ def helmert(n: int, full: bool = False) -> Any:
     >>> linalg.helmert(2).shape
     (1, 2)
     """
-    n = _size("helmert", n, 1)
+    return _host(_helmert, _size("helmert", n, 1), bool(full))
+
+
+def _helmert(n: int, full: bool) -> np.ndarray:
     rows = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
     rows[0] = 1
     norms = np.sqrt(np.arange(n) * np.arange(1, n + 1))
     norms[0] = np.sqrt(n)
-    return _host((rows / norms[:, None])[0 if full else 1 :])
+    return (rows / norms[:, None])[0 if full else 1 :]
 
 
 def hilbert(n: int) -> Any:
@@ -290,8 +312,12 @@ def hilbert(n: int) -> Any:
     Array([[1.        , 0.5       ],
            [0.5       , 0.33333334]], dtype=float32)
     """
-    k = np.arange(_size("hilbert", n))
-    return _host(1 / (k[:, None] + k[None] + 1))
+    return _host(_hilbert, _size("hilbert", n))
+
+
+def _hilbert(n: int) -> np.ndarray:
+    k = np.arange(n)
+    return 1 / (k[:, None] + k[None] + 1)
 
 
 def invhilbert(n: int) -> Any:
@@ -304,20 +330,32 @@ def invhilbert(n: int) -> Any:
     Array([[ 4., -6.],
            [-6., 12.]], dtype=float32)
     """
-    n = _size("invhilbert", n)
+    return _host(_invhilbert, _size("invhilbert", n))
+
+
+def _invhilbert(n: int) -> np.ndarray:
     entry = lambda i, j: (
         (-1) ** (i + j) * (i + j + 1) * comb(n + i, n - j - 1) * comb(n + j, n - i - 1)
         * comb(i + j, i) ** 2
     )  # fmt: skip
-    return _host([[float(entry(i, j)) for j in range(n)] for i in range(n)] or np.zeros((0, 0)))
+    return np.array([float(entry(i, j)) for i in range(n) for j in range(n)]).reshape(n, n)
 
 
-def _pascal(name: str, n: int, kind: str | None) -> tuple[np.ndarray, str]:
+def _pascal(n: int, kind: str, inverted: bool) -> np.ndarray:
+    lower = np.array([float(comb(i, j)) for i in range(n) for j in range(n)]).reshape(n, n)
+    if kind == "symmetric":
+        upper = _pascal(n, "upper", inverted)
+        return upper @ upper.T if inverted else upper.T @ upper
+    if inverted:
+        k = np.arange(n)
+        lower *= (-1.0) ** (k[:, None] + k[None])
+    return lower if kind == "lower" else lower.T
+
+
+def _kind(name: str, kind: str | None) -> str:
     kind = "symmetric" if kind is None else kind
     _choice(name, "kind", kind, ("symmetric", "lower", "upper"))
-    n = _size(name, n)
-    rows = [[float(comb(i, j)) for j in range(n)] for i in range(n)]
-    return np.array(rows).reshape(n, n), kind
+    return kind
 
 
 def pascal(n: int, kind: str | None = None) -> Any:
@@ -331,8 +369,8 @@ def pascal(n: int, kind: str | None = None) -> Any:
            [1., 2., 3.],
            [1., 3., 6.]], dtype=float32)
     """
-    lower, kind = _pascal("pascal", n, kind)
-    return _host({"lower": lower, "upper": lower.T, "symmetric": lower @ lower.T}[kind])
+    kind = _kind("pascal", kind)
+    return _host(_pascal, _size("pascal", n), kind, False)
 
 
 def invpascal(n: int, kind: str | None = None) -> Any:
@@ -345,7 +383,5 @@ def invpascal(n: int, kind: str | None = None) -> Any:
     Array([[ 2., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    lower, kind = _pascal("invpascal", n, kind)
-    k = np.arange(len(lower))
-    inverse = lower * (-1.0) ** (k[:, None] + k[None])
-    return _host({"lower": inverse, "upper": inverse.T, "symmetric": inverse.T @ inverse}[kind])
+    kind = _kind("invpascal", kind)
+    return _host(_pascal, _size("invpascal", n), kind, True)
