@@ -416,7 +416,7 @@ def checkpoint(
     Array(1., dtype=float32, weak_type=True)
     """
     if concrete:
-        raise ValueError(
+        raise NotImplementedError(
             "checkpoint: concrete=True is a thing of the past; name the arguments whose values the "
             "function branches on in static_argnums, or compute the branches' conditions under "
             "weft.ensure_compile_time_eval()"

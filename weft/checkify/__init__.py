@@ -41,6 +41,7 @@ from weft.driver.staging import check_callable
 from weft.ops.control.common import avals_of
 
 if TYPE_CHECKING:
+    from weft.core.tree import PyTreeDef
     from weft.typing import ArrayLike
 
 __all__ = [
@@ -103,16 +104,41 @@ def checkify(f: Callable, errors: frozenset[ErrorCategory] = user_checks) -> Cal
     @wraps(f)
     @api_boundary
     def checked(*args: ArrayLike, **kwargs: object) -> tuple[Error, Any]:
-        leaves, tree = flatten((args, kwargs))
-        avals = avals_of("checkify", leaves, lambda: arg_names(f, tree))
+        values, in_tree = flatten((args, kwargs))
+        fun, leaves, tree = f, values, in_tree
+        if any(map(_is_integer, values)):
+            fun, leaves, tree = _with_integers(f, values, in_tree)
+
+        def names() -> list[str]:
+            pairs = zip(arg_names(f, in_tree), values, strict=True)
+            return [name for name, x in pairs if not _is_integer(x)]
+
+        avals = avals_of("checkify", leaves, names)
         with static_indices_reported(OOBError in kinds):
-            body = trace_body(f, tree, avals)
+            body = trace_body(fun, tree, avals)
         checks = Checks(kinds)
         outs = checks.run(body.jaxpr, [*body.consts, *leaves])
         error = Error(wnp.asarray(checks.code), checks.payloads, tuple(checks.sites))
         return error, body.out_tree.unflatten(outs)
 
     return checked
+
+
+def _is_integer(x: object) -> bool:
+    return x.__class__ in (int, bool)
+
+
+def _with_integers(f: Callable, values: list, tree: PyTreeDef) -> tuple[Callable, list, PyTreeDef]:
+    """The function of the rest: integers stay Python's, as a jit's static arguments need."""
+
+    @wraps(f)
+    def fun(arrays: list) -> Any:
+        rest = iter(arrays)
+        args, kwargs = tree.unflatten([x if _is_integer(x) else next(rest) for x in values])
+        return f(*args, **kwargs)
+
+    leaves, arrays_tree = flatten((([x for x in values if not _is_integer(x)],), {}))
+    return fun, leaves, arrays_tree
 
 
 seal(globals())

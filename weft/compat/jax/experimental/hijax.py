@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autodiff.transpose import is_undefined as is_undefined_primal
+from weft.compat.hi_primitive import HiType as HiType
+from weft.compat.hi_primitive import VJPHiPrimitive as VJPHiPrimitive
 from weft.compat.jax.core import AbstractValue, ShapedArray
 from weft.compat.primitive import Zero, instantiate_zeros
 from weft.compat.types import hitypes
@@ -33,10 +35,6 @@ __all__ = [
 ]
 
 
-class HiType:
-    """A type of values that lower to several arrays."""
-
-
 class MutableHiType(HiType):
     """Such a type whose values change."""
 
@@ -58,21 +56,17 @@ class HiPrimitive:
         raise NotImplementedError(f"{self.name}: define impl, by which weft computes it")
 
 
-class VJPHiPrimitive(HiPrimitive):
-    """The same with a derivative of its own."""
-
-
 class AvalQDD:
     """A type with what depends on the value."""
 
-    def __init__(self, aval: ShapedArray, qdd: Any) -> None:
+    def __init__(self, aval: ShapedArray, qdd: object) -> None:
         self.aval, self.qdd = aval, qdd
 
 
 class AvalMutableQDD:
     """The same where that changes."""
 
-    def __init__(self, aval: ShapedArray, mutable_qdd: Any) -> None:
+    def __init__(self, aval: ShapedArray, mutable_qdd: object) -> None:
         self.aval, self.mutable_qdd = aval, mutable_qdd
 
 
