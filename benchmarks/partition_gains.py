@@ -19,11 +19,11 @@ os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
 
 def switches() -> dict[str, Callable[[], AbstractContextManager]]:
     """For each optimization, a context that leaves it out."""
-    names = ("optimize", "plan", "propagate", "reshard", "partitioner", "window")
+    names = ("optimize", "plan", "propagate", "reshard", "partitioner", "window", "replicate")
     rules = ("collectives", "indexing")
     # By name, since the package gives functions the names of some of these.
     modules = (*names, *(f"localize_rules.{name}" for name in rules))
-    optimize, plan, propagate, reshard, partitioner, window, collectives, indexing = (
+    optimize, plan, propagate, reshard, partitioner, window, replicate, collectives, indexing = (
         importlib.import_module(f"weft.partition.{name}") for name in modules
     )
 
@@ -68,6 +68,7 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         "stacks moved once, in front of or behind their loop": lambda: patch.object(
             partitioner, "gather_small_stacks", nothing
         ),
+        "small programs whole": lambda: patch.object(replicate, "LARGEST", -1),
     }
 
 

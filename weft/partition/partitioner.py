@@ -12,11 +12,13 @@ from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition import manual
 from weft.partition.axis_layout import AxisLayout, DeviceMesh
+from weft.partition.collect import collect
 from weft.partition.explain import annotate, constraint_lines
 from weft.partition.localize import localize
 from weft.partition.loop_stacks import gather_small_stacks
 from weft.partition.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
+from weft.partition.replicate import is_small, make_whole, may_send_less, sends_less
 from weft.partition.shardy_workarounds import detach_async, reattach_async
 from weft.partition.validate import validate
 
@@ -102,18 +104,28 @@ def partition(
     constraints = constraint_lines(work) if explain else {}
     lap("propagate")
     propagated = clone(work) if keep_stages else None
+    small = not (started or overlap) and is_small(work)
     make_explicit(work)
     gather_small_stacks(work)
     if explain:
         annotate(work, constraints, names)
     lap("make_explicit")
     collectives = clone(work) if keep_stages else None
+    whole = clone(work) if small else None
     info = localize(work, explain=explain)
     if started:
         reattach_async(work)
     lap("localize")
     optimize(work, info.mesh, arguments=info.arguments, overlap=overlap, diverges=info.diverges)
     lap("optimize")
+    sent = collect(work, info.mesh) if whole is not None else []
+    if whole is not None and may_send_less(whole, info.arguments, sent):
+        make_whole(whole)
+        gathers = clone(whole) if keep_stages else None
+        optimize(whole, localize(whole, explain=explain).mesh)
+        if sends_less(collect(whole, info.mesh), sent):
+            work, collectives = whole, gathers
+        lap("replicate")
     return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds())
 
 
