@@ -20,7 +20,7 @@ from weft.partition.axis_layout import DeviceMesh
 from weft.partition.collect import KINDS, byte_size, byte_size_of
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
-from weft.partition.walk import WHY, attributes_of, combiner_of, reasons
+from weft.partition.walk import WHY, attributes_of, combiner_of, reasons, supersede
 
 # Bytes of an operand or result up to which the network's latency costs more than what is copied to
 # lay operands side by side. all_reduce copies nothing, and gains nothing where bandwidth counts.
@@ -193,8 +193,7 @@ def _join(members: list[ir.Operation], mesh: DeviceMesh) -> None:
     else:
         got = _side_by_side(e, members, attributes)
     for member, value in zip(members, got, strict=True):
-        member.results[0].replace_all_uses_with(value)
-        member.erase()
+        supersede(member, value)
 
 
 def _side_by_side(

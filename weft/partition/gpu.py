@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
-from weft.partition.walk import inner_first
+from weft.partition.walk import attributes_of, inner_first, insert, supersede
 
 
 def for_gpu(module: ir.Module) -> ir.Module:
@@ -50,26 +50,16 @@ def _end(start: ir.Operation) -> None:
     for op in body:
         op.move_before(start)
     for use in list(start.results[0].uses):
-        done = use.owner.operation
-        done.results[0].replace_all_uses_with(end.operands[0])
-        done.erase()
+        supersede(use.owner.operation, end.operands[0])
     start.erase()
 
 
 def _split(reduce: ir.Operation) -> None:
     """An `all_reduce` for each operand."""
-    attributes = {name: reduce.attributes[name] for name in reduce.attributes}
+    attributes = attributes_of(reduce)
     combiner = reduce.regions[0].blocks[0]
     for operand, result in zip(reduce.operands, reduce.results, strict=True):
-        one = ir.Operation.create(
-            reduce.name,
-            [result.type],
-            [operand],
-            attributes,
-            loc=reduce.location,
-            ip=ir.InsertionPoint(reduce),
-            regions=1,
-        )
+        one = insert(reduce, reduce.name, [result.type], [operand], attributes, regions=1)
         types = [a.type for a in combiner.arguments]
         block = one.regions[0].blocks.append(*types, arg_locs=[reduce.location] * len(types))
         copied = dict(zip(combiner.arguments, block.arguments, strict=True))

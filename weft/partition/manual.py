@@ -14,7 +14,7 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.collect import KINDS
 from weft.partition.ops import OPS
-from weft.partition.walk import outer_first
+from weft.partition.walk import insert, outer_first, supersede
 
 # What the short way leaves to the long one: calls may have rules for shards, and replica_id means
 # another thing in the program of one device.
@@ -120,14 +120,7 @@ def _for_replicas(op: ir.Operation) -> None:
             if name in op.attributes:
                 del op.attributes[name]
     elif op.name == "stablehlo.partition_id":
-        replica_op = ir.Operation.create(
-            "stablehlo.replica_id",
-            results=[op.results[0].type],
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
-        op.results[0].replace_all_uses_with(replica_op.results[0])
-        op.erase()
+        supersede(op, *insert(op, "stablehlo.replica_id", op.results.types).results)
 
 
 def _plain(op: ir.Operation) -> bool:

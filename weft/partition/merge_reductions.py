@@ -12,7 +12,15 @@ import math
 from weft._xla.mlir import ir
 from weft.partition.carry_linearity import COMBINERS, WRITTEN
 from weft.partition.ops import facts
-from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, only_user, reasons
+from weft.partition.walk import (
+    WHY,
+    attributes_of,
+    combiner_of,
+    inner_first,
+    insert,
+    only_user,
+    reasons,
+)
 
 
 def join_sums(block: ir.Block) -> int:
@@ -110,10 +118,7 @@ def _reduce_total(
     op: ir.Operation, name: str, values: list[ir.Value], reduces: list[ir.Operation]
 ) -> ir.Value:
     """Reduces the combination of two values, in front of `op`."""
-    here, last = ir.InsertionPoint(op), reduces[-1]
-    total = ir.Operation.create(
-        name, results=[values[0].type], operands=values, loc=op.location, ip=here
-    )
+    last, total = reduces[-1], insert(op, name, [values[0].type], values)
     reduced = ir.Operation.create(
         last.name,
         results=[op.results[0].type],
@@ -121,7 +126,7 @@ def _reduce_total(
         attributes=attributes_of(last, WHY) | reasons(reduces),
         regions=1,
         loc=ir.Location.fused([r.location for r in reduces]),
-        ip=here,
+        ip=ir.InsertionPoint(op),
     )
     last.regions[0].blocks[0].append_to(reduced.regions[0])
     return reduced.results[0]

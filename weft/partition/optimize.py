@@ -24,7 +24,7 @@ from weft.partition.merge_reductions import join_sums
 from weft.partition.ops import facts
 from weft.partition.overlap import overlap_gathers
 from weft.partition.sink_reductions import reduce_behind_loops
-from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first
+from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, insert, supersede
 
 
 def optimize(
@@ -100,13 +100,8 @@ def _keep_operands_whole(op: ir.Operation) -> None:
     if around.name == "stablehlo.async_start":  # which holds its collective and no more
         op = around
     values = list(op.operands)
-    barrier = ir.Operation.create(
-        "stablehlo.optimization_barrier",
-        results=[v.type for v in values],
-        operands=values,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
+    types = [v.type for v in values]
+    barrier = insert(op, "stablehlo.optimization_barrier", types, values)
     for i, value in enumerate(barrier.results):
         op.operands[i] = value
 
@@ -148,9 +143,7 @@ def _merge_equal(block: ir.Block, earlier_ops: dict) -> int:
             if earlier is None:
                 earlier_ops[key] = op
                 continue
-            for old, new in zip(op.results, earlier.results, strict=True):
-                old.replace_all_uses_with(new)
-            op.erase()
+            supersede(op, *earlier.results)
             merged += 1
         elif facts(op).control:
             for region in op.regions:

@@ -16,6 +16,7 @@ from weft.partition.axis_layout import Atoms, DeviceMesh
 from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
+from weft.partition.walk import supersede
 
 MAX_STEPS = 32  # larger rings would make the program too long
 
@@ -91,8 +92,7 @@ def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool
         else:
             total = e.dynamic_update(total, product, out_dim, start)
         shard = following
-    dot.results[0].replace_all_uses_with(total)
-    dot.erase()
+    supersede(dot, total)
     gather.erase()
     return True
 

@@ -17,7 +17,7 @@ from weft.partition.collect import Collective, byte_size, byte_size_of, trip_cou
 from weft.partition.ops import facts
 from weft.partition.overlap_estimate import work_of
 from weft.partition.traffic_estimate import LATENCY
-from weft.partition.walk import WHY, functions
+from weft.partition.walk import WHY, functions, supersede
 
 LARGEST = LATENCY  # bytes of the arguments: to gather more takes longer than it takes to wait
 _SUMS = ("sdy.all_reduce", "sdy.reduce_scatter")
@@ -110,8 +110,7 @@ def _forget_shardings(block: ir.Block) -> None:
     for view in list(block.operations):
         op = view.operation
         if facts(op).relayout or op.name in _SUMS:
-            op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            supersede(op, *op.operands)
             continue
         for name in ("sdy.sharding", "sdy.sharding_origins"):
             if name in op.attributes:

@@ -26,10 +26,19 @@ from typing import Any
 
 from weft._xla import passes, sdy
 from weft._xla.mlir import ir
-from weft.partition import walk
 from weft.partition.collect import KINDS
 from weft.partition.ops import facts
-from weft.partition.walk import inner_first, maker, only_user, outer_first
+from weft.partition.walk import (
+    attributes_of,
+    inner_first,
+    insert,
+    maker,
+    only_user,
+    outer_first,
+    supersede,
+)
+
+_BARRIER = "stablehlo.optimization_barrier"
 
 # -- operations without a rule ---------------------------------------------------------------------
 
@@ -80,15 +89,9 @@ def _reshape_in_steps(op: ir.Operation, shape: tuple[int, ...], result: tuple[in
     value = op.operands[0]
     for step in (*_splits(parts[0]), *reversed(_splits(parts[1])[:-1]), result):
         if tuple(value.type.shape) != step:
-            value = ir.Operation.create(
-                "stablehlo.reshape",
-                results=[ir.RankedTensorType.get(step, value.type.element_type)],
-                operands=[value],
-                loc=op.location,
-                ip=ir.InsertionPoint(op),
-            ).results[0]
-    op.results[0].replace_all_uses_with(value)
-    op.erase()
+            kind = ir.RankedTensorType.get(step, value.type.element_type)
+            value = insert(op, "stablehlo.reshape", [kind], [value]).results[0]
+    supersede(op, value)
 
 
 def _parts(shape: tuple[int, ...], bounds: list[int]) -> list[list[int]]:
@@ -185,7 +188,7 @@ def _replace(op: ir.Operation, mapping: str, sizes, whole: list[str]) -> None:
     # A rule needs at least one factor; rank 0 has none and needs no rule.
     attributes = {
         "call_target_name": ir.StringAttr.get(_PREFIX + op.name, context),
-        _ATTRIBUTES: ir.DictAttr.get(walk.attributes_of(op), context),
+        _ATTRIBUTES: ir.DictAttr.get(attributes_of(op), context),
     }
     if sizes and math.prod(sizes):
         text = f"#sdy.op_sharding_rule<{mapping} {{{factors}}}{need}, custom>"
@@ -195,17 +198,7 @@ def _replace(op: ir.Operation, mapping: str, sizes, whole: list[str]) -> None:
 
 def _put(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> None:
     """Puts another operation in the place of one."""
-    replacement = ir.Operation.create(
-        name,
-        results=[r.type for r in op.results],
-        operands=list(op.operands),
-        attributes=attributes,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    for old, new in zip(op.results, replacement.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    supersede(op, *insert(op, name, op.results.types, op.operands, attributes).results)
 
 
 def _letter(index: int) -> str:
@@ -275,14 +268,9 @@ def _hold(constraint: ir.Operation) -> None:
     value = constraint.operands[0]
     if any(sdy.dims_of(constraint.attributes["sharding"])):
         return
-    with ir.InsertionPoint(constraint), constraint.location:
-        holder = ir.Operation.create(
-            "stablehlo.optimization_barrier",
-            [value.type],
-            [value],
-            {"sdy.sharding": sdy.for_values(constraint.attributes["sharding"])},
-        )
-        constraint.results[0].replace_all_uses_with(holder.results[0])
+    sharding = {"sdy.sharding": sdy.for_values(constraint.attributes["sharding"])}
+    holder = insert(constraint, _BARRIER, [value.type], [value], sharding)
+    constraint.results[0].replace_all_uses_with(holder.results[0])
 
 
 def _is_carried(maker: Any) -> bool:
@@ -305,8 +293,7 @@ def _push(op: ir.Operation) -> ir.WalkResult:
             maker = maker.operation
             if "sdy.sharding" not in maker.attributes and len(list(value.uses)) == 1:
                 maker.attributes["sdy.sharding"] = sdy.for_values(op.attributes["sharding"])
-                op.results[0].replace_all_uses_with(value)
-                op.erase()
+                supersede(op, value)
         elif not isinstance(maker, ir.Block) and maker.operation.name == "sdy.sharding_constraint":
             _hold(maker.operation)
     return ir.WalkResult.ADVANCE
@@ -335,16 +322,8 @@ def detach_async(module: ir.Module) -> bool:
             collective.operands[0] = op.operands[0]
             collective.attributes[_STARTED] = number
             value = collective.results[0]
-            barrier = ir.Operation.create(
-                "stablehlo.optimization_barrier",
-                [value.type],
-                [value],
-                {_DONE: number},
-                loc=done.location,
-                ip=ir.InsertionPoint(done),
-            )
-            done.results[0].replace_all_uses_with(barrier.results[0])
-            done.erase()
+            barrier = insert(done, _BARRIER, [value.type], [value], {_DONE: number})
+            supersede(done, *barrier.results)
             op.erase()
     return bool(detached)
 
@@ -358,14 +337,13 @@ def reattach_async(module: ir.Module) -> None:
             for op in _operations(module, name)
             if _STARTED in op.attributes
         }
-        for barrier in _operations(module, "stablehlo.optimization_barrier"):
+        for barrier in _operations(module, _BARRIER):
             if _DONE not in barrier.attributes:
                 continue
             collective = starts.pop(barrier.attributes[_DONE].value, None)
             if collective is not None and collective.block == barrier.block:
                 _start_again(collective, barrier)
-            barrier.results[0].replace_all_uses_with(barrier.operands[0])
-            barrier.erase()
+            supersede(barrier, *barrier.operands)
         for op in starts.values():  # nothing takes its value any more
             del op.attributes[_STARTED]
 
@@ -376,14 +354,7 @@ def _start_again(collective: ir.Operation, barrier: ir.Operation) -> None:
     [operand], [result] = collective.operands, collective.results
     waiting = _uses_between(collective, barrier)
     future = ir.Type.parse(f"!stablehlo.future<{result.type}>")
-    start = ir.Operation.create(
-        "stablehlo.async_start",
-        [future],
-        [operand],
-        loc=collective.location,
-        ip=ir.InsertionPoint(collective),
-        regions=1,
-    )
+    start = insert(collective, "stablehlo.async_start", [future], [operand], regions=1)
     block = start.regions[0].blocks.append(operand.type, arg_locs=[collective.location])
     first = waiting[0] if waiting else barrier
     done = ir.Operation.create(

@@ -20,7 +20,7 @@ import numpy as np
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.ops import facts, neutral
-from weft.partition.walk import attributes_of, inner_first, maker, only_user
+from weft.partition.walk import attributes_of, inner_first, insert, maker, only_user, supersede
 
 
 def simplify(module: ir.Module) -> None:
@@ -55,8 +55,7 @@ def _compute_once(module: ir.Module) -> None:
         for before in alike:
             pairs = zip(op.operands, before.operands, strict=True)
             if all(_equal(a, b, equal) for a, b in pairs):
-                op.results[0].replace_all_uses_with(before.results[0])
-                op.erase()
+                supersede(op, *before.results)
                 break
         else:
             alike.append(op)
@@ -98,15 +97,8 @@ def _uniform(op: ir.Operation) -> bool:
     kind = op.results[0].type
     if len(scalars) != 1 or None in scalars or "sdy.sharding" in op.attributes:
         return False
-    constant = ir.Operation.create(
-        "stablehlo.constant",
-        results=[kind],
-        attributes={"value": ir.DenseElementsAttr.get_splat(kind, *scalars)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.results[0].replace_all_uses_with(constant.results[0])
-    op.erase()
+    value = ir.DenseElementsAttr.get_splat(kind, *scalars)
+    supersede(op, *insert(op, "stablehlo.constant", [kind], (), {"value": value}).results)
     return True
 
 
@@ -141,14 +133,9 @@ def _reduce(op: ir.Operation) -> None:
     clone.attributes["dimensions"] = ir.DenseI64ArrayAttr.get(sorted(gone))
     kept = [n for i, n in enumerate(before) if i not in gone]
     clone.results[0].set_type(ir.RankedTensorType.get(kept, result.type.element_type))
-    new = clone.results[0]
-    if kept != list(result.type.shape):
-        shaped = ir.Operation.create(
-            "stablehlo.reshape", [result.type], [new], loc=op.location, ip=ir.InsertionPoint(op)
-        )
-        new = shaped.results[0]
-    result.replace_all_uses_with(new)
-    op.erase()
+    shape = list(result.type.shape)
+    new = clone.results[0] if kept == shape else _reshape(op, clone.results[0], shape)
+    supersede(op, new)
     reshape.erase()
 
 
@@ -166,9 +153,7 @@ def _without(dims: tuple[int, ...], gone: list[int]) -> tuple[int, ...]:
 def _reshape(op: ir.Operation, value: ir.Value, shape: list[int]) -> ir.Value:
     """A value in another shape, in front of an operation."""
     kind = ir.RankedTensorType.get(shape, value.type.element_type)
-    return ir.Operation.create(
-        "stablehlo.reshape", [kind], [value], loc=op.location, ip=ir.InsertionPoint(op)
-    ).results[0]
+    return insert(op, "stablehlo.reshape", [kind], [value]).results[0]
 
 
 def _insert_rows(op: ir.Operation) -> None:
@@ -310,22 +295,13 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
     ):
         return
     amounts = np.array([low, high], np.int64).T
-    padded = ir.Operation.create(
-        scatter.name,
-        results=[op.results[0].type],
-        operands=[pad.operands[0], *list(scatter.operands)[1:]],
-        attributes={
-            **{k: scatter.attributes[k] for k in scatter.attributes},
-            "padding": ir.DenseIntElementsAttr.get(np.ascontiguousarray(amounts)),
-        },
-        regions=2,
-        loc=scatter.location,
-        ip=ir.InsertionPoint(scatter),
-    )
+    padding = ir.DenseIntElementsAttr.get(np.ascontiguousarray(amounts))
+    attributes = attributes_of(scatter) | {"padding": padding}
+    operands = [pad.operands[0], *list(scatter.operands)[1:]]
+    padded = insert(scatter, scatter.name, op.results.types, operands, attributes, regions=2)
     for region, theirs in zip(padded.regions, scatter.regions, strict=True):
         theirs.blocks[0].append_to(region)
-    op.results[0].replace_all_uses_with(padded.results[0])
-    op.erase()
+    supersede(op, *padded.results)
     scatter.erase()
     pad.erase()
 
@@ -356,16 +332,9 @@ def _bounds(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
 def _replace(
     op: ir.Operation, name: str, operands: list[ir.Value], attributes: dict[str, list[int]]
 ) -> ir.Operation:
-    replacement = ir.Operation.create(
-        name,
-        results=[op.results[0].type],
-        operands=operands,
-        attributes={k: ir.DenseI64ArrayAttr.get(v) for k, v in attributes.items()},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.results[0].replace_all_uses_with(replacement.results[0])
-    op.erase()
+    numbers = {k: ir.DenseI64ArrayAttr.get(v) for k, v in attributes.items()}
+    replacement = insert(op, name, op.results.types, operands, numbers)
+    supersede(op, *replacement.results)
     return replacement
 
 

@@ -60,6 +60,26 @@ def only_user(value: ir.Value) -> ir.Operation | None:
     return users[0] if len(users) == 1 else None
 
 
+def insert(
+    op: ir.Operation,
+    name: str,
+    types: Iterable[ir.Type],
+    operands: Iterable[ir.Value] = (),
+    attributes: dict[str, ir.Attribute] | None = None,
+    regions: int = 0,
+) -> ir.Operation:
+    """Create an operation in front of another, at its source line."""
+    ip, loc = ir.InsertionPoint(op), op.location
+    return ir.Operation.create(name, [*types], [*operands], attributes, None, regions, loc, ip)
+
+
+def supersede(op: ir.Operation, *values: ir.Value) -> None:
+    """Erase an operation whose users read other values from here on."""
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
 def attributes_of(op: ir.Operation, *without: str) -> dict[str, ir.Attribute]:
     """An operation's attributes, some left out."""
     return {name: op.attributes[name] for name in op.attributes if name not in without}
