@@ -1,4 +1,3 @@
-# Tests: tests/partition/test_replicate.py
 """Lets every device run all of a small program, on arguments that are gathered once.
 
 With few elements, what takes time is how often devices wait for each other: a loop that sums over
