@@ -126,3 +126,11 @@ def test_a_class_of_shapes_is_a_shape():
         assert sample(weft.random.key(0), shape).shape == (2, 3)
     with pytest.raises(TypeError, match="must consist of integers"):
         jnp.zeros(object())
+
+
+@pytest.mark.parametrize("bounds", [(0, 5, 0.5), (10, 0, -2.5), (0, 7, 1.5), (0.5, 4.7), (5.7,)])
+def test_arange_of_integers_with_fractions_is_numpys(bounds):
+    for dtype in (np.int32, np.int8, np.uint16):
+        got = jnp.arange(*bounds, dtype=dtype)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got, np.arange(*bounds, dtype=dtype))

@@ -142,3 +142,22 @@ def test_functions_of_no_elements_are_those_of_numpy():
     assert wnp.unwrap(X[:0]).shape == (0,)
     assert wnp.unwrap(np.ones((0, 3), np.float32), axis=0).shape == (0, 3)
     assert np.isnan(wnp.cov(X[:0]))
+
+
+@pytest.mark.parametrize("name", ["flat", "fill", "resize", "strides", "flags"])
+def test_attributes_that_only_numpys_arrays_have_say_what_to_use(name):
+    def read(x):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': "):
+            getattr(x, name)
+        return x
+
+    x = weft.jit(read)(wnp.arange(3.0))
+    read(x)
+    assert not hasattr(x, name)
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': "):
+        setattr(x, name, 3)
+
+
+def test_at_cannot_be_set():
+    with pytest.raises(AttributeError, match=r"x = x\.at\[index\]\.set"):
+        wnp.arange(3.0).at = 3

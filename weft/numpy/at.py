@@ -527,3 +527,6 @@ class AtProperty:
 
     def __get__(self, array: Array, owner: object = None) -> Any:
         return self if array is None else At(array)
+
+    def __set__(self, array: Array, value: object) -> None:
+        raise AttributeError("x.at cannot be set; use x = x.at[index].set(value)")

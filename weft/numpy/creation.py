@@ -426,5 +426,7 @@ def arange(
             if lo != 0:
                 x = add_p.bind(x, np.asarray(lo).astype(dtype)[()])
     else:
-        x = constant(np.arange(lo, hi, by).astype(dtype))
+        # Of integers NumPy rounds the first two elements, and keeps their difference.
+        kind = np.int64 if dtypes.is_integer(dtype) else None
+        x = constant(np.arange(lo, hi, by, kind).astype(dtype))
     return x if device is None and out_sharding is None else place(x, device, out_sharding)

@@ -524,6 +524,7 @@ def _members() -> dict[str, Any]:
         "to_device": _to_device,
     }
     members |= {name: bounded(method, __name__, name) for name, method in written_out.items()}
+    members |= {name: _absent(name, remedy) for name, remedy in _ABSENT.items()}
     return members
 
 
@@ -536,6 +537,32 @@ _ONE_PROGRAM = """
 _ON_HOST = """
     item __len__ __iter__ __bool__ __int__ __float__ __complex__ __index__ __hash__ __format__
 """.split()  # noqa: SIM905
+
+
+_ABSENT = {
+    "flat": "x.ravel() has the elements",
+    "fill": "arrays are immutable; use full_like(x, value)",
+    "put": "arrays are immutable; use x.ravel().at[indices].set(values)",
+    "itemset": "arrays are immutable; use x.at[index].set(value)",
+    "resize": "arrays are immutable; use weft.numpy.resize(x, shape)",
+    "partition": "arrays are immutable; use weft.numpy.partition(x, kth)",
+    "tofile": "use numpy.asarray(x).tofile(file)",
+    "strides": "its layout is the compiler's; numpy.asarray(x) has strides",
+    "flags": "its layout is the compiler's; numpy.asarray(x) has flags",
+    "base": "an array shares no memory that can be written",
+    "ctypes": "use numpy.asarray(x).ctypes, or weft.dlpack",
+}
+"""What NumPy's arrays have and ours cannot, and what to use."""
+
+
+def _absent(name: str, remedy: str) -> property:
+    """An attribute that raises, also where it is set."""
+
+    @api_boundary
+    def fail(*_: object) -> Any:
+        raise AttributeError(f"arrays have no attribute {name!r}: {remedy}")
+
+    return property(fail, fail)
 
 
 def install() -> None:
