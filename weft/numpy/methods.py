@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -559,7 +559,7 @@ def _absent(name: str, remedy: str) -> property:
     """An attribute that raises, also where it is set."""
 
     @api_boundary
-    def fail(*_: object) -> Any:
+    def fail(*_: object) -> NoReturn:
         raise AttributeError(f"arrays have no attribute {name!r}: {remedy}")
 
     return property(fail, fail)
