@@ -375,3 +375,18 @@ TAKES = {
 def test_masked_arrays_do_not_lose_their_mask(name):
     with pytest.raises(ValueError, match=r"mask would be lost.*filled"):
         TAKES[name](MASKED)
+
+
+@pytest.mark.parametrize("bins", [1, 7, 100])
+@pytest.mark.parametrize("ends", [(-4.0, 4.0), (0.1, 0.7), (1000.0, 1000.01), None])
+def test_elements_on_and_beside_edges_are_in_the_bins_that_these_bound(bins, ends, rng):
+    inner = np.linspace(*(ends or (-2, 3)), bins + 1).astype(np.float32)
+    beside = [np.nextafter(inner, np.float32(s)) for s in (-np.inf, np.inf)]
+    x = np.concatenate([inner, *beside, rng.standard_normal(99).astype(np.float32)])
+    x = x[(x == 0) | (abs(x) > 1e-30)]  # XLA takes denormal numbers for 0
+    if ends is not None:
+        x = np.append(x, np.float32([np.nan, np.inf, -np.inf]))
+    counts, edges = (np.asarray(r) for r in wnp.histogram(x, bins, ends))
+    inside = x[(x >= edges[0]) & (x <= edges[-1])]
+    slots = np.minimum(np.searchsorted(edges, inside, side="right") - 1, bins - 1)
+    np.testing.assert_array_equal(counts, np.bincount(slots, minlength=bins))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.autodiff import shape as ops
+from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import typeof
@@ -28,16 +29,20 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.numpy.creation import asarray
+from weft.numpy.eager import as_one_program
 from weft.numpy.filled import ones, zeros, zeros_like
+from weft.numpy.formulas import clip
 from weft.numpy.joining import column_stack, stack
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_
-from weft.numpy.selection import where
+from weft.numpy.selection import take, where
 from weft.numpy.shaping import ravel
 from weft.numpy.sorting import searchsorted
 from weft.numpy.spaced_ranges import linspace
-from weft.numpy.ufuncs import maximum
+from weft.numpy.ufuncs import maximum, minimum
+from weft.numpy.value_tests import isfinite
 from weft.ops import joining
+from weft.ops.control.loops import fori_loop
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -202,14 +207,50 @@ def histogram(
             )
         weights = ravel(inexact(weights))
     n = typeof(edges).shape[0] - 1
-    slot = u.subtract(searchsorted(edges, a, side="right"), 1)
-    slot = where(u.equal(a, edges[-1]), n - 1, slot)  # the last bin has both edges
-    outside = u.logical_or(u.less(slot, 0), u.logical_not(u.less_equal(a, edges[-1])))
+    slot, outside = as_one_program(_bins_of, a, edges, even=np.ndim(bins) == 0)  # type: ignore[arg-type]
     slot = where(outside, n, slot)
     counts = _zeros((n,), typeof(weights).dtype).at[slot].add(weights, mode="drop")
     if density:
         counts = u.true_divide(u.true_divide(counts, diff(edges)), sum(counts))
     return counts, edges
+
+
+def _bins_of(a: Any, edges: Any, even: builtins.bool) -> tuple[Any, Any]:
+    """The bin of each element, the last with both edges; and whether it is in none.
+
+    even: whether all bins are of one width. A quotient then tells an element's bin or the one
+    beside it, which its edges decide; bins that are hardly wider than the rounding errors of
+    their edges are searched.
+    """
+    a, edges = stop_gradient(a), stop_gradient(edges)
+    n, dtype = typeof(edges).shape[0] - 1, typeof(edges).dtype
+    low, high = edges[0], edges[-1]
+    outside = u.logical_not(u.logical_and(u.greater_equal(a, low), u.less_equal(a, high)))
+    if not even:
+        slot = u.subtract(searchsorted(edges, a, side="right"), 1)
+        return minimum(slot, n - 1), outside
+    width = u.subtract(high, low)
+    rounding = u.multiply(
+        maximum(u.absolute(low), u.absolute(high)), 16 * n * float(dtypes.finfo(dtype).eps)
+    )
+    exact = u.logical_and(u.less(rounding, width), isfinite(width))
+    position = u.multiply(u.subtract(a, low), u.true_divide(dtype.type(n), width))
+    slot = cast(clip(position, 0, n - 1), dtypes.int32)
+    slot = u.subtract(slot, cast(u.less(a, _at(edges, slot)), dtypes.int32))
+    above = u.greater_equal(a, _at(edges, u.add(slot, 1)))
+    slot = minimum(u.add(slot, cast(above, dtypes.int32)), n - 1)
+
+    def halve(step: Any, slot: Any) -> Any:
+        further = u.add(slot, u.left_shift(np.int32(1), u.subtract(steps - 1, step)))
+        fits = u.logical_and(u.less(further, n), u.less_equal(_at(edges, further), a))
+        return where(fits, further, slot)
+
+    steps = np.int32((n - 1).bit_length())
+    return fori_loop(0, where(exact, 0, steps), halve, where(exact, slot, 0)), outside
+
+
+def _at(edges: Any, index: Any) -> Any:
+    return take(edges, index, mode="clip")
 
 
 def _zeros(shape: tuple, dtype: np.dtype) -> Any:
@@ -290,12 +331,8 @@ def histogramdd(
     edges, slots, outside = [], [], None
     for d, (b, r) in enumerate(zip(per, ranges, strict=True)):
         x = cast(sample[:, d], dtypes.to_inexact(typeof(sample).dtype))
-        # The last bin holds its right edge too.
         e = histogram_bin_edges(x, b, r)
-        n = typeof(e).shape[0] - 1
-        slot = u.subtract(searchsorted(e, x, side="right"), 1)
-        slot = where(u.equal(x, e[-1]), n - 1, slot)
-        bad = u.logical_or(u.less(slot, 0), u.logical_not(u.less_equal(x, e[-1])))
+        slot, bad = as_one_program(_bins_of, x, e, even=np.ndim(b) == 0)
         outside = bad if outside is None else u.logical_or(outside, bad)
         edges.append(e)
         slots.append(slot)
