@@ -143,3 +143,13 @@ def test_scans_bfloat16_and_shards(qkv, rng):
 def test_small_products_stay(rng):
     small = [rng.standard_normal((2, 2, 64, 16)).astype(np.float32) for _ in range(3)]
     assert loops(attention, *small) == 0
+
+
+def test_quotients_that_are_no_softmax_do_not_overflow(qkv):
+    def function(q, k, v):
+        powers = wnp.exp(wnp.einsum("...id,...jd->...ij", q, k) * 0.1 + 80)
+        return (powers / powers.sum(-1, keepdims=True)) @ (v * 1e3)
+
+    q, k, v = (x.astype(np.float64) for x in qkv)
+    want = softmax(q @ k.swapaxes(-1, -2) * 0.1) @ (v * 1e3)
+    np.testing.assert_allclose(weft.jit(function)(*qkv), want, rtol=1e-3, atol=1e-2)

@@ -18,7 +18,7 @@ from weft.native.calls import count_to, has_compiler, untouched
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
-from weft.partition.walk import maker
+from weft.partition.walk import combiner_of, maker, only_user
 
 PART = 1 << 16
 """Elements of that operand for each thread that a step of the loop computes at least."""
@@ -158,8 +158,9 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     if math.prod(counts) < 2:
         return None
 
+    root = _divided_late(e, op, side) or op
     region = Region(op.block, math.prod(large.type.shape) // 2)
-    if not region.add(op, tuple(range(len(counts)))) or large not in region.dims:
+    if not region.add(root, tuple(range(len(counts)))) or op.operands[side] not in region.dims:
         return None
     for product, dims in list(region.products()):
         before = dict(region.dims), dict(region.outside)
@@ -184,7 +185,56 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     for output, new in zip(outputs, results, strict=True):
         if output is not op:
             output.results[0].replace_all_uses_with(new)
-    return [results[outputs.index(op)]]
+    return [results[outputs.index(root)]]
+
+
+def _divided_late(e: Emitter, product: ir.Operation, side: int) -> ir.Operation | None:
+    """Makes (exp(x - max(x)) / s) @ v of a softmax (exp(x - max(x)) @ v) / s; gives the division.
+
+    The quotients are many more than the results. Other numerators could make the product overflow.
+    """
+    divide = maker(product.operands[side])
+    if divide is None or divide.name != "stablehlo.divide" or not only_user(divide.results[0]):
+        return None
+    numerator, divisor = divide.operands
+    spread, result = maker(divisor), product.results[0]
+    element = result.type.element_type
+    if (
+        spread is None
+        or spread.name != "stablehlo.broadcast_in_dim"
+        or not _is_at_most_1(numerator)
+    ):
+        return None
+    places = [pair[side] for pair in _places(product)]
+    along = list(spread.attributes["broadcast_dimensions"])
+    if (
+        not set(along) <= set(places)
+        or divisor.type.element_type != element
+        or str(element) == "f16"
+    ):
+        return None
+    dims = [places.index(d) for d in along]
+    sums = e.broadcast(spread.operands[0], list(result.type.shape), dims)
+    product.operands[side] = numerator
+    divide.erase()
+    late = e.binary("divide", result, sums).owner
+    late.move_after(product)
+    result.replace_all_uses_with(late.results[0])
+    late.operands[0] = result
+    return late
+
+
+def _is_at_most_1(x: ir.Value) -> bool:
+    """Whether a value is that of exp(y - max(y))."""
+    names = ("stablehlo.exponential", "stablehlo.subtract", "stablehlo.broadcast_in_dim")
+    y = None
+    for name in (*names, "stablehlo.reduce"):
+        op = maker(x)
+        if op is None or op.name != name:
+            return False
+        y = op.operands[0] if name == "stablehlo.subtract" else y
+        x = op.operands[1 if name == "stablehlo.subtract" else 0]
+    return x == y and combiner_of(op) == "stablehlo.maximum"
 
 
 def users(op: ir.Operation) -> Iterator[ir.Operation]:
