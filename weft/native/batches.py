@@ -159,8 +159,10 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
         return None
 
     root = _divided_late(e, op, side) or op
+    large = op.operands[side]
     region = Region(op.block, math.prod(large.type.shape) // 2)
-    if not region.add(root, tuple(range(len(counts)))) or op.operands[side] not in region.dims:
+    along: Dims = tuple(range(len(counts)))
+    if not region.add(op, along) or not region.add(root, along) or large not in region.dims:
         return None
     for product, dims in list(region.products()):
         before = dict(region.dims), dict(region.outside)
