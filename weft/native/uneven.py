@@ -2,10 +2,13 @@
 
 XLA cuts a loop over a vector into one piece for each thread, and where they are not of one length
 asks of every element whether it is still one: loops with that question are not vectorized, and take
-five to ten times the time. Here the elements that the threads can share are computed by themselves,
-the few others too, and a kernel puts both together; where no vector is read, some more elements
-than asked for are computed, and the kernel copies the others. That is done to vectors which are in
+five to ten times the time. Here two parts that the threads can share are computed, of one length so
+that they overlap, and a kernel puts both together; where no vector is read, some more elements than
+asked for are computed, and the kernel copies the others. That is done to vectors which are in
 memory anyway: those that a program returns, or that are read by a marked operation.
+
+XLA compiles equal loops once (jaxlib 0.10.2). Those of both parts are equal because a kernel tells
+where they start, which XLA cannot fold into them.
 """
 
 from __future__ import annotations
@@ -55,13 +58,16 @@ def _in_two(e: Emitter, op: ir.Operation) -> ir.Value | None:
         return None
     kernel = target("join", "join", {"U": f"u{KINDS[name][1]}"})
     made = {x.results[0] for x in cluster}
+    length = pieces * ALIGNED
     if not any(x.type.rank and x not in made for source in cluster for x in source.operands):
-        more = -(-n // (pieces * ALIGNED)) * pieces * ALIGNED
-        part = _part(e, cluster, op, 0, more)
-        return call(e, kernel, [part, part], [result], [n, n])[0]
-    cut = n - n % (pieces * ALIGNED)
-    parts = [_part(e, cluster, op, start, stop) for start, stop in ((0, cut), (cut, n))]
-    return call(e, kernel, parts, [result], [cut, n])[0]
+        part = _part(e, cluster, op, None, -(-n // length) * length)
+        return call(e, kernel, [part, part], [result], [n, n, 0])[0]
+    half = -(-n // (2 * length)) * length
+    if half > n:
+        return None
+    starts = call(e, target("join", "starts", {}), [], [e.type([], e.i32)] * 2, [0, n - half])
+    parts = [_part(e, cluster, op, start, half) for start in starts]
+    return call(e, kernel, parts, [result], [half, n, 2 * half - n])[0]
 
 
 _VECTORIZED = {
@@ -109,28 +115,28 @@ def _is_source(op: ir.Operation) -> bool:
 
 
 def _part(
-    e: Emitter, cluster: list[ir.Operation], op: ir.Operation, start: int, stop: int
+    e: Emitter, cluster: list[ir.Operation], op: ir.Operation, start: ir.Value | None, size: int
 ) -> ir.Value:
     """Emits the operations for some of the elements."""
     values: dict[ir.Value, ir.Value] = {}
 
     def part(x: ir.Value) -> ir.Value:
-        if x.type.rank == 0:
-            return x
         if x not in values:
-            values[x] = e.slice(x, 0, start, stop)
+            read = x.type.rank > 0 and start is not None
+            values[x] = e.dynamic_slice(x, 0, start, size) if read else x
         return values[x]
 
     for source in cluster:
         old = source.results[0]
         element = old.type.element_type
-        type_ = e.type([stop - start], element)
+        type_ = e.type([size], element)
         if source.name == "stablehlo.constant":
             splat = ir.DenseElementsAttr(source.attributes["value"]).get_splat_value()
             new = e.constant(ir.DenseElementsAttr.get_splat(type_, splat))
         elif source.name == "stablehlo.iota":
-            new = e.iota([stop - start], 0, element)
-            new = e.add(new, e.splat(start, [stop - start], element)) if start else new
+            new = e.iota([size], 0, element)
+            if start is not None:
+                new = e.add(new, e.broadcast(e.convert(start, element), [size], []))
         else:
             operands = [part(x) for x in source.operands]
             new = e.op(source.name, operands, [type_], attributes_of(source, MARK)).results[0]

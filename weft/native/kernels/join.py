@@ -1,11 +1,11 @@
 # Tests: tests/native/test_uneven.py
-"""Two vectors behind each other. Bound by the caller: U, unsigned numbers as wide as an element."""
+"""Two parts of a vector. Bound by the caller: U, unsigned numbers as wide as an element."""
 # mypy: ignore-errors
 # ruff: noqa: F821
 
 from __future__ import annotations
 
-from weft.native.language import i64, parallel, ptr
+from weft.native.language import i32, i64, parallel, ptr
 
 SHARE = 65536
 
@@ -16,10 +16,16 @@ def share(k: i64, x: ptr[U], out: ptr[U], n: i64):
 
 
 def join(x: ptr[U], y: ptr[U], out: ptr[U], p: ptr[i64]):
-    """Parameters: the length of the first vector, and of both."""
+    """Parameters: the length of the first vector, of both, and what is left out of the second."""
     parallel(share, (p[0] + SHARE - 1) // SHARE, x, out, p[0])
-    for i in range(p[1] - p[0]):
-        out[p[0] + i] = y[i]
+    rest = p[1] - p[0]
+    parallel(share, (rest + SHARE - 1) // SHARE, y + p[2], out + p[0], rest)
+
+
+def starts(first: ptr[i32], second: ptr[i32], p: ptr[i64]):
+    """Two numbers that XLA does not know as it compiles."""
+    first[0] = i32(p[0])
+    second[0] = i32(p[1])
 
 
 def untouched(p: ptr[i64]):
