@@ -14,6 +14,8 @@ from weft.partition.walk import maker
 
 SMALL = 512
 """Elements up to which XLA's sort is as good."""
+FEW = 16
+"""Elements from which many rows are sorted faster one by one than one in each lane of vectors."""
 LONG = 16384
 """Elements from which a row is sorted by wide digits, and where rows are few by all threads."""
 
@@ -57,13 +59,13 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     rows, shape = size // n, [shape[d] for d in order]
     if len(names) == 1 and _select(e, op, dim):
         return op.operands
-    if len(names) == 1 and (dim == rank - 1 or not is_narrow(names[0], rows, n)):
-        x = turned(op.operands[0], order)
-        if _WIDTHS[names[0]] >= 32 and "avx2" in host().able:
-            return [turned(_by_quicksort(e, x, rows, n), back)]
-    if len(names) == 1 and is_narrow(names[0], rows, n):
-        return [_by_network(e, op.operands[0], dim)]
     if len(names) == 1:
+        bits, narrow = _WIDTHS[names[0]], is_narrow(names[0], rows, n)
+        if bits >= 32 and "avx2" in host().able and (n >= FEW or not narrow):
+            return [turned(_by_quicksort(e, turned(op.operands[0], order), rows, n), back)]
+        if narrow:
+            return [_by_network(e, op.operands[0], dim)]
+        x = turned(op.operands[0], order)
         kernel, counts = _kernel(e, "sort", names[0], rows, n)
         out, _, _ = call(e, kernel, [x], [x.type, x.type, counts], [rows, n])
         return [turned(out, back)]
