@@ -255,3 +255,29 @@ def test_what_cannot_be_says_why(call, error, words):
 
     with pytest.raises(error, match=re.escape(words)):
         call()
+
+
+_MATRIX, _VECTOR = [[4.0, 1.0], [1.0, 3.0]], [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "name, args, keywords",
+    [
+        ("cholesky", (_MATRIX,), {"lower": True}),
+        ("cho_solve", ((np.linalg.cholesky(_MATRIX).tolist(), True), _VECTOR), {}),
+        ("solve_triangular", (_MATRIX, _VECTOR), {"lower": True}),
+        ("solve", (_MATRIX, _VECTOR), {}),
+        ("expm_frechet", (_MATRIX, _MATRIX), {}),
+        ("eigh", (_MATRIX,), {"eigvals_only": True}),
+        ("eigh_tridiagonal", (_VECTOR, [1.0]), {"eigvals_only": True}),
+        ("polar", (_MATRIX,), {}),
+        ("svd", (_MATRIX,), {"compute_uv": False}),
+        ("lu", (_MATRIX,), {}),
+        ("solve_sylvester", (_MATRIX, _MATRIX, _MATRIX), {}),
+    ],
+)
+def test_nested_lists_are_matrices_as_in_scipy(name, args, keywords):
+    got = getattr(linalg, name)(*args, **keywords)
+    want = getattr(sl, name)(*args, **keywords)
+    for g, w in zip(weft.tree.leaves(got), weft.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(g, w, rtol=2e-5, atol=1e-5)

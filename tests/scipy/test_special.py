@@ -23,6 +23,10 @@ WIDE, SMALL, POSITIVE, OTHER, UNIT = (
 WHOLE = _rng.integers(0, 6, (3, 4))
 
 
+def log_odds(z):
+    return np.log(z) - np.log(1 - z)
+
+
 def case(fun, *args, diff=None, ref=None, name="", **options):
     floats = tuple(i for i, a in enumerate(args) if a.dtype.kind in "fc")
     label = f"{fun}-{name}" if name else fun
@@ -37,6 +41,8 @@ CASES = [
     case("gammaln", WIDE),
     case("loggamma", POSITIVE),
     case("loggamma", WIDE + 1j * SMALL[::-1], diff=(), name="complex"),
+    case("gamma", SMALL + 1j * SMALL[::-1], diff=(), name="complex"),
+    case("logit", WIDE + 1j * SMALL[::-1], diff=(), ref=log_odds, name="complex"),
     case("gammasgn", WIDE, diff=()),
     case("gamma", SMALL),
     case("beta", POSITIVE, UNIT),
@@ -251,3 +257,15 @@ def test_polygamma_refuses_orders_that_are_no_integers():
     for kind in (ValueError, TypeError):
         with pytest.raises(kind, match="integer dtype, got float32"):
             special.polygamma(1.5, 2.0)
+
+
+@pytest.mark.parametrize("name, args", [("ndtr", ([0, 0.5],)), ("log_ndtr", ([0, -30.0],))])
+def test_sequences_that_jax_takes_too(name, args):
+    np.testing.assert_allclose(getattr(special, name)(*args), getattr(sp, name)(*args), rtol=1e-5)
+
+
+def test_a_list_is_refused_by_the_name_of_the_function():
+    with pytest.raises(
+        TypeError, match=r"weft\.scipy\.special\.gammaln: argument x=.*takes arrays and numbers"
+    ):
+        special.gammaln([1.0, 2.0])

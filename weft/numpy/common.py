@@ -151,7 +151,10 @@ def inexact(x: Any) -> Any:
         if x.aval.dtype in INEXACT:
             return x
     except AttributeError:
-        check_array("function", x)
+        if isinstance(x, list | tuple | str) or x is None:
+            raise ArgumentError(
+                f"takes arrays and numbers, got {type(x).__name__}; make an array of it by asarray"
+            ) from None
     return promote_inexact(x)[0]
 
 

@@ -59,7 +59,7 @@ def map_coordinates(
     if order not in (0, 1):
         raise NotImplementedError(f"map_coordinates: order must be 0 or 1, got {order!r}")
     x = wnp.asarray(input)
-    positions = [as_float(c) for c in coordinates]
+    positions = [as_float(wnp.asarray(c)) for c in coordinates]
     if len(positions) != x.ndim:
         raise ArgumentError(
             f"map_coordinates: coordinates has {len(positions)} arrays, input {x.ndim} dimensions"

@@ -244,7 +244,7 @@ def detrend(
     Array(True, dtype=bool)
     """
     _choice("detrend", "type", type, ("linear", "constant", "l", "c"))
-    x = as_float(data)
+    x = as_float(wnp.asarray(data))
     if type[0] == "c":
         return x - wnp.mean(x, axis, keepdims=True)
     (axis,) = canonical_axes(axis, x.ndim, "axis")

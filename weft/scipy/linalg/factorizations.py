@@ -9,7 +9,8 @@ import weft.numpy as wnp
 from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.lax import linalg as lax_linalg
-from weft.numpy.decompositions import adjoint, as_matrices
+from weft.numpy import decompositions
+from weft.numpy.decompositions import adjoint
 from weft.numpy.eager import as_one_program
 from weft.scipy.special.factorials import floats
 
@@ -24,10 +25,16 @@ def _choice(name: str, argument: str, value: int | str | None, allowed: tuple) -
         raise UnsupportedArgumentError(f"{name}: {argument} must be one of {listed}; got {value!r}")
 
 
-def _pair(a: Array, b: Array) -> tuple:
+def as_matrices(name: str, a: object, square: bool = False) -> Any:
+    """The operand, which may be nested sequences as in SciPy, as float or complex matrices."""
+    return decompositions.as_matrices(name, wnp.asarray(a), square)
+
+
+def _pair(a: object, b: object) -> tuple:
     """Two operands in their common float dtype, not broadcast."""
+    a, b = wnp.asarray(a), wnp.asarray(b)
     dtype = wnp.result_type(*floats(wnp.zeros((), typeof(a).dtype), wnp.zeros((), typeof(b).dtype)))
-    return wnp.asarray(a).astype(dtype), wnp.asarray(b).astype(dtype)
+    return a.astype(dtype), b.astype(dtype)
 
 
 def cholesky(
@@ -216,7 +223,7 @@ def svd(
     >>> [round(float(x), 3) for x in s]
     [4.0, 3.0]
     """
-    out = wnp.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+    out = wnp.linalg.svd(wnp.asarray(a), full_matrices=full_matrices, compute_uv=compute_uv)
     return tuple(out) if compute_uv else out
 
 

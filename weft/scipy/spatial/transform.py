@@ -56,7 +56,7 @@ class Rotation:
         seq: up to three of 'xyz' (axes that stay) or of 'XYZ' (axes that turn along).
         """
         axes, extrinsic = _axes_of("from_euler", seq)
-        a = as_float(angles)
+        a = as_float(wnp.asarray(angles))
         if len(axes) == 1 and a.ndim < 2:
             a = a[..., None]
         if a.ndim == 0 or a.ndim > 2 or a.shape[-1] != len(axes):
@@ -79,7 +79,7 @@ class Rotation:
     @classmethod
     def from_matrix(cls, matrix: object) -> Rotation:
         """Take rotation matrices (..., 3, 3), which must be orthogonal with determinant 1."""
-        m = as_float(matrix)
+        m = as_float(wnp.asarray(matrix))
         _check_shape("from_matrix", "matrix", m, (3, 3))
         (a, b, c), (d, e, f), (g, h, i) = ([m[..., r, s] for s in range(3)] for r in range(3))
         # Each row is the quaternion times four of its components (Shepperd 1978): of these, the
@@ -98,7 +98,7 @@ class Rotation:
     @classmethod
     def from_mrp(cls, mrp: object) -> Rotation:
         """Take modified Rodrigues parameters (..., 3): the axis times the tangent of angle / 4."""
-        m = as_float(mrp)
+        m = as_float(wnp.asarray(mrp))
         _check_shape("from_mrp", "mrp", m, (3,))
         square = wnp.sum(m * m, -1, keepdims=True)
         return cls(wnp.concatenate([2 * m, 1 - square], -1) / (1 + square))
@@ -106,14 +106,14 @@ class Rotation:
     @classmethod
     def from_quat(cls, quat: object) -> Rotation:
         """Take quaternions (..., 4), scalar last, which are normalized."""
-        q = as_float(quat)
+        q = as_float(wnp.asarray(quat))
         _check_shape("from_quat", "quat", q, (4,))
         return cls(_normalized(q))
 
     @classmethod
     def from_rotvec(cls, rotvec: object, degrees: bool = False) -> Rotation:
         """Take rotation vectors (..., 3): the axis times the angle."""
-        v = as_float(rotvec)
+        v = as_float(wnp.asarray(rotvec))
         _check_shape("from_rotvec", "rotvec", v, (3,))
         v = wnp.deg2rad(v) if degrees else v
         angle = _norm(v)
@@ -157,7 +157,7 @@ class Rotation:
 
     def apply(self, vectors: object, inverse: bool = False) -> Array:
         """Rotate vectors (..., 3), back if inverse; vectors and rotations broadcast."""
-        v = as_float(vectors)
+        v = as_float(wnp.asarray(vectors))
         _check_shape("apply", "vectors", v, (3,))
         matrix = self.as_matrix()
         return wnp.einsum("...ji,...j->...i" if inverse else "...ij,...j->...i", matrix, v)

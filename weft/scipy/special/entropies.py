@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 expit = _unary("expit", lax.logistic, "The logistic function 1 / (1 + exp(-x)).")
 
-_logit = special_op("logit", lambda p: wnp.log(p) - wnp.log1p(-p), lambda out, p: 1 / (p * (1 - p)))
+
+def _log_odds(p: Array) -> Any:
+    return wnp.log(p) - wnp.log1p(-p)
+
+
+_logit = special_op("logit", _log_odds, lambda out, p: 1 / (p * (1 - p)), of_complex=_log_odds)
 
 
 def _times_log(name: str, log: Callable, slope: Callable) -> Callable:

@@ -135,7 +135,7 @@ def ndtr(x: Any) -> Any:
     >>> round(float(special.ndtr(0.5)), 4)
     0.6915
     """
-    x = as_float(x)
+    x = as_float(wnp.asarray(x))
     half = x * sqrt(0.5)
     return wnp.where(
         wnp.abs(half) < sqrt(0.5),
@@ -174,7 +174,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Any:
     """
     if not 0 <= static_int(series_order, "log_ndtr: series_order") <= 30:
         raise ValueError(f"log_ndtr: series_order must be from 0 to 30, got {series_order}")
-    return _log_ndtr_op(x)
+    return _log_ndtr_op(wnp.asarray(x))
 
 
 def _ndtri(p: Array) -> Any:

@@ -114,6 +114,9 @@ def gamma(x: ArrayLike) -> Any:
     >>> round(float(special.gamma(5.0)), 4)
     24.0
     """
+    x = as_float(x)
+    if wnp.iscomplexobj(x):
+        return wnp.exp(_complex_loggamma(x))
     return gammasgn(x) * wnp.exp(gammaln(x))
 
 

@@ -103,7 +103,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
     >>> round(float(special.hyp1f1(1.0, 2.0, 0.5)), 4)
     1.2974
     """
-    return _hyp1f1_op(a, b, x)
+    return _hyp1f1_op(*map(wnp.asarray, (a, b, x)))
 
 
 def _gauss_series(a: Array, b: Array, c: Array, z: Array, active: Array) -> Any:
