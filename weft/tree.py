@@ -18,9 +18,8 @@ from weft.refs.api import Ref
 def _flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
     """As `pytree.flatten`, but a ref is a leaf; transformations take it apart."""
     leaves, treedef = pytree.flatten(tree, is_leaf)
-    if not any(isinstance(getattr(x, "aval", None), AbstractRef) for x in leaves):
+    if not Ref.exist or not any(isinstance(getattr(x, "aval", None), AbstractRef) for x in leaves):
         return leaves, treedef
-
     return pytree.flatten(
         tree, lambda x: isinstance(x, Ref) or (is_leaf is not None and is_leaf(x))
     )

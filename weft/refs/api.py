@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -55,10 +55,13 @@ class Ref:
     _handle: Any  # a Cell or a tracer of type AbstractRef
     _views: tuple[views.View, ...]  # one of another
     _operands: tuple  # of the views
+    exist: ClassVar[bool] = False  # whether there has been one
 
     def __init__(
         self, handle: Any, views: tuple[views.View, ...] = (), operands: tuple = ()
     ) -> None:
+        if not Ref.exist:
+            Ref.exist = True
         self._handle = handle
         self._views = views
         self._operands = operands
