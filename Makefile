@@ -136,6 +136,8 @@ bench: $(READY)
 operations: $(READY) $(TORCH)
 	$(BIN)/python -m benchmarks.operations --torch $(VENV)/torch/bin/python \
 	    --write docs/cpu-operations.md $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m benchmarks.whole_steps --torch $(VENV)/torch/bin/python \
+	    --write docs/cpu-operations.md)
 
 # Test suites of libraries written for JAX, on JAX and on weft: LIB=equinox for one.
 libraries: $(READY)

@@ -1,13 +1,10 @@
 """Whole steps of eight programs, training or inference, on one device.
 
-`python -m benchmarks.steps` also measures the peak memory of a process that runs one.
+`python -m benchmarks.whole_steps` compares them with PyTorch too, and the memory they take.
 """
 
 from __future__ import annotations
 
-import argparse
-import subprocess
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -19,19 +16,6 @@ from benchmarks.case import case
 
 Step = tuple[Callable, Any, tuple]
 """A function (state, *data) -> (state, value), the first state, and the data."""
-
-PEAK = """
-import importlib, sys
-from benchmarks.steps import STEPS
-xx = importlib.import_module(sys.argv[1])
-step, state, data = STEPS[sys.argv[2]](xx)
-step = xx.jit(step)
-for _ in range(3):
-    state, value = step(state, *data)
-value.block_until_ready()
-with open("/proc/self/status") as status:
-    print(next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM")))
-"""
 
 
 class Weights:
@@ -308,23 +292,3 @@ def declare(name: str, make: Callable[[ModuleType], Step]) -> None:
 
 for _name, _make in STEPS.items():
     declare(_name, _make)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.steps")
-    parser.add_argument("pattern", nargs="*", help="parts of names; default: all")
-    for name in STEPS:
-        if not any(p in name for p in parser.parse_args().pattern or [""]):
-            continue
-        peaks = [
-            float(subprocess.run([sys.executable, "-c", PEAK, library, name],
-                                 capture_output=True, check=True, text=True).stdout)
-            for library in ("weft", "jax")
-        ]  # fmt: skip
-        print(f"{name}: peak {peaks[0] / 1e6:.0f} MB, JAX {peaks[1] / 1e6:.0f} MB,"
-              f" {peaks[0] / peaks[1]:.2f}×", flush=True)  # fmt: skip
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

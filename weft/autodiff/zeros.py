@@ -183,17 +183,13 @@ def stop_gradient(x: ArrayLike) -> Any:
 
     def stop(leaf: ArrayLike) -> Any:
         aval = typeof(leaf)
-        if state.trace is EVAL and not isinstance(leaf, _CONVERTED):
+        if not isinstance(aval, ShapedArray) or not dtypes.is_inexact(aval.dtype):
             return leaf
-        if isinstance(aval, ShapedArray) and dtypes.is_inexact(aval.dtype):
-            return stop_gradient_p.bind(leaf)
-        return leaf
+        placed = not isinstance(leaf, Tracer | float | complex | np.ndarray | np.generic)
+        return leaf if placed and state.trace is EVAL else stop_gradient_p.bind(leaf)
 
     return tree_map(stop, x)
 
-
-_CONVERTED = (Tracer, float, complex, np.ndarray, np.generic)
-"""What is no array of a device yet, or belongs to a trace."""
 
 stop_gradient_p = Primitive(
     "stop_gradient",

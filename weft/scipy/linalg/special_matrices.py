@@ -38,18 +38,18 @@ def _vectors(name: str, x: ArrayLike, least: int = 1) -> Any:
     return x
 
 
-def _array(make: Callable[..., np.ndarray], sizes: tuple, dtype: Any) -> Any:
+def _array(make: Callable[..., np.ndarray], sizes: tuple, dtype: object) -> Any:
     return wnp.asarray(make(*sizes), dtype=dtypes.canonicalize_dtype(dtype))
 
 
 _small = jit(_array, static_argnums=(0, 1, 2))
 
 
-def _host(make: Callable[..., np.ndarray], *sizes: Any, dtype: DTypeLike | None = float) -> Any:
-    """make(n, ...) as an array; where it is small, a program keeps it."""
+def _host(make: Callable[..., np.ndarray], n: int, *options: object, dtype: object = float) -> Any:
+    """make(n, *options) as an array; where it is small, a program keeps it."""
     if dtype.__class__ is not type:
         dtype = dtypes.canonicalize_dtype(dtype)
-    return (_small if sizes[0] <= 64 else _array)(make, sizes, dtype)
+    return (_small if n <= 64 else _array)(make, (n, *options), dtype)
 
 
 def block_diag(*arrs: Any) -> Any:
