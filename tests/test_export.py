@@ -142,8 +142,12 @@ def test_programs_for_several_devices(kind):
     with pytest.raises(ValueError, match="is for 4 devices|was exported for"):
         exported.call(np.asarray(a), np.asarray(b))
     wrong = weft.make_mesh((2, 2), ("x", "y"), axis_types=(kind,) * 2)
+    args = [weft.device_put(np.asarray(v), NamedSharding(wrong, P())) for v in (a, b)]
     with pytest.raises(ValueError, match="same axes, of the same sizes|was exported for"):
-        exported.call(*(weft.device_put(np.asarray(v), NamedSharding(wrong, P())) for v in (a, b)))
+        weft.jit(exported.call)(*args)
+    moved, _ = exported.call(*args)  # outside, arrays move to a mesh with the exported axes
+    np.testing.assert_allclose(moved, out)
+    assert moved.sharding.is_equivalent_to(rows, 2)
     with pytest.raises(ValueError, match="same axes"):
         exported.in_shardings_jax(wrong)
 

@@ -7,6 +7,7 @@ from weft.core.dtypes import TypePromotionError
 from weft.core.errors import (
     ArgumentError,
     AxisError,
+    AxisKindError,
     AxisNameError,
     BadIndexError,
     BucketError,
@@ -34,6 +35,7 @@ from weft.sharding.named import IndivisibleError
 __all__ = [
     "ArgumentError",
     "AxisError",
+    "AxisKindError",
     "AxisNameError",
     "BadIndexError",
     "BucketError",

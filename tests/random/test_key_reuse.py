@@ -117,3 +117,73 @@ def test_keys_taken_out_of_an_array_are_used_once_each():
     row = keys[1]
     weft.vmap(random.normal)(row)
     assert [random.uniform(k).shape for k in keys[:1, 0]] == [()]
+
+
+def new_keys(key, _):
+    key, sub = random.split(key)
+    return key, random.normal(sub)
+
+
+def kept_key(key, _):
+    return key, random.normal(key)
+
+
+LOOPS = {
+    "scan": lambda body, key: weft.lax.scan(body, key, np.arange(3.0)),
+    "fori_loop": lambda body, key: weft.lax.fori_loop(0, 3, lambda i, k: body(k, i)[0], key),
+    "while_loop": lambda body, key: weft.lax.while_loop(
+        lambda s: s[1] < 3, lambda s: (body(s[0], 0)[0], s[1] + 1), (key, 0)
+    ),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_each_step_of_a_loop_needs_a_key_of_its_own(loop, wrap):
+    run = LOOPS[loop]
+    wrap(lambda key: run(new_keys, key))(random.key(0))
+    with pytest.raises(KeyReuseError, match=f"{loop}: a key is used by each step.*carries it on"):
+        wrap(lambda key: run(kept_key, key))(random.key(0))
+    with pytest.raises(KeyReuseError, match=f"used before, by {loop} at .*test_key_reuse.py"):
+        wrap(lambda key: (run(new_keys, key), random.normal(key)))(random.key(0))
+    closing = random.key(1)
+
+    def body(key, _):
+        return random.clone(key), random.normal(closing)
+
+    with pytest.raises(KeyReuseError, match=f"{loop}: a key is used by each step.*closes over"):
+        wrap(lambda key: run(body, key))(random.key(0))
+
+
+def test_keys_in_conditions_rows_and_branches():
+    loop = weft.lax.while_loop
+    with pytest.raises(KeyReuseError, match="while_loop: a key is used by each step"):
+        loop(lambda s: random.normal(s[0]) < s[1], lambda s: (s[0], s[1] - 9), (random.key(0), 9.0))
+    keys = random.split(random.key(0), 3)
+    weft.lax.scan(lambda c, key: (c, random.normal(key)), 0.0, keys)
+    with pytest.raises(KeyReuseError, match="used before, by scan"):
+        random.normal(keys[1])
+    key, other = random.split(random.key(1))
+
+    def branches(flag):  # a key is for one of them, also where they are traced twice
+        draw = weft.lax.cond(flag, random.normal, lambda k: 0.0, key)
+        return draw + weft.lax.cond(
+            flag, lambda: random.normal(other), lambda: random.gumbel(other)
+        )
+
+    weft.jit(branches)(True)
+    with pytest.raises(KeyReuseError, match="used before, by normal"):
+        weft.jit(lambda: random.normal(other))()
+    with pytest.raises(KeyReuseError, match="used before, by normal"):
+        random.normal(key)
+
+
+def test_the_use_of_an_example_is_that_of_all():
+    keys = random.split(random.key(0), 3)
+    weft.vmap(random.normal)(keys)
+    with pytest.raises(KeyReuseError, match="used before, by normal"):
+        random.normal(keys[1])
+    keys = random.split(random.key(1), 3)
+    random.normal(keys[0])
+    with pytest.raises(KeyReuseError, match="used before, by normal"):
+        weft.vmap(random.normal)(keys)

@@ -158,12 +158,7 @@ def dense_int_array(values: Sequence[int]) -> ir.Attribute:
 
 
 def dense_int_elements(values: Sequence[int]) -> ir.Attribute:
-    return _dense(np.asarray(values, np.int64))
-
-
-def _dense(values: np.ndarray) -> ir.Attribute:
-    with _mlir.context():
-        return dense_attr(values)
+    return ir_attribute(np.asarray(values, np.int64))
 
 
 def ir_attribute(val: Any) -> ir.Attribute:
@@ -186,7 +181,8 @@ def ir_attribute(val: Any) -> ir.Attribute:
     if isinstance(val, ir.Attribute):
         return val
     if isinstance(val, np.generic | np.ndarray):
-        return _dense(np.asarray(val))
+        with context:
+            return dense_attr(np.asarray(val))
     raise TypeError(f"ir_attribute: {type(val).__name__} has no attribute: {val!r:.80}")
 
 

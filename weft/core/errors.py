@@ -121,7 +121,7 @@ class BucketError(ValueError):
     """A function that is jitted with bucket= has no exact result on padded arguments."""
 
 
-@has_page(section="badindexerror")
+@has_page()
 class AxisKindError(BadIndexError, NotImplementedError):
     """An axis is no integer, such as a name: by the function, each of these errors in JAX."""
 

@@ -33,3 +33,6 @@ op_function = _provided("weft.driver.execute", "op_function")  # a compiled op, 
 bucketed = _provided("weft.bucketing.call", "bucketed")  # jit(bucket=)
 used_variables = _provided("weft.random.key_reuse", "used_variables")  # debug_key_reuse in jit
 use_arguments = _provided("weft.random.key_reuse", "use_arguments")
+key_uses = _provided("weft.random.key_reuse", "KeyUses")  # and in loops and branches
+use_operands = _provided("weft.random.key_reuse", "use_operands")
+use_in_condition = _provided("weft.random.key_reuse", "use_in_condition")

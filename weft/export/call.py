@@ -3,19 +3,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.core.dtypes import short_name
 from weft.core.masks import pick
 from weft.core.primitive import Primitive
+from weft.core.provided import device_put
+from weft.core.trace import Tracer
 from weft.core.tree import names_in
+from weft.sharding.mesh import Mesh
+from weft.sharding.named import NamedSharding
+from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
     from weft.autodiff.vmap import AxisData
     from weft.export.exported import Exported
     from weft.lowering.context import RuleContext
+
+
+def on_exported_mesh(exported: Exported, leaves: Sequence[object]) -> Sequence[object]:
+    """Arrays over another mesh of as many devices, moved to one that has the exported axes."""
+    want = exported._mesh
+    if want is None or any(isinstance(x, Tracer) for x in leaves):
+        return leaves
+    shardings = [getattr(x, "sharding", None) for x in leaves]
+    for mesh in [s.mesh for s in shardings if isinstance(s, NamedSharding)]:
+        axes = mesh.axis_names, mesh.axis_sizes
+        if mesh.size == exported.nr_devices and axes != (want.axis_names, want.axis_sizes):
+            devices = mesh.devices.reshape(want.axis_sizes)
+            own = Mesh(devices, want.axis_names, axis_types=want.axis_types)
+            specs = [PartitionSpec() if s is None else s.spec for s in exported._in_shardings]
+            pairs = zip(leaves, specs, strict=True)
+            return [device_put(x, NamedSharding(own, spec)) for x, spec in pairs]
+    return leaves
 
 
 def _abstract(*avals: ShapedArray, exported: Exported) -> list:
@@ -100,7 +123,7 @@ def _check_context(ctx: RuleContext, exported: Exported) -> None:
     if (mesh.axis_names, mesh.axis_sizes) != (want.axis_names, want.axis_sizes):
         raise ValueError(
             f"{who} is for {want}, called in a program over {mesh}; use a mesh with the same "
-            "axes, of the same sizes and in the same order"
+            "axes, of the same sizes and in the same order, or call it outside of jit"
         )
     if module.use_shardy != exported._shardy:
         raise ValueError(

@@ -20,7 +20,7 @@ from weft.core.tree import flatten
 from weft.driver.program import Program, physical
 from weft.driver.staging import ShapeDtypeStruct
 from weft.export import template
-from weft.export.call import call_exported_p
+from weft.export.call import call_exported_p, on_exported_mesh
 from weft.export.checks import DisabledSafetyCheck, check_custom_calls
 from weft.export.symbolic import SymbolicScope
 from weft.export.template import Symbolic
@@ -191,8 +191,8 @@ class Exported:
         """Computes the function, alone or inside of another jitted function.
 
         Arguments have the structure, shapes and dtypes that it was exported for; for several
-        devices, they or the caller's mesh name as many. It is differentiable in reverse mode where
-        it has a VJP.
+        devices, they or the caller's mesh name as many; the mesh's axes may be others outside of
+        jit. It is differentiable in reverse mode where it has a VJP.
         """
         leaves, tree = flatten((args, kwargs))
         if tree != self.in_tree:
@@ -200,7 +200,7 @@ class Exported:
                 f"exported {self.fun_name} was exported for arguments of structure "
                 f"{self.in_tree}, called with {tree}"
             )
-        return self.out_tree.unflatten(self._jitted(*leaves))
+        return self.out_tree.unflatten(self._jitted(*on_exported_mesh(self, leaves)))
 
     @functools.cached_property
     def _jitted(self) -> Callable:

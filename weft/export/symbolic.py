@@ -175,8 +175,9 @@ class SymbolicScope:
         self.constraints = tuple(constraints_str)
         self.sizes: dict[str, int] = {}
         self.seen: set[Poly] = set()
-        self._rules = [_constraint(c) for c in self.constraints]
-        self.equalities = [pair for c in self.constraints for pair in _equality(c)]
+        read = [_constraint(c) for c in self.constraints]
+        self._rules = [rule for rule, _ in read]
+        self.equalities = [sides for _, sides in read if sides is not None]
         names = set().union(*(variables(p) for _, p in self._rules))
         if names:
             self.sizes = self.samples(1, sorted(names))[0]
@@ -496,8 +497,9 @@ def _read(node: ast.expr, text: str) -> Poly:
     )
 
 
-def _constraint(text: str) -> tuple[str, Poly]:
-    """('>=' or '==', p), which says that p >= 0 or p == 0."""
+def _constraint(text: str) -> tuple[tuple[str, Poly], tuple[Poly, Poly] | None]:
+    """('>=' or '==', p), which says that p >= 0 or p == 0; and, where the left side of an equality
+    is one product, its sides."""
     node = _parse(text, "constraint")
     signs = {ast.GtE: (">=", 1, 0), ast.LtE: (">=", -1, 0), ast.Eq: ("==", 1, 0)}
     signs |= {ast.Gt: (">=", 1, 1), ast.Lt: (">=", -1, 1)}
@@ -506,16 +508,8 @@ def _constraint(text: str) -> tuple[str, Poly]:
     kind, sign, strict = signs[type(node.ops[0])]  # type: ignore[index]
     left, right = _read(node.left, text), _read(node.comparators[0], text)
     difference = _add(_add((), left, sign), right, -sign)
-    return kind, _add(difference, constant(-strict))
-
-
-def _equality(text: str) -> list[tuple[Poly, Poly]]:
-    """The sides of an equality whose left side is one product, in a list; else nothing."""
-    node = _parse(text, "constraint")
-    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq):
-        return []
-    left, right = _read(node.left, text), _read(node.comparators[0], text)
-    return [(left, right)] if len(left) == 1 and left[0][0] else []
+    is_product = kind == "==" and len(left) == 1 and left[0][0]
+    return (kind, _add(difference, constant(-strict))), (left, right) if is_product else None
 
 
 def symbolic_shape(

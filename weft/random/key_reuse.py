@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.autodiff.vmap import BatchTracer
 from weft.core.caches import clearable
 from weft.core.errors import KeyReuseError
 from weft.core.source import GENERATED, capture
+
+if TYPE_CHECKING:
+    from weft.core.trace_body import Body
 
 _KEPT = 4096
 """Keys remembered, the newest: they are held, as traced ones cannot be referred to weakly."""
@@ -101,9 +105,90 @@ def use(name: str, key: object) -> None:
         )
     record.mask[positions] = True
     record.who, record.calls = f"{name} at {capture()}", frozenset(calls)
+    while isinstance(key, BatchTracer):  # the use of one example is that of all
+        key = key.val
+        if not isinstance(key, BatchTracer):
+            use(name, key)
 
 
-def use_arguments(name: str, keys: Sequence[Any]) -> None:
+class KeyUses:
+    """Which keys had been used at some time, from where bodies of loops and branches are traced."""
+
+    def __init__(self) -> None:
+        self.before = self.now()
+
+    @staticmethod
+    def now() -> OrderedDict[int, _Use]:
+        return OrderedDict((i, replace(u, mask=u.mask.copy())) for i, u in _used.items())
+
+    def restore(self) -> None:
+        """Return there, as what was traced since does not count."""
+        _used.clear()
+        _used.update((i, replace(u, mask=u.mask.copy())) for i, u in self.before.items())
+
+    def of_branches(self, trace: Callable, functions: Sequence[Callable]) -> list:
+        """Trace branches, of which one will run: a key may be used in each."""
+        bodies, used = [], self.now()
+        for function in functions:
+            self.restore()
+            bodies.append(trace(function))
+            for i, other in self.now().items():
+                record = used.get(i)
+                if record is None or record.keys is not other.keys:
+                    used[i] = other
+                elif other.mask.any():
+                    record.mask |= other.mask
+                    record.who = other.who
+        _used.clear()
+        _used.update(used)
+        return bodies
+
+    def of_loop(self, who: str, body: Body, carry: Sequence[object]) -> None:
+        """Note the keys that the steps of a loop use; each step needs keys of its own."""
+        j, first = body.jaxpr.jaxpr, len(body.consts)
+        for const in body.consts:
+            const = getattr(const, "variable", const)
+            record, before = _used.get(id(const)), self.before.get(id(const))
+            if record is None or record.keys is not const or not record.mask.any():
+                continue
+            if before is None or not before.mask.any():
+                raise _in_each_step(who, record, "closes over it")
+        for i, x in enumerate(carry):
+            record = _used.get(id(j.invars[first + i]))
+            if record is not None and record.keys is j.invars[first + i]:
+                if used_variables([j.outvars[i]]):
+                    raise _in_each_step(who, record, "carries it on")
+                use(who, x)
+
+
+def _in_each_step(who: str, record: _Use, how: str) -> KeyReuseError:
+    return KeyReuseError(
+        f"{who}: a key is used by each step, in {record.who}, as the body {how}: all steps would "
+        "draw the same numbers. Carry keys and split them in the body, give the loop one key for "
+        "each step, or use weft.random.fold_in with the step's number"
+    )
+
+
+def use_in_condition(who: str, condition: Body, body: Body, carry: Sequence[object]) -> None:
+    """Note the keys that the condition of a loop uses, which its body must replace."""
+    first, tested = len(body.consts), condition.jaxpr.jaxpr.invars[len(condition.consts) :]
+    j = body.jaxpr.jaxpr
+    for i in used_variables(tested):
+        if j.outvars[i] is j.invars[first + i] or used_variables([j.invars[first + i]]):
+            raise _in_each_step(who, _used[id(tested[i])], "carries it on")
+        use(who, carry[i])
+
+
+def use_operands(who: str, bodies: Sequence[Body], operands: Sequence[object]) -> None:
+    """Note the operands, the last of the bodies' arguments, that one of the bodies uses."""
+    used = set()
+    for body in bodies:
+        invars = body.jaxpr.jaxpr.invars
+        used |= set(used_variables(invars[len(invars) - len(operands) :]))
+    use_arguments(who, [operands[i] for i in sorted(used)])
+
+
+def use_arguments(name: str, keys: Sequence[object]) -> None:
     """Note that a jitted function uses these of its arguments up."""
     for key in keys:
         use(name, key)

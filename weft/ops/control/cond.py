@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.config import config
 from weft.core.errors import ArgumentError
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from weft.core.primitive import Primitive
+from weft.core.provided import key_uses, use_operands
 from weft.core.trace import Tracer, is_array_like, typeof
 from weft.core.tree import flatten, tree_map
 from weft.ops.control.common import (
@@ -75,16 +77,23 @@ def _traced(
     leaves, operands_tree = flatten(operands)
     tree = args_tree(*operands)
     avals = avals_of(who, leaves, names_of(operands_tree, "operands"))
+    uses = key_uses() if config.debug_key_reuse else None
+
+    def trace(f: Callable) -> Body:
+        return trace_body(f, tree, avals)
+
     with seen_as_varying([], axes):
-        bodies = [trace_body(f, tree, avals) for f in functions]
+        bodies = uses.of_branches(trace, functions) if uses else [*map(trace, functions)]
     # Which values the branches close over is known only now: trace again with them varying.
     equal = {id(c): c for body in bodies for c in body.consts if axes and _varies(c, axes)}
     if equal:
         with seen_as_varying(list(equal.values()), axes):
-            bodies = [trace_body(f, tree, avals) for f in functions]
+            bodies = uses.of_branches(trace, functions) if uses else [*map(trace, functions)]
     first = bodies[0]
     joined = spread_alike(functions, bodies)
     if joined is not None:
+        if uses is not None:
+            uses.restore()
         return _traced(who, texts, joined, operands, axes)
     for text, body in zip(texts[1:], bodies[1:], strict=True):
         if body.out_tree != first.out_tree:
@@ -111,6 +120,8 @@ def _traced(
             if id(c) not in where:
                 where[id(c)] = len(consts)
                 consts.append(c)
+    if uses is not None:
+        use_operands(who, bodies, leaves)
     consts = [vary(c, axes) if id(c) in equal else c for c in consts]
     branches = tuple(_with_consts(b, consts, where) for b in bodies)
     return branches, consts, leaves, first.out_tree

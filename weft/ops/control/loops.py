@@ -13,6 +13,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import config
+from weft.core.provided import key_uses, use_in_condition
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import (
@@ -69,6 +70,7 @@ def _while_loop(
             return init_val
     leaves, tree = flatten(init_val)
     call_tree = args_tree(init_val)
+    uses = key_uses() if config.debug_key_reuse else None
     carry, body, _ = trace_with_carry(who, body_fun, leaves, tree, [], call_tree, _whole, user_at)
     pred = trace_body(cond_fun, call_tree, [typeof(x) for x in carry])
     outs = pred.jaxpr.out_avals
@@ -83,9 +85,13 @@ def _while_loop(
     start = [vary(x, axes) for x in carry]
     if any(x is not y for x, y in zip(start, carry, strict=True)):
         # Devices go on for different numbers of iterations, so that what they carry differs.
+        if uses is not None:
+            uses.restore()
         varying = ending_varying(body_fun, axes)
         return _while_loop(who, cond_fun, varying, tree.unflatten(start), user_at)
     check_reached_by_all(who, "the condition", outs[0], pred.jaxpr, body.jaxpr)
+    if uses is not None:
+        use_in_condition(who, pred, body, carry)
     result = while_p.bind(
         *pred.consts,
         *body.consts,

@@ -15,6 +15,7 @@ from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.errors import ArgumentError
+from weft.core.provided import key_uses, use_operands
 from weft.core.ref import AbstractRef
 from weft.core.state import state
 from weft.core.trace import typeof
@@ -136,6 +137,8 @@ def scan(
     carry, body, ys_tree = trace_with_carry(
         "scan", f, init_leaves, init_tree, x_avals, tree, _split_pair
     )
+    if config.debug_key_reuse:
+        use_operands("scan", [body], xs_leaves)
     outs = scan_p.bind(
         *body.consts,
         *carry,
@@ -200,7 +203,10 @@ def trace_with_carry(
     n = len(init)
     names = _carry_names(init_tree, user_at)
     # A carry that changes its weak type is traced again with the one that it becomes.
+    uses = key_uses() if config.debug_key_reuse else None
     for _ in range(3 + n if state.spread else 3):
+        if uses is not None:
+            uses.restore()
         avals = avals_of(who, init, names)
         body = trace_body(f, tree, [*avals, *other_avals])
         carry_tree, rest_tree = split(body.out_tree, body.jaxpr.out_avals)
@@ -215,6 +221,8 @@ def trace_with_carry(
             )
         got = body.jaxpr.out_avals[:n]
         if all(a is b for a, b in zip(avals, got, strict=True)):
+            if uses is not None:
+                uses.of_loop(who, body, init)
             return init, body, rest_tree
         new = []
         for x, a, b in zip(init, avals, got, strict=True):
