@@ -2,10 +2,13 @@
 
     python -m benchmarks.jax_examples              # all, about half an hour
     python -m benchmarks.jax_examples numpy/fft    # those of files with this in their path
+    python -m benchmarks.jax_examples --of numpy scipy.linalg optax   # of these modules instead
 
 The examples are read from the JAX in the environment of `make libraries`, where both run, each side
-in one process. Two outputs are equal where their texts are, but for spaces, addresses, and numbers
-that are close; two errors where `except` with JAX's class catches weft's.
+in one process. In those of NumPy and SciPy `numpy` and `scipy` stand for JAX's modules of these
+names; what JAX lacks raises on both sides. Two outputs are equal where their texts are, but for
+spaces, addresses, and numbers that are close; two errors where `except` with JAX's class catches
+weft's.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import ast
 import contextlib
 import doctest
 import functools
+import importlib
+import inspect
 import io
 import json
 import os
@@ -48,6 +53,35 @@ def examples(folder: Path, part: str) -> Iterator[dict[str, Any]]:
                 with contextlib.suppress(ValueError):  # no doctest
                     statements = [e.source for e in parser.get_examples(doc)]
                     yield {"file": file, "name": name, "statements": statements}
+
+
+def of_modules(out: str, *modules: str) -> None:
+    """Write the statements in the docstrings of these modules' names, of classes' methods too."""
+    parser, seen, found = doctest.DocTestParser(), set(), []
+    for module in map(importlib.import_module, modules):
+        named = [(n, getattr(module, n, None)) for n in dir(module) if not n.startswith("_")]
+        for name, cls in [x for x in named if inspect.isclass(x[1])]:
+            public = [n for n in dir(cls) if not n.startswith("_")]
+            named += [(f"{name}.{n}", getattr(cls, n, None)) for n in public]
+        for name, value in named:
+            doc = getattr(value, "__doc__", None)
+            if not isinstance(doc, str) or ">>>" not in doc or doc in seen:
+                continue
+            seen.add(doc)
+            with contextlib.suppress(ValueError):  # no doctest
+                statements = [_HEAD, *(e.source for e in parser.get_examples(doc))]
+                for theirs, jax in _IN_JAX.items():
+                    statements[1:] = [s.replace(theirs, jax) for s in statements[1:]]
+                found.append({"file": module.__name__, "name": name, "statements": statements})
+    Path(out).write_text(json.dumps(found))
+
+
+_HEAD = "import jax.numpy as np\n"
+_IN_JAX = {
+    "import numpy as np": "import jax.numpy as np",
+    "from scipy": "from jax.scipy",
+    "import scipy": "import jax.scipy as scipy",
+}
 
 
 def run(source: str, out: str) -> None:
@@ -94,13 +128,19 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("part", nargs="?", default="", help="a part of the files' paths")
-    part = parser.parse_args().part
+    parser.add_argument("--of", nargs="+", metavar="MODULE", help="modules instead of JAX's files")
+    options = parser.parse_args()
     where = [python(), "-c", "import jax; print(jax.__path__[0])"]
     folder = Path(subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip())
-    found = list(examples(folder, part))
     with tempfile.TemporaryDirectory() as temporary:
         source = Path(temporary) / "examples.json"
-        source.write_text(json.dumps(found))
+        if options.of:
+            command = [python(), __file__, "--list", str(source), *options.of]
+            subprocess.run(command, check=True)
+            found = json.loads(source.read_text())
+        else:
+            found = list(examples(folder, options.part))
+            source.write_text(json.dumps(found))
         results = []
         for side in ("jax", "weft"):
             out = Path(temporary) / side
@@ -130,5 +170,7 @@ if __name__ == "__main__":
 
     if sys.argv[1:2] == ["--run"]:
         run(*sys.argv[2:])
+    elif sys.argv[1:2] == ["--list"]:
+        of_modules(*sys.argv[2:])
     else:
         main()
