@@ -152,6 +152,12 @@ class Emitter:
     ) -> ir.Value:
         return self.op(name, operands, [result], attrs).results[0]
 
+    def shaped(
+        self, name: str, operands: Sequence[ir.Value], shape: Sequence[int], **attrs: object
+    ) -> ir.Value:
+        """Make an operation whose result has the elements of its first operand in a shape."""
+        return self.make(name, operands, self.type(shape, operands[0].type.element_type), **attrs)
+
     def const(self, value: int, element: ir.Type | None = None) -> ir.Value:
         """A rank-0 constant; the element type is i32 unless told."""
         element = element or self.i32
@@ -193,12 +199,9 @@ class Emitter:
         return self.binary("multiply", a, b)
 
     def compare(self, a: ir.Value, b: ir.Value, direction: str) -> ir.Value:
-        return self.make(
-            "stablehlo.compare",
-            (a, b),
-            self.type(a.type.shape, self.i1),
-            comparison_direction=self.attr(f"#stablehlo<comparison_direction {direction}>"),
-        )
+        kind = self.type(a.type.shape, self.i1)
+        how = self.attr(f"#stablehlo<comparison_direction {direction}>")
+        return self.make("stablehlo.compare", (a, b), kind, comparison_direction=how)
 
     def within(self, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
         """Whether low <= value < high, in each element."""
@@ -218,38 +221,26 @@ class Emitter:
         return self.make("stablehlo.convert", (value,), self.type(value.type.shape, element))
 
     def iota(self, shape: Sequence[int], dim: int, element: ir.Type | None = None) -> ir.Value:
-        return self.make(
-            "stablehlo.iota",
-            (),
-            self.type(shape, element or self.i32),
-            iota_dimension=self.i64_attr(dim),
-        )
+        kind = self.type(shape, element or self.i32)
+        return self.make("stablehlo.iota", (), kind, iota_dimension=self.i64_attr(dim))
 
     def broadcast(
         self, value: ir.Value, shape: Sequence[int], dims: Sequence[int] = ()
     ) -> ir.Value:
         if list(value.type.shape) == list(shape):
             return value
-        return self.make(
-            "stablehlo.broadcast_in_dim",
-            (value,),
-            self.type(shape, value.type.element_type),
-            broadcast_dimensions=self.i64s(dims),
-        )
+        to = self.i64s(dims)
+        return self.shaped("stablehlo.broadcast_in_dim", (value,), shape, broadcast_dimensions=to)
 
     def reshape(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
         if list(value.type.shape) == list(shape):
             return value
-        return self.make("stablehlo.reshape", (value,), self.type(shape, value.type.element_type))
+        return self.shaped("stablehlo.reshape", (value,), shape)
 
     def transpose(self, value: ir.Value, permutation: Sequence[int]) -> ir.Value:
         shape = [value.type.shape[i] for i in permutation]
-        return self.make(
-            "stablehlo.transpose",
-            (value,),
-            self.type(shape, value.type.element_type),
-            permutation=self.i64s(permutation),
-        )
+        order = self.i64s(permutation)
+        return self.shaped("stablehlo.transpose", (value,), shape, permutation=order)
 
     def slice(self, value: ir.Value, dim: int, start: int, limit: int, stride: int = 1) -> ir.Value:
         """A static slice of one dimension."""
@@ -259,10 +250,10 @@ class Emitter:
         starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
         starts[dim], limits[dim], strides[dim] = start, limit, stride
         shape[dim] = -(-(limit - start) // stride)
-        return self.make(
+        return self.shaped(
             "stablehlo.slice",
             (value,),
-            self.type(shape, value.type.element_type),
+            shape,
             start_indices=self.i64s(starts),
             limit_indices=self.i64s(limits),
             strides=self.i64s(strides),
@@ -289,10 +280,10 @@ class Emitter:
         def one(amount: int) -> ir.Attribute:
             return self.i64s([amount if i == dim else 0 for i in range(rank)])
 
-        return self.make(
+        return self.shaped(
             "stablehlo.pad",
             (value, fill),
-            self.type(shape, value.type.element_type),
+            shape,
             edge_padding_low=one(low),
             edge_padding_high=one(high),
             interior_padding=one(interior),
@@ -303,24 +294,14 @@ class Emitter:
             return values[0]
         shape = list(values[0].type.shape)
         shape[dim] = sum(v.type.shape[dim] for v in values)
-        return self.make(
-            "stablehlo.concatenate",
-            values,
-            self.type(shape, values[0].type.element_type),
-            dimension=self.i64_attr(dim),
-        )
+        return self.shaped("stablehlo.concatenate", values, shape, dimension=self.i64_attr(dim))
 
     def reduce(self, value: ir.Value, init: ir.Value, dim: int, combiner: str) -> ir.Value:
         """Reduces one dimension with a StableHLO binary operation."""
         shape = [s for i, s in enumerate(value.type.shape) if i != dim]
         element = value.type.element_type
-        op = self.op(
-            "stablehlo.reduce",
-            (value, init),
-            [self.type(shape, element)],
-            {"dimensions": self.i64s([dim])},
-            regions=1,
-        )
+        kind, attributes = self.type(shape, element), {"dimensions": self.i64s([dim])}
+        op = self.op("stablehlo.reduce", (value, init), [kind], attributes, regions=1)
         combine_by(op, combiner, element)
         return op.results[0]
 
@@ -332,12 +313,14 @@ class Emitter:
         zero = self.const(0, start.type.element_type)
         starts = [start if i == dim else zero for i in range(len(shape))]
         shape[dim] = size
-        return self.make(
-            "stablehlo.dynamic_slice",
-            (value, *starts),
-            self.type(shape, value.type.element_type),
-            slice_sizes=self.i64s(shape),
-        )
+        return self.slice_at(value, starts, shape)
+
+    def slice_at(
+        self, value: ir.Value, starts: Sequence[ir.Value], sizes: Sequence[int]
+    ) -> ir.Value:
+        """A slice of all dimensions at run-time offsets."""
+        operands, by_dim = (value, *starts), self.i64s(sizes)
+        return self.shaped("stablehlo.dynamic_slice", operands, sizes, slice_sizes=by_dim)
 
     def dynamic_update(
         self, value: ir.Value, update: ir.Value, dim: int, start: ir.Value
@@ -444,10 +427,10 @@ class Emitter:
     def all_gather(self, value: ir.Value, atoms: Atoms, dim: int) -> ir.Value:
         shape = list(value.type.shape)
         shape[dim] *= self.mesh.count(atoms)
-        return self.make(
+        return self.shaped(
             "stablehlo.all_gather",
             (value,),
-            self.type(shape, value.type.element_type),
+            shape,
             all_gather_dim=self.i64_attr(dim),
             **self._noted({"replica_groups": self.groups(atoms)}),
         )
@@ -459,10 +442,10 @@ class Emitter:
         shape = list(value.type.shape)
         shape[split_dim] //= count
         shape[concat_dim] *= count
-        return self.make(
+        return self.shaped(
             "stablehlo.all_to_all",
             (value,),
-            self.type(shape, value.type.element_type),
+            shape,
             split_dimension=self.i64_attr(split_dim),
             concat_dimension=self.i64_attr(concat_dim),
             split_count=self.i64_attr(count),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
-from weft.partition.walk import attributes_of, inner_first, insert, supersede
+from weft.partition.walk import attributes_of, inner_first, insert, ops_in, supersede
 
 
 def for_gpu(module: ir.Module) -> ir.Module:
@@ -63,8 +63,7 @@ def _split(reduce: ir.Operation) -> None:
         types = [a.type for a in combiner.arguments]
         block = one.regions[0].blocks.append(*types, arg_locs=[reduce.location] * len(types))
         copied = dict(zip(combiner.arguments, block.arguments, strict=True))
-        for view in combiner.operations:
-            op = view.operation
+        for op in ops_in(combiner):
             new = op.clone(ip=ir.InsertionPoint(block))
             for i, value in enumerate(op.operands):
                 new.operands[i] = copied[value]

@@ -26,7 +26,7 @@ from weft.partition.explain import nearest_location
 from weft.partition.local_value import LocalValue
 from weft.partition.ops import facts, linear_operands
 from weft.partition.validate import only_mesh
-from weft.partition.walk import WHY
+from weft.partition.walk import SHARDINGS, WHY, forget, ops_in
 
 Rule = Callable[["Localizer", ir.Operation], "Sequence[LocalValue] | None"]
 RULES: dict[str, Rule] = {}
@@ -228,9 +228,7 @@ class Localizer:
                 element = result.type.element_type
                 result.set_type(self.e.type(layout.local, element))
             out.append(LocalValue(result, layout))
-        for name in ("sdy.sharding", "sdy.sharding_origins", "sdy.sharding_rule"):
-            if name in op.attributes:
-                del op.attributes[name]
+        forget(op, *SHARDINGS, "sdy.sharding_rule")
         self.e.ip = ir.InsertionPoint.after(op)
         return out
 
@@ -327,8 +325,7 @@ class Localizer:
         self.e.scopes.append({})
         self._count_uses(block.arguments)
         e = self.e
-        for view in list(block.operations):
-            op = view.operation
+        for op in ops_in(block):
             name = op.name
             apply = RULES.get(name)
             if apply is None:

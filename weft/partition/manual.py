@@ -14,7 +14,7 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.collect import KINDS
 from weft.partition.ops import OPS
-from weft.partition.walk import insert, outer_first, supersede
+from weft.partition.walk import forget, insert, outer_first, supersede
 
 # What the short way leaves to the long one: calls may have rules for shards, and replica_id means
 # another thing in the program of one device.
@@ -116,9 +116,7 @@ def localize(module: ir.Module, manual: Manual) -> None:
 def _for_replicas(op: ir.Operation) -> None:
     """The local program's devices are replicas, which its collectives name without more ado."""
     if op.name in KINDS:
-        for name in ("channel_handle", "use_global_device_ids"):
-            if name in op.attributes:
-                del op.attributes[name]
+        forget(op, "channel_handle", "use_global_device_ids")
     elif op.name == "stablehlo.partition_id":
         supersede(op, *insert(op, "stablehlo.replica_id", op.results.types).results)
 

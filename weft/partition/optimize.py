@@ -11,7 +11,7 @@ bytes            integers of fewer than 8 bits travel as bytes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from weft._xla import passes
 from weft._xla.mlir import ir
@@ -24,7 +24,17 @@ from weft.partition.merge_reductions import join_sums
 from weft.partition.ops import facts
 from weft.partition.overlap import overlap_gathers
 from weft.partition.sink_reductions import reduce_behind_loops
-from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, insert, supersede
+from weft.partition.walk import (
+    WHY,
+    attributes_of,
+    combiner_of,
+    forget,
+    functions,
+    inner_first,
+    insert,
+    ops_in,
+    supersede,
+)
 
 
 def optimize(
@@ -50,17 +60,14 @@ def optimize(
     counts = dict.fromkeys(names, 0)
     passes.run(module, "cse")  # so that equal collectives have one operand
     with module.context, ir.Location.unknown(module.context):
-        for view in module.body.operations:
-            if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
-                continue
-            block = view.operation.regions[0].blocks[0]
+        for name, function in functions(module).items():
+            block = function.regions[0].blocks[0]
             if not _drop_unused(block):
                 continue
             counts["hoist"] += _hoist(block)
             if not written:
                 counts["join_sums"] += join_sums(block)
-                main = view.operation.attributes["sym_name"].value == "main"
-                known_layouts = arguments if main else None
+                known_layouts = arguments if name == "main" else None
                 counts["accumulate"] += reduce_behind_loops(block, mesh, known_layouts)
             counts["merge_equal"] += _merge_equal(block, {})
             if overlap:
@@ -75,12 +82,10 @@ def _finish(block: ir.Block, mesh: DeviceMesh) -> int:
     """Rewrite collectives as a backend needs them; return how many send bytes instead."""
     rewritten = 0
     for op in inner_first(block):
-        if KEPT in op.attributes:
-            del op.attributes[KEPT]
+        forget(op, KEPT)
         if op.name not in KINDS:
             continue
-        if WRITTEN in op.attributes:  # by the user: that matters no more
-            del op.attributes[WRITTEN]
+        forget(op, WRITTEN)  # by the user: that matters no more
         narrow = send_bytes(op, mesh)
         rewritten += narrow is not None
         sent = narrow or op
@@ -106,11 +111,6 @@ def _keep_operands_whole(op: ir.Operation) -> None:
         op.operands[i] = value
 
 
-def _ops(block: ir.Block) -> Iterator[ir.Operation]:
-    for view in list(block.operations):
-        yield view.operation
-
-
 def _drop_unused(block: ir.Block) -> bool:
     """Erases collectives whose result nothing uses; MLIR's own passes must keep them.
 
@@ -118,7 +118,7 @@ def _drop_unused(block: ir.Block) -> bool:
       Whether there are others.
     """
     kept = False
-    for op in reversed(list(_ops(block))):
+    for op in reversed(ops_in(block)):
         collective = op.name in KINDS
         used = any([next(iter(r.uses), None) is not None for r in op.results])
         if used or not (collective or facts(op).pure):
@@ -136,7 +136,7 @@ def _merge_equal(block: ir.Block, earlier_ops: dict) -> int:
     """Replace a collective by an equal earlier one of its block or of an enclosing block."""
     merged = 0
     earlier_ops = dict(earlier_ops)
-    for op in _ops(block):
+    for op in ops_in(block):
         if op.name in KINDS:
             key = _key(op)
             earlier = earlier_ops.get(key)
@@ -179,7 +179,7 @@ _PADDED = ("edge_padding_low", "interior_padding")
 def _hoist(block: ir.Block) -> int:
     """Moves collectives whose operands do not change in a while loop in front of it."""
     moved = 0
-    for op in _ops(block):
+    for op in ops_in(block):
         if facts(op).control:
             for region in op.regions:
                 moved += _hoist(region.blocks[0])
@@ -223,7 +223,7 @@ def _hoist_from(loop: ir.Operation) -> int:
                     each.operands[i] = outside[value]
             each.move_before(loop)
 
-    for op in _ops(body):
+    for op in ops_in(body):
         collective = op.name in KINDS
         if not (collective or _is_pure(op)) or not all(invariant(v) for v in op.operands):
             continue
@@ -241,6 +241,6 @@ def _is_pure(op: ir.Operation) -> bool:
         isinstance(v.owner, ir.Block) or v.owner.operation.block == block
         for region in op.regions
         for block in region.blocks
-        for view in block.operations
-        for v in view.operation.operands
+        for inner in ops_in(block)
+        for v in inner.operands
     )

@@ -16,7 +16,7 @@ from weft.partition.axis_layout import Atoms, DeviceMesh
 from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
-from weft.partition.walk import supersede
+from weft.partition.walk import ops_in, supersede
 
 MAX_STEPS = 32  # larger rings would make the program too long
 
@@ -35,8 +35,7 @@ def overlap_gathers(block: ir.Block, mesh: DeviceMesh, diverges: bool = False) -
 
 def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter, diverges: bool) -> int:
     done = 0
-    for view in list(block.operations):
-        op = view.operation
+    for op in ops_in(block):
         if op.name == "stablehlo.dot_general":
             done += any(_overlap(op, side, mesh, e) for side in (0, 1))
         elif facts(op).control and not (diverges and _decided(op)):

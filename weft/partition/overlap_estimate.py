@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from weft._xla.mlir import ir
 from weft.partition.ops import facts
+from weft.partition.walk import ops_in
 
 Functions = dict[str, ir.Operation]
 TripCount = Callable[[ir.Operation], int | None]
@@ -43,8 +44,7 @@ def overlapped_work(
     }
     between: list[ir.Operation] = []
     inside = False
-    for view in start.block.operations:
-        op = view.operation
+    for op in ops_in(start.block):
         if op in done:
             return work_of(between, functions, trip_count)
         if inside:
@@ -59,8 +59,7 @@ def work_of(
     """The arithmetic of operations, with that of loops, branches and calls in them."""
 
     def inside(region: ir.Region) -> OverlappedWork:
-        ops = (view.operation for view in region.blocks[0].operations)
-        return work_of(ops, functions, trip_count)
+        return work_of(ops_in(region.blocks[0]), functions, trip_count)
 
     total = OverlappedWork()
     for op in ops:

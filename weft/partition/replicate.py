@@ -16,7 +16,7 @@ from weft.partition.collect import Collective, byte_size, byte_size_of, trip_cou
 from weft.partition.ops import facts
 from weft.partition.overlap_estimate import work_of
 from weft.partition.traffic_estimate import LATENCY
-from weft.partition.walk import WHY, functions, supersede
+from weft.partition.walk import SHARDINGS, WHY, forget, functions, ops_in, supersede
 
 LARGEST = LATENCY  # bytes of the arguments: to gather more takes longer than it takes to wait
 _SUMS = ("sdy.all_reduce", "sdy.reduce_scatter")
@@ -38,8 +38,7 @@ def is_small(module: ir.Module) -> bool:
 
 def _computes(block: ir.Block) -> bool:
     """Whether operations only compute, from values that the partitioner may place."""
-    for view in block.operations:
-        op = view.operation
+    for op in ops_in(block):
         row = facts(op)
         if row.relayout or not (row.pure or row.control or op.name in _PASSES_ON or _solves(op)):
             return False
@@ -72,8 +71,7 @@ def may_send_less(
     )
     if gathered >= sum(c.total_bytes for c in split):
         return False
-    ops = (view.operation for view in block.operations)
-    return 2 * work_of(ops, {}, trip_count).flops <= LATENCY * sum(c.trips for c in split)
+    return 2 * work_of(ops_in(block), {}, trip_count).flops <= LATENCY * sum(c.trips for c in split)
 
 
 def sends_less(whole: Sequence[Collective], split: Sequence[Collective]) -> bool:
@@ -97,7 +95,7 @@ def make_whole(module: ir.Module) -> None:
             copy = _reshard(argument, whole, ir.InsertionPoint.at_block_begin(block))
             for user, number in uses:
                 user.operands[number] = copy
-        end = list(block.operations)[-1].operation
+        end = ops_in(block)[-1]
         for i, attributes in enumerate(function.attributes.get("res_attrs", ())):
             target = {a.name: a.attr for a in attributes}.get("sdy.sharding")
             if target is not None:
@@ -106,14 +104,11 @@ def make_whole(module: ir.Module) -> None:
 
 def _forget_shardings(block: ir.Block) -> None:
     """Drops the shardings of operations, and what moved and summed for them."""
-    for view in list(block.operations):
-        op = view.operation
+    for op in ops_in(block):
         if facts(op).relayout or op.name in _SUMS:
             supersede(op, *op.operands)
             continue
-        for name in ("sdy.sharding", "sdy.sharding_origins"):
-            if name in op.attributes:
-                del op.attributes[name]
+        forget(op, *SHARDINGS)
         for region in op.regions if not facts(op).combines else ():
             for inner in region.blocks:
                 _forget_shardings(inner)

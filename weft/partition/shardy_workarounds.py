@@ -34,6 +34,7 @@ from weft.partition.walk import (
     insert,
     maker,
     only_user,
+    ops_in,
     outer_first,
     supersede,
 )
@@ -382,8 +383,7 @@ def _uses_between(collective: ir.Operation, barrier: ir.Operation) -> list[ir.Op
     """The operations in front of the barrier that use the collective's value, in order."""
     values = {collective.results[0]}
     uses, inside = [], False
-    for view in collective.block.operations:
-        op = view.operation
+    for op in ops_in(collective.block):
         if op == barrier:
             break
         if inside and _reads(op, values):

@@ -10,6 +10,7 @@ from weft._xla.mlir import ir
 from weft.partition.ops import facts
 
 WHY = "weft.why"  # on a collective: the reason that it exists
+SHARDINGS = ("sdy.sharding", "sdy.sharding_origins")
 
 
 def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
@@ -18,8 +19,7 @@ def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
     A block's operations are listed when its walk begins, so that the caller may replace the one
     it is at, and add others.
     """
-    for view in list(block.operations):
-        op = view.operation
+    for op in ops_in(block):
         regions = op.regions
         if len(regions) and not facts(op).combines:
             for region in regions:
@@ -28,12 +28,16 @@ def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
         yield op
 
 
+def ops_in(block: ir.Block) -> list[ir.Operation]:
+    """The operations of a block as they are now; the caller may add and erase some."""
+    return [view.operation for view in block.operations]
+
+
 def outer_first(op: ir.Operation) -> Iterator[ir.Operation]:
     """All that is in an operation's regions, each before what is in its own."""
     for region in op.regions:
         for block in region.blocks:
-            for view in block.operations:
-                inner = view.operation
+            for inner in (view.operation for view in block.operations):
                 yield inner
                 if inner.regions:
                     yield from outer_first(inner)
@@ -42,9 +46,9 @@ def outer_first(op: ir.Operation) -> Iterator[ir.Operation]:
 def functions(module: ir.Module) -> dict[str, ir.Operation]:
     """The functions of a module that have a body, by name."""
     return {
-        view.operation.attributes["sym_name"].value: view.operation
-        for view in module.body.operations
-        if view.operation.name == "func.func" and view.operation.regions[0].blocks
+        op.attributes["sym_name"].value: op
+        for op in ops_in(module.body)
+        if op.name == "func.func" and op.regions[0].blocks
     }
 
 
@@ -83,6 +87,13 @@ def supersede(op: ir.Operation, *values: ir.Value) -> None:
 def attributes_of(op: ir.Operation, *without: str) -> dict[str, ir.Attribute]:
     """An operation's attributes, some left out."""
     return {name: op.attributes[name] for name in op.attributes if name not in without}
+
+
+def forget(op: ir.Operation, *names: str) -> None:
+    """Drop attributes of an operation, where it has them."""
+    for name in names:
+        if name in op.attributes:
+            del op.attributes[name]
 
 
 def combiner_of(op: ir.Operation) -> str:

@@ -12,7 +12,7 @@ from weft.partition.collect import KINDS
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.ops import facts, named
-from weft.partition.walk import only_user
+from weft.partition.walk import SHARDINGS, forget, only_user, ops_in
 
 
 @rule(*named(lambda row: row.relayout))
@@ -123,9 +123,7 @@ def manual_collective(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         dims = tuple(() if d in whole else a for d, a in enumerate(out.dims))
         values.append(lz.at(x, AxisLayout(lz.mesh, x.layout.shape, dims)))
         layouts.append(AxisLayout(lz.mesh, out.shape, dims))
-    for name in ("channel_handle", "use_global_device_ids"):  # devices are replicas now
-        if name in op.attributes:
-            del op.attributes[name]
+    forget(op, "channel_handle", "use_global_device_ids")  # devices are replicas now
     op.attributes[WRITTEN] = ir.UnitAttr.get()
     return lz.keep_and_move(op, values, layouts, outs)
 
@@ -149,13 +147,8 @@ def async_start(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Written by the user: what it starts stays as it is, on operands whole along free axes."""
     for i, x in enumerate(lz.operands(op)):
         op.operands[i] = lz.at(x, lz.layout(None, op.operands[i].type.shape))
-    for view in op.regions[0].blocks[0].operations:
-        for name in (
-            *("channel_handle", "use_global_device_ids"),
-            *("sdy.sharding", "sdy.sharding_origins"),
-        ):
-            if name in view.operation.attributes:
-                del view.operation.attributes[name]
+    for inner in ops_in(op.regions[0].blocks[0]):
+        forget(inner, "channel_handle", "use_global_device_ids", *SHARDINGS)
     return [LocalValue(op.results[0], lz.layout(None, ()))]
 
 
@@ -163,7 +156,6 @@ def async_start(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 def async_done(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The value of what was started, whole along free axes."""
     out = lz.layouts(op)[0]
-    if "sdy.sharding" in op.attributes:
-        del op.attributes["sdy.sharding"]
+    forget(op, "sdy.sharding")
     lz.e.ip = ir.InsertionPoint.after(op)
     return [lz.move(LocalValue(op.results[0], lz.layout(None, op.results[0].type.shape)), out)]

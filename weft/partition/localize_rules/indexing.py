@@ -79,12 +79,7 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     if not rows:
         op.attributes["slice_sizes"] = e.i64s(local_sizes)
         return lz.keep_and_move(op, [x.value, *starts], [now], [out])
-    value = e.make(
-        "stablehlo.dynamic_slice",
-        (x.value, *starts),
-        e.type(local_sizes, x.value.type.element_type),
-        slice_sizes=e.i64s(local_sizes),
-    )
+    value = e.slice_at(x.value, starts, local_sizes)
     # Only the row's owner has other values than zeros: a sum spreads the row.
     zero = e.splat(0, local_sizes, value.type.element_type)
     value = e.select(e.broadcast(_all_of(e, inside), local_sizes), value, zero)
@@ -128,9 +123,7 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     if inside:
         # Devices that do not own the row write what is there already.
         shape_now = list(new.type.shape)
-        current = e.make(
-            "stablehlo.dynamic_slice", (value, *starts), new.type, slice_sizes=e.i64s(shape_now)
-        )
+        current = e.slice_at(value, starts, shape_now)
         new = e.select(e.broadcast(_all_of(e, inside), shape_now), new, current)
     got = e.make("stablehlo.dynamic_update_slice", (value, new, *starts), value.type)
     for d in straddling:
