@@ -68,13 +68,6 @@ def for_values(*shardings: ir.Attribute) -> Any:
     return ir.Attribute.parse(text, shardings[0].context)
 
 
-def replicated(sharding: ir.Attribute) -> Any:
-    """A sharding on the same mesh, of as many dimensions, that splits none."""
-    mesh = str(sharding).partition("<")[2].partition(",")[0]
-    dims = ", ".join("{}" for _ in dims_of(sharding))
-    return ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]>", sharding.context)
-
-
 def target_of(op: ir.Operation) -> Any:
     """The sharding that one of Shardy's collectives, reshards or constraints asks for."""
     short = op.name in ("sdy.reshard", "sdy.sharding_constraint")

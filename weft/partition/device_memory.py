@@ -50,7 +50,7 @@ def estimate_memory(module: ir.Module, names: Sequence[str] = ()) -> Memory:
     returned = list(list(block.operations)[-1].operation.operands)
     results = sum(byte_size(v.type) for v in returned)
     largest: list[tuple[int, str]] = [
-        (byte_size(a.type), f"{_kind(a.type)}, argument {names[i] if i < len(names) else i}")
+        (byte_size(a.type), f"{type_text(a.type)}, argument {names[i] if i < len(names) else i}")
         for i, a in enumerate(block.arguments)
     ]
     peak = _peak(block, set(returned), largest)
@@ -90,7 +90,7 @@ def _peak(block: ir.Block, kept: set[ir.Value], largest: list[tuple[int, str]]) 
             if op.name == "stablehlo.constant" and size < 1024:
                 continue
             location = short(source_line(op.location))
-            largest.append((size, f"{_kind(result.type)}, {op.name.split('.')[-1]} {location}"))
+            largest.append((size, f"{type_text(result.type)}, {op.name.split('.')[-1]} {location}"))
             if result in kept:
                 continue
             result_bytes += size
@@ -102,5 +102,5 @@ def _peak(block: ir.Block, kept: set[ir.Value], largest: list[tuple[int, str]]) 
     return peak
 
 
-def _kind(type: ir.Type) -> str:
+def type_text(type: ir.Type) -> str:
     return str(type).removeprefix("tensor<").removesuffix(">")

@@ -59,13 +59,14 @@ class Localized:
     diverges: bool
 
 
-def localize(module: ir.Module, *, explain: bool = False) -> Localized:
+def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -> Localized:
     """Rewrites a module with explicit sdy collectives into per-device StableHLO, in place.
 
     Args:
       module: the output of `propagate.make_explicit`: every value has its sharding, and
         disagreements between producer and consumer are sdy collectives.
       explain: note on every collective of the result why it exists.
+      whole: gather the arguments first, as for a module whose operations have no shardings.
 
     The result has local shapes, stablehlo collectives, and nothing of sdy.
 
@@ -96,7 +97,7 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
         diverges = False
         for function in functions:
             localizer = Localizer(mesh, names, function.operation)
-            localizer.explain = explain
+            localizer.explain, localizer.whole = explain, whole
             arguments, results = localizer.run()
             diverges |= localizer.diverges
             if ir.StringAttr(function.attributes["sym_name"]).value == "main":
@@ -139,7 +140,7 @@ class Localizer:
         self.shared: set[ir.Value] = set()  # values with several uses in the global program
         self.trips: dict[ir.Operation, int] = {}  # of loops, as far as they were asked for
         self.dead: list[ir.Operation] = []
-        self.explain = False
+        self.explain = self.whole = False
         self.diverges = False
         self.returns: list[Sequence[AxisLayout]] = []
         self.manual: list[frozenset[int]] = [frozenset()]
@@ -325,7 +326,10 @@ class Localizer:
         self.e.scopes.append({})
         self._count_uses(block.arguments)
         e = self.e
-        for op in ops_in(block):
+        ops = ops_in(block)
+        if self.whole and block.owner == self.function:
+            self._gather_arguments(ops[0])
+        for op in ops:
             name = op.name
             apply = RULES.get(name)
             if apply is None:
@@ -352,6 +356,17 @@ class Localizer:
                 self.values[result] = x
         self.e.scopes.pop()
         self.returns.pop()
+
+    def _gather_arguments(self, first: ir.Operation) -> None:
+        """Gathers the arguments in front of the first operation."""
+        e = self.e
+        e.ip = ir.InsertionPoint(first)
+        e.why = "every device computes all of this small program" if self.explain else ""
+        for argument in self.function.regions[0].blocks[0].arguments:
+            user = next((use.owner for use in argument.uses), None)
+            if user is not None:
+                e.loc, x = user.operation.location, self.values[argument]
+                self.values[argument] = self.move(x, x.layout.whole)
 
     def _count_uses(self, values: Iterable[ir.Value]) -> None:
         """Notes shared values before their users are rewritten."""

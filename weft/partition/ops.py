@@ -72,6 +72,12 @@ def facts(op: ir.Operation) -> Facts:
     return OPS.get(op.name, _UNKNOWN)
 
 
+def calls_lapack(op: ir.Operation) -> bool:
+    """Whether an operation is a call of LAPACK, which computes from its operands alone."""
+    target = op.attributes.get("call_target_name", None)
+    return target is not None and target.value.startswith("lapack_")
+
+
 def named(test: Callable[[Facts], object]) -> frozenset[str]:
     """The names of the operations whose facts pass a test.
 

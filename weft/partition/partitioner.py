@@ -18,7 +18,7 @@ from weft.partition.localize import localize
 from weft.partition.loop_stacks import gather_small_stacks
 from weft.partition.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
-from weft.partition.replicate import is_small, make_whole, may_send_less, sends_less
+from weft.partition.replicate import is_small, make_whole, sends_less
 from weft.partition.shardy_workarounds import detach_async, reattach_async
 from weft.partition.validate import validate
 
@@ -118,13 +118,10 @@ def partition(
     lap("localize")
     optimize(work, info.mesh, arguments=info.arguments, overlap=overlap, diverges=info.diverges)
     lap("optimize")
-    sent = collect(work, info.mesh) if whole is not None else []
-    if whole is not None and may_send_less(whole, info.arguments, sent):
-        make_whole(whole)
-        gathers = clone(whole) if keep_stages else None
-        optimize(whole, localize(whole, explain=explain).mesh)
-        if sends_less(collect(whole, info.mesh), sent):
-            work, collectives = whole, gathers
+    if whole is not None and sends_less(whole, info.arguments, collect(work, info.mesh)):
+        make_whole(work := whole)
+        collectives = clone(work) if keep_stages else None
+        optimize(work, localize(work, explain=explain, whole=True).mesh)
         lap("replicate")
     return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds())
 

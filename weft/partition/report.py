@@ -89,7 +89,7 @@ class CommReport:
                 format_bytes(c.bytes),
                 f"× {c.trips}" + ("" if c.exact_trips else "+"),
                 format_seconds(self.hardware.estimate(c)),
-                *([_measured(c.measured)] if self.measured else []),
+                *([format_seconds(c.measured)] if self.measured else []),
                 short(c.source),
                 "; ".join(filter(None, (self._until_done(c), _why(c)))),
             )
@@ -212,10 +212,6 @@ def _told(c: Collective) -> str:
     return f"{c.kind} {', '.join(c.axes)} {grouped(c.shape)} {size} {short(c.source)}".rstrip()
 
 
-def _measured(seconds: float | None) -> str:
-    return "–" if seconds is None else format_seconds(seconds)
-
-
 def _why(collective: Collective) -> str:
     return merged_reasons(with_cells(collective.why).replace(os.getcwd() + os.sep, ""))
 
@@ -295,11 +291,7 @@ def format_bytes(count: float) -> str:
     >>> format_bytes(3210000)
     '3.21 MB'
     """
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
-            return f"{_digits(count) if unit != 'B' else int(count)} {unit}"
-        count /= 1000
-    raise AssertionError
+    return _scaled(count if count >= 1000 else int(count), ("B", "kB", "MB", "GB", "TB"))
 
 
 def format_flops(count: float) -> str:
@@ -308,11 +300,7 @@ def format_flops(count: float) -> str:
     >>> format_flops(2.5e6)
     '2.5 MFLOP'
     """
-    for unit in ("", "k", "M", "G", "T", "P", "E"):
-        if count < 1000 or unit == "E":
-            return f"{_digits(count)} {unit}FLOP"
-        count /= 1000
-    raise AssertionError
+    return _scaled(count, [f"{prefix}FLOP" for prefix in ("", "k", "M", "G", "T", "P", "E")])
 
 
 def parse_bytes(text: str | float) -> float:
@@ -338,21 +326,22 @@ def parse_bytes(text: str | float) -> float:
     raise ValueError(f"max_bytes={text!r} is not a size; write a number and a unit, as in '3 MB'")
 
 
-def format_seconds(seconds: float) -> str:
-    """Seconds with a unit, three digits.
+def format_seconds(seconds: float | None) -> str:
+    """Seconds with a unit, three digits; a dash where there are none.
 
     >>> format_seconds(0.00042)
     '420 µs'
     """
-    for unit, scale in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * scale >= 1:
-            return f"{_digits(seconds * scale)} {unit}"
-    return f"{_digits(seconds * 1e9)} ns"
+    return "–" if seconds is None else _scaled(seconds * 1e9, ("ns", "µs", "ms", "s"))
 
 
-def _digits(number: float) -> str:
-    """Three digits, or all in front of the point."""
-    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"
+def _scaled(count: float, units: Sequence[str]) -> str:
+    """A number in the first unit of which there are fewer than 1000, or in the last one."""
+    at = 0
+    while count >= 1000 and at < len(units) - 1:
+        count, at = count / 1000, at + 1
+    # Three digits, or all in front of the point.
+    return f"{count:.3g} {units[at]}" if count < 999.5 else f"{count:.0f} {units[at]}"
 
 
 def grouped(shapes: str) -> str:

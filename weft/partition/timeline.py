@@ -9,6 +9,7 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.collect import byte_size, collect_block, source_line, trip_count
 from weft.partition.cost import HardwareModel
+from weft.partition.device_memory import type_text
 from weft.partition.ops import facts
 from weft.partition.overlap_estimate import work_of
 from weft.partition.source_lines import short
@@ -49,7 +50,7 @@ def timeline(module: ir.Module, mesh: DeviceMesh, model: HardwareModel) -> list[
     for i, op in enumerate(ops):
         for each in (op, *outer_first(op)):
             last.update(dict.fromkeys(each.operands, i))
-    alive: dict[ir.Value, str] = {a: f"{_kind(a)}, argument" for a in block.arguments}
+    alive: dict[ir.Value, str] = {a: f"{type_text(a.type)}, argument" for a in block.arguments}
     # Arguments stay for the whole call; they are not donated as far as the module tells.
     last.update(dict.fromkeys(block.arguments, len(ops)))
     steps: list[Step] = []
@@ -57,7 +58,7 @@ def timeline(module: ir.Module, mesh: DeviceMesh, model: HardwareModel) -> list[
     for i, op in enumerate(ops[:-1]):
         source = short(source_line(op.location))
         kind = op.name.rpartition(".")[2]
-        alive.update({r: f"{_kind(r)}, {kind} {source}" for r in op.results})
+        alive.update({r: f"{type_text(r.type)}, {kind} {source}" for r in op.results})
         moved = collect_block([op], by_name, mesh)
         seconds = sum(model.estimate(c) for c in moved) + _seconds(op, by_name, model)
         by_size = sorted(alive, key=lambda v: -byte_size(v.type))
@@ -77,7 +78,3 @@ def _seconds(op: ir.Operation, functions: dict[str, ir.Operation], model: Hardwa
     moved = sum(byte_size(v.type) for v in (*op.operands, *op.results))
     rates = ((flops, model.peak_flops), (moved, model.memory_bandwidth))
     return max((amount / rate for amount, rate in rates if rate), default=0.0)
-
-
-def _kind(value: ir.Value) -> str:
-    return str(value.type).removeprefix("tensor<").removesuffix(">")

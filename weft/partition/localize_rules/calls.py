@@ -10,6 +10,7 @@ from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.factored import by_factor, split_factors
 from weft.partition.localize_rules.host import host_call, is_host_call
 from weft.partition.localize_rules.kernels import is_kernel, kernel_call
+from weft.partition.ops import calls_lapack
 
 
 @rule("stablehlo.custom_call")
@@ -28,18 +29,14 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     values = []
     now = [_leading(o, outs[0].dims[:batch], batch) for o in outs] if outs else []
     lead = now[0].dims[:batch] if now else ()
-    if any(n.padded(d) for n in now for d in range(batch)) and not _takes_zeros(op):
+    # LAPACK may see zeros where a batch does not divide; other calls may count.
+    if any(n.padded(d) for n in now for d in range(batch)) and not calls_lapack(op):
         lead = ()
         now = [_leading(o, (), 0) for o in outs]
     for x in xs:
         moved = lz.move(x, _leading(x.layout, lead, batch))
         values.append(fill_padding(lz.e, moved, range(min(batch, len(lead)))).value)
     return lz.keep_and_move(op, values, now, outs)
-
-
-def _takes_zeros(op: ir.Operation) -> bool:
-    """True for calls of LAPACK, which may see zeros where a batch does not divide; others count."""
-    return op.attributes["call_target_name"].value.startswith("lapack_")
 
 
 def _drop_channel(op: ir.Operation) -> None:
@@ -77,7 +74,7 @@ def _by_rule(
     """Factors that operands and results share follow the results; reductions give partial sums."""
     r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])
     shared = _factors(r.operands) & _factors(r.results)
-    zeros = _takes_zeros(op)
+    zeros = calls_lapack(op)
 
     def divides(factor: int, parts: int) -> bool:
         return r.sizes[factor] % parts == 0
