@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from weft._xla.mlir import ir
 from weft.lowering.context import in_memory
 from weft.native.calls import call, has_compiler, target
+from weft.native.parallel import threads
 from weft.native.sorting import KINDS, bindings_of, counts_up
 from weft.partition.emit import Emitter
 
@@ -24,6 +25,11 @@ LOGSUMEXP = 4
 """The number of cumulative log-sum-exps; those before it are in `kernels/scan.py`."""
 
 
+UNROLLED = 32
+"""Elements up to which XLA unrolls a reduction and vectorizes across results; half of it for 16-bit
+and 64-bit ones. Where threads do not share the results evenly, it does not."""
+
+
 def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | None:
     """Replaces a reduction of values and their indices along one dimension."""
     x, index, *_ = op.operands
@@ -35,6 +41,9 @@ def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | 
     if shape[dims[0]] >= 2**32 or not counts_up(index, dims[0]):
         return None
     kind, bits, _ = KINDS[name]
+    outer, n, inner = _split(shape, dims[0])
+    if n < (UNROLLED if bits in (8, 32) else UNROLLED // 2) and outer * inner % threads() == 0:
+        return None
     known = name not in ("f16", "bf16")
     bindings = bindings_of(
         name, S=f"i{bits}", E=f"{'uif'[kind] if known else 'i'}{bits}", NARROW=int(not known),
@@ -42,7 +51,7 @@ def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | 
         I=f"u{KINDS[index_name][1]}",
     )  # fmt: skip
     kernel = target("argreduce", "argreduce", bindings)
-    return call(e, kernel, [x], [r.type for r in op.results], _split(shape, dims[0]))
+    return call(e, kernel, [x], [r.type for r in op.results], [outer, n, inner])
 
 
 COLUMNS = 4096
@@ -59,7 +68,7 @@ def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     first, last = min(dims), max(dims)
     outer, inner = math.prod(shape[:first]), math.prod(shape[last + 1 :])
     n = math.prod(shape[first : last + 1])
-    if last - first + 1 != len(dims) or n < 8 or inner < 2 or n * inner < COLUMNS:
+    if last - first + 1 != len(dims) or n < 2 or inner < 2 or n * inner < COLUMNS:
         return None
     length = max(64, (1 << 18) // inner)
     segments = -(-n // length)

@@ -57,7 +57,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
         return x if permutation == list(range(rank)) else e.transpose(x, permutation)
 
     rows, shape = size // n, [shape[d] for d in order]
-    if len(names) == 1 and _select(e, op, dim):
+    if len(names) == 1 and n >= SELECTED and _select(e, op, dim):
         return op.operands
     if len(names) == 1:
         bits, narrow = _WIDTHS[names[0]], is_narrow(names[0], rows, n)
@@ -98,6 +98,8 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     return outs
 
 
+SELECTED = 200
+"""Elements of a row up to which sorting it is faster than selecting."""
 RANKS = 8
 """Elements of a sorted row up to which selecting each is faster than sorting."""
 
