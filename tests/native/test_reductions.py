@@ -36,6 +36,14 @@ def test_extrema_are_the_first_or_the_first_nan(shape, dtype, rng):
                 np.testing.assert_array_equal(getattr(wnp, name)(case, axis=axis), expected)
 
 
+@pytest.mark.parametrize("shape", [(3000, 31), (3000, 32), (31, 3001), (12, 4, 1000)], ids=str)
+def test_extrema_along_few_elements(shape, rng):
+    for dtype in ("float32", "int8", "float16"):
+        x = integers(rng, shape, dtype)
+        for axis in range(x.ndim):
+            np.testing.assert_array_equal(wnp.argmax(x, axis=axis), np.argmax(x, axis=axis))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_cumulative_operations_run_along_every_dimension_both_ways(shape, dtype, rng):
@@ -145,7 +153,7 @@ def test_cumulative_extrema_of_zeros_keep_the_sign_of_the_last(rng):
     [
         ((900, 40), 0), ((70, 3000), 0), ((9000, 3), 0), ((3, 500, 17), 1), ((9, 1025), 0),
         ((40, 9, 8, 65), (0, 1, 2)), ((40, 9, 8, 65), (1, 2)), ((300000, 2), 0),
-        ((2, 5000, 1030), 1),
+        ((2, 5000, 1030), 1), ((2, 100_001), 0), ((7, 3, 2000), 1),
     ],
     ids=str,
 )  # fmt: skip

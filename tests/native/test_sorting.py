@@ -66,6 +66,15 @@ def test_columns_are_sorted_with_their_zeros_and_nans(dtype, rng):
     np.testing.assert_array_equal(bits(wnp.sort(x, axis=1)), bits(expected))
 
 
+@pytest.mark.parametrize("n", [2, 15, 16, 65, 199, 200])
+def test_short_rows_and_columns_are_sorted_and_have_medians(n, rng):
+    for dtype in ("float32", "int32"):
+        x = (rng.standard_normal((400, n)) * 50).astype(dtype)
+        np.testing.assert_array_equal(wnp.sort(x, axis=1), np.sort(x, axis=1))
+        np.testing.assert_array_equal(wnp.sort(x.T, axis=0), np.sort(x.T, axis=0))
+        np.testing.assert_allclose(wnp.median(x, 1), np.median(x, 1), rtol=1e-6, atol=1e-5)
+
+
 def test_other_dimensions_are_sorted(rng):
     x = rng.standard_normal((30, 20, 10)).astype(np.float32)
     for axis in range(3):
