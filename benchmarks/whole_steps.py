@@ -27,8 +27,8 @@ MARKERS = "<!-- whole steps: written by make operations -->", "<!-- end of whole
 SIDES = ("weft", "JAX", "PyTorch", "PyTorch, compiled")
 SAMPLE_SECONDS = 0.2
 SETUP_SECONDS = 600
-NOT_COMPILED = ("LSTM, training",)
-"""Steps that torch.compile unrolls, for a quarter of an hour."""
+NOT_COMPILED = ("LSTM, training", "particle filter")
+"""Steps whose loops torch.compile unrolls, for a quarter of an hour."""
 
 
 def prepared(side: str, name: str) -> Callable[[], Any]:
