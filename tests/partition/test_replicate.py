@@ -51,16 +51,16 @@ def test_a_larger_one_stays_on_shards():
     assert "all_gather" not in counts
 
 
-def test_much_work_on_little_data_stays_on_shards():
-    """Arguments of 32 kB, and in each turn 2 · 64³ operations for each pair of sums."""
+@pytest.mark.parametrize("size, gathers", [(16, 1), (64, 20)])
+def test_much_work_on_little_data_stays_on_shards(size, gathers):
+    """A product of 64 × 64 takes longer than a collective's latency, one of 16 × 16 does not."""
 
-    def run(a, b):
-        return weft.lax.fori_loop(0, 1000, lambda _, a: weft.numpy.tanh(a @ b @ b @ b), a)
+    def run(a):
+        return weft.lax.fori_loop(0, 20, lambda _, a: weft.numpy.tanh(a @ a), a)
 
     split = NamedSharding(mesh(), P(None, "x"))
-    args = [weft.ShapeDtypeStruct((64, 64), "float32", sharding=split) for _ in range(2)]
-    counts, total = sent(run, args)
-    assert total > 1000
+    counts, _ = sent(run, [weft.ShapeDtypeStruct((size, size), "float32", sharding=split)])
+    assert counts == {"all_gather": gathers}
 
 
 def test_what_the_user_constrains_stays_split():
@@ -68,6 +68,23 @@ def test_what_the_user_constrains_stays_split():
     pinned = power_iterations(lambda v: weft.lax.with_sharding_constraint(v, rows))
     counts, _ = sent(pinned, arguments((16, 8), (16,), spec=("x",)))
     assert "all_reduce" in counts
+
+
+def test_what_types_over_explicit_axes_split_stays_split():
+    explicit = weft.make_mesh((4, 2), ("x", "y"), axis_types=(weft.AxisType.Explicit,) * 2)
+
+    def run(matrix, vector):
+        def turn(_, vector):
+            sums = weft.numpy.einsum("ij,i->j", matrix, vector, out_sharding=P(None))
+            return weft.numpy.tanh(matrix @ sums)
+
+        return weft.lax.fori_loop(0, 20, turn, vector)
+
+    with weft.set_mesh(explicit):
+        rows = NamedSharding(explicit, P("x"))
+        args = [weft.device_put(np.ones(s, np.float32), rows) for s in ((16, 8), (16,))]
+        counts, _ = sent(run, args)
+    assert counts == {"all_reduce": 20}
 
 
 def test_one_sum_stays_a_sum():
