@@ -170,6 +170,21 @@ def test_sums_over_columns_round_no_worse_than_trees(shape, axes, dtype, rng):
     assert (error <= 4 * 2.0**-24 * np.abs(wide).sum(axes)).all()
 
 
+@pytest.mark.parametrize("shape", [(2, 9000), (8, 1500), (5, 3, 2048), (3, 7, 33, 100)])
+@pytest.mark.parametrize("name", ["sum", "max", "min"])
+def test_few_rows_are_combined_where_they_are_made(name, shape, rng):
+    x = rng.standard_normal(shape).astype(np.float32)
+    square = x * x
+    chosen = 1 if name == "sum" else square == getattr(np, name)(square, 0, keepdims=True)
+    gradient = weft.jit(weft.grad(lambda x: (getattr(wnp, name)(x * x, 0) * 2).sum()))(x)
+    np.testing.assert_allclose(gradient, 4 * x * chosen, rtol=1e-5)
+    x[0, ..., :3] = [np.nan, np.inf, -np.inf]
+    for axis in range(2 if len(shape) > 2 else 1):
+        got = weft.jit(lambda x, axis=axis: getattr(wnp, name)(3 * x - 1, axis))(x)
+        want = getattr(np, name)(3 * x.astype(np.float64) - 1, axis)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
 def test_sums_over_columns_of_infinities_and_nans(rng):
     x = rng.standard_normal((600, 40)).astype(np.float32)
     x[3, 0], x[599, 1], x[77, 2], x[78, 2] = np.inf, np.nan, np.inf, -np.inf

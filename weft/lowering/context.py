@@ -38,6 +38,8 @@ UNEVEN = 1 << 17
 """Elements from which XLA:CPU shares an elementwise loop among two threads or more."""
 LARGE = 1 << 20
 """Elements of a product's operand from which computing a part of the batch at a time pays."""
+FEW = 8
+"""Rows up to which their sum or extrema are written out, on the CPU."""
 UNFUSED = frozenset(
     f"stablehlo.{name}"
     for name in ("convolution", "custom_call", "dot_general", "fft", "scatter", "sort", "while")

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
-from weft.lowering.context import in_memory
+from weft.lowering.context import FEW, in_memory
 from weft.native.calls import call, has_compiler, target
 from weft.native.parallel import threads
 from weft.native.sorting import KINDS, bindings_of, counts_up
 from weft.partition.emit import Emitter
+from weft.partition.walk import combiner_of
 
 SMALL = 512
 """Elements up to which XLA's code is as good."""
@@ -63,7 +64,9 @@ def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     x = op.operands[0]
     dims, shape = list(op.attributes["dimensions"]), list(x.type.shape)
     name = str(x.type.element_type)
-    if name not in ("f32", "f64", "i32", "i64") or not in_memory(x) or not has_compiler():
+    if combiner_of(op) != "stablehlo.add" or not in_memory(x) or not has_compiler():
+        return _written_out(e, op, dims[0]) if len(dims) == 1 else None
+    if name not in ("f32", "f64", "i32", "i64"):
         return None
     first, last = min(dims), max(dims)
     outer, inner = math.prod(shape[:first]), math.prod(shape[last + 1 :])
@@ -77,6 +80,29 @@ def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     kernel = target("columns", "columns", {"T": _TYPES[name]})
     return call(e, kernel, [x], [op.results[0].type, totals], parameters)[:1]
 
+
+def _written_out(e: Emitter, op: ir.Operation, dim: int) -> Sequence[ir.Value] | None:
+    """Combines a few rows one after the other, which XLA fuses with what makes them.
+
+    jaxlib 0.10.2 gives sums and extrema of f32 to YNNPACK, which takes ten to twenty times as long.
+    """
+    x, init = op.operands
+    shape, out = x.type.shape, op.results[0].type
+    if (
+        not 1 < shape[dim] <= FEW
+        or math.prod(shape[dim + 1 :]) < ROW
+        or str(out.element_type) != "f32"
+    ):
+        return None
+    name = combiner_of(op).removeprefix("stablehlo.")
+    total = e.broadcast(init, out.shape)
+    for i in range(shape[dim]):
+        total = e.binary(name, total, e.reshape(e.slice(x, dim, i, i + 1), out.shape))
+    return [total]
+
+
+ROW = 1024
+"""Elements of rows from which that is done."""
 
 _TYPES = {"f32": "f32", "f64": "f64"} | {
     f"{sign}i{n}": f"{kind}{n}" for sign, kind in (("", "i"), ("u", "u")) for n in (8, 16, 32, 64)

@@ -21,7 +21,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.lowering.context import in_memory
+from weft.lowering.context import FEW, in_memory
 from weft.ops.elementwise_api import convert, div, eq, mul
 from weft.ops.joining import concatenate
 from weft.ops.slicing import slice_in_dim
@@ -37,6 +37,8 @@ Axes = tuple[int, ...]
 
 LARGE = 1 << 13
 """Elements from which a sum over columns may be one of weft/native's."""
+COLUMNS = ("reduce_sum", "reduce_max", "reduce_min")
+"""Those that weft/native knows along other dimensions than the last."""
 
 
 def _reduced(x: ShapedArray, axes: Axes) -> tuple[int, ...]:
@@ -68,10 +70,11 @@ def reduction(
     def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes) -> Any:
         aval = ctx.avals_in[0]
         out = ctx.reduce(hlo, x, identity(aval.dtype), axes, aval.dtype)
-        over_columns = name == "reduce_sum" and aval.ndim - 1 not in axes
         # XLA:CPU walks down the columns of a few vectors; weft/native adds up whole rows.
-        if over_columns and aval.size >= LARGE and in_memory(x):
-            ctx.mark(out.owner, "columns")
+        if name in COLUMNS and aval.ndim - 1 not in axes and aval.size >= LARGE:
+            few = len(axes) == 1 and 1 < aval.shape[axes[0]] <= FEW and aval.dtype == np.float32
+            if few or (name == "reduce_sum" and in_memory(x)):
+                ctx.mark(out.owner, "columns")
         return out
 
     prim = Primitive(
