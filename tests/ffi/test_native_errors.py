@@ -111,6 +111,7 @@ def test_a_handler_compiled_without_the_header_gets_a_note_of_the_programs_calls
     with pytest.raises(ValueError, match="INVALID_ARGUMENT: x has a negative element") as e:
         f(BAD)
     assert "'Bare' at " in e.value.__notes__[0] and "test_native_errors.py" in e.value.__notes__[0]
+    assert isinstance(e.value, weft.errors.JaxRuntimeError)  # which programs for JAX catch
 
 
 def test_what_a_handler_throws_is_an_error_of_the_call():

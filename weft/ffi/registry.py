@@ -246,7 +246,7 @@ def registered_targets(platform: str = "cpu") -> list[str]:
     return sorted(n for n in registered if not n.startswith(native_errors.PROBE))
 
 
-class UnregisteredTargetError(ValueError, RuntimeError):
+class UnregisteredTargetError(XlaRuntimeError, ValueError):
     """A program calls a native target that its devices do not have."""
 
 

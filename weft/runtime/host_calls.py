@@ -136,6 +136,10 @@ def as_raised(original: BaseException) -> BaseException:
     return XlaRuntimeError(f"INTERNAL: CpuCallback error calling callback: {said}")
 
 
+class InvalidArgumentError(XlaRuntimeError, ValueError):
+    """Native code calls an argument invalid; programs written for JAX catch the first class."""
+
+
 def explained(error: BaseException, compiled: LoadedExecutable | None = None) -> BaseException:
     """The exception to raise for one that XLA gave: the callback's own, or a ValueError.
 
@@ -148,8 +152,8 @@ def explained(error: BaseException, compiled: LoadedExecutable | None = None) ->
     if mark is not None and int(mark[1]) in _raised:
         original, traceback = _raised[int(mark[1])]
         return as_raised(original).with_traceback(traceback)
-    if not isinstance(error, ValueError) and text.startswith("INVALID_ARGUMENT"):
-        return ValueError(text).with_traceback(error.__traceback__)
+    if text.startswith("INVALID_ARGUMENT"):
+        return InvalidArgumentError(text).with_traceback(error.__traceback__)
     if any(words in text for words in _ALLOCATION_FAILURES):
         from weft.runtime.allocation_failure import explained as with_memory
 
