@@ -215,7 +215,7 @@ def histogram(
     return counts, edges
 
 
-def _bins_of(a: Any, edges: Any, even: builtins.bool) -> tuple[Any, Any]:
+def _bins_of(a: ArrayLike, edges: Any, even: builtins.bool) -> tuple[Array, Array]:
     """The bin of each element, the last with both edges; and whether it is in none.
 
     even: whether all bins are of one width. A quotient then tells an element's bin or the one
@@ -240,7 +240,7 @@ def _bins_of(a: Any, edges: Any, even: builtins.bool) -> tuple[Any, Any]:
     above = u.greater_equal(a, _at(edges, u.add(slot, 1)))
     slot = minimum(u.add(slot, cast(above, dtypes.int32)), n - 1)
 
-    def halve(step: Any, slot: Any) -> Any:
+    def halve(step: ArrayLike, slot: ArrayLike) -> Array:
         further = u.add(slot, u.left_shift(np.int32(1), u.subtract(steps - 1, step)))
         fits = u.logical_and(u.less(further, n), u.less_equal(_at(edges, further), a))
         return where(fits, further, slot)
@@ -249,7 +249,7 @@ def _bins_of(a: Any, edges: Any, even: builtins.bool) -> tuple[Any, Any]:
     return fori_loop(0, where(exact, 0, steps), halve, where(exact, slot, 0)), outside
 
 
-def _at(edges: Any, index: Any) -> Any:
+def _at(edges: ArrayLike, index: ArrayLike) -> Array:
     return take(edges, index, mode="clip")
 
 
