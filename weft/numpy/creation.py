@@ -427,6 +427,7 @@ def arange(
                 x = add_p.bind(x, np.asarray(lo).astype(dtype)[()])
     else:
         # Of integers NumPy rounds the first two elements, and keeps their difference.
-        kind = np.int64 if dtypes.is_integer(dtype) else None
-        x = constant(np.arange(lo, hi, by, kind).astype(dtype))
+        whole = dtypes.is_integer(dtype)
+        steps = np.arange(lo, hi, by, np.int64) if whole else np.arange(lo, hi, by)
+        x = constant(steps.astype(dtype))
     return x if device is None and out_sharding is None else place(x, device, out_sharding)

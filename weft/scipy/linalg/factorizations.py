@@ -25,12 +25,12 @@ def _choice(name: str, argument: str, value: int | str | None, allowed: tuple) -
         raise UnsupportedArgumentError(f"{name}: {argument} must be one of {listed}; got {value!r}")
 
 
-def as_matrices(name: str, a: object, square: bool = False) -> Any:
+def as_matrices(name: str, a: ArrayLike, square: bool = False) -> Any:
     """The operand, which may be nested sequences as in SciPy, as float or complex matrices."""
     return decompositions.as_matrices(name, wnp.asarray(a), square)
 
 
-def _pair(a: object, b: object) -> tuple:
+def _pair(a: ArrayLike, b: ArrayLike) -> tuple:
     """Two operands in their common float dtype, not broadcast."""
     a, b = wnp.asarray(a), wnp.asarray(b)
     dtype = wnp.result_type(*floats(wnp.zeros((), typeof(a).dtype), wnp.zeros((), typeof(b).dtype)))
