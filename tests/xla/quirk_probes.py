@@ -29,6 +29,7 @@ from weft import P
 from weft._xla import compile as xla
 from weft._xla import mlir, passes
 from weft._xla.client import DeviceList
+from weft.core import config
 from weft.partition.propagate import _EXPLICIT
 
 PROBES: dict[str, Callable[[], bool]] = {}
@@ -321,6 +322,13 @@ def splat_product() -> bool:
     with replaced(place, "multiplies_splat", lambda executable: False):
         out = weft.jit(lambda x: (x @ weft.numpy.ones((64, 64), np.float32)).sum())(x)
         return not np.allclose(out, x.sum() * 64, rtol=1e-3)
+
+
+@probe
+def lost_nans() -> bool:
+    x = np.full((4, 2048), np.nan, np.float32)
+    with config.options["native_ops"](False):
+        return not np.isnan(weft.jit(lambda x: weft.numpy.max(x, 1))(x)).all()
 
 
 @probe

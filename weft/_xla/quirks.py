@@ -215,6 +215,16 @@ COMPLEX_TRIG = Quirk(
 COMPLEX_EXTREMA = Quirk(
     "XLA:CPU", "compares the real parts only in maximum and minimum of complex numbers"
 )
+LOST_NANS = Quirk(
+    "XLA:CPU",
+    "reductions of 2048 float32 or float64 and more, and what is fused with them, lose NaNs in "
+    "maximum and minimum: the library's instructions give the second operand then",
+)
+FEW_ROWS = Quirk(
+    "XLA:CPU",
+    "gives sums and extrema over a few long rows to a library that takes ten times as long",
+    unprobed="a matter of time: benchmarks/ has the case",
+)
 DEPTHWISE = Quirk(
     "XLA:CPU",
     "runs convolutions with a feature group of one as a loop of its own, slowly",

@@ -35,24 +35,35 @@ def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | 
     """Replaces a reduction of values and their indices along one dimension."""
     x, index, *_ = op.operands
     dims = list(op.attributes["dimensions"])
-    name, index_name = str(x.type.element_type), str(index.type.element_type)
-    shape = list(x.type.shape)
-    if math.prod(shape) < SMALL or name not in KINDS or len(dims) != 1 or not has_compiler():
+    if len(dims) != 1 or not counts_up(index, dims[0]):
         return None
-    if shape[dims[0]] >= 2**32 or not counts_up(index, dims[0]):
+    return argreduce_of(e, x, dims, bool(least), index.type.element_type)
+
+
+def argreduce_of(
+    e: Emitter, x: ir.Value, dims: list[int], least: bool, index: ir.Type | None = None
+) -> Sequence[ir.Value] | None:
+    """The extrema along neighbouring dimensions and, of an index type, where they are first."""
+    name, shape, last = str(x.type.element_type), list(x.type.shape), max(dims)
+    first, n = min(dims), math.prod(shape[min(dims) : last + 1])
+    if math.prod(shape) < SMALL or name not in KINDS or not has_compiler():
+        return None
+    if last - first + 1 != len(dims) or n >= 2**32:
         return None
     kind, bits, _ = KINDS[name]
-    outer, n, inner = _split(shape, dims[0])
+    outer, inner = math.prod(shape[:first]), math.prod(shape[last + 1 :])
     if n < (UNROLLED if bits in (8, 32) else UNROLLED // 2) and outer * inner % threads() == 0:
         return None
     known = name not in ("f16", "bf16")
     bindings = bindings_of(
         name, S=f"i{bits}", E=f"{'uif'[kind] if known else 'i'}{bits}", NARROW=int(not known),
-        SUMMED=int(known and kind == 2), LEAST=least, LANES=1024 // bits,
-        I=f"u{KINDS[index_name][1]}",
+        SUMMED=int(known and kind == 2), LEAST=int(least), LANES=1024 // bits,
+        I=f"u{KINDS[str(index or e.i32)][1]}",
     )  # fmt: skip
     kernel = target("argreduce", "argreduce", bindings)
-    return call(e, kernel, [x], [r.type for r in op.results], [outer, n, inner])
+    kept = [*shape[:first], *shape[last + 1 :]]
+    results = [e.type(kept, x.type.element_type), e.type(kept, index or e.i32)]
+    return call(e, kernel, [x], results, [outer, n, inner])[: 1 if index is None else 2]
 
 
 COLUMNS = 4096
@@ -62,11 +73,17 @@ COLUMNS = 4096
 def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replaces a sum over neighbouring dimensions in front of the last, of what is in memory."""
     x = op.operands[0]
+    if combiner_of(op) != "stablehlo.add" or not in_memory(x) or not has_compiler():
+        return written_out(e, op)
+    return columns_of(e, op, 0)
+
+
+def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | None:
+    """Calls the kernel of columns: 0 for sums, 1 for maxima, 2 for minima of what is in memory."""
+    x = op.operands[0]
     dims, shape = list(op.attributes["dimensions"]), list(x.type.shape)
     name = str(x.type.element_type)
-    if combiner_of(op) != "stablehlo.add" or not in_memory(x) or not has_compiler():
-        return _written_out(e, op, dims[0]) if len(dims) == 1 else None
-    if name not in ("f32", "f64", "i32", "i64"):
+    if name not in ("f32", "f64", "i32", "i64") or not has_compiler():
         return None
     first, last = min(dims), max(dims)
     outer, inner = math.prod(shape[:first]), math.prod(shape[last + 1 :])
@@ -77,19 +94,20 @@ def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     segments = -(-n // length)
     totals = e.type([outer * segments * inner if segments > 1 else 0], x.type.element_type)
     parameters = [outer, n, inner, length]
-    kernel = target("columns", "columns", {"T": _TYPES[name]})
+    kernel = target("columns", "columns", {"T": _TYPES[name], "OP": kind})
     return call(e, kernel, [x], [op.results[0].type, totals], parameters)[:1]
 
 
-def _written_out(e: Emitter, op: ir.Operation, dim: int) -> Sequence[ir.Value] | None:
+def written_out(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:
     """Combines a few rows one after the other, which XLA fuses with what makes them.
 
-    jaxlib 0.10.2 gives sums and extrema of f32 to YNNPACK, which takes ten to twenty times as long.
+    The library that XLA gives them to takes ten to twenty times as long (quirks.FEW_ROWS).
     """
     x, init = op.operands
-    shape, out = x.type.shape, op.results[0].type
+    (dim, *others), shape, out = op.attributes["dimensions"], x.type.shape, op.results[0].type
     if (
-        not 1 < shape[dim] <= FEW
+        others
+        or not 1 < shape[dim] <= FEW
         or math.prod(shape[dim + 1 :]) < ROW
         or str(out.element_type) != "f32"
     ):

@@ -7,7 +7,7 @@ that they overlap, and a kernel puts both together; where no vector is read, som
 asked for are computed, and the kernel copies the others. That is done to vectors which are in
 memory anyway: those that a program returns, or that are read by a marked operation.
 
-XLA compiles equal loops once (jaxlib 0.10.2). Those of both parts are equal because a kernel tells
+XLA compiles equal loops once. Those of both parts are equal because a kernel tells
 where they start, which XLA cannot fold into them.
 """
 

@@ -372,7 +372,11 @@ def _share(operand: str) -> Any:
 
 def _lower_extremum(hlo: str) -> Any:
     def lower(ctx: Any, x: ir.Value, y: ir.Value) -> Any:
-        return ctx.combine(hlo, *ctx.spread((x, y)), ctx.avals_in[0].dtype)
+        dtype = ctx.avals_in[0].dtype
+        out = ctx.combine(hlo, *ctx.spread((x, y)), dtype)
+        if dtypes.is_float(dtype):
+            ctx.mark(out.owner, "compare")  # quirks.LOST_NANS
+        return out
 
     return lower
 

@@ -37,8 +37,7 @@ Axes = tuple[int, ...]
 
 LARGE = 1 << 13
 """Elements from which a sum over columns may be one of weft/native's."""
-COLUMNS = ("reduce_sum", "reduce_max", "reduce_min")
-"""Those that weft/native knows along other dimensions than the last."""
+EXTREMA = ("reduce_max", "reduce_min")
 
 
 def _reduced(x: ShapedArray, axes: Axes) -> tuple[int, ...]:
@@ -71,10 +70,12 @@ def reduction(
         aval = ctx.avals_in[0]
         out = ctx.reduce(hlo, x, identity(aval.dtype), axes, aval.dtype)
         # XLA:CPU walks down the columns of a few vectors; weft/native adds up whole rows.
-        if name in COLUMNS and aval.ndim - 1 not in axes and aval.size >= LARGE:
+        if name == "reduce_sum" and aval.ndim - 1 not in axes and aval.size >= LARGE:
             few = len(axes) == 1 and 1 < aval.shape[axes[0]] <= FEW and aval.dtype == np.float32
-            if few or (name == "reduce_sum" and in_memory(x)):
+            if few or in_memory(x):
                 ctx.mark(out.owner, "columns")
+        elif name in EXTREMA and dtypes.is_float(aval.dtype) and axes:
+            ctx.mark(out.owner, "extremum")  # quirks.LOST_NANS
         return out
 
     prim = Primitive(

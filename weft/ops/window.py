@@ -173,9 +173,10 @@ def _windowed(
     def lower(ctx: RuleContext, x: ir.Value, **window: object) -> Any:
         dtype = ctx.avals_in[0].dtype
         init = ctx.splat(identity(dtype), (), dtype)
-        return emit_window(ctx, [x], [init], lambda a, b: [ctx.combine(hlo, a, b, dtype)], window)[
-            0
-        ]
+        (out,) = emit_window(ctx, [x], [init], lambda a, b: [ctx.combine(hlo, a, b, dtype)], window)
+        if hlo != "stablehlo.add" and dtypes.is_float(dtype) and ctx.avals_in[0].ndim:
+            ctx.mark(out.owner, "extremum")  # quirks.LOST_NANS
+        return out
 
     prim = Primitive(
         name,

@@ -1,0 +1,136 @@
+# Tests: tests/native/test_extrema.py
+"""Maxima and minima of floats that keep NaNs: XLA:CPU's library drops them (quirks.LOST_NANS).
+
+The library takes reductions of more than a few thousand elements, and what computes their operands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from weft._xla.mlir import ir
+from weft.lowering.context import in_memory
+from weft.native.reductions import argreduce_of, columns_of, written_out
+from weft.partition.emit import Emitter
+from weft.partition.ops import facts
+from weft.partition.walk import combiner_of, maker
+
+LIBRARY = 2048
+"""Elements from which the library may be asked."""
+_FLOATS = ("f32", "f64")
+_REDUCTIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
+_FAR = 64
+"""How many uses of a value are followed."""
+
+
+def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces a reduction by maximum or minimum, or the function it reduces by."""
+    x = op.operands[0]
+    few = written_out(e, op) if op.name == "stablehlo.reduce" else None
+    if few is not None:
+        return few
+    if not _is_concerned(x) or _shows_in_sums(x, op.results[0]) or _overlaps(op):
+        return None
+    if op.name == "stablehlo.reduce" and in_memory(x):
+        dims, least = list(op.attributes["dimensions"]), combiner_of(op) == "stablehlo.minimum"
+        if max(dims) == x.type.rank - 1:
+            found = argreduce_of(e, x, dims, least)
+        else:
+            found = columns_of(e, op, 2 if least else 1)
+        if found is not None:
+            return found
+    # Of comparisons, which the library does not know, and which XLA makes vectors of.
+    inner = op.regions[0].blocks[0].operations[0].operation
+    inside = Emitter.before(inner, e.mesh)
+    a, b = inner.operands
+    wins = inside.compare(a, b, "GE" if inner.name == "stablehlo.maximum" else "LE")
+    wins = inside.binary("or", wins, inside.compare(a, a, "NE"))
+    inner.results[0].replace_all_uses_with(inside.select(wins, a, b))
+    inner.erase()
+    return None
+
+
+def elementwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces the maximum or minimum of two arrays that a reduction may read at once.
+
+    The library gives the second operand where either is NaN. XLA puts constants there.
+    """
+    x, y = op.operands
+    if not _is_concerned(x) or not any(user.name in _REDUCTIONS for user in _readers(op)):
+        return None
+    name = op.name.removeprefix("stablehlo.")
+    for value, other in ((y, x), (x, y)):
+        number = _number(value)
+        if number is None:
+            continue
+        if any(v.name != op.name and any(map(_number, v.operands)) for v in _beside(op)):
+            return None  # XLA makes clamp of two bounds, which the library does not know
+        scalar = e.constant(number)
+        hidden = e.make("stablehlo.optimization_barrier", [scalar], scalar.type)
+        return [e.binary(name, e.broadcast(hidden, other.type.shape), other)]
+    return [e.select(e.compare(x, x, "NE"), x, e.binary(name, x, y))]
+
+
+def _beside(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The maxima and minima that make the operands or use the result."""
+    around = [*map(maker, op.operands), *(use.owner.operation for use in op.results[0].uses)]
+    names = ("stablehlo.maximum", "stablehlo.minimum")
+    return (v for v in around if v is not None and v.name in names)
+
+
+def _is_concerned(x: ir.Value) -> bool:
+    return str(x.type.element_type) in _FLOATS and math.prod(x.type.shape) >= LIBRARY
+
+
+def _overlaps(op: ir.Operation) -> bool:
+    """Whether an operation has windows that overlap, which the library does not take."""
+    if op.name == "stablehlo.reduce":
+        return False
+    shape, sizes = op.operands[0].type.shape, op.attributes["window_dimensions"]
+    strides = (
+        op.attributes["window_strides"] if "window_strides" in op.attributes else [1] * len(shape)
+    )
+    return any(n > 1 and n not in (s, d) for n, s, d in zip(sizes, strides, shape, strict=True))
+
+
+def _number(x: ir.Value) -> ir.Attribute | None:
+    """The number that all elements are, if they are one that is no NaN."""
+    op = maker(x)
+    while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        op = maker(op.operands[0])
+    if op is None or op.name != "stablehlo.constant":
+        return None
+    values = ir.DenseElementsAttr(op.attributes["value"])
+    if not values.is_splat:
+        return None
+    number = values.get_splat_value()
+    scalar = ir.RankedTensorType.get([], op.results[0].type.element_type)
+    is_nan = math.isnan(ir.FloatAttr(number).value)
+    return None if is_nan else ir.DenseElementsAttr.get_splat(scalar, number)
+
+
+def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The operations that read a value or what is computed of it element by element."""
+    waiting, seen = list(op.results), 0
+    while waiting:
+        for use in waiting.pop().uses:
+            user, seen = use.owner.operation, seen + 1
+            if seen > _FAR:
+                return
+            yield user
+            if facts(user).pointwise or user.name in _MOVES:
+                waiting += user.results
+
+
+_MOVES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose")
+
+
+def _shows_in_sums(x: ir.Value, extremum: ir.Value) -> bool:
+    """Whether an extremum is that of a softmax or log-sum-exp: sums of exp(x - m) have the NaN."""
+    for user in _readers(extremum.owner.operation):
+        if user.name == "stablehlo.subtract" and user.operands[0] == x:
+            for reader in _readers(user):
+                if reader.name == "stablehlo.exponential":
+                    return any(u.name == "stablehlo.reduce" for u in _readers(reader))
+    return False
