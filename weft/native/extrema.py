@@ -1,4 +1,3 @@
-# Tests: tests/native/test_extrema.py
 """Maxima and minima of floats that keep NaNs: XLA:CPU's library drops them (quirks.LOST_NANS).
 
 The library takes reductions of more than a few thousand elements, and what computes their operands.
