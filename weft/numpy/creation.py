@@ -428,6 +428,6 @@ def arange(
     else:
         # Of integers NumPy rounds the first two elements, and keeps their difference.
         whole = dtypes.is_integer(dtype)
-        steps = np.arange(lo, hi, by, np.int64) if whole else np.arange(lo, hi, by)
+        steps = np.arange(lo, hi, by, dtype=np.int64) if whole else np.arange(lo, hi, by)
         x = constant(steps.astype(dtype))
     return x if device is None and out_sharding is None else place(x, device, out_sharding)
