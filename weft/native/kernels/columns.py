@@ -26,11 +26,11 @@ def both(a: T, b: T) -> T:
 
 
 def neutral() -> T:
-    if OP == 0:
-        return T(0)
     if OP == 1:
         return T(-1) / T(0)
-    return T(1) / T(0)
+    if OP == 2:
+        return T(1) / T(0)
+    return T(0)
 
 
 def add_rows(x: ptr[T], sums: ptr[T], width: i64, step: i64, rows: i64):
