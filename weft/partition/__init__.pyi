@@ -9,7 +9,7 @@ from weft.partition.axis_layout import Unsupported as Unsupported
 from weft.partition.partitioner import Stages as Stages
 from weft.typing import Array as Array
 
-def localize(module: Any, *, explain: bool = ...) -> Any:
+def localize(module: Any, *, explain: bool = ..., whole: bool = ...) -> Any:
     """Rewrites a module with explicit sdy collectives into per-device StableHLO, in place."""
 
 def make_explicit(module: Any) -> Any:
