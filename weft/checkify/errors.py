@@ -151,7 +151,7 @@ class Error:
         """Raises JaxRuntimeError if a check failed.
 
         >>> from weft import checkify
-        >>> error, _ = checkify.checkify(lambda x: 1 / x, errors=checkify.div_checks)(0)
+        >>> error, _ = checkify.checkify(lambda x: 1 / x, errors=checkify.div_checks)(0.0)
         >>> error.throw()
         Traceback (most recent call last):
         weft.checkify.JaxRuntimeError: division by zero, at ...
