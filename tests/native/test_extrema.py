@@ -50,6 +50,13 @@ def test_reductions_keep_nans(name, shape, axes):
         np.testing.assert_array_equal(ours(wnp.asarray(y), axes), want)
 
 
+@pytest.mark.parametrize("row", range(3))
+def test_sums_of_extrema_of_few_rows_keep_nans(row):
+    x = np.zeros((3, 65536), np.float32)
+    x[row, 7] = np.nan
+    assert np.isnan(weft.jit(lambda x: wnp.max(x * 2, 0).sum())(x))
+
+
 def test_of_float64_too():
     with options["enable_x64"](True):
         x = with_nans(70, 90, dtype=np.float64)

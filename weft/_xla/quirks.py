@@ -217,7 +217,7 @@ COMPLEX_EXTREMA = Quirk(
 )
 LOST_NANS = Quirk(
     "XLA:CPU",
-    "reductions of 2048 float32 or float64 and more, and what is fused with them, lose NaNs in "
+    "reductions of 4096 float32 or float64 and more, and what is fused with them, lose NaNs in "
     "maximum and minimum: the library's instructions give the second operand then",
 )
 FEW_ROWS = Quirk(

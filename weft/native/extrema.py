@@ -26,9 +26,11 @@ _FAR = 64
 def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replaces a reduction by maximum or minimum, or the function it reduces by."""
     x = op.operands[0]
-    few = written_out(e, op) if op.name == "stablehlo.reduce" else None
-    if few is not None:
-        return few
+    summed = any(user.name in _REDUCTIONS for user in _readers(op))
+    if op.name == "stablehlo.reduce" and not summed:  # else the library may read what is written
+        few = written_out(e, op)
+        if few is not None:
+            return few
     if not _is_concerned(x) or _shows_in_sums(x, op.results[0]) or _overlaps(op):
         return None
     if op.name == "stablehlo.reduce" and in_memory(x):
