@@ -57,6 +57,17 @@ def returning_when(x, out):
         return x[...]
 
 
+def under_two_names(run):
+    """run(kernel, ref) with a kernel that closes over the ref."""
+    ref = weft.new_ref(X)
+
+    def kernel(x, out):
+        ref[0] = 1.0
+        out[...] = x[...]
+
+    return run(kernel, ref)
+
+
 def spec(*args, **options):
     return pl.BlockSpec(*args, **options)
 
@@ -111,6 +122,11 @@ CALLS = {
         lambda: call(copy, X, grid=2, in_specs=[spec(index_map=lambda i: (i,))]),
         ValueError,
         "index_map but no block_shape",
+    ),
+    "a ref under two names": (
+        lambda: under_two_names(lambda fun, ref: call(fun, ref)),
+        ValueError,
+        "closes over a Ref that is also an argument",
     ),
     "block_shape and index_map exchanged": (
         lambda: spec(lambda i: (i,), (4,)),
@@ -287,6 +303,11 @@ def signal_unnamed(out, s):
 
 
 MAPS = {
+    "a ref under two names": (
+        lambda: under_two_names(lambda fun, ref: mpmd([(RING, fun)], ref)),
+        ValueError,
+        "closes over a Ref that is also an argument",
+    ),
     "no programs": (lambda: mpmd([]), ValueError, "at least one"),
     "no pair": (lambda: mpmd([RING]), TypeError, "entry 0 must be a pair"),
     "no mesh": (lambda: mpmd([(4, nothing)]), TypeError, "must start with a pl.Mesh"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.cell import Cell
 from weft.core.dtypes import canonicalize_dtype, int32
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, walk_eqns
 from weft.core.kernel_frame import Frame, kernel_frame
@@ -19,8 +19,8 @@ from weft.ffi.checks import check_batch_dims
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.ops.as_array import as_array
 from weft.ops.dtype_casts import convert
-from weft.pallas.api.memory import MemorySpace, ScratchShape
-from weft.pallas.api.params import check_options, settings
+from weft.pallas.api.memory import MemorySpace, ScratchShape, scratch_refs
+from weft.pallas.api.params import kernel_options, settings
 from weft.pallas.api.primitives import scratch_types
 from weft.pallas.api.signature import Arrangement, Builds, misfit_of
 from weft.pallas.api.specs import (
@@ -32,7 +32,6 @@ from weft.pallas.api.specs import (
     no_block_spec,
 )
 from weft.pallas.constants import with_constants
-from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
 from weft.pallas.op import pallas_call_p
 from weft.pallas.uses import written_vars
@@ -41,6 +40,7 @@ from weft.refs.api import Ref
 if TYPE_CHECKING:
     from weft.core.tree import PyTreeDef
     from weft.driver.staging import ShapeDtypeStruct
+    from weft.pallas.api.mesh import Mesh
     from weft.runtime.array import Array
     from weft.typing import ArrayLike
 
@@ -271,14 +271,156 @@ def check_aliases(
     return tuple(pairs)
 
 
-def _placed(operands: list, call: KernelCall) -> Sequence[Any]:
-    """The operands, those with explicit shardings whole in dimensions that must not be split."""
-    avals = [typeof(x) for x in operands]
-    if all(a.sharding is None for a in avals):
-        return operands
+class Builder:
+    """What is fixed of a kernel before its arguments are known.
 
-    rule, batch = call.sharding_rule, call.num_batch_dims
-    return place(operands, avals, call.outputs, rule, batch, f"pallas_call of {call.name}")
+    functions: each with the mesh whose cores run it, or None: then the programs of a grid do.
+    space: of the refs of whole arrays.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        title: str,
+        functions: Sequence[tuple[Callable, Mesh | None]],
+        spec: GridSpec,
+        out_shape: Any,
+        aliases: object,
+        options: dict[str, Any],
+        space: MemorySpace | None = None,
+    ) -> None:
+        self.what, self.title, self.functions, self.spec = what, title, functions, spec
+        self.aliases, self.options = aliases, options
+        self.meshes = tuple(mesh for _, mesh in functions if mesh is not None)
+        self.whole = BlockSpec(memory_space=space)
+        self.results, self.out_tree, self.out_names = result_types(what, out_shape)
+        self.many = isinstance(out_shape, tuple | list)
+        scratch, self.scratch_tree = scratch_types(f"{what}: scratch_shapes", spec.scratch_shapes)
+        self.scratch = scratch_refs(what, scratch, self.meshes)
+
+    def function(self) -> Callable[..., Any]:
+        """The function of arrays that the kernel makes."""
+        builds = Builds(self.build)
+
+        @api_boundary
+        def call(*args: ArrayLike) -> Any:
+            flat, in_tree, names = operand_leaves(self.what, args)
+            extents = [convert(n, int32) for n in self.spec.grid if isinstance(n, Tracer)]
+            built, consts = builds(flat, in_tree, names)
+            operands = self._placed([*extents, *flat, *consts], built)
+            return self.out_tree.unflatten(pallas_call_p.bind(*operands, call=built))
+
+        return call
+
+    def _placed(self, operands: list, call: KernelCall) -> Sequence[Any]:
+        """The operands, those with explicit shardings whole where they must not be split."""
+        avals = [typeof(x) for x in operands]
+        if self.meshes or all(a.sharding is None for a in avals):
+            return operands
+        return place(
+            operands, avals, call.outputs, call.sharding_rule, call.num_batch_dims, self.what
+        )
+
+    def build(self, flat: list, in_tree: PyTreeDef, names: list[str]) -> tuple[KernelCall, list]:
+        """The kernel call for arguments of these types, and what the kernel closes over."""
+        what, spec, results = self.what, self.spec, self.results
+        n_scalars = self._count_scalars(in_tree)
+        types = [input_type(x) for x in flat]
+        dynamic = self._traced_extents()
+        # Traced extents are scalars in front, which the function of the kernel never sees.
+        grid = tuple(UNKNOWN_EXTENT if d in dynamic else n for d, n in enumerate(spec.grid))
+        hidden = len(dynamic)
+        scalars = [*[ShapedArray((), int32)] * hidden, *types[:n_scalars]]
+        scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in scalars]
+        inputs = tuple(in_tree.unflatten(flat)[spec.num_scalar_prefetch :])
+        input_tree = flatten(inputs, lambda x: isinstance(x, Ref))[1]
+        in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(flat) - n_scalars)
+        out_specs = _specs(what, "out_specs", spec.out_specs, self.out_tree, len(results))
+
+        def mappings(kind: str, names: Sequence[str], specs: Sequence, arrays: Sequence) -> list:
+            return [
+                block_mapping(f"{what}: {kind}{n}", s or self.whole, a, grid, scalar_refs, hidden)
+                for n, s, a in zip(names, specs, arrays, strict=True)
+            ]
+
+        ins = mappings("input ", names[n_scalars:], in_specs, types[n_scalars:])
+        outs = mappings("output ", self.out_names, out_specs, results)
+        pairs = check_aliases(what, self.aliases, types, results)
+        refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs), *self.scratch]
+        arrangement = Arrangement(in_tree, self.out_tree, self.scratch_tree, self.many)
+        functions = [(f, Frame(self.title, grid, m, self.meshes)) for f, m in self.functions]
+
+        def arrange(handles: list[Ref]) -> tuple[tuple, dict]:
+            for _, frame in functions:
+                frame.extents.update(zip(dynamic, handles, strict=False))
+            return arrangement(handles[hidden:])
+
+        programs, consts, labels, ref_names = trace_programs(
+            what, functions, refs, arrange, flat, names, hidden
+        )
+        # A Ref under two names would be two inputs: writes by one are not read by the other.
+        ids = {id(x) for x in flat}
+        if any(c.__class__ is Cell and id(c) in ids for c in consts):
+            raise ValueError(
+                f"{what}: a function closes over a Ref that is also an argument; use one of the two"
+            )
+        # Arrays the kernel closes over are inputs of their own, whole in every program.
+        ins += mappings("", labels, [None] * len(consts), [input_type(c) for c in consts])
+        if batch := self.options.get("num_batch_dims"):
+            check_batch_dims(what, batch, types, results)
+        built = KernelCall(
+            name=self.title,
+            programs=programs,
+            grid=grid,
+            num_scalars=hidden + n_scalars,
+            num_inputs=len(ins),
+            outputs=tuple(results),
+            scratch=tuple(self.scratch),
+            blocks=(*ins, *outs),
+            aliases=tuple((i + hidden, o) for i, o in pairs),
+            used_axes=frozenset().union(*(frame.asked for _, frame in functions)),
+            ref_names=ref_names,
+            dynamic=dynamic,
+            **{
+                **self.options,
+                **settings(self.options["debug"], self.options["compiler_params"]),
+                "sharding_rule": self._rule(types, consts),
+            },
+        )
+        return built, consts
+
+    def _count_scalars(self, in_tree: PyTreeDef) -> int:
+        children, k = in_tree.children(), self.spec.num_scalar_prefetch
+        if k > len(children):
+            raise ValueError(
+                f"{self.what}: num_scalar_prefetch is {k}, but there are {len(children)} arguments"
+            )
+        return sum(c.num_leaves for c in children[:k])
+
+    def _traced_extents(self) -> tuple[int, ...]:
+        """The dimensions of the grid whose size is known when the kernel runs."""
+        dynamic = tuple(d for d, n in enumerate(self.spec.grid) if isinstance(n, Tracer))
+        options = self.options
+        if dynamic and (options.get("sharding_rule") or options.get("num_batch_dims")):
+            raise ValueError(
+                f"{self.what}: a call whose grid is traced cannot be split: drop sharding_rule and "
+                "num_batch_dims, or make the grid of ints"
+            )
+        return dynamic
+
+    def _rule(self, types: list[ShapedArray], consts: list) -> ShardingRule | None:
+        """The sharding rule, which leaves what the kernel closes over whole everywhere."""
+        rule = self.options.get("sharding_rule")
+        if rule is None:
+            return None
+        rule.sizes(types, self.results, self.what)
+        if not consts:
+            return rule
+        groups = [
+            tuple(f"constant{i}_{d}" for d in range(input_type(c).ndim))
+            for i, c in enumerate(consts)
+        ]
+        return rule.regrouped((*rule.operands, *groups), rule.results)
 
 
 # The public function ---------------------------------------------------------------------------
@@ -346,165 +488,24 @@ def pallas_call(
         raise TypeError(f"pallas_call: kernel must be a function, got {kernel!r:.80}")
     title = str(name or getattr(kernel, "__name__", "kernel"))
     what = f"pallas_call of {title}"
-    as_params(interpret)
     if grid_spec is None:
         grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
     elif grid != () or in_specs is not no_block_spec or out_specs is not no_block_spec:
         raise ValueError(f"{what}: give grid_spec, or grid, in_specs and out_specs, not both")
     elif scratch_shapes not in ((), []):
         raise ValueError(f"{what}: scratch_shapes belongs into grid_spec, which is given")
-    check_options(
+    options = kernel_options(
         what,
         name=name,
         debug=debug,
+        interpret=interpret,
         compiler_params=compiler_params,
         cost_estimate=cost_estimate,
         metadata=metadata,
         rank=len(grid_spec.grid),
     )
-    results, out_tree, out_names = result_types(what, out_shape)
-    builder = _Builder(
-        what=what,
-        title=title,
-        kernel=kernel,
-        spec=grid_spec,
-        results=results,
-        out_tree=out_tree,
-        out_names=out_names,
-        many=isinstance(out_shape, tuple | list),
-        aliases=input_output_aliases,
-        options={
-            "debug": debug,
-            "interpret": interpret,
-            "compiler_params": compiler_params,
-            "cost_estimate": cost_estimate,
-            "metadata": metadata,
-            "sharding_rule": as_rule(sharding_rule),
-            "num_batch_dims": num_batch_dims,
-        },
+    options |= {"sharding_rule": as_rule(sharding_rule), "num_batch_dims": num_batch_dims}
+    builder = Builder(
+        what, title, [(kernel, None)], grid_spec, out_shape, input_output_aliases, options
     )
-    builds = Builds(builder.build)
-
-    @api_boundary
-    def call(*args: ArrayLike) -> Any:
-        flat, in_tree, names = operand_leaves(what, args)
-        extents = [convert(n, int32) for n in builder.spec.grid if isinstance(n, Tracer)]
-        built, consts = builds(flat, in_tree, names)
-        operands = _placed([*extents, *flat, *consts], built)
-        return out_tree.unflatten(pallas_call_p.bind(*operands, call=built))
-
-    return call
-
-
-@dataclass(frozen=True, slots=True)
-class _Builder:
-    """The part of a pallas_call that is fixed before its arguments are known."""
-
-    what: str
-    title: str
-    kernel: Callable
-    spec: GridSpec
-    results: list[ShapedArray]
-    out_tree: Any
-    out_names: list[str]
-    many: bool
-    aliases: Any
-    options: dict[str, Any]
-
-    def build(self, flat: list, in_tree: PyTreeDef, names: list[str]) -> tuple[KernelCall, list]:
-        """The kernel call for arguments of these types, and what the kernel closes over."""
-        what, spec, results = self.what, self.spec, self.results
-        n_scalars = self._count_scalars(in_tree)
-        types = [input_type(x) for x in flat]
-        dynamic = self._traced_extents()
-        # Traced extents are scalars in front, which the function of the kernel never sees.
-        grid = tuple(UNKNOWN_EXTENT if d in dynamic else n for d, n in enumerate(spec.grid))
-        hidden = len(dynamic)
-        scalars = [*[ShapedArray((), int32)] * hidden, *types[:n_scalars]]
-        scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in scalars]
-        inputs = tuple(in_tree.unflatten(flat)[spec.num_scalar_prefetch :])
-        input_tree = flatten(inputs, lambda x: isinstance(x, Ref))[1]
-        in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(flat) - n_scalars)
-        out_specs = _specs(what, "out_specs", spec.out_specs, self.out_tree, len(results))
-        ins = [
-            block_mapping(f"{what}: input {n}", s, a, grid, scalar_refs, hidden)
-            for n, s, a in zip(names[n_scalars:], in_specs, types[n_scalars:], strict=True)
-        ]
-        outs = [
-            block_mapping(f"{what}: output {n}", s, a, grid, scalar_refs, hidden)
-            for n, s, a in zip(self.out_names, out_specs, results, strict=True)
-        ]
-        scratch, scratch_tree = scratch_types(f"{what}: scratch_shapes", spec.scratch_shapes)
-        pairs = check_aliases(what, self.aliases, types, results)
-        refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs)]
-        refs += [s.get_ref_aval() for s in scratch]
-        arrangement = Arrangement(in_tree, self.out_tree, scratch_tree, self.many)
-        frame = Frame(self.title, grid)
-
-        def arrange(handles: list[Ref]) -> tuple[tuple, dict]:
-            frame.extents.update(zip(dynamic, handles, strict=False))
-            return arrangement(handles[hidden:])
-
-        programs, consts, labels, ref_names = trace_programs(
-            what, [(self.kernel, frame)], refs, arrange, flat, names, hidden
-        )
-        # Arrays the kernel closes over are inputs of their own, whole in every program.
-        ins += [
-            block_mapping(f"{what}: {label}", None, input_type(c), grid, scalar_refs)
-            for label, c in zip(labels, consts, strict=True)
-        ]
-        if batch := self.options["num_batch_dims"]:
-            check_batch_dims(what, batch, types, results)
-        built = KernelCall(
-            name=self.title,
-            programs=programs,
-            grid=grid,
-            num_scalars=hidden + n_scalars,
-            num_inputs=len(ins),
-            outputs=tuple(results),
-            scratch=tuple(s.get_ref_aval() for s in scratch),
-            blocks=(*ins, *outs),
-            aliases=tuple((i + hidden, o) for i, o in pairs),
-            used_axes=frozenset(frame.asked),
-            ref_names=ref_names,
-            dynamic=dynamic,
-            **{
-                **self.options,
-                **settings(self.options["debug"], self.options["compiler_params"]),
-                "sharding_rule": self._rule(types, consts),
-            },
-        )
-        return built, consts
-
-    def _count_scalars(self, in_tree: PyTreeDef) -> int:
-        children, k = in_tree.children(), self.spec.num_scalar_prefetch
-        if k > len(children):
-            raise ValueError(
-                f"{self.what}: num_scalar_prefetch is {k}, but there are {len(children)} arguments"
-            )
-        return sum(c.num_leaves for c in children[:k])
-
-    def _traced_extents(self) -> tuple[int, ...]:
-        """The dimensions of the grid whose size is known when the kernel runs."""
-        dynamic = tuple(d for d, n in enumerate(self.spec.grid) if isinstance(n, Tracer))
-        options = self.options
-        if dynamic and (options["sharding_rule"] is not None or options["num_batch_dims"]):
-            raise ValueError(
-                f"{self.what}: a call whose grid is traced cannot be split: drop sharding_rule and "
-                "num_batch_dims, or make the grid of ints"
-            )
-        return dynamic
-
-    def _rule(self, types: list[ShapedArray], consts: list) -> ShardingRule | None:
-        """The sharding rule, which leaves what the kernel closes over whole everywhere."""
-        rule = self.options["sharding_rule"]
-        if rule is None:
-            return None
-        rule.sizes(types, self.results, self.what)
-        if not consts:
-            return rule
-        groups = [
-            tuple(f"constant{i}_{d}" for d in range(input_type(c).ndim))
-            for i, c in enumerate(consts)
-        ]
-        return rule.regrouped((*rule.operands, *groups), rule.results)
+    return builder.function()

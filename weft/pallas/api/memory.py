@@ -153,3 +153,28 @@ def as_scratch(what: str, value: object) -> ScratchShape:
         f"{what} must be a scratch type, such as pl.LOCAL((8, 128), 'float32') or "
         f"pl.SemaphoreType.REGULAR, got {type(value).__name__}: {value!r:.80}"
     )
+
+
+def scratch_refs(what: str, scratch: Sequence[ScratchShape], meshes: Sequence[Any]) -> list:
+    """The types of scratch refs, each with the mesh it belongs to, or shared by all cores."""
+    if not meshes:
+        return [s.get_ref_aval() for s in scratch]
+    refs = []
+    for i, s in enumerate(scratch):
+        if s.core is not None and s.core not in meshes:
+            raise ValueError(
+                f"{what}: scratch_shapes[{i}] belongs to {s.core}, which is not one of the "
+                f"kernel's meshes {list(meshes)}"
+            )
+        core = s.core
+        shared = s.shared or s.memory_space in SHARED_SPACES
+        if core is None and not shared and s.memory_space is not MemorySpace.BARRIER:
+            if len(meshes) > 1:
+                raise ValueError(
+                    f"{what}: with several meshes, scratch_shapes[{i}], {s}, must say whose it is: "
+                    "type @ mesh for one on each core of a mesh, type @ pl.SHARED for one that all "
+                    "cores share"
+                )
+            core = meshes[0]
+        refs.append(AbstractRef(s.get_array_aval(), s.memory_space, core))
+    return refs

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.core.boundary import api_boundary
-from weft.core.cell import Cell
-from weft.core.kernel_frame import Frame
-from weft.core.ref import AbstractRef
-from weft.pallas.api.call import (
-    check_aliases,
-    input_type,
-    operand_leaves,
-    result_types,
-    trace_programs,
-)
-from weft.pallas.api.memory import SHARED_SPACES, MemorySpace, ScratchShape
+from weft.pallas.api.call import Builder
 from weft.pallas.api.mesh import Mesh
-from weft.pallas.api.params import check_options, settings
-from weft.pallas.api.primitives import scratch_types as flat_scratch
-from weft.pallas.api.signature import Arrangement, Builds
-from weft.pallas.api.specs import block_mapping
-from weft.pallas.interpret.params import as_params
-from weft.pallas.ir import KernelCall
-from weft.pallas.op import pallas_call_p
-
-if TYPE_CHECKING:
-    from weft.core.tree import PyTreeDef
-    from weft.typing import ArrayLike
+from weft.pallas.api.params import kernel_options
+from weft.pallas.api.specs import GridSpec
 
 
 def _programs(what: str, meshes_and_fns: object) -> list[tuple[Mesh, Callable]]:
@@ -53,30 +34,7 @@ def _programs(what: str, meshes_and_fns: object) -> list[tuple[Mesh, Callable]]:
     return pairs
 
 
-def _scratch_refs(what: str, scratch: list[ScratchShape], meshes: tuple[Mesh, ...]) -> list:
-    """The refs of scratch, each with the mesh it belongs to or shared by all cores."""
-    refs = []
-    for i, s in enumerate(scratch):
-        if s.core is not None and s.core not in meshes:
-            raise ValueError(
-                f"{what}: scratch_shapes[{i}] belongs to {s.core}, which is not one of the "
-                f"kernel's meshes {list(meshes)}"
-            )
-        core = s.core
-        shared = s.shared or s.memory_space in SHARED_SPACES
-        if core is None and not shared and s.memory_space is not MemorySpace.BARRIER:
-            if len(meshes) > 1:
-                raise ValueError(
-                    f"{what}: with several meshes, scratch_shapes[{i}], {s}, must say whose it is: "
-                    "type @ mesh for one on each core of a mesh, type @ pl.SHARED for one that all "
-                    "cores share"
-                )
-            core = meshes[0]
-        refs.append(AbstractRef(s.get_array_aval(), s.memory_space, core))
-    return refs
-
-
-def _default_space(what: str, meshes: tuple[Mesh, ...]) -> Any:
+def _default_space(what: str, meshes: Sequence[Mesh]) -> Any:
     spaces = {m.default_memory_space for m in meshes}
     if len(spaces) > 1:
         raise ValueError(
@@ -140,74 +98,26 @@ def mpmd_map(
     title = str(name or "mpmd_map")
     what = "mpmd_map" if name is None else f"mpmd_map {name}"
     pairs = _programs(what, meshes_and_fns)
-    as_params(interpret)
-    check_options(
+    options = kernel_options(
         what,
         name=name,
         debug=debug,
+        interpret=interpret,
         compiler_params=compiler_params,
         cost_estimate=cost_estimate,
         metadata=metadata,
     )
-    out_shapes = out_shapes if out_types is None else out_types
-    scratch_shapes = scratch_shapes if scratch_types is None else scratch_types
-    results, out_tree, out_names = result_types(what, out_shapes)
-    scratch, scratch_tree = flat_scratch(f"{what}: scratch_shapes", scratch_shapes)
-    meshes = tuple(m for m, _ in pairs)
-    space = _default_space(what, meshes)
-    scratch_refs = _scratch_refs(what, scratch, meshes)
-    many = isinstance(out_shapes, tuple | list)
-
-    def build(flat: list, in_tree: PyTreeDef, names: list[str]) -> tuple[KernelCall, list]:
-        types = [input_type(x) for x in flat]
-        refs = [AbstractRef(a, space) for a in (*types, *results)] + scratch_refs
-        arrange = Arrangement(in_tree, out_tree, scratch_tree, many)
-        functions = [(fun, Frame(title, (), mesh, meshes)) for mesh, fun in pairs]
-        programs, consts, labels, ref_names = trace_programs(
-            what, functions, refs, arrange, flat, names
-        )
-        # A Ref under two names would be two inputs: writes by one are not read by the other.
-        ids = {id(x) for x in flat}
-        if any(c.__class__ is Cell and id(c) in ids for c in consts):
-            raise ValueError(
-                f"{what}: a function closes over a Ref that is also an argument; use one of the two"
-            )
-        # Without a grid every block is all of its array.
-        ins = [
-            block_mapping(f"argument {n}", None, input_type(x), (), ())
-            for n, x in zip((*names, *labels), (*flat, *consts), strict=True)
-        ]
-        outs = [
-            block_mapping(f"output {n}", None, a, (), ())
-            for n, a in zip(out_names, results, strict=True)
-        ]
-        built = KernelCall(
-            name=title,
-            programs=programs,
-            grid=(),
-            num_scalars=0,
-            num_inputs=len(ins),
-            outputs=tuple(results),
-            scratch=tuple(scratch_refs),
-            blocks=(*ins, *outs),
-            aliases=check_aliases(what, input_output_aliases, types, results),
-            interpret=interpret,
-            **settings(debug, compiler_params),
-            cost_estimate=cost_estimate,
-            metadata=metadata,
-            ref_names=ref_names,
-        )
-        return built, consts
-
-    builds = Builds(build)
-
-    @api_boundary
-    def call(*args: ArrayLike) -> Any:
-        flat, in_tree, names = operand_leaves(what, args)
-        built, consts = builds(flat, in_tree, names)
-        return out_tree.unflatten(pallas_call_p.bind(*flat, *consts, call=built))
-
-    return call
+    builder = Builder(
+        what,
+        title,
+        [(fun, mesh) for mesh, fun in pairs],
+        GridSpec(scratch_shapes=scratch_shapes if scratch_types is None else scratch_types),
+        out_shapes if out_types is None else out_types,
+        input_output_aliases,
+        options,
+        _default_space(what, [mesh for mesh, _ in pairs]),
+    )
+    return builder.function()
 
 
 @api_boundary

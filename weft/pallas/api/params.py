@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.config import config
 from weft.pallas.api.mesh import SEMANTICS
+from weft.pallas.interpret.params import as_params
 
 if TYPE_CHECKING:
     from weft.pallas.ir import KernelCall
@@ -58,17 +59,14 @@ def _word(entry: str) -> str:
     return str(entry).lower().split(".")[-1]
 
 
-def check_options(
-    what: str,
-    *,
-    name: object,
-    debug: object,
-    compiler_params: object,
-    cost_estimate: object,
-    metadata: object,
-    rank: int = 0,
-) -> None:
-    """Raises for options of a kernel, whose grid has that rank, that cannot be meant."""
+def kernel_options(what: str, *, name: object, rank: int = 0, **options: Any) -> dict[str, Any]:
+    """The options of a kernel as fields of its call; raises for those that cannot be meant.
+
+    rank: of its grid.
+    """
+    debug, compiler_params = options["debug"], options["compiler_params"]
+    cost_estimate, metadata = options["cost_estimate"], options["metadata"]
+    as_params(options["interpret"])
     if name is not None and not isinstance(name, str):
         raise TypeError(f"{what}: name must be a string or None, got {name!r:.80}")
     if debug is not None and not isinstance(debug, bool):
@@ -96,6 +94,7 @@ def check_options(
             f"{what}: compiler_params: dimension_semantics must give one of "
             f"{', '.join(SEMANTICS)} for each of the {rank} axes of the grid, got {axes!r}"
         )
+    return options
 
 
 def settings(debug: bool | None, compiler_params: object) -> dict[str, Any]:
