@@ -134,3 +134,35 @@ def test_arange_of_integers_with_fractions_is_numpys(bounds):
         got = jnp.arange(*bounds, dtype=dtype)
         assert got.dtype == dtype
         np.testing.assert_array_equal(got, np.arange(*bounds, dtype=dtype))
+
+
+CREATED = {
+    "zeros": lambda: jnp.zeros((4, 4)),
+    "full": lambda: jnp.full((4, 4), 2.0),
+    "eye": lambda: jnp.eye(4),
+    "tri": lambda: jnp.tri(4, 4),
+    "arange": lambda: jnp.arange(4),
+    "arange_steps": lambda: jnp.arange(1, 9, 2),
+    "linspace": lambda: jnp.linspace(0.0, 1.0, 4),
+    "logspace": lambda: jnp.logspace(0, 2, 4),
+    "geomspace": lambda: jnp.geomspace(1.0, 8.0, 4),
+    "indices": lambda: jnp.tril_indices(3)[0],
+    "fftfreq": lambda: jnp.fft.fftfreq(8),
+    "window": lambda: jnp.hanning(8),
+    "random": lambda: weft.random.normal(weft.random.key(0), (4,)),
+}
+
+
+@pytest.mark.parametrize("name", CREATED)
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
+def test_created_arrays_are_on_the_mesh_in_context(name, wrap):
+    """A spec has an entry for each dimension, as those of ops over explicit axes have."""
+    expected = np.asarray(CREATED[name]())
+    explicit = (weft.sharding.AxisType.Explicit,)
+    with weft.set_mesh(weft.make_mesh((2, 1), ("x", "y"), axis_types=explicit * 2)):
+        x = wrap(CREATED[name])()
+        assert x.sharding.mesh == weft.get_mesh()
+        assert tuple(x.sharding.spec) == (None,) * x.ndim
+        assert tuple((x + x).sharding.spec) == (None,) * x.ndim
+    np.testing.assert_array_equal(x, expected)
+    assert len(x.devices()) == 2

@@ -42,7 +42,22 @@ def final_shardings(program: Program, compiled: LoadedExecutable, local: bool) -
             s if asked is not None else _with_axes_of_one(s, a, program.in_shardings)
             for asked, a, s in zip(program.asked, jaxpr.out_avals, outs, strict=True)
         ]
+    if program.mesh is not None and not program.mesh.auto_axes:
+        outs = [
+            s if asked is not None else _of_whole_rank(s, a)
+            for asked, a, s in zip(program.asked, jaxpr.out_avals, outs, strict=True)
+        ]
     return ins, outs
+
+
+def _of_whole_rank(sharding: object, aval: Any) -> Any:
+    """The sharding with an entry for each dimension, as types over explicit axes have it.
+
+    Types of arrays that a program creates tell no sharding.
+    """
+    if getattr(aval, "sharding", None) is not None or type(sharding) is not NamedSharding:
+        return sharding
+    return sharding.update(spec=sharding.spec.padded(aval.ndim))
 
 
 def _with_axes_of_one(sharding: object, aval: Any, arguments: Sequence[Any]) -> Any:

@@ -22,7 +22,9 @@ from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
 from weft.runtime.device_put import device_put, put_host
-from weft.sharding.named import is_over_nothing
+from weft.sharding.mesh import get_mesh
+from weft.sharding.named import NamedSharding, is_over_nothing
+from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
@@ -127,6 +129,20 @@ def is_free(x: ArrayLike) -> bool:
 def constant(value: np.ndarray, weak_type: bool = False) -> Any:
     """An array on the default device from a host array, under any trace."""
     return put_host(value, weak_type=weak_type)
+
+
+def created(value: np.ndarray) -> Any:
+    """An array computed on the host, where a program that computes it would put it.
+
+    That is the mesh in context, where this process has all of it, or else the default device.
+    """
+    mesh = get_mesh()
+    if mesh is None or state.trace is not EVAL:
+        return put_host(value)
+    spec = PartitionSpec() if mesh.auto_axes else PartitionSpec().padded(value.ndim)
+    sharding = NamedSharding(mesh, spec)
+    # Over devices of others, all processes would have to take part.
+    return put_host(value, sharding if sharding.is_fully_addressable else None)
 
 
 def scalar_array(x: ArrayLike) -> Any:

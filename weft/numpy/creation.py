@@ -24,6 +24,7 @@ from weft.numpy.common import (
     check_range,
     concrete,
     constant,
+    created,
     host_scalar,
     place,
     scalar_array,
@@ -418,7 +419,7 @@ def arange(
         if lo == 0 and by == 1:
             x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
         elif state.trace is EVAL and size <= ON_HOST or not dtypes.is_integer(dtype):
-            x = constant(np.arange(lo, hi, by).astype(dtype))
+            x = created(np.arange(lo, hi, by).astype(dtype))
         else:
             x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
             if by != 1:
@@ -429,5 +430,5 @@ def arange(
         # Of integers NumPy rounds the first two elements, and keeps their difference.
         whole = dtypes.is_integer(dtype)
         steps = np.arange(lo, hi, by, dtype=np.int64) if whole else np.arange(lo, hi, by)
-        x = constant(steps.astype(dtype))
+        x = created(steps.astype(dtype))
     return x if device is None and out_sharding is None else place(x, device, out_sharding)

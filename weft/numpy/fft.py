@@ -18,7 +18,7 @@ from weft.core.trace import typeof
 from weft.numpy.common import (
     aval_of,
     canonical,
-    constant,
+    created,
     inexact,
     place,
     strong,
@@ -236,7 +236,7 @@ def _frequencies(
             f"samples, got {typeof(d).str_short()}"
         )
     if isinstance(d, int | float):
-        return place(constant((steps / d).astype(dtype)), device)
+        return place(created((steps / d).astype(dtype)), device)
 
     return place(ew.convert(true_divide(steps.astype(dtype), d), dtype), device)
 

@@ -20,8 +20,8 @@ from weft.numpy.common import (
     aval_of,
     canonical,
     cast,
-    constant,
     convert,
+    created,
     place,
     static_int,
     to_array,
@@ -66,7 +66,7 @@ def eye(
     if not isinstance(k, Tracer):
         k = static_int(k, "eye: k")
         if state.trace is EVAL and n * m <= ON_HOST:
-            return place(constant(np.eye(n, m, k).astype(dtype)), device)
+            return place(created(np.eye(n, m, k).astype(dtype)), device)
 
     rows, cols = _grid(n, m, k)
     return place(convert(eq_p.bind(rows, cols), dtype), device)
@@ -112,7 +112,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     k = _diagonal_of("tri", k)
     dtype = dtypes.float32 if dtype is None else canonical(dtype, "tri")
     if state.trace is EVAL and n * m <= ON_HOST and not isinstance(k, Tracer):
-        return constant(np.tri(n, m, int(k)).astype(dtype))
+        return created(np.tri(n, m, int(k)).astype(dtype))
     return convert(_lower_mask(n, m, k), dtype)
 
 
@@ -304,7 +304,7 @@ def ix_(*args: Any) -> tuple:
 
 
 def _host_indices(arrays: Sequence[np.ndarray]) -> tuple:
-    return tuple(constant(a.astype(dtypes.canonicalize_dtype(int))) for a in arrays)
+    return tuple(created(a.astype(dtypes.canonicalize_dtype(int))) for a in arrays)
 
 
 def _of_triangle(

@@ -17,7 +17,7 @@ from weft.numpy.common import (
     aval_of,
     canonical,
     cast,
-    constant,
+    created,
     is_free,
     place,
     static_int,
@@ -66,7 +66,7 @@ def linspace(
         values, step = np.linspace(*ends, num, endpoint=endpoint, retstep=True, axis=axis)
         if dtypes.is_integer(out_dtype):
             values = np.floor(values)
-        out = place(constant(np.asarray(values).astype(out_dtype)), device)
+        out = place(created(np.asarray(values).astype(out_dtype)), device)
         return (out, to_array(np.asarray(step).astype(computed)[()])) if retstep else out
     out, step = _traced_linspace(start, stop, num, endpoint, computed)
     if dtypes.is_integer(out_dtype):
@@ -131,7 +131,7 @@ def logspace(
         exponents = np.linspace(*bounds, _count(num, "logspace"), endpoint=endpoint, axis=axis)
         with np.errstate(all="ignore"):
             values = np.power(np.asarray(base, wide), exponents).astype(out_dtype or kind)
-        return constant(values)
+        return created(values)
     out = linspace(start, stop, num, endpoint, axis=axis)
     values = power(base, cast(out, typeof(out).dtype))
     return cast(values, out_dtype or typeof(values).dtype)
@@ -177,7 +177,7 @@ def geomspace(
             lo, hi = lo.astype(np.float64), hi.astype(np.float64)
         narrow = dtypes.is_float(target) and target.itemsize <= 4
         values = _geometric(lo, hi, _count(num, "geomspace"), endpoint, axis, narrow)
-        return constant(values.astype(target))
+        return created(values.astype(target))
 
     start, stop = promote_inexact(start, stop)
     sign = u.sign(start)

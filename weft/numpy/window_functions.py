@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
-from weft.numpy.common import constant, static_int, to_array
+from weft.numpy.common import created, static_int, to_array
 from weft.numpy.formulas import i0
 from weft.numpy.ufuncs import multiply, true_divide
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _made(values: np.ndarray) -> Any:
-    return constant(values.astype(dtypes.canonicalize_dtype(float)))
+    return created(values.astype(dtypes.canonicalize_dtype(float)))
 
 
 def _size(M: ArrayLike, name: str) -> int:
