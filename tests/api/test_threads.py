@@ -1,5 +1,7 @@
 """Transformations in several threads at once do not see each other's traces."""
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -71,3 +73,28 @@ def test_one_jitted_function_called_first_by_many_threads_gives_one_answer():
         results = list(pool.map(lambda _: float(f(X)), range(32)))
     assert set(results) == {float(np.float32(((0.5 * 0.5) - 1.0) * 0.5 + 2.0))}
     assert len(calls) <= 8
+
+
+FIRST = """
+import threading
+from weft.core.state import state
+before, after = threading.Event(), threading.Event()
+seen = []
+def look():
+    seen.append(state.axes)
+    before.set()
+    after.wait(60)
+    import weft.numpy
+    seen.append(float(weft.numpy.sin(weft.numpy.zeros(3) + 1)[0]))
+thread = threading.Thread(target=look)
+thread.start()
+before.wait(60)
+import weft.core.trace
+after.set()
+thread.join()
+assert len(seen) == 2 and 0.84 < seen[1] < 0.85, seen
+"""
+
+
+def test_a_thread_that_looks_while_another_imports_the_tracer_can_run_ops():
+    subprocess.run([sys.executable, "-c", FIRST], check=True, timeout=300)

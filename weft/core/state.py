@@ -22,16 +22,14 @@ even of concrete values, to Python."""
 class State(threading.local):
     """The tracing state that `bind` and collectives read, and transformations restore."""
 
-    trace: Any = None  # set to the eager trace when weft.core.trace is imported
+    # weft.core.trace sets the eager trace, for threads too that came here while it was imported.
+    trace: Any = None
     axes: dict[Any, Any] = {}  # noqa: RUF012  name -> AxisEntry; replaced, never mutated
     source: Any = None
     scopes: tuple[str, ...] = ()
     assumed_varying: frozenset = frozenset()  # axes along which a cast to varying may be made twice
     spread: frozenset = frozenset()  # mesh axes over which vmaps around spread their examples
     report_index: Any = None  # checkify's (index, axis, shape), for static indices out of bounds
-
-    def __init__(self) -> None:
-        self.trace = State.trace
 
 
 state = State()

@@ -339,7 +339,6 @@ class EvalTrace:
 
 EVAL = EvalTrace()
 State.trace = EVAL
-state.trace = EVAL
 
 
 def check_not_leaked(args: Sequence[Any]) -> None:
