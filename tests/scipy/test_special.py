@@ -269,3 +269,19 @@ def test_a_list_is_refused_by_the_name_of_the_function():
         TypeError, match=r"weft\.scipy\.special\.gammaln: argument x=.*takes arrays and numbers"
     ):
         special.gammaln([1.0, 2.0])
+
+
+STRONG = ("dawsn", "erfcx", "expi", "expn", "exp1", "hyp2f1", "ndtr", "ndtri", "spence")
+
+
+@pytest.mark.parametrize("name", STRONG)
+def test_approximations_of_python_numbers_are_not_weakly_typed(name):
+    args = {"expn": (2.0, 0.5), "hyp2f1": (0.5, 0.25, 0.75, 0.5)}.get(name, (0.5,))
+    small = wnp.float16(1)
+    assert (small * getattr(special, name)(*args)).dtype == "float32"
+    assert (small * special.xlogy(2.0, 0.5)).dtype == "float16"
+
+
+def test_nested_lists_are_arrays():
+    for name, args in [("ndtr", ([0.5, -1],)), ("spence", ([0.5, 2],)), ("expn", ([1, 2], [3, 4]))]:
+        np.testing.assert_allclose(getattr(special, name)(*args), getattr(sp, name)(*args), 1e-5)

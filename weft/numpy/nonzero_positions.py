@@ -23,6 +23,7 @@ from weft.numpy.common import (
     fill,
     is_concrete,
     is_free,
+    strong,
     to_array,
 )
 from weft.numpy.creation import arange
@@ -197,4 +198,4 @@ def ravel_multi_index(
     out: Any = 0
     for i, n in zip(parts, sizes, strict=True):
         out = i if out.__class__ is int else u.add(u.multiply(out, n), i)
-    return out
+    return strong(out)

@@ -10,7 +10,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft.core.trace import typeof
-from weft.numpy.common import to_array
+from weft.numpy.common import strong, to_array
 from weft.ops.promote import broadcast_args, broadcast_to, promote_inexact
 from weft.ops.special_functions import _formula as formula_op
 from weft.ops.special_functions import no_derivative
@@ -21,13 +21,18 @@ if TYPE_CHECKING:
 
 
 def special_op(
-    name: str, formula: Callable, *partials: Callable | None, of_complex: Callable | None = None
+    name: str,
+    formula: Callable,
+    *partials: Callable | None,
+    of_complex: Callable | None = None,
+    weak_type: bool = False,
 ) -> Callable:
     """A function of arrays that is one elementwise op: sharded and batched as such.
 
     formula: of float operands of one shape and dtype, float32 at least, in weft.numpy's functions.
     partials: for each operand the derivative in it, a function of (result, *operands); None where
     none is known, which raises. of_complex: the function of complex operands, made of other ops.
+    weak_type: the result of Python numbers alone is weakly typed; the approximations are not.
     """
 
     def rule(index: int, partial: Callable | None) -> Callable:
@@ -38,7 +43,8 @@ def special_op(
     prim = formula_op(name, formula, [rule(i, p) for i, p in enumerate(partials)])
 
     def call(*operands: Array) -> Any:
-        xs = broadcast_args(*promote_inexact(*map(to_array, operands)))
+        xs = promote_inexact(*map(to_array, operands))
+        xs = broadcast_args(*(xs if weak_type else map(strong, xs)))
         if of_complex is not None and wnp.iscomplexobj(xs[0]):
             return of_complex(*xs)
         return prim.bind(*xs)

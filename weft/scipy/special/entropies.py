@@ -22,7 +22,9 @@ def _log_odds(p: Array) -> Any:
     return wnp.log(p) - wnp.log1p(-p)
 
 
-_logit = special_op("logit", _log_odds, lambda out, p: 1 / (p * (1 - p)), of_complex=_log_odds)
+_logit = special_op(
+    "logit", _log_odds, lambda out, p: 1 / (p * (1 - p)), of_complex=_log_odds, weak_type=True
+)
 
 
 def _times_log(name: str, log: Callable, slope: Callable) -> Callable:
@@ -32,7 +34,7 @@ def _times_log(name: str, log: Callable, slope: Callable) -> Callable:
         return wnp.where((x == 0) & ~wnp.isnan(y), 0, x * log(y))
 
     partials = (lambda out, x, y: log(y), lambda out, x, y: x * slope(y))
-    return special_op(name, formula, *partials, of_complex=formula)
+    return special_op(name, formula, *partials, of_complex=formula, weak_type=True)
 
 
 _xlogy = _times_log("xlogy", wnp.log, lambda y: 1 / y)
@@ -41,6 +43,7 @@ _entr = special_op(
     "entr",
     lambda x: choose(x < 0, -wnp.inf, x == 0, 0, -x * wnp.log(x)),
     lambda out, x: -wnp.log(x) - 1,
+    weak_type=True,
 )
 _rel_entr = special_op(
     "rel_entr",
@@ -55,6 +58,7 @@ _rel_entr = special_op(
     ),
     lambda out, p, q: wnp.where((p > 0) & (q > 0), wnp.log(p / q) + 1, 0),
     lambda out, p, q: wnp.where((p > 0) & (q > 0), -p / q, 0),
+    weak_type=True,
 )
 
 

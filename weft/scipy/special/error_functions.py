@@ -11,7 +11,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
-from weft.numpy.common import static_int
+from weft.numpy.common import static_int, strong
 from weft.scipy.special.elementwise import choose, polynomial, special_op
 from weft.scipy.special.factorials import _unary, as_float
 
@@ -135,8 +135,7 @@ def ndtr(x: Any) -> Any:
     >>> round(float(special.ndtr(0.5)), 4)
     0.6915
     """
-    x = as_float(wnp.asarray(x))
-    half = x * sqrt(0.5)
+    half = strong(as_float(wnp.asarray(x))) * sqrt(0.5)
     return wnp.where(
         wnp.abs(half) < sqrt(0.5),
         0.5 + 0.5 * erf(half),

@@ -84,7 +84,7 @@ def expn(n: object, x: ArrayLike) -> Any:
     >>> round(float(special.expn(2, 0.5)), 4)
     0.3266
     """
-    return _expn_op(n, x)
+    return _expn_op(wnp.asarray(n), wnp.asarray(x))
 
 
 def _expi_series(x: np.ndarray) -> np.ndarray:
@@ -329,4 +329,4 @@ def spence(x: ArrayLike) -> Any:
     >>> round(float(special.spence(0.5)), 4)
     0.5822
     """
-    return _spence_op(x)
+    return _spence_op(wnp.asarray(x))
