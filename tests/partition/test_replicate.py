@@ -7,6 +7,8 @@ import weft
 from tests.partition import corpus
 from tests.partition.corpus.reference import leaves
 from weft import NamedSharding, P
+from weft._xla import mlir
+from weft._xla.mlir import ir
 from weft.partition import replicate
 
 
@@ -124,3 +126,22 @@ def test_programs_that_run_whole_equal_numpy(name):
     for a, b in zip(leaves(function(*case.args)), case.entry.expected(*case.args), strict=True):
         scale = case.entry.tolerance
         np.testing.assert_allclose(np.asarray(a), b, rtol=scale, atol=scale / 10)
+
+
+def test_a_program_with_partial_sums_at_its_boundary_stays_split():
+    """An argument that is typed as a sum over devices says where it is to be added up."""
+    text = """module {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+      %b: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]SUMS>}) -> tensor<8xf32> {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
+      : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}"""
+    small = {}
+    for sums in ("", ', unreduced={"y"}'):
+        with mlir.context() as context:
+            module = ir.Module.parse(text.replace("SUMS", sums), context)
+            small[sums] = replicate.is_small(module)
+    assert list(small.values()) == [True, False]

@@ -123,6 +123,20 @@ class DeviceMesh:
         """Partition ids at mesh positions."""
         return positions if self.device_ids is None else self.device_ids[positions]
 
+    def positions(self, partition_ids: np.ndarray) -> np.ndarray:
+        """Mesh positions of partition ids."""
+        ids = self.device_ids
+        return partition_ids if ids is None else np.argsort(ids)[partition_ids]
+
+    def crossed(self, sources: np.ndarray, targets: np.ndarray | int) -> Atoms:
+        """The atoms along which some of these partition ids differ from their counterparts."""
+        a, b = self.positions(np.asarray(sources)), self.positions(np.asarray(targets))
+        return tuple(
+            i
+            for i, atom in enumerate(self.atoms)
+            if (a // atom.stride % atom.size != b // atom.stride % atom.size).any()
+        )
+
     def groups(self, atoms: Atoms) -> np.ndarray:
         """Replica groups along `atoms`: one row a group, in the order of the linear coordinate."""
         if atoms not in self._groups:

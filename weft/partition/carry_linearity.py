@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, byte_size_of
 from weft.partition.ops import facts, linear_operands, named, neutral
-from weft.partition.walk import combiner_of
+from weft.partition.walk import combiner_of, maker
 
 WRITTEN = "weft.written"  # on a collective that the user wrote: it stays where it is
 KEPT = "weft.kept"  # on a select: it keeps a value on the first device of each of these groups
@@ -185,8 +185,7 @@ def is_identity(value: ir.Value, combiner: str) -> bool:
 
 def constant_of(value: ir.Value) -> ir.Attribute | None:
     """The constant that a value is made of; all devices have it in common."""
-    while not isinstance(value.owner, ir.Block):
-        op = value.owner.operation
+    while (op := maker(value)) is not None:
         if op.name == "stablehlo.constant":
             return op.attributes["value"]
         alone = len(op.operands) == 1 and facts(op).moves

@@ -12,7 +12,7 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.overlap_estimate import OverlappedWork, overlapped_work
-from weft.partition.walk import WHY, functions, maker
+from weft.partition.walk import WHY, functions, maker, terminator
 
 KINDS = {
     "stablehlo.all_reduce": "all_reduce",
@@ -172,13 +172,8 @@ def _read(op: ir.Operation, mesh: DeviceMesh, trips: int, exact: bool, names) ->
 def _group_axes(groups: np.ndarray, mesh: DeviceMesh) -> tuple[tuple[str, ...], int, int]:
     if groups.ndim != 2 or not groups.size:
         return tuple(mesh.axes), mesh.size, mesh.size
-    positions = _positions(groups[0], mesh)
-    crossed = [
-        i
-        for i, atom in enumerate(mesh.atoms)
-        if len(set((positions // atom.stride % atom.size).tolist())) > 1
-    ]
     spans = groups.max(axis=1) - groups.min(axis=1)
+    crossed = mesh.crossed(groups[0], groups[0, 0])
     return mesh.axis_names(crossed), groups.shape[1], int(spans.max()) + 1
 
 
@@ -186,18 +181,8 @@ def _permute_axes(pairs: np.ndarray, mesh: DeviceMesh) -> tuple[tuple[str, ...],
     moving = pairs[pairs[:, 0] != pairs[:, 1]] if pairs.size else pairs
     if not len(moving):
         return (), 1, 1
-    source, target = _positions(moving[:, 0], mesh), _positions(moving[:, 1], mesh)
-    crossed = [
-        i
-        for i, atom in enumerate(mesh.atoms)
-        if (source // atom.stride % atom.size != target // atom.stride % atom.size).any()
-    ]
     span = int(np.abs(moving[:, 0] - moving[:, 1]).max()) + 1
-    return mesh.axis_names(crossed), 2, span
-
-
-def _positions(devices: np.ndarray, mesh: DeviceMesh) -> np.ndarray:
-    return devices if mesh.device_ids is None else np.argsort(mesh.device_ids)[devices]
+    return mesh.axis_names(mesh.crossed(moving[:, 0], moving[:, 1])), 2, span
 
 
 def byte_size(type: ir.Type) -> int:
@@ -239,7 +224,7 @@ def _places(location: str) -> Iterator[str]:
 def trip_count(loop: ir.Operation) -> int | None:
     """Trips of a while loop that counts from one constant to another, else None."""
     condition, body = (r.blocks[0] for r in loop.regions)
-    test = maker(list(condition.operations)[-1].operation.operands[0])
+    test = maker(terminator(condition).operands[0])
     if test is None or test.name != "stablehlo.compare":
         return None
     index = next((i for i, a in enumerate(condition.arguments) if a == test.operands[0]), None)
@@ -247,7 +232,7 @@ def trip_count(loop: ir.Operation) -> int | None:
     if index is None or limit is None:
         return None
     start = _scalar(loop.operands[index])
-    step = maker(list(body.operations)[-1].operation.operands[index])
+    step = maker(terminator(body).operands[index])
     if start is None or step is None or step.name != "stablehlo.add":
         return None
     if body.arguments[index] not in list(step.operands):

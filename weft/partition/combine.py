@@ -20,7 +20,7 @@ from weft.partition.axis_layout import DeviceMesh
 from weft.partition.collect import KINDS, byte_size, byte_size_of
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
-from weft.partition.walk import WHY, attributes_of, combiner_of, reasons, supersede
+from weft.partition.walk import WHY, attributes_of, combiner_of, ops_in, reasons, supersede
 
 # Bytes of an operand or result up to which the network's latency costs more than what is copied to
 # lay operands side by side. all_reduce copies nothing, and gains nothing where bandwidth counts.
@@ -38,22 +38,17 @@ class _Group:
     size: int = 0
 
 
-def combine(block: ir.Block, mesh: DeviceMesh) -> int:
-    """Joins the small collectives of a block, and of the loops and branches in it.
-
-    Returns:
-      How many are gone.
-    """
-    ops = [view.operation for view in block.operations]
-    inner = [op for op in ops if facts(op).control]
-    gone = sum(combine(region.blocks[0], mesh) for op in inner for region in op.regions)
-    groups = _groups(ops)
-    if not groups:
-        return gone
-    _reorder(ops, groups)
+def combine(block: ir.Block, mesh: DeviceMesh) -> None:
+    """Joins the small collectives of a block, and of the loops and branches in it."""
+    ops = ops_in(block)
+    for op in ops:
+        if facts(op).control:
+            for region in op.regions:
+                combine(region.blocks[0], mesh)
+    if groups := _groups(ops):
+        _reorder(ops, groups)
     for group in groups:
         _join([ops[i] for i in group.members], mesh)
-    return gone + sum(len(group.members) - 1 for group in groups)
 
 
 def _groups(ops: Sequence[ir.Operation]) -> list[_Group]:
@@ -67,7 +62,7 @@ def _groups(ops: Sequence[ir.Operation]) -> list[_Group]:
     groups_so_far: list[_Group] = []
     masks: dict[ir.Value, int] = {}  # the collectives that a value depends on
     effects = 0
-    for i, op in enumerate(ops):
+    for i, op in enumerate(ops[: max(bits) + 1]):
         before = 0
         for value in _uses(op):
             before |= masks.get(value, 0)

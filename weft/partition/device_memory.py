@@ -11,7 +11,7 @@ from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, source_line
 from weft.partition.ops import facts
 from weft.partition.source_lines import short
-from weft.partition.walk import functions, outer_first
+from weft.partition.walk import main_block, outer_first, terminator
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ def estimate_memory(module: ir.Module, names: Sequence[str] = ()) -> Memory:
     them. XLA fuses and reuses buffers, so this is an upper bound for most programs. `names` are
     the arguments', for `largest`.
     """
-    block = functions(module)["main"].regions[0].blocks[0]
+    block = main_block(module)
     arguments = sum(byte_size(a.type) for a in block.arguments)
-    returned = list(list(block.operations)[-1].operation.operands)
+    returned = list(terminator(block).operands)
     results = sum(byte_size(v.type) for v in returned)
     largest: list[tuple[int, str]] = [
         (byte_size(a.type), f"{type_text(a.type)}, argument {names[i] if i < len(names) else i}")

@@ -351,7 +351,7 @@ class Emitter:
             pid = self.convert(pid, self.i32)
             if self.mesh.device_ids is None:
                 return pid
-            where = self.array(np.argsort(self.mesh.device_ids))
+            where = self.array(self.mesh.positions(np.arange(self.mesh.size)))
             return self.reshape(self.dynamic_slice(where, 0, pid, 1), ())
 
         return self._at_entry("position", build)
@@ -472,13 +472,8 @@ class Emitter:
         """Select the value of a permute from an all_gather in groups of those that exchange."""
         mesh = self.mesh
         everything = tuple(range(len(mesh.atoms)))
-        rank_of = np.argsort(mesh.partition_ids(np.arange(mesh.size)))
-        source, target = rank_of[pairs.T]
-        atoms = tuple(
-            i
-            for i in everything
-            if (mesh.coordinates((i,))[source] != mesh.coordinates((i,))[target]).any()
-        )
+        source, target = mesh.positions(pairs.T)
+        atoms = mesh.crossed(*pairs.T)
         rows = np.full(mesh.size, -1)
         rows[target] = mesh.coordinates(atoms)[source]
         shape = list(value.type.shape)

@@ -66,7 +66,7 @@ def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -
       module: the output of `propagate.make_explicit`: every value has its sharding, and
         disagreements between producer and consumer are sdy collectives.
       explain: note on every collective of the result why it exists.
-      whole: gather the arguments first, as for a module whose operations have no shardings.
+      whole: gather the arguments, and let every device run all operations as they are.
 
     The result has local shapes, stablehlo collectives, and nothing of sdy.
 
@@ -91,7 +91,8 @@ def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -
 
     with module.context, ir.Location.unknown(module.context):
         mesh, names = read_mesh(module)
-        passes.run(module, "func.func(sdy-populate-op-sharding-rules)")
+        if not whole:
+            passes.run(module, "func.func(sdy-populate-op-sharding-rules)")
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         boundary: tuple[list[AxisLayout], list[AxisLayout]] = ([], [])
         diverges = False
@@ -327,8 +328,12 @@ class Localizer:
         self._count_uses(block.arguments)
         e = self.e
         ops = ops_in(block)
-        if self.whole and block.owner == self.function:
+        if self.whole:
             self._gather_arguments(ops[0])
+            ops = ops[-1:]
+            for value in ops[0].operands:
+                whole = LocalValue(value, self.layout(None, _shape(value.type)))
+                self.values.setdefault(value, whole)
         for op in ops:
             name = op.name
             apply = RULES.get(name)
@@ -358,15 +363,18 @@ class Localizer:
         self.returns.pop()
 
     def _gather_arguments(self, first: ir.Operation) -> None:
-        """Gathers the arguments in front of the first operation."""
+        """Gathers the arguments in front of the first operation; all others read them whole."""
         e = self.e
         e.ip = ir.InsertionPoint(first)
         e.why = "every device computes all of this small program" if self.explain else ""
         for argument in self.function.regions[0].blocks[0].arguments:
-            user = next((use.owner for use in argument.uses), None)
-            if user is not None:
-                e.loc, x = user.operation.location, self.values[argument]
-                self.values[argument] = self.move(x, x.layout.whole)
+            x, uses = self.values[argument], list(argument.uses)
+            if uses:
+                e.loc = uses[0].owner.operation.location
+                whole = self.move(x, x.layout.whole)
+                self.values[whole.value] = whole
+                for use in uses:
+                    use.owner.operation.operands[use.operand_number] = whole.value
 
     def _count_uses(self, values: Iterable[ir.Value]) -> None:
         """Notes shared values before their users are rewritten."""

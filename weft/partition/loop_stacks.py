@@ -14,7 +14,7 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, trip_count
 from weft.partition.ops import facts
-from weft.partition.walk import inner_first, maker, only_user, reasons
+from weft.partition.walk import inner_first, maker, only_user, reasons, terminator
 
 LARGEST = 4 * 2**20  # bytes of a stack that every device may hold whole
 
@@ -29,7 +29,7 @@ def gather_small_stacks(module: ir.Module) -> None:
 
 def _loop(loop: ir.Operation, trips: int) -> None:
     body = loop.regions[1].blocks[0]
-    carried = list(body.operations)[-1].operation.operands
+    carried = terminator(body).operands
     unchanged = [a for i, a in enumerate(body.arguments) if carried[i] == a]
     for view in list(body.operations):
         cut = view.operation
@@ -99,7 +99,7 @@ def _reshard(
 def _keep(loop: ir.Operation, number: int, trips: int) -> None:
     """Moves, dynamic_update_slice → dynamic_update_slice, and one move behind the loop."""
     condition, body = (region.blocks[0] for region in loop.regions)
-    write = maker(list(body.operations)[-1].operation.operands[number])
+    write = maker(terminator(body).operands[number])
     stack = body.arguments[number]
     if write is None or write.name != "stablehlo.dynamic_update_slice":
         return

@@ -14,7 +14,7 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.collect import KINDS
 from weft.partition.ops import OPS
-from weft.partition.walk import forget, insert, outer_first, supersede
+from weft.partition.walk import forget, insert, maker, outer_first, supersede, terminator
 
 # What the short way leaves to the long one: calls may have rules for shards, and replica_id means
 # another thing in the program of one device.
@@ -80,7 +80,7 @@ def localize(module: ir.Module, manual: Manual) -> None:
     region = manual.region
     body, block = region.regions[0].blocks[0], region.block
     main = block.owner.operation
-    terminator = list(body.operations)[-1].operation
+    end = terminator(body)
     for value, inner in zip(region.operands, body.arguments, strict=True):
         source = _source(value)
         assert source is not None  # there is no sharding to differ from
@@ -88,8 +88,8 @@ def localize(module: ir.Module, manual: Manual) -> None:
         inner.replace_all_uses_with(source)
     for view in list(body.operations)[:-1]:
         view.operation.move_before(region)
-    returned = list(block.operations)[-1].operation
-    outputs = dict(zip(region.results, terminator.operands, strict=True))
+    returned = terminator(block)
+    outputs = dict(zip(region.results, end.operands, strict=True))
     for i, value in enumerate(returned.operands):
         returned.operands[i] = outputs[_source(value)]
     for view in reversed(list(block.operations)):
@@ -162,7 +162,7 @@ def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list
     shardings = dict(
         zip(region.results, sdy.per_value(region.attributes["out_shardings"]), strict=True)
     )
-    returned = list(main.regions[0].blocks[0].operations)[-1].operation
+    returned = terminator(main.regions[0].blocks[0])
     attributes = list(main.attributes["res_attrs"]) if "res_attrs" in main.attributes else []
     out = []
     for number, value in enumerate(returned.operands):
@@ -181,10 +181,7 @@ def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list
 
 def _source(value: ir.Value, sharding: ir.Attribute | None = None) -> ir.Value | None:
     """Return the operands of constraints; None where one asks for another sharding."""
-    while not isinstance(value.owner, ir.Block):
-        op = value.owner.operation
-        if op.name != "sdy.sharding_constraint":
-            break
+    while (op := maker(value)) is not None and op.name == "sdy.sharding_constraint":
         if sharding is not None and not _same(op.attributes["sharding"], sharding):
             return None
         value = op.operands[0]

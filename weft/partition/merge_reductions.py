@@ -18,43 +18,42 @@ from weft.partition.walk import (
     combiner_of,
     inner_first,
     insert,
+    maker,
     only_user,
     reasons,
 )
 
 
-def join_sums(block: ir.Block) -> int:
-    """Joins the reductions of a function that are only added up; returns how many are gone."""
-    return sum(
-        _join(op)
-        for op in inner_first(block)
-        if op.name in COMBINERS or op.name == "stablehlo.subtract"
-    )
+def join_sums(block: ir.Block) -> None:
+    """Joins the reductions of a function that are only added up."""
+    for op in inner_first(block):
+        if op.name in COMBINERS or op.name == "stablehlo.subtract":
+            _join(op)
 
 
-def _join(op: ir.Operation) -> int:
+def _join(op: ir.Operation) -> None:
     kind = "stablehlo.add" if op.name == "stablehlo.subtract" else op.name
     first, second = (_term(value, op, kind) for value in op.operands)
     if first is not None and second is not None:
         if first == second or not _alike(first, second):
-            return 0
+            return
         terms = [first, second]
         values = [_partial(op, i, term) for i, term in enumerate(terms)]
         op.results[0].replace_all_uses_with(_reduce_total(op, op.name, values, terms))
         _erase(op, *terms)
-        return 1
+        return
     outer = first or second
     if outer is None or op.name != kind:
-        return 0
+        return
     # (whole + reduced) + reduced
     number = 0 if outer is first else 1
     inner = _maker(op.operands[1 - number], op)
     if inner is None or inner.name != kind:
-        return 0
+        return
     within = [_term(value, inner, kind) for value in inner.operands]
     alike = [(i, t) for i, t in enumerate(within) if t is not None and _alike(t, outer)]
     if len(alike) != 1:
-        return 0
+        return
     [(position, term)] = alike
     whole = inner.operands[1 - position]
     both = [term, outer]
@@ -62,7 +61,6 @@ def _join(op: ir.Operation) -> int:
     op.operands[number] = _reduce_total(op, kind, values, both)
     op.operands[1 - number] = whole
     _erase(inner, *both)
-    return 1
 
 
 def _erase(*operations: ir.Operation) -> None:
@@ -72,10 +70,9 @@ def _erase(*operations: ir.Operation) -> None:
 
 def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation | None:
     """The operation of the user's block that made a value for it alone."""
-    if isinstance(value.owner, ir.Block) or only_user(value) is None:
-        return None
-    op = value.owner.operation
-    return op if op.block == user.block else None
+    op = maker(value)
+    alone = op is not None and only_user(value) is not None and op.block == user.block
+    return op if alone else None
 
 
 def _term(value: ir.Value, user: ir.Operation, kind: str) -> ir.Operation | None:

@@ -32,8 +32,10 @@ from weft.partition.walk import (
     functions,
     inner_first,
     insert,
+    maker,
     ops_in,
     supersede,
+    terminator,
 )
 
 
@@ -45,8 +47,9 @@ def optimize(
     written: bool = False,
     overlap: bool = False,
     diverges: bool = False,
-) -> dict[str, int]:
-    """Improves a local module in place; returns how often each optimization applied.
+    whole: bool = False,
+) -> None:
+    """Improves a local module in place.
 
     Args:
       module: the local module.
@@ -55,43 +58,37 @@ def optimize(
       written: the user wrote all of its collectives.
       overlap: make rings of gathers and products.
       diverges: devices may take branches and loops differently.
+      whole: every device runs all of the program, on arguments that are gathered in front of it.
     """
-    names = ("merge_equal", "hoist", "join_sums", "accumulate", "combine", "overlap", "bytes")
-    counts = dict.fromkeys(names, 0)
     passes.run(module, "cse")  # so that equal collectives have one operand
     with module.context, ir.Location.unknown(module.context):
         for name, function in functions(module).items():
             block = function.regions[0].blocks[0]
-            if not _drop_unused(block):
-                continue
-            counts["hoist"] += _hoist(block)
-            if not written:
-                counts["join_sums"] += join_sums(block)
-                known_layouts = arguments if name == "main" else None
-                counts["accumulate"] += reduce_behind_loops(block, mesh, known_layouts)
-            counts["merge_equal"] += _merge_equal(block, {})
+            if not whole:
+                if not _drop_unused(block):
+                    continue
+                _hoist(block)
+                if not written:
+                    join_sums(block)
+                    reduce_behind_loops(block, mesh, arguments if name == "main" else None)
+                _merge_equal(block, {})
             if overlap:
-                counts["overlap"] += overlap_gathers(block, mesh, diverges)
-            counts["combine"] += combine(block, mesh)
-            counts["bytes"] += _finish(block, mesh)
+                overlap_gathers(block, mesh, diverges)
+            combine(block, mesh)
+            _finish(block, mesh)
     passes.run(module, "cse")
-    return counts
 
 
-def _finish(block: ir.Block, mesh: DeviceMesh) -> int:
-    """Rewrite collectives as a backend needs them; return how many send bytes instead."""
-    rewritten = 0
+def _finish(block: ir.Block, mesh: DeviceMesh) -> None:
+    """Rewrite collectives as a backend needs them."""
     for op in inner_first(block):
         forget(op, KEPT)
         if op.name not in KINDS:
             continue
         forget(op, WRITTEN)  # by the user: that matters no more
-        narrow = send_bytes(op, mesh)
-        rewritten += narrow is not None
-        sent = narrow or op
+        sent = send_bytes(op, mesh) or op
         if sent.name == "stablehlo.all_to_all":
             _keep_operands_whole(sent)
-    return rewritten
 
 
 def _keep_operands_whole(op: ir.Operation) -> None:
@@ -132,23 +129,17 @@ def _drop_unused(block: ir.Block) -> bool:
 # -- merge_equal ---------------------------------------------------------------------------------
 
 
-def _merge_equal(block: ir.Block, earlier_ops: dict) -> int:
+def _merge_equal(block: ir.Block, earlier_ops: dict) -> None:
     """Replace a collective by an equal earlier one of its block or of an enclosing block."""
-    merged = 0
     earlier_ops = dict(earlier_ops)
     for op in ops_in(block):
         if op.name in KINDS:
-            key = _key(op)
-            earlier = earlier_ops.get(key)
-            if earlier is None:
-                earlier_ops[key] = op
-                continue
-            supersede(op, *earlier.results)
-            merged += 1
+            earlier = earlier_ops.setdefault(_key(op), op)
+            if earlier != op:
+                supersede(op, *earlier.results)
         elif facts(op).control:
             for region in op.regions:
-                merged += _merge_equal(region.blocks[0], earlier_ops)
-    return merged
+                _merge_equal(region.blocks[0], earlier_ops)
 
 
 def _key(op: ir.Operation) -> tuple:
@@ -159,8 +150,7 @@ def _key(op: ir.Operation) -> tuple:
 
 def _unshaped(value: ir.Value) -> ir.Value:
     """Return the source of a value before reshapes and empty pads."""
-    while not isinstance(value.owner, ir.Block):
-        op = value.owner.operation
+    while (op := maker(value)) is not None:
         kept = op.name == "stablehlo.pad" and op.operands[0].type == value.type
         if kept and any(any(op.attributes[name]) for name in _PADDED):
             kept = False
@@ -176,28 +166,22 @@ _PADDED = ("edge_padding_low", "interior_padding")
 # -- hoist ---------------------------------------------------------------------------------------
 
 
-def _hoist(block: ir.Block) -> int:
+def _hoist(block: ir.Block) -> None:
     """Moves collectives whose operands do not change in a while loop in front of it."""
-    moved = 0
-    for op in ops_in(block):
-        if facts(op).control:
-            for region in op.regions:
-                moved += _hoist(region.blocks[0])
+    for op in inner_first(block):
         if op.name == "stablehlo.while":
-            moved += _hoist_from(op)
-    return moved
+            _hoist_from(op)
 
 
-def _hoist_from(loop: ir.Operation) -> int:
+def _hoist_from(loop: ir.Operation) -> None:
     body = loop.regions[1].blocks[0]
-    terminator = list(body.operations)[-1].operation
+    carried = terminator(body).operands
     outside: dict[ir.Value, ir.Value] = {
         argument: loop.operands[i]
         for i, argument in enumerate(body.arguments)
-        if terminator.operands[i] == argument
+        if carried[i] == argument
     }
     movable: dict[ir.Operation, None] = {}  # operations on invariant values
-    moved = 0
 
     def invariant(value: ir.Value) -> bool:
         if value in outside:
@@ -211,11 +195,10 @@ def _hoist_from(loop: ir.Operation) -> int:
         """Move an operation in front of the loop, with those that its operands come from."""
         needed, left = {op}, [op]
         while left:
-            for value in left.pop().operands:
-                maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
-                if maker in movable and maker not in needed:
-                    needed.add(maker)
-                    left.append(maker)
+            for made in map(maker, left.pop().operands):
+                if made in movable and made not in needed:
+                    needed.add(made)
+                    left.append(made)
         for each in [*(o for o in movable if o in needed), op]:
             movable.pop(each, None)
             for i, value in enumerate(each.operands):
@@ -229,10 +212,8 @@ def _hoist_from(loop: ir.Operation) -> int:
             continue
         if collective:
             lift(op)
-            moved += 1
         else:
             movable[op] = None
-    return moved
 
 
 def _is_pure(op: ir.Operation) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.ops import facts
-from weft.partition.walk import functions, outer_first
+from weft.partition.walk import functions, outer_first, terminator
 
 NAME = "sdy.sharding_origin_name"
 ORIGINS = "sdy.sharding_origins"
@@ -53,7 +53,7 @@ def sources(module: ir.Module) -> Sources:
                     shardings = sdy.per_value(op.attributes[f"{way}_shardings"])
                     for value, sharding in zip(values, shardings, strict=True):
                         user_sources.add(value, "shard_map", sharding)
-        results = list(block.operations)[-1].operation.operands
+        results = terminator(block).operands
         for i, value in enumerate(results):
             user_sources.add(value, f"output: {i}", _result_sharding(function, i))
     return user_sources
@@ -134,7 +134,7 @@ class _Graph:
         if op.name == "sdy.data_flow_edge":
             self._tie([op.results[0], *self._carried(op.operands[0])])
         elif op.name == "sdy.manual_computation":
-            carried = list(blocks[0].operations)[-1].operation.operands
+            carried = terminator(blocks[0]).operands
             for a, b in (
                 *zip(op.operands, blocks[0].arguments, strict=True),
                 *zip(carried, op.results, strict=True),
@@ -163,12 +163,12 @@ class _Graph:
         )
         for region in op.regions:
             for block in region.blocks:
-                terminator = list(block.operations)[-1].operation
+                end = terminator(block)
                 if op.name == "stablehlo.while":
                     out.append(block.arguments[i])
                     self._shardings[block.arguments[i]] = sharding
-                if len(terminator.operands) == len(op.results):
-                    out.append(terminator.operands[i])
+                if len(end.operands) == len(op.results):
+                    out.append(end.operands[i])
         if op.name == "stablehlo.while":
             out.append(op.operands[i])
         return out

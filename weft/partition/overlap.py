@@ -16,31 +16,29 @@ from weft.partition.axis_layout import Atoms, DeviceMesh
 from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
-from weft.partition.walk import ops_in, supersede
+from weft.partition.walk import maker, only_user, ops_in, supersede
 
 MAX_STEPS = 32  # larger rings would make the program too long
 
 
-def overlap_gathers(block: ir.Block, mesh: DeviceMesh, diverges: bool = False) -> int:
-    """Rewrites dots of gathered operands in a function's block and its loops; returns how many.
+def overlap_gathers(block: ir.Block, mesh: DeviceMesh, diverges: bool = False) -> None:
+    """Rewrites dots of gathered operands in a function's block and its loops.
 
     diverges: devices may take branches differently, in which permutes would wait for all of them
     on the CPU (see `Emitter.permute`): gathers there stay.
     """
     e = Emitter(mesh, block)
-    done = _rewrite(block, mesh, e, diverges)
+    _rewrite(block, mesh, e, diverges)
     e.anchor.erase()
-    return done
 
 
-def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter, diverges: bool) -> int:
-    done = 0
+def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter, diverges: bool) -> None:
     for op in ops_in(block):
         if op.name == "stablehlo.dot_general":
-            done += any(_overlap(op, side, mesh, e) for side in (0, 1))
+            _ = _overlap(op, 0, mesh, e) or _overlap(op, 1, mesh, e)
         elif facts(op).control and not (diverges and _decided(op)):
-            done += sum(_rewrite(r.blocks[0], mesh, e, diverges) for r in op.regions)
-    return done
+            for region in op.regions:
+                _rewrite(region.blocks[0], mesh, e, diverges)
 
 
 def _decided(op: ir.Operation) -> bool:
@@ -49,11 +47,10 @@ def _decided(op: ir.Operation) -> bool:
 
 
 def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool:
-    owner = dot.operands[side].owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.all_gather":
+    gather = maker(dot.operands[side])
+    if gather is None or gather.name != "stablehlo.all_gather":
         return False
-    gather = owner.operation
-    if len(list(gather.results[0].uses)) != 1:
+    if only_user(gather.results[0]) is None:
         return False
     atoms = _atoms_of(np.array(gather.attributes["replica_groups"]), mesh)
     if not atoms or not 1 < (n := mesh.count(atoms)) <= MAX_STEPS:
@@ -109,13 +106,8 @@ def _result_dim(
 
 def _atoms_of(groups: np.ndarray, mesh: DeviceMesh) -> Atoms | None:
     """The atoms whose groups, in order, are these; None where no single order of atoms fits."""
-    positions = groups[0] if mesh.device_ids is None else np.argsort(mesh.device_ids)[groups[0]]
-    crossed = [
-        i
-        for i, atom in enumerate(mesh.atoms)
-        if len(set((positions // atom.stride % atom.size).tolist())) > 1
-    ]
-    for order in (tuple(crossed), tuple(reversed(crossed))):
+    crossed = mesh.crossed(groups[0], groups[0, 0])
+    for order in (crossed, crossed[::-1]):
         if mesh.groups(order).shape == groups.shape and (mesh.groups(order) == groups).all():
             return order
     return None

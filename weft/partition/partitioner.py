@@ -121,7 +121,7 @@ def partition(
     if whole is not None and sends_less(whole, info.arguments, collect(work, info.mesh)):
         make_whole(work := whole)
         collectives = clone(work) if keep_stages else None
-        optimize(work, localize(work, explain=explain, whole=True).mesh)
+        optimize(work, localize(work, explain=explain, whole=True).mesh, whole=True)
         lap("replicate")
     return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds())
 

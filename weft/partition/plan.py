@@ -23,7 +23,7 @@ from weft.partition.localize import Localizer
 from weft.partition.ops import facts
 from weft.partition.reshard import add_up, relayout, relayout_cost
 from weft.partition.traffic_estimate import Tally
-from weft.partition.walk import WHY, attributes_of, maker, only_user
+from weft.partition.walk import WHY, attributes_of, maker, only_user, terminator
 
 # A device may do this many more operations for each byte that it need not send: the balance of an
 # H100 is 989e12 FLOP/s over 450e9 B/s, about 2000.
@@ -102,8 +102,7 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     certain = any(not len(user.results) for user in users)  # returned, and made in any case
     # Who has chosen already has made the move, or does without it.
     count = sum(user == op or not _is_done(lz, user) for user in users)
-    while not isinstance(value.owner, ir.Block) and facts(value.owner.operation).relayout:
-        move = value.owner.operation
+    while (move := maker(value)) is not None and facts(move).relayout:
         value = move.operands[0]
         same = move.name, attributes_of(move, WHY)
         users = [use.owner.operation for use in value.uses]
@@ -119,7 +118,7 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     if inside == block:
         # The condition sees the carries of the body, which says whether they change.
         body = loop.regions[1].blocks[0]
-        carried = list(body.operations)[-1].operation.operands
+        carried = terminator(body).operands
         stays = [a == b for a, b in zip(body.arguments, carried, strict=True)]
         if not any(a == value and stay for a, stay in zip(block.arguments, stays, strict=True)):
             return Share(1, making)

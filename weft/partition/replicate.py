@@ -15,7 +15,15 @@ from weft.partition.collect import Collective, byte_size, byte_size_of, trip_cou
 from weft.partition.ops import calls_lapack, facts
 from weft.partition.overlap_estimate import work_of
 from weft.partition.traffic_estimate import LATENCY
-from weft.partition.walk import SHARDINGS, forget, functions, inner_first, ops_in, supersede
+from weft.partition.walk import (
+    SHARDINGS,
+    forget,
+    functions,
+    inner_first,
+    main_block,
+    ops_in,
+    supersede,
+)
 
 LARGEST = LATENCY  # bytes of the arguments: to gather more takes longer than it takes to wait
 _PASSES_ON = ("func.return", "stablehlo.return", "sdy.data_flow_edge")
@@ -27,10 +35,16 @@ def is_small(module: ir.Module) -> bool:
     What the user constrained, or wrote for each device, is split as written.
     """
     by_name = functions(module)
-    if len(by_name) != 1:
+    if len(by_name) != 1 or _has_partial_sums(by_name["main"]):
         return False
     block = by_name["main"].regions[0].blocks[0]
     return sum(byte_size(a.type) for a in block.arguments) <= LARGEST and _computes(block)
+
+
+def _has_partial_sums(function: ir.Operation) -> bool:
+    """Whether arguments or results are sums over devices, which is for the user to say."""
+    boundary = (function.attributes.get(name) for name in ("arg_attrs", "res_attrs"))
+    return any("unreduced" in str(attribute) for attribute in boundary)
 
 
 def _computes(block: ir.Block) -> bool:
@@ -54,7 +68,7 @@ def sends_less(
     It must send fewer bytes in at most half the executions, and what every device computes must
     take no longer than their latency, with each operation passing an element through the memory.
     """
-    block = functions(whole)["main"].regions[0].blocks[0]
+    block = main_block(whole)
     sent, gathers = 0.0, set()
     for argument, layout in zip(block.arguments, arguments, strict=True):
         if next(iter(argument.uses), None) is not None:
@@ -69,7 +83,14 @@ def sends_less(
 
 def make_whole(module: ir.Module) -> None:
     """Drops the shardings of a module's operations, with the moves and sums for them."""
-    for op in inner_first(functions(module)["main"].regions[0].blocks[0]):
+    for op in inner_first(main_block(module)):
+        if op.name == "sdy.constant":
+            forget(op, *SHARDINGS)
+            # Through text: quirks.COMPLEX_ELEMENTS.
+            constant = ir.Operation.parse(str(op).replace("sdy.constant", "stablehlo.constant", 1))
+            ir.InsertionPoint(op).insert(constant)
+            supersede(op, *constant.operation.results)
+            continue
         forget(op, *SHARDINGS)
         if facts(op).relayout or op.name in ("sdy.all_reduce", "sdy.reduce_scatter"):
             supersede(op, *op.operands)

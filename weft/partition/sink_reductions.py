@@ -34,7 +34,15 @@ from weft.partition.classes import Typer, tile_classes
 from weft.partition.collect import byte_size, bytes_sent, trip_count
 from weft.partition.emit import Emitter
 from weft.partition.ops import OPS, neutral
-from weft.partition.walk import WHY, attributes_of, combine_by, inner_first, reasons
+from weft.partition.walk import (
+    WHY,
+    attributes_of,
+    combine_by,
+    inner_first,
+    ops_in,
+    reasons,
+    terminator,
+)
 
 # Larger reductions wait for bandwidth: fewer of them that send as much gain nothing.
 _SMALL = 256 * 1024
@@ -42,24 +50,24 @@ _SMALL = 256 * 1024
 
 def reduce_behind_loops(
     block: ir.Block, mesh: DeviceMesh, arguments: Sequence[AxisLayout] | None = None
-) -> int:
+) -> None:
     """Moves all_reduces behind the loops of a function that add them up.
 
     Args:
       block: the function's; changed in place.
       mesh: the devices.
       arguments: layouts of the function's arguments, which tell where devices hold the same.
-
-    Returns:
-      How many.
     """
     agreement = _Agreement(block, mesh, arguments)
-    return sum(
-        _carry(op, i, agreement)
-        for op in inner_first(block)
-        if op.name == "stablehlo.while"
-        for i in range(len(op.operands))
-    )
+    for op in inner_first(block):
+        if op.name == "stablehlo.while" and _reduces(op):
+            for i in range(len(op.operands)):
+                _carry(op, i, agreement)
+
+
+def _reduces(loop: ir.Operation) -> bool:
+    """Whether a loop's body holds an all_reduce, which an update can end at."""
+    return any(op.name == "stablehlo.all_reduce" for op in ops_in(loop.regions[1].blocks[0]))
 
 
 class _Agreement:
@@ -96,11 +104,11 @@ class _Agreement:
             self._typer.types.pop(value, None)
 
 
-def _carry(loop: ir.Operation, number: int, agreement: _Agreement) -> int:
+def _carry(loop: ir.Operation, number: int, agreement: _Agreement) -> None:
     condition, body = (region.blocks[0] for region in loop.regions)
-    carry, total = body.arguments[number], list(body.operations)[-1].operation.operands[number]
+    carry, total = body.arguments[number], terminator(body).operands[number]
     if isinstance(total.owner, ir.Block) or list(condition.arguments[number].uses):
-        return 0
+        return
     for combiner in COMBINERS:
         if neutral(combiner, carry.type.element_type) is None:
             continue
@@ -108,16 +116,13 @@ def _carry(loop: ir.Operation, number: int, agreement: _Agreement) -> int:
         if update is None:
             continue
         reduce = _common(update)
-        if reduce is None or not (
+        pays = reduce is not None and (
             _pays(update, carry.type, trip_count(loop), reduce)
             or all(_kept_again(use, reduce) for use in loop.results[number].uses)
-        ):
-            return 0
-        if not _agreed(update, loop.operands[number], combiner, reduce, agreement):
-            return 0
-        _Move(loop, number, combiner, reduce, agreement).apply(update)
-        return len(update.reduces)
-    return 0
+        )
+        if pays and _agreed(update, loop.operands[number], combiner, reduce, agreement):
+            _Move(loop, number, combiner, reduce, agreement).apply(update)
+        return
 
 
 # -- whether to move -------------------------------------------------------------------------------

@@ -52,6 +52,16 @@ def functions(module: ir.Module) -> dict[str, ir.Operation]:
     }
 
 
+def main_block(module: ir.Module) -> ir.Block:
+    """The operations of a module's main function."""
+    return functions(module)["main"].regions[0].blocks[0]
+
+
+def terminator(block: ir.Block) -> ir.Operation:
+    """The last operation of a block."""
+    return block.operations[len(block.operations) - 1].operation
+
+
 def maker(value: ir.Value) -> ir.Operation | None:
     """The operation that made a value; None for a block's argument."""
     owner = value.owner

@@ -12,6 +12,7 @@ from weft.partition.axis_layout import AxisLayout
 from weft.partition.collect import trip_count
 from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer, rule
+from weft.partition.walk import terminator
 
 
 @rule("stablehlo.while")
@@ -89,11 +90,11 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         moved = lz.at(LocalValue(x.value, x.layout), layout)
         inner = AxisLayout(lz.mesh, argument.type.shape, _free_dims(layout, manual))
         lz.values[argument] = LocalValue(moved, inner)
-    terminator = list(block.operations)[-1].operation
+    end = terminator(block)
     outer = [lz.layout(s, r.type.shape) for s, r in zip(outputs, op.results, strict=True)]
     returns = [
         AxisLayout(lz.mesh, v.type.shape, _free_dims(layout, manual))
-        for layout, v in zip(outer, terminator.operands, strict=True)
+        for layout, v in zip(outer, end.operands, strict=True)
     ]
     outside = lz.e.scopes, lz.e.roots
     lz.e.scopes, lz.e.roots = [], {}  # inside, the same values have other layouts
@@ -108,7 +109,7 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         op,
         *(
             LocalValue(v, layout, (atoms, "add") if atoms else None)
-            for v, layout, atoms in zip(terminator.operands, outer, partials, strict=True)
+            for v, layout, atoms in zip(end.operands, outer, partials, strict=True)
         ),
     )
 
