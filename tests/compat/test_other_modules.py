@@ -192,6 +192,13 @@ PROGRAMS = {
         close(jax.make_jaxpr(Scale())(1.0).jaxpr.eqns[0].invars[1].aval.shape, ())
         close(jax.jacfwd(Scale())(3.0), 2.0)
     """,
+    "whether a backend has been started": """
+        from jax._src import xla_bridge
+
+        assert xla_bridge.backends_are_initialized() is bool(xla_bridge._backends)
+        jnp.ones(2)
+        assert xla_bridge.backends_are_initialized()
+    """,
     "numbers of Python with a dtype": """
         import pickle
         from jax._src.literals import TypedComplex, TypedFloat, TypedInt

@@ -23,7 +23,6 @@ from weft.numpy.common import (
     fill,
     is_concrete,
     is_free,
-    strong,
     to_array,
 )
 from weft.numpy.creation import arange
@@ -198,4 +197,4 @@ def ravel_multi_index(
     out: Any = 0
     for i, n in zip(parts, sizes, strict=True):
         out = i if out.__class__ is int else u.add(u.multiply(out, n), i)
-    return strong(out)
+    return cast(out, typeof(out).dtype)

@@ -1,7 +1,8 @@
 # Tests: tests/compat/test_as_jax.py
-"""jax._src.xla_bridge, for chex: the backends that have been started."""
+"""jax._src.xla_bridge, for chex and flax: the backends that have been started."""
 
 from weft.runtime.backend import _clients as _backends
 from weft.runtime.backend import client as get_backend
+from weft.runtime.backend import started as backends_are_initialized
 
-__all__ = ["_backends", "get_backend"]
+__all__ = ["_backends", "backends_are_initialized", "get_backend"]
