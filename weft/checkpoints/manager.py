@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from weft.checkpoints import orbax
+import weft.checkpoints.orbax as orbax
 from weft.checkpoints.layout import MANIFEST, Saved, tensorstore
 from weft.checkpoints.reading import holds_checkpoint, restore
 from weft.checkpoints.writing import check_layout, prepare

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from weft.checkpoints import layout
+import weft.checkpoints.layout as layout
 from weft.sharding import NamedSharding
 from weft.tree_util import KeyPath, SequenceKey, keystr
 

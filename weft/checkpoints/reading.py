@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft
-from weft.checkpoints import chunks, layout, orbax
+import weft.checkpoints.chunks as chunks
+import weft.checkpoints.layout as layout
+import weft.checkpoints.orbax as orbax
 from weft.core.dtypes import is_extended
 
 if TYPE_CHECKING:

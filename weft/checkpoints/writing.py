@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.checkpoints import layout, orbax
+import weft.checkpoints.layout as layout
+import weft.checkpoints.orbax as orbax
 from weft.core.dtypes import is_extended
 from weft.runtime import backend
 from weft.runtime.meeting import meet

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft
+import weft.export.template as template
 from weft._xla import mlir, portable
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -19,7 +20,6 @@ from weft.core.trace import typeof
 from weft.core.tree import flatten
 from weft.driver.program import Program, physical
 from weft.driver.staging import ShapeDtypeStruct
-from weft.export import template
 from weft.export.call import call_exported_p, on_exported_mesh
 from weft.export.checks import DisabledSafetyCheck, check_custom_calls
 from weft.export.symbolic import SymbolicScope

@@ -11,11 +11,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import weft.export.jax_file as jax_file
+import weft.export.template as template
+import weft.export.trees as trees
 from weft._xla import portable
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import Effect
-from weft.export import jax_file, template, trees
 from weft.export.checks import DisabledSafetyCheck
 from weft.export.exported import VERSION, Exported
 from weft.export.symbolic import SymbolicDim, symbolic_shape

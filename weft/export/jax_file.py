@@ -14,10 +14,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import weft.export.trees as trees
 from weft._xla import portable
 from weft._xla.mlir import ir
 from weft.core.aval import ShapedArray
-from weft.export import trees
 from weft.export.checks import DisabledSafetyCheck
 from weft.export.exported import Exported
 from weft.lowering.context import parse_attr

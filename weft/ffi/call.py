@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import weft.ffi.attributes as attrs
 from weft.core.boundary import api_boundary
 from weft.core.errors import ShardingTypeError
 from weft.core.trace import Tracer
-from weft.ffi import attributes as attrs
 from weft.ffi.checks import (
     alias_pairs,
     check_aliases,

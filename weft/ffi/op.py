@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import weft.ffi.attributes as attrs
 from weft._xla.callback import buffer_target_name
 from weft.autodiff.shape import broadcast_to_dim, expand_dims, moveaxis
 from weft.core import dtypes
@@ -15,7 +16,6 @@ from weft.core.effects import FFI
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ffi import attributes as attrs
 from weft.ffi.native_errors import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition, name_for
 from weft.ffi.rule import ShardingRule, batch_rule

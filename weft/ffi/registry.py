@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import weft.ffi.native_errors as native_errors
 from weft._xla import ffi as _xla
 from weft._xla.client import Device, XlaRuntimeError, platform_of
-from weft.ffi import native_errors
 from weft.runtime.cpu_joint_failure import FailingCalls
 
 if TYPE_CHECKING:

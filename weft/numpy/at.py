@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.traced_windows as traced_windows
 from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
 from weft.core import dtypes
 from weft.core.boundary import api_boundary, explain_and_show
@@ -18,7 +19,6 @@ from weft.core.errors import ArgumentError, ShapeError
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, check_not_masked, is_array_like, typeof
-from weft.numpy import traced_windows
 from weft.numpy.common import constant
 from weft.numpy.index_plan import Plan, plan_of, program, table
 from weft.numpy.indexing import (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.traced_windows as traced_windows
 from weft.autodiff.shape import broadcast_in_dim, reshape_p
 from weft.autodiff.zeros import full
 from weft.core import dtypes
@@ -15,7 +16,6 @@ from weft.core.config import config
 from weft.core.errors import ArgumentError
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
-from weft.numpy import traced_windows
 from weft.numpy.index_plan import Plan, make_plan, plan_of, program, table
 from weft.numpy.traced_windows import WindowInIndex
 from weft.ops.dynamic_slicing import dynamic_slice_p, start_operands

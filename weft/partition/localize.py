@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import weft.partition.reshard as reshard
 from weft._xla import passes, sdy
 from weft._xla.mlir import ir
-from weft.partition import reshard
 from weft.partition.axis_layout import Atoms, AxisLayout, DeviceMesh, Unsupported
 from weft.partition.carry_linearity import KEPT
 from weft.partition.collect import source_line

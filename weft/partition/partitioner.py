@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import weft.partition.manual as manual
 from weft._xla import passes
 from weft._xla.mlir import ir
-from weft.partition import manual
 from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.collect import collect
 from weft.partition.explain import annotate, constraint_lines

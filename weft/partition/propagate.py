@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import weft.partition.shardy_workarounds as shardy_workarounds
 from weft._xla import passes
 from weft._xla.mlir import ir
-from weft.partition import shardy_workarounds
 from weft.partition.origins import record, sources
 from weft.partition.simplify import simplify
 from weft.partition.validate import validate

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.random.rbg as rbg  # noqa: F401  (they register their generators)
+import weft.random.threefry as threefry  # noqa: F401  (they register their generators)
 from weft.autodiff.shape import check_shape
 from weft.core import dtypes
 from weft.core.config import config
@@ -15,7 +17,6 @@ from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.ops.elementwise_api import convert
-from weft.random import rbg, threefry  # noqa: F401  (they register their generators)
 from weft.random.key_reuse import use
 from weft.random.keys import Generator, KeyType, find_generator
 from weft.random.primitives import (

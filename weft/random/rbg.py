@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import weft.random.threefry as threefry
 from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.ops.elementwise_api import convert, xor_p
 from weft.ops.joining import concatenate
 from weft.ops.slicing import slice_in_dim
-from weft.random import threefry
 from weft.random.keys import Generator
 
 if TYPE_CHECKING:

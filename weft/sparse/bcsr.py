@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft.numpy as wnp
-from weft.sparse import bcoo, products, shapes
+import weft.sparse.bcoo as bcoo
+import weft.sparse.products as products
+import weft.sparse.shapes as shapes
 from weft.sparse.arrays import BCOO, BCSR
 from weft.sparse.bcoo import expect, over_batches
 

@@ -9,6 +9,8 @@ import numpy as np
 
 import weft
 import weft.numpy as wnp
+import weft.sparse.products as products
+import weft.sparse.shapes as shapes
 from weft import lax, tree
 from weft.ad_checkpoint import checkpoint_name
 from weft.core.boundary import api_boundary
@@ -17,7 +19,6 @@ from weft.core.primitive import PRIMITIVES
 from weft.core.source import function_name, wraps
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.driver.staging import check_callable
-from weft.sparse import products, shapes
 from weft.sparse.arrays import BCOO, BCSR, JAXSparse
 from weft.sparse.bcoo import bcoo_transpose, bcoo_update_layout
 
