@@ -37,6 +37,10 @@ def with_nans(*shape, dtype=np.float32, every=97):
         ((16, 16, 16), (0, 1)),
         ((16, 16, 16), (0, 2)),
         ((100, 7, 33), (1, 2)),
+        ((32, 16, 64), (0, 1)),
+        ((16, 4099), None),
+        ((16387, 3), 0),
+        ((700, 64), 1),
     ],
 )
 def test_reductions_keep_nans(name, shape, axes):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from weft._xla.mlir import ir
 from weft.lowering.context import in_memory
+from weft.native.calls import has_compiler
 from weft.native.reductions import argreduce_of, columns_of, written_out
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
@@ -19,6 +20,12 @@ LIBRARY = 2048
 """Elements from which the library may be asked."""
 _FLOATS = ("f32", "f64")
 _REDUCTIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
+STEPS = range(4, 17)
+"""Numbers of elements whose extremum XLA computes at once."""
+LANES = 8
+"""Extrema side by side from which it makes vectors of them."""
+STEPPED = 16384
+"""Elements from which two loops take less than one."""
 _FAR = 64
 """How many uses of a value are followed."""
 
@@ -33,23 +40,55 @@ def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
             return few
     if not _is_concerned(x) or _shows_in_sums(x, op.results[0]) or _overlaps(op):
         return None
-    if op.name == "stablehlo.reduce" and in_memory(x):
-        dims, least = list(op.attributes["dimensions"]), combiner_of(op) == "stablehlo.minimum"
-        if max(dims) == x.type.rank - 1:
-            found = argreduce_of(e, x, dims, least)
-        else:
-            found = columns_of(e, op, 2 if least else 1)
-        if found is not None:
-            return found
-    # Of comparisons, which the library does not know, and which XLA makes vectors of.
+    if op.name == "stablehlo.reduce" and has_compiler():
+        parts = x if in_memory(x) else _parts(e, op)
+        if parts is not None:
+            op.operands[0] = parts
+            dims, least = list(op.attributes["dimensions"]), combiner_of(op) == "stablehlo.minimum"
+            if max(dims) == x.type.rank - 1:
+                found = argreduce_of(e, parts, dims, least)
+            else:
+                found = columns_of(e, op, 2 if least else 1)
+            if found is not None:
+                return found
+    _keep_nans(e, op)
+    return None
+
+
+def _parts(e: Emitter, op: ir.Operation) -> ir.Value | None:
+    """The extrema of a few elements each of what a program computes, with which XLA fuses them.
+
+    Rows of parts are apart as far as they can be: XLA makes vectors of what lies between.
+    """
+    x, init = op.operands
+    shape, dims = list(x.type.shape), list(op.attributes["dimensions"])
+    first, last = min(dims), max(dims)
+    n, inner = math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
+    steps = [k for k in STEPS if n % k == 0 and n // k * inner >= LANES]
+    if not steps or last - first + 1 != len(dims) or math.prod(shape) < STEPPED:
+        return None
+    step = steps[-1]
+    rows = e.reshape(x, [math.prod(shape[:first]), step, n // step * inner])
+    extrema = e.reduce(rows, init, 1, combiner_of(op))
+    _keep_nans(e, extrema.owner)
+    # Fused into what follows, they would be computed one by one.
+    extrema = e.make("stablehlo.optimization_barrier", [extrema], extrema.type)
+    return e.reshape(
+        extrema, [*shape[:first], n // step, *[1] * (len(dims) - 1), *shape[last + 1 :]]
+    )
+
+
+def _keep_nans(e: Emitter, op: ir.Operation) -> None:
+    """Lets a reduction combine by clamp, which the library does not know, and XLA vectorizes."""
     inner = op.regions[0].blocks[0].operations[0].operation
     inside = Emitter.before(inner, e.mesh)
-    a, b = inner.operands
-    wins = inside.compare(a, b, "GE" if inner.name == "stablehlo.maximum" else "LE")
-    wins = inside.binary("or", wins, inside.compare(a, a, "NE"))
-    inner.results[0].replace_all_uses_with(inside.select(wins, a, b))
+    (a, b), kind = inner.operands, inner.results[0].type
+    least = inner.name == "stablehlo.minimum"
+    bound = ir.FloatAttr.get(kind.element_type, -math.inf if least else math.inf)
+    bound = inside.constant(ir.DenseElementsAttr.get_splat(kind, bound))
+    kept = inside.make("stablehlo.clamp", [bound, b, a] if least else [a, b, bound], kind)
+    inner.results[0].replace_all_uses_with(kept)
     inner.erase()
-    return None
 
 
 def elementwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
