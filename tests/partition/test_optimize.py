@@ -7,9 +7,11 @@ import pytest
 from tests.partition import harness
 from tests.partition.test_localize import module, sharding
 from weft._xla import mlir
-from weft.partition import localize, make_explicit, partition, propagate
+from weft.partition import partition
 from weft.partition.collect import collect
+from weft.partition.localize import localize
 from weft.partition.optimize import optimize
+from weft.partition.propagate import make_explicit, propagate
 
 
 def before_and_after(text: str, **options):

@@ -10,7 +10,7 @@ from tests.partition.test_localize import module, sharding
 from weft import NamedSharding, P
 from weft import numpy as wnp
 from weft._xla import mlir
-from weft.partition import propagate
+from weft.partition.propagate import propagate
 
 
 def origins(text: str) -> dict[str, str]:

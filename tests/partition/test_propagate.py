@@ -6,7 +6,8 @@ import pytest
 from tests.partition.test_localize import module, sharding
 from tests.processes import python
 from weft._xla import mlir
-from weft.partition import Unsupported, make_explicit, partition, propagate
+from weft.partition import Unsupported, partition
+from weft.partition.propagate import make_explicit, propagate
 
 
 def line_of(text: str, needle: str, *, explicit: bool = False) -> str:

@@ -14,8 +14,8 @@ from weft.core.trace import Tracer
 from weft.driver.use_partitioner import sharding_of_layout
 from weft.partition.axis_layout import AxisLayout
 from weft.partition.localize import read_mesh
-from weft.partition.partitioner import clone
 from weft.partition.propagate import propagate
+from weft.partition.walk import clone
 from weft.runtime.visualize import placement, visualize_sharding
 from weft.sharding.mesh import Mesh
 from weft.sharding.named import NamedSharding

@@ -17,10 +17,9 @@ from weft.driver.staging import ShapeDtypeStruct
 from weft.lowering.context import RuleContext, int_attr, parse_attr
 from weft.lowering.module import FunctionContext
 from weft.partition.localize import read_mesh
-from weft.partition.partitioner import clone
 from weft.partition.propagate import propagate
 from weft.partition.shardy_workarounds import detach_async
-from weft.partition.walk import outer_first
+from weft.partition.walk import clone, outer_first
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
 from weft.sharding.text import sdy_sharding_text

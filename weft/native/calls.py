@@ -12,7 +12,6 @@ from pathlib import Path
 from weft._xla import ffi
 from weft._xla.mlir import ir
 from weft.native import engine
-from weft.native.language import Unit
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 
@@ -48,6 +47,8 @@ def target(file: str, entry: str, bindings: dict[str, str | int]) -> str:
             key = engine.key_of(f"{_digest()} {request}")
 
             def text() -> str:
+                from weft.native.language import Unit  # most programs find machine code on disk
+
                 return Unit(_FOLDER / "kernels", file, bindings).text(entry)
 
             address = engine.compile_keyed(key, text, "handler")

@@ -38,7 +38,7 @@ def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
         few = written_out(e, op)
         if few is not None:
             return few
-    if not _is_concerned(x) or _shows_in_sums(x, op.results[0]) or _overlaps(op):
+    if not _is_concerned(x) or _shows_in_sums(x, op.results[0]):
         return None
     if op.name == "stablehlo.reduce" and has_compiler():
         parts = x if in_memory(x) else _parts(e, op)
@@ -121,17 +121,6 @@ def _beside(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def _is_concerned(x: ir.Value) -> bool:
     return str(x.type.element_type) in _FLOATS and math.prod(x.type.shape) >= LIBRARY
-
-
-def _overlaps(op: ir.Operation) -> bool:
-    """Whether an operation has windows that overlap, which the library does not take."""
-    if op.name == "stablehlo.reduce":
-        return False
-    shape, sizes = op.operands[0].type.shape, op.attributes["window_dimensions"]
-    strides = (
-        op.attributes["window_strides"] if "window_strides" in op.attributes else [1] * len(shape)
-    )
-    return any(n > 1 and n not in (s, d) for n, s, d in zip(sizes, strides, shape, strict=True))
 
 
 def _number(x: ir.Value) -> ir.Attribute | None:

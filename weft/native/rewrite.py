@@ -5,50 +5,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
 
 from weft._xla import mlir, passes
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK, UNEVEN
-from weft.native import (
-    batches,
-    convolution,
-    elementwise,
-    extrema,
-    fourier,
-    lapack,
-    pointwise,
-    reductions,
-    sorting,
-    uneven,
-)
+from weft.native import uneven
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
-from weft.partition.partitioner import clone
-from weft.partition.walk import functions, inner_first
+from weft.partition.walk import clone, functions, inner_first
 
 Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]
 """(emitter in front of the operation, operation, number) → its results, or None to leave it."""
+RULES = {
+    "argreduce": "reductions.argreduce",
+    "batches": "batches.batches",
+    "columns": "reductions.columns",
+    "compare": "extrema.elementwise",
+    "depthwise": "convolution.depthwise",
+    "extremum": "extrema.extremum",
+    "fft": "fourier.fft",
+    "lapack": "lapack.lapack",
+    "pointwise": "pointwise.pointwise",
+    "power": "elementwise.power",
+    "scan": "reductions.scan",
+    "sort": "sorting.sort",
+    "top_k": "sorting.top_k",
+    "wave": "elementwise.wave",
+}
+"""The module and the function of each rule, loaded for the first operation with its mark."""
 
 
-def rules() -> dict[str, Rule]:
-    """The rules by name; loaded for programs with marked operations only."""
-    return {
-        "argreduce": reductions.argreduce,
-        "batches": batches.batches,
-        "columns": reductions.columns,
-        "compare": extrema.elementwise,
-        "depthwise": convolution.depthwise,
-        "extremum": extrema.extremum,
-        "fft": fourier.fft,
-        "lapack": lapack.lapack,
-        "pointwise": pointwise.pointwise,
-        "power": elementwise.power,
-        "scan": reductions.scan,
-        "sort": sorting.sort,
-        "top_k": sorting.top_k,
-        "uneven": lambda *_: None,  # only what it reads is of interest
-        "wave": elementwise.wave,
-    }
+@cache
+def rule(name: str) -> Rule:
+    module, function = RULES[name].split(".")
+    return getattr(import_module(f"weft.native.{module}"), function)
 
 
 _ONE_DEVICE = DeviceMesh({})
@@ -60,14 +52,15 @@ def rewrite(module: ir.Module) -> ir.Module:
         if not any(True for _ in _marked(module)):
             return module
         module = clone(module)
-        table = rules()
         if any(_makes_much(op) for op in _operations(module)):
             passes.run(module, "inline{default-pipeline= },symbol-dce")
         for op in list(_marked(module)):
             uneven.feed(op, _ONE_DEVICE)
             name, number = op.attributes[MARK].value.split()
             del op.attributes[MARK]
-            results = table[name](Emitter.before(op, _ONE_DEVICE), op, int(number))
+            if name == "uneven":  # only what it reads is of interest
+                continue
+            results = rule(name)(Emitter.before(op, _ONE_DEVICE), op, int(number))
             if results is not None:
                 for old, new in zip(op.results, results, strict=True):
                     old.replace_all_uses_with(new)

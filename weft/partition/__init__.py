@@ -6,20 +6,24 @@ The module carries `sdy.mesh`, shardings on some of its values, and StableHLO. E
 for any number of devices and needs none.
 """
 
-from weft.core.namespace import seal
-from weft.partition.axis_layout import AxisLayout, DeviceMesh, Unsupported
-from weft.partition.localize import localize
-from weft.partition.partitioner import Stages, partition
-from weft.partition.propagate import make_explicit, propagate
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "DeviceMesh",
-    "AxisLayout",
-    "Stages",
-    "Unsupported",
-    "localize",
-    "make_explicit",
-    "partition",
-    "propagate",
-]
-seal(globals())
+from weft.core.namespace import missing as _missing
+from weft.core.namespace import public as _public
+
+_HOMES = {
+    **dict.fromkeys(("AxisLayout", "DeviceMesh", "Unsupported"), "axis_layout"),
+    **dict.fromkeys(("Stages", "partition"), "partitioner"),
+}
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:  # native kernels use parts of this room without the others
+    if name not in _HOMES:
+        raise _missing(__name__, name)
+    return _public(getattr(import_module(f"{__name__}.{_HOMES[name]}"), name), __name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from weft.partition.propagate import make_explicit, propagate
 from weft.partition.replicate import is_small, make_whole, sends_less
 from weft.partition.shardy_workarounds import detach_async, reattach_async
 from weft.partition.validate import validate
+from weft.partition.walk import clone
 
 
 @dataclass(slots=True)
@@ -135,10 +135,3 @@ def _by_device(module: ir.Module) -> manual.Manual | None:
         passes.run(module, "inline{default-pipeline= },symbol-dce")
         whole = manual.recognize(module)
     return whole
-
-
-def clone(module: ir.Module) -> ir.Module:
-    """A deep copy of a module."""
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return ir.Module.parse(buffer.getvalue(), module.context)

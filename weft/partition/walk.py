@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Iterable, Iterator
 
@@ -126,3 +127,10 @@ def reasons(collectives: Iterable[ir.Operation]) -> dict[str, ir.Attribute]:
     """Build the attribute with which a joined collective gives the reasons of its members."""
     texts = [op.attributes[WHY].value for op in collectives if WHY in op.attributes]
     return {WHY: ir.StringAttr.get("; ".join(dict.fromkeys(texts)))} if texts else {}
+
+
+def clone(module: ir.Module) -> ir.Module:
+    """A deep copy of a module."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return ir.Module.parse(buffer.getvalue(), module.context)
