@@ -21,6 +21,7 @@ from weft.core.aval import NO_MAT, AbstractToken, ShapedArray
 from weft.core.caches import clearable, make_room
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.trace import trace_to_jaxpr
+from weft.lowering.limits import SMALLEST
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -32,14 +33,6 @@ ATTRIBUTES = 16384
 
 MARK = "weft.native"
 """The attribute of operations that weft/native may replace: a rule's name, and a number for it."""
-SMALLEST = 512
-"""Elements from which on operations are marked."""
-UNEVEN = 1 << 17
-"""Elements from which XLA:CPU shares an elementwise loop among two threads or more."""
-LARGE = 1 << 20
-"""Elements of a product's operand from which computing a part of the batch at a time pays."""
-FEW = 8
-"""Rows up to which their sum or extrema are written out, on the CPU."""
 UNFUSED = frozenset(
     f"stablehlo.{name}"
     for name in ("convolution", "custom_call", "dot_general", "fft", "scatter", "sort", "while")

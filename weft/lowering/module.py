@@ -16,7 +16,6 @@ from weft.core.source import Source
 from weft.core.trace import gc_paused, typeof
 from weft.lowering.context import (
     MARK,
-    UNEVEN,
     RuleContext,
     bool_attr,
     dense_attr,
@@ -25,6 +24,7 @@ from weft.lowering.context import (
     parse_attr,
     string_attr,
 )
+from weft.lowering.limits import UNEVEN
 from weft.lowering.manual import marked_sources
 from weft.lowering.sharding import annotate, parts_of_sums, physical_rank, sharding_text
 from weft.sharding.common_mesh import in_terms_of

@@ -13,15 +13,13 @@ from functools import cache
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.lowering.context import LARGE, MARK
+from weft.lowering.context import MARK
+from weft.lowering.limits import LARGE_OPERAND, OPERAND_PART
 from weft.native.calls import count_to, has_compiler, untouched
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
 from weft.partition.walk import combiner_of, maker, only_user
-
-PART = 1 << 16
-"""Elements of that operand for each thread that a step of the loop computes at least."""
 
 Dims = tuple[int | None, ...]
 """The dimensions of a value that the loop counts along; None for those that it has not."""
@@ -147,11 +145,11 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     numbers = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
     size, side = max((math.prod(x.type.shape), k) for k, x in enumerate(op.operands))
     large = op.operands[side]
-    if size < LARGE or not any(True for _ in op.results[0].uses) or not has_compiler():
+    if size < LARGE_OPERAND or not any(True for _ in op.results[0].uses) or not has_compiler():
         return None
     counts: list[int] = []
     for dim in (numbers.lhs_batch, numbers.rhs_batch)[side]:
-        if size // large.type.shape[dim] < PART * threads():
+        if size // large.type.shape[dim] < OPERAND_PART * threads():
             break
         counts.append(large.type.shape[dim])
         size //= counts[-1]

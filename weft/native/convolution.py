@@ -10,13 +10,11 @@ import re
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
+from weft.lowering.limits import DEPTHWISE
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
-
-SMALL = 1024
-"""Outputs up to which XLA's loop is as good."""
 
 _BYTES = {"f32": 4, "f64": 8}
 
@@ -54,7 +52,7 @@ def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     if not of_filters and (features < 2 or features != xf or wi != 1 or batches != 1):
         return None
     reversal = ints(op, "window_reversal", spatial, 0)
-    if any(reversal) or max(math.prod(v.shape) for v in (x.type, w.type, out)) < SMALL:
+    if any(reversal) or max(math.prod(v.shape) for v in (x.type, w.type, out)) < DEPTHWISE:
         return None
 
     dilation = ints(op, "lhs_dilation", spatial, 1)

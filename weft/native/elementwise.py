@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
+from weft.lowering.limits import UNFUSED_WAVES
 from weft.native.calls import call, has_compiler, target
 from weft.partition.emit import Emitter
 from weft.partition.walk import maker
-
-SMALL = 4096
-"""Elements up to which fusing with what stands around matters more."""
 
 LARGE = {"f32": 0x4E000000, "f64": 0x4130000000000000}
 """The bits of the greatest arguments of waves that the kernel reduces: 2²⁹ and 2²⁰."""
@@ -21,7 +19,7 @@ def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | Non
     """Replaces a sine (quarter 0) or a cosine (1) of f32 or f64."""
     (x,) = op.operands
     size, name = math.prod(x.type.shape), str(x.type.element_type)
-    if name not in LARGE or size < SMALL or not has_compiler():
+    if name not in LARGE or size < UNFUSED_WAVES or not has_compiler():
         return None
     if "result_accuracy" in op.attributes:
         return None
@@ -36,7 +34,7 @@ def power(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replaces a power of f32."""
     x, y = op.operands
     size = math.prod(x.type.shape)
-    if str(x.type.element_type) != "f32" or size < SMALL or not has_compiler():
+    if str(x.type.element_type) != "f32" or size < UNFUSED_WAVES or not has_compiler():
         return None
     spread = maker(y)
     if spread is not None and spread.name == "stablehlo.broadcast_in_dim":

@@ -10,22 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from weft._xla.mlir import ir
 from weft.lowering.context import in_memory
+from weft.lowering.limits import LANES, LIBRARY, STEPPED, STEPS
 from weft.native.calls import has_compiler
 from weft.native.reductions import argreduce_of, columns_of, written_out
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
 from weft.partition.walk import combiner_of, maker
 
-LIBRARY = 2048
-"""Elements from which the library may be asked."""
 _FLOATS = ("f32", "f64")
 _REDUCTIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
-STEPS = range(4, 17)
-"""Numbers of elements whose extremum XLA computes at once."""
-LANES = 8
-"""Extrema side by side from which it makes vectors of them."""
-STEPPED = 16384
-"""Elements from which two loops take less than one."""
 _FAR = 64
 """How many uses of a value are followed."""
 

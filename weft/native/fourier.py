@@ -10,12 +10,11 @@ import re
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
+from weft.lowering.limits import TRANSFORMS
 from weft.native.calls import call, has_compiler, target
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 
-SHORT, LONG = 1 << 16, 1 << 24
-"""The lengths of which transforms are made in two passes; XLA is as fast at shorter ones."""
 LANES = 16
 
 
@@ -31,7 +30,7 @@ def fft(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     if kind is None or kind[1] not in ("FFT", "IFFT") or len(lengths) != 1:
         return None
     (n,) = lengths
-    if n & (n - 1) or not SHORT <= n <= LONG:
+    if n & (n - 1) or not TRANSFORMS[0] <= n <= TRANSFORMS[1]:
         return None
     inverse, outer = int(kind[1] == "IFFT"), size // n
     down = 1 << (n.bit_length() - 1) // 2

@@ -16,14 +16,11 @@ from pathlib import Path
 
 from weft._xla import ffi
 from weft._xla.mlir import ir
+from weft.lowering.limits import LARGE_MATRIX, SHARED_MATRIX
 from weft.native import engine
 from weft.native.calls import has_compiler
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
-
-FEW, MANY = 48 * 48, 1 << 20
-"""Elements of a matrix from which OpenBLAS shares work, and, over the threads, up to which it does
-not pay."""
 
 _TEXT = """
 declare i32 @openblas_threads()
@@ -73,7 +70,11 @@ def _target(name: str) -> str:
 def lapack(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Has a call of LAPACK go through its wrapper."""
     rows, columns = list(op.operands[0].type.shape)[-2:]
-    if FEW < rows * columns <= MANY // threads() and has_compiler() and _openblas():
+    if (
+        SHARED_MATRIX < rows * columns <= LARGE_MATRIX // threads()
+        and has_compiler()
+        and _openblas()
+    ):
         name = _target(op.attributes["call_target_name"].value)
         op.attributes["call_target_name"] = ir.StringAttr.get(name, context=e.context)
     return None

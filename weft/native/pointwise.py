@@ -8,11 +8,9 @@ import re
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
+from weft.lowering.limits import FEW_PLACES
 from weft.native.convolution import ints
 from weft.partition.emit import Emitter
-
-FEW = 128
-"""Places up to which one product and a transpose are faster than a product for each example."""
 
 
 def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
@@ -50,7 +48,7 @@ def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     if not first:
         rows = e.reshape(x, [batch * size, features_in])
         result = _dot(e, op, rows, w, [batch * size, features_out], (1, summed_dim))
-    elif size <= FEW:
+    elif size <= FEW_PLACES:
         planes = e.reshape(x, [batch, features_in, size])
         result = _dot(e, op, w, planes, [features_out, batch, size], (summed_dim, 1))
         result = e.transpose(result, [1, 0, 2])

@@ -6,15 +6,13 @@ import math
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
-from weft.lowering.context import FEW, in_memory
+from weft.lowering.context import in_memory
+from weft.lowering.limits import COLUMNS, FEW_ROWS, LONG_ROWS, SMALLEST, UNROLLED
 from weft.native.calls import call, has_compiler, target
 from weft.native.parallel import threads
 from weft.native.sorting import KINDS, bindings_of, counts_up
 from weft.partition.emit import Emitter
 from weft.partition.walk import combiner_of
-
-SMALL = 512
-"""Elements up to which XLA's code is as good."""
 
 
 def _split(shape: Sequence[int], dim: int) -> list[int]:
@@ -24,11 +22,6 @@ def _split(shape: Sequence[int], dim: int) -> list[int]:
 
 LOGSUMEXP = 4
 """The number of cumulative log-sum-exps; those before it are in `kernels/scan.py`."""
-
-
-UNROLLED = 32
-"""Elements up to which XLA unrolls a reduction and vectorizes across results; half of it for 16-bit
-and 64-bit ones. Where threads do not share the results evenly, it does not."""
 
 
 def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | None:
@@ -46,7 +39,7 @@ def argreduce_of(
     """The extrema along neighbouring dimensions and, of an index type, where they are first."""
     name, shape, last = str(x.type.element_type), list(x.type.shape), max(dims)
     first, n = min(dims), math.prod(shape[min(dims) : last + 1])
-    if math.prod(shape) < SMALL or name not in KINDS or not has_compiler():
+    if math.prod(shape) < SMALLEST or name not in KINDS or not has_compiler():
         return None
     if last - first + 1 != len(dims) or n >= 2**32:
         return None
@@ -64,10 +57,6 @@ def argreduce_of(
     kept = [*shape[:first], *shape[last + 1 :]]
     results = [e.type(kept, x.type.element_type), e.type(kept, index or e.i32)]
     return call(e, kernel, [x], results, [outer, n, inner])[: 1 if index is None else 2]
-
-
-COLUMNS = 4096
-"""Elements of the planes whose columns a kernel adds up."""
 
 
 def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
@@ -107,8 +96,8 @@ def written_out(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:
     (dim, *others), shape, out = op.attributes["dimensions"], x.type.shape, op.results[0].type
     if (
         others
-        or not 1 < shape[dim] <= FEW
-        or math.prod(shape[dim + 1 :]) < ROW
+        or not 1 < shape[dim] <= FEW_ROWS
+        or math.prod(shape[dim + 1 :]) < LONG_ROWS
         or str(out.element_type) != "f32"
     ):
         return None
@@ -119,9 +108,6 @@ def written_out(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:
     return [total]
 
 
-ROW = 1024
-"""Elements of rows from which that is done."""
-
 _TYPES = {"f32": "f32", "f64": "f64"} | {
     f"{sign}i{n}": f"{kind}{n}" for sign, kind in (("", "i"), ("u", "u")) for n in (8, 16, 32, 64)
 }
@@ -131,7 +117,7 @@ def scan(e: Emitter, op: ir.Operation, which: int) -> Sequence[ir.Value] | None:
     """Replaces a window as long as one dimension: sums, products, maxima, minima so far."""
     x = op.operands[0]
     shape, name = list(x.type.shape), str(x.type.element_type)
-    if math.prod(shape) < SMALL or name not in _TYPES or not has_compiler():
+    if math.prod(shape) < SMALLEST or name not in _TYPES or not has_compiler():
         return None
     window = list(op.attributes["window_dimensions"])
     dims = [d for d, n in enumerate(window) if n > 1]

@@ -10,7 +10,8 @@ from importlib import import_module
 
 from weft._xla import mlir, passes
 from weft._xla.mlir import ir
-from weft.lowering.context import MARK, UNEVEN
+from weft.lowering.context import MARK
+from weft.lowering.limits import UNEVEN
 from weft.native import uneven
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter

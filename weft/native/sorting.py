@@ -6,18 +6,12 @@ import math
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
+from weft.lowering.limits import LISTED, LONG, RANKS, SELECTED, SMALLEST, VECTOR_ROW
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 from weft.partition.walk import maker
-
-SMALL = 512
-"""Elements up to which XLA's sort is as good."""
-FEW = 16
-"""Elements from which many rows are sorted faster one by one than one in each lane of vectors."""
-LONG = 16384
-"""Elements from which a row is sorted by wide digits, and where rows are few by all threads."""
 
 KINDS = {  # name of an element type → how its values are ordered, width, bits of infinity
     **{f"ui{n}": (0, n, 0) for n in (8, 16, 32, 64)},
@@ -46,7 +40,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     dim = op.attributes["dimension"].value % rank
     n = shape[dim]
     names = [str(x.type.element_type) for x in op.operands]
-    if size < SMALL or n < 2 or n >= 2**32 or not has_compiler():
+    if size < SMALLEST or n < 2 or n >= 2**32 or not has_compiler():
         return None
     if any(name not in _WIDTHS for name in names) or any(k not in KINDS for k in names[:num_keys]):
         return None
@@ -61,7 +55,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
         return op.operands
     if len(names) == 1:
         bits, narrow = _WIDTHS[names[0]], is_narrow(names[0], rows, n)
-        if bits >= 32 and "avx2" in host().able and (n >= FEW or not narrow):
+        if bits >= 32 and "avx2" in host().able and (n >= VECTOR_ROW or not narrow):
             return [turned(_by_quicksort(e, turned(op.operands[0], order), rows, n), back)]
         if narrow:
             return [_by_network(e, op.operands[0], dim)]
@@ -96,12 +90,6 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
             (taken,) = call(e, kernel, [x, permutation], [x.type], [rows, n])
         outs.append(turned(taken, back))
     return outs
-
-
-SELECTED = 200
-"""Elements of a row up to which sorting it is faster than selecting."""
-RANKS = 8
-"""Elements of a sorted row up to which selecting each is faster than sorting."""
 
 
 def _select(e: Emitter, op: ir.Operation, dim: int) -> bool:
@@ -140,16 +128,13 @@ def _select(e: Emitter, op: ir.Operation, dim: int) -> bool:
     return True
 
 
-MOST = 64
-"""Elements of a row up to which the greatest are kept in a list."""
-
-
 def top_k(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replaces the greatest elements of the last dimension, with their indices."""
     (x,), (values, indices) = op.operands, op.results
     shape, name = list(x.type.shape), str(x.type.element_type)
     count = values.type.shape[-1]
-    if name not in KINDS or not 0 < count <= MOST or math.prod(shape) < SMALL or not has_compiler():
+    few = math.prod(shape) < SMALLEST or not 0 < count <= LISTED
+    if few or name not in KINDS or not has_compiler():
         return None
     kernel = target("topk", "topk", bindings_of(name))
     parameters = [math.prod(shape[:-1]), shape[-1], count]

@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 
 from weft._xla.mlir import ir
-from weft.lowering.context import MARK, UNEVEN
+from weft.lowering.context import MARK
+from weft.lowering.limits import UNEVEN
 from weft.native.calls import call, has_compiler, target
 from weft.native.parallel import threads
 from weft.native.sorting import KINDS

@@ -22,7 +22,7 @@ from weft.core.errors import (
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
-from weft.lowering.context import LARGE
+from weft.lowering.limits import LARGE_OPERAND
 from weft.ops.dtype_casts import convert
 from weft.ops.precision import (
     CanonicalPrecision,
@@ -227,7 +227,7 @@ def _lower(
             result = _byte(out.dtype)
         x, y = in_bytes(ctx, result, x, y)
     value = ctx.op("stablehlo.dot_general", [x, y], [ctx.tensor(out.shape, result)], attrs)[0]
-    if lb and max(lhs.size, rhs.size) >= max(LARGE, 2 * out.size):
+    if lb and max(lhs.size, rhs.size) >= max(LARGE_OPERAND, 2 * out.size):
         ctx.mark(value.owner, "batches")
     if result != out.dtype:
         if out.sharding is not None and out.sharding.spec.unreduced:

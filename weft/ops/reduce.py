@@ -21,7 +21,8 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.lowering.context import FEW, in_memory
+from weft.lowering.context import in_memory
+from weft.lowering.limits import FEW_ROWS, LARGE_SUMS
 from weft.ops.elementwise_api import convert, div, eq, mul
 from weft.ops.joining import concatenate
 from weft.ops.slicing import slice_in_dim
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 Axes = tuple[int, ...]
 
-LARGE = 1 << 13
-"""Elements from which a sum over columns may be one of weft/native's."""
 EXTREMA = ("reduce_max", "reduce_min")
 
 
@@ -70,9 +69,9 @@ def reduction(
         aval = ctx.avals_in[0]
         out = ctx.reduce(hlo, x, identity(aval.dtype), axes, aval.dtype)
         # XLA:CPU walks down the columns of a few vectors; weft/native adds up whole rows.
-        if name == "reduce_sum" and aval.ndim - 1 not in axes and aval.size >= LARGE:
-            few = len(axes) == 1 and 1 < aval.shape[axes[0]] <= FEW and aval.dtype == np.float32
-            if few or in_memory(x):
+        if name == "reduce_sum" and aval.ndim - 1 not in axes and aval.size >= LARGE_SUMS:
+            few = len(axes) == 1 and 1 < aval.shape[axes[0]] <= FEW_ROWS
+            if in_memory(x) or (few and aval.dtype == np.float32):
                 ctx.mark(out.owner, "columns")
         elif name in EXTREMA and dtypes.is_float(aval.dtype) and axes:
             ctx.mark(out.owner, "extremum")  # quirks.LOST_NANS

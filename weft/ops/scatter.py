@@ -15,7 +15,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
-from weft.lowering.context import UNEVEN
+from weft.lowering.limits import UNEVEN
 from weft.lowering.sharding import combined_alike
 from weft.ops.elementwise_api import add, convert, div, eq, mul, neg, select, sub
 from weft.ops.gather import (

@@ -6,23 +6,21 @@ The module carries `sdy.mesh`, shardings on some of its values, and StableHLO. E
 for any number of devices and needs none.
 """
 
-from importlib import import_module
 from typing import Any
 
 from weft.core.namespace import missing as _missing
 from weft.core.namespace import public as _public
+from weft.partition.axis_layout import AxisLayout, DeviceMesh, Unsupported
 
-_HOMES = {
-    **dict.fromkeys(("AxisLayout", "DeviceMesh", "Unsupported"), "axis_layout"),
-    **dict.fromkeys(("Stages", "partition"), "partitioner"),
-}
-__all__ = list(_HOMES)
+__all__ = ["AxisLayout", "DeviceMesh", "Stages", "Unsupported", "partition"]
 
 
-def __getattr__(name: str) -> Any:  # native kernels use parts of this room without the others
-    if name not in _HOMES:
+def __getattr__(name: str) -> Any:
+    if name not in ("Stages", "partition"):
         raise _missing(__name__, name)
-    return _public(getattr(import_module(f"{__name__}.{_HOMES[name]}"), name), __name__)
+    from weft.partition import partitioner  # native kernels do not need it
+
+    return _public(getattr(partitioner, name), __name__)
 
 
 def __dir__() -> list[str]:

@@ -6,14 +6,28 @@ from typing import Any
 from weft.partition.axis_layout import AxisLayout as AxisLayout
 from weft.partition.axis_layout import DeviceMesh as DeviceMesh
 from weft.partition.axis_layout import Unsupported as Unsupported
-from weft.partition.partitioner import Stages as Stages
 from weft.typing import Array as Array
 
-def localize(module: Any, *, explain: bool = ..., whole: bool = ...) -> Any:
-    """Rewrites a module with explicit sdy collectives into per-device StableHLO, in place."""
+class Stages:
+    """The module after each stage."""
 
-def make_explicit(module: Any) -> Any:
-    """Turns every disagreement between shardings into an sdy collective, in place."""
+    propagated: Any
+    collectives: Any
+    local: Any
+    mesh: Any
+    arguments: Any
+    results: Any
+    seconds: dict[str, float]
+    def __init__(
+        self,
+        propagated: Any,
+        collectives: Any,
+        local: Any,
+        mesh: Any,
+        arguments: Any,
+        results: Any,
+        seconds: dict[str, float] = ...,
+    ) -> None: ...
 
 def partition(
     module: Any,
@@ -24,6 +38,3 @@ def partition(
     names: Sequence[str] = ...,
 ) -> Any:
     """Takes a global program to the program of one device."""
-
-def propagate(module: Any, *, origins: bool = ...) -> Any:
-    """Gives every operation of the module a sharding, in place."""

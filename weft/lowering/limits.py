@@ -1,0 +1,57 @@
+# Tests: tests/native/test_reductions.py, tests/native/test_extrema.py, tests/native/test_sorting.py
+"""Sizes at which weft/native changes what the CPU runs, and the reason of each.
+
+Those that follow from XLA's or a library's code hold on every machine. Those marked † are where
+two ways took the same time on two cores with AVX2: elsewhere they cost some time, not a result.
+"""
+
+SMALLEST = 512
+"""Elements from which operations are marked: a kernel's call takes as long as XLA's loop. †"""
+UNEVEN = 1 << 17
+"""Elements from which XLA:CPU shares an elementwise loop among two threads or more."""
+UNFUSED_WAVES = 4096
+"""Elements from which a kernel's sine or power gains more than fusing it would. †"""
+
+# Sums and extrema
+LARGE_SUMS = 1 << 13
+"""Elements from which a sum over columns is marked; both take microseconds below. †"""
+COLUMNS = 4096
+"""Elements of a plane from which its columns are combined by a kernel. †"""
+UNROLLED = 32
+"""Elements up to which XLA unrolls a reduction and makes vectors across results: half of it for
+16-bit and 64-bit ones, and not where threads do not share the results evenly."""
+FEW_ROWS, LONG_ROWS = 8, 1024
+"""Rows up to which, and elements of one from which, they are combined one after the other. A larger
+number makes larger programs; short rows are no vectors."""
+LIBRARY = 2048
+"""Elements from which XLA may give a reduction to its library; it has done so from 4096."""
+STEPS, LANES, STEPPED = range(4, 17), 8, 16384
+"""How many elements make an extremum of the first step: XLA unrolls up to 32, processors have
+sixteen registers or more. How many such extrema lie side by side: a vector of AVX2. From how many
+elements two loops gain more than the second costs. †"""
+
+# Sorts
+LONG = 16384
+"""Elements of a row from which digits are wider and all threads share it: a first-level cache of
+32-bit keys and their copy is full. †"""
+VECTOR_ROW = 16
+"""Elements from which a row is sorted by itself; shorter ones are sorted one in each lane. †"""
+SELECTED, RANKS = 200, 8
+"""Elements of a row from which selecting up to so many of its ranks is faster than sorting. †"""
+LISTED = 64
+"""Elements up to which the greatest of a row are kept in a list: as many as a block has. †"""
+
+# Convolutions, products, transforms, decompositions
+DEPTHWISE = 1024
+"""Elements from which planes are padded for the kernel. †"""
+FEW_PLACES = 128
+"""Places of a 1 × 1 convolution up to which all examples are one product and a transpose. †"""
+LARGE_OPERAND, OPERAND_PART = 1 << 20, 1 << 16
+"""Elements of an operand from which a batch of products is a loop, as it leaves the caches, and
+elements of a step for each thread, which stay in one. †"""
+TRANSFORMS = 1 << 16, 1 << 24
+"""Lengths whose Fourier transforms go in two passes: shorter ones fit the cache, longer ones need
+a table that does not. †"""
+SHARED_MATRIX, LARGE_MATRIX = 48 * 48, 1 << 20
+"""Elements from which OpenBLAS shares a matrix among threads, and, over their number, up to which
+one thread is faster. †"""
