@@ -31,15 +31,16 @@ _INT32 = ShapedArray((), dtypes.int32)
 
 
 def _op(name: str, abstract: Callable | None = None) -> Primitive:
-    return Primitive(
+    prim = Primitive(
         name,
         abstract=abstract or (lambda *avals, **params: []),
         effects=lambda avals, params: _WRITES,
-        jvp=lambda primals, tangents, **params: _sync_jvp(prims[name], primals, tangents, params),
+        jvp=lambda primals, tangents, **params: _sync_jvp(prim, primals, tangents, params),
         multiple_results=abstract is None,
         own_types=True,
         takes_refs=True,
     )
+    return prim
 
 
 def _sync_jvp(prim: Primitive, primals: Any, tangents: Any, params: dict) -> tuple:
@@ -51,16 +52,11 @@ def _sync_jvp(prim: Primitive, primals: Any, tangents: Any, params: dict) -> tup
     return prim.bind(*primals, **params), [] if prim.multiple_results else None
 
 
-prims: dict[str, Primitive] = {}
-for _name in ("semaphore_signal", "semaphore_wait", "core_barrier", "async_copy_start"):
-    prims[_name] = _op(_name)
-prims["semaphore_read"] = _op("semaphore_read", lambda *avals, **params: _INT32)
-
-semaphore_signal_p = prims["semaphore_signal"]
-semaphore_wait_p = prims["semaphore_wait"]
-semaphore_read_p = prims["semaphore_read"]
-core_barrier_p = prims["core_barrier"]
-async_copy_start_p = prims["async_copy_start"]
+semaphore_signal_p = _op("semaphore_signal")
+semaphore_wait_p = _op("semaphore_wait")
+semaphore_read_p = _op("semaphore_read", lambda *avals, **params: _INT32)
+core_barrier_p = _op("core_barrier")
+async_copy_start_p = _op("async_copy_start")
 
 
 class DeviceIdType(enum.Enum):

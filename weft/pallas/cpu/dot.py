@@ -120,12 +120,12 @@ class Blocks:
         self.depth, self.height = min(k, DEPTH), min(m, HEIGHT)
         self.a_row = (k if self.keep_a else self.depth) + tile.width
         self.packed_a = self.packed_b = self.scratch = None
-        if not _is_direct(self.left, 1, dtype, k):
+        if not _is_direct(self.left, dtype, k):
             place = loops.lasting if self.keep_a else loops.temporary
             rows = m if self.keep_a else self.height
             self.packed_a = place(f, memory, (rows * self.a_row,), dtype)
         ragged = bool(self.n % tile.width)
-        if m > 2 * tile.rows or ragged or not _is_direct(self.right, 1, dtype, 0):
+        if m > 2 * tile.rows or ragged or not _is_direct(self.right, dtype, 0):
             place = loops.lasting if self.keep_b else loops.temporary
             depth = k if self.keep_b else self.depth
             self.packed_b = place(f, memory, (depth * self.columns,), dtype)
@@ -305,15 +305,15 @@ def _once(f: Function, source: Buffer | None) -> Iterator[None]:
         f.store("ptr", source.pointer, slot, parallel=False)
 
 
-def _is_direct(x: Array, row: int, dtype: np.dtype, length: int) -> bool:
+def _is_direct(x: Array, dtype: np.dtype, length: int) -> bool:
     """Whether the tile can read the array where it lies: rows adjacent elements, and row starts
     that do not fall into one set of the cache (where rows are long enough for it to matter)."""
     if x.buffer is None or x.dtype != dtype or x.buffer.strides[2] != 1:
         return False
-    stride = x.buffer.strides[row]
+    stride = x.buffer.strides[1]
     if not isinstance(stride, int):
         return False
-    return x.shape[row] == 1 or length <= 64 or (stride * dtype.itemsize) % 1024 != 0
+    return x.shape[1] == 1 or length <= 64 or (stride * dtype.itemsize) % 1024 != 0
 
 
 def _column_panels(n: int, tile: Tile) -> list[tuple[int, int, int, int]]:

@@ -25,8 +25,8 @@ class Module:
         self.named: dict[str, str] = {}
         self.metadata: list[str] = ["!0 = distinct !{}"]  # the group of accesses of parallel loops
 
-    def declare(self, name: str, result: str, arguments: str, attributes: str = "") -> None:
-        self.declarations.setdefault(name, f"declare {result} @{name}({arguments}) {attributes}")
+    def declare(self, name: str, result: str, arguments: str) -> None:
+        self.declarations.setdefault(name, f"declare {result} @{name}({arguments})")
 
     def string(self, text: str) -> str:
         """The address of a constant string."""

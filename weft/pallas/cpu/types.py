@@ -11,7 +11,6 @@ import numpy as np
 from weft.core import dtypes
 
 _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
-_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
 def is_supported(dtype: np.dtype) -> bool:

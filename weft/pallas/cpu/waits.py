@@ -159,8 +159,9 @@ def _atomic(f: Function, base: str, offset: int, type_: str = "i64") -> str:
     return f.op(f"load atomic {type_}, ptr {place} seq_cst, align {align}")
 
 
-def _set_atomic(f: Function, base: str, offset: int, value: str | int) -> None:
-    place = f.address("i8", base, offset)
+def _record(f: Function, offset: int, value: str | int) -> None:
+    """Sets a field of the core's record, which others read."""
+    place = f.address("i8", "%record", offset)
     f.do(f"store atomic i64 {value}, ptr {place} seq_cst, align 8")
 
 
@@ -170,9 +171,9 @@ def end_waits(f: Function, state: str, number: int) -> None:
     f.op(f"cmpxchg ptr {place}, i64 0, i64 {number} seq_cst seq_cst")
 
 
-def _returns(f: Function, condition: str, value: str) -> None:
+def _return_false(f: Function, condition: str) -> None:
     with f.when(condition):
-        f.do(f"ret i1 {value}")
+        f.do("ret i1 false")
         f.label(f.name_of("never"))
 
 
@@ -192,13 +193,13 @@ def _emit_stuck(module: Module, total: int) -> None:
         record = f.address("i8", "%state", f.add(f.mul(loop.index, RECORD_BYTES), RECORDS))
         state = _atomic(f, record, STATE)
         with f.when(f.op(f"icmp ne i64 {state}, {FINISHED}")):
-            _returns(f, f.op(f"icmp ne i64 {state}, {WAITING}"), "false")
+            _return_false(f, f.op(f"icmp ne i64 {state}, {WAITING}"))
             amount = f.op(f"trunc i64 {_atomic(f, record, AMOUNT)} to i32")
             place = f.op(
                 f"load atomic ptr, ptr {f.address('i8', record, WATCHED)} seq_cst, align 8"
             )
             value = _atomic(f, place, 0, "i32")
-            _returns(f, f.op(f"icmp sge i32 {value}, {amount}"), "false")
+            _return_false(f, f.op(f"icmp sge i32 {value}, {amount}"))
     after = _atomic(f, "%state", PROGRESS)
     f.do(f"ret i1 {f.op(f'icmp eq i64 {before}, {after}')}")
     f.finish()
@@ -219,7 +220,7 @@ def _emit_await(module: Module, limit: int) -> None:
         enough = f.op(f"icmp sge i32 {_atomic(f, '%place', 0, 'i32')}, %amount")
         with f.when(enough):
             with f.when(naps):
-                _set_atomic(f, "%record", STATE, RUNNING)
+                _record(f, STATE, RUNNING)
             f.do("ret i1 true")
             f.label(f.name_of("never"))
         with f.when(f.op(f"icmp ne i64 {_atomic(f, '%state', ABORT)}, 0")):
@@ -259,8 +260,8 @@ def _announce(f: Function) -> None:
     set_field(f, "%record", POSITION, "i64", "%position")
     watched = f.address("i8", "%record", WATCHED)
     f.do(f"store atomic ptr %place, ptr {watched} seq_cst, align 8")
-    _set_atomic(f, "%record", AMOUNT, f.op("sext i32 %amount to i64"))
-    _set_atomic(f, "%record", STATE, WAITING)
+    _record(f, AMOUNT, f.op("sext i32 %amount to i64"))
+    _record(f, STATE, WAITING)
 
 
 def _start_clock(f: Function, clock: str) -> None:
@@ -301,7 +302,7 @@ def _emit_look(module: Module, limit: int) -> None:
     ended = f.op(f"icmp ne i64 {_atomic(f, '%state', ABORT)}, 0")
     with f.when(ended):
         set_field(f, "%record", SITE, "ptr", "%site")
-        _set_atomic(f, "%record", STATE, LOOKING)
+        _record(f, STATE, LOOKING)
     f.do(f"ret i1 {f.op(f'xor i1 {ended}, true')}")
     f.finish()
 

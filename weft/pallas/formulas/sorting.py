@@ -39,7 +39,7 @@ def is_before(first: Sequence[Any], second: Sequence[Any]) -> Any:
     return result
 
 
-def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[Any]:
+def _sorted_rows(keys: list[Any], others: list[Any]) -> list[Any]:
     """Arrays permuted along the last dimension by the keys; equal ones keep their order."""
     import weft.numpy as jnp
     from weft import lax
@@ -54,8 +54,8 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
     ends = [(place >= n).astype("int32")] if width != n else []
     arrays = [*padded, place, *ends]
 
-    def compared(values: list[Any]) -> tuple[list[Any], list[Any], Any]:
-        return values[count + 1 :], values[: len(keys)], values[count]
+    def compared(values: list[Any]) -> list[Any]:
+        return [*values[count + 1 :], *values[: len(keys)], values[count]]
 
     def exchange(values: list[Any], size: int, step: int) -> list[Any]:
         def partner(x: Array) -> Any:
@@ -63,10 +63,7 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
             return jnp.flip(pairs, axis=-2).reshape(*lead, width)
 
         theirs = [partner(x) for x in values]
-        (end, keys_here, at), (their_end, keys_there, their_at) = compared(values), compared(theirs)
-        if descending:  # the order of keys is reversed, not that of places and ends
-            keys_here, keys_there = keys_there, keys_here
-        first = is_before([*end, *keys_here, at], [*their_end, *keys_there, their_at])
+        first = is_before(compared(values), compared(theirs))
         low = (place & step) == 0
         up = (place & size) == 0
         keep = first == (low == up)
@@ -79,23 +76,18 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
             arrays = exchange(arrays, size, step)
             step //= 2
         size *= 2
-    return [x[..., :n] for x in arrays[: len(keys) + len(others) + 1]]
-
-
-def _along(dim: int, arrays: Sequence[Any], num_keys: int, descending: bool) -> list[Any]:
-    """The arrays sorted along a dimension, and the places that elements came from."""
-    import weft.numpy as jnp
-
-    moved = [jnp.moveaxis(x, dim, -1) for x in arrays]
-    outs = _sorted_rows(moved[:num_keys], moved[num_keys:], descending)
-    return [jnp.moveaxis(x, -1, dim) for x in outs]
+    return [x[..., :n] for x in arrays[:count]]
 
 
 def _sort(eqn: Eqn, *operands: Array) -> list[Any]:
+    import weft.numpy as jnp
+
     if operands[0].size == 0:
         return list(operands)
-    params = eqn.params
-    return _along(params["dimension"], operands, params["num_keys"], False)[:-1]
+    dim, num_keys = eqn.params["dimension"], eqn.params["num_keys"]
+    moved = [jnp.moveaxis(x, dim, -1) for x in operands]
+    outs = _sorted_rows(moved[:num_keys], moved[num_keys:])
+    return [jnp.moveaxis(x, -1, dim) for x in outs]
 
 
 # Parts ------------------------------------------------------------------------------------------

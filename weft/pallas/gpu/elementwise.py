@@ -75,7 +75,7 @@ _LIBRARY = {
 """Those of NVIDIA's libdevice: their names there and, but for its ends, in AMD's ocml."""
 
 
-def libdevice(e: Emitter, name: str, xs: list, result: object = None) -> ir.Value:
+def libdevice(e: Emitter, name: str, xs: list) -> ir.Value:
     """A function of the GPU's own library, for float32 and float64."""
     single = e.element(xs[0]) == element_type(F32)
     if e.platform == "rocm":
@@ -87,7 +87,7 @@ def libdevice(e: Emitter, name: str, xs: list, result: object = None) -> ir.Valu
     return e.value(
         "tt.extern_elementwise",
         xs,
-        result or xs[0].type,
+        xs[0].type,
         libname=text("" if e.platform == "rocm" else "libdevice"),
         libpath=text(""),
         symbol=text(symbol),

@@ -23,7 +23,7 @@ from weft.pallas.formulas import floats
 from weft.pallas.gpu.emitter import Emitter, i32_attr, target_of
 from weft.pallas.legalize import legalize
 
-E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
+E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 _F16, _F32, _BYTE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.int8)
 
 

@@ -271,7 +271,7 @@ def write_whole(e: Emitter, view: View, value: ir.Value) -> None:
 
 # Atomics -----------------------------------------------------------------------------------------
 
-RELAXED, ACQUIRE, RELEASE, BOTH = 1, 2, 3, 4  # Triton's memory orders
+ACQUIRE, RELEASE, BOTH = 2, 3, 4  # Triton's memory orders
 _ON_GPU = 1  # of scope: all programs of the launch
 _RMW = {"and": 1, "or": 2, "xor": 3, "xchg": 10}
 
