@@ -15,7 +15,7 @@ from weft.core.jaxpr import Eqn
 from weft.ops.combiner import IDENTITIES
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.gpu.elementwise import convert, is_narrow
-from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, padded, rule
+from weft.pallas.gpu.emitter import INT, Emitter, Number, i32_attr, padded, rule
 from weft.refs.views import dimension_groups
 
 # Shapes ------------------------------------------------------------------------------------------
@@ -41,8 +41,8 @@ def _reshape(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     # Sizes that are no powers of two are split or merged: what is padded lies elsewhere.
     number = e.constant(0, new)
     for d in range(len(new)):
-        step = e.constant(math.prod(new[d + 1 :]), new)
-        number = e.binary("add", number, e.binary("mul", e.iota_along(new, d), step, INT), INT)
+        step = e.binary("mul", e.iota_along(new, d), math.prod(new[d + 1 :]))
+        number = e.binary("add", number, step)
     return elements(e, x, dict(enumerate(e.unflatten(number, old))), old, new)
 
 
@@ -79,8 +79,7 @@ def take(e: Emitter, x: ir.Value, position: ir.Value, axis: int) -> ir.Value:
     """x at int32 `position`, a vector of (padded) size n: the axis gets that size."""
     sizes = e.sizes(x)
     (n,) = e.sizes(position)
-    last = e.constant(sizes[axis] - 1, (n,))
-    position = e.binary("max", e.binary("min", position, last, INT), e.constant(0, (n,)), INT)
+    position = e.binary("max", e.binary("min", position, sizes[axis] - 1), 0)
     shape = (*sizes[:axis], n, *sizes[axis + 1 :])
     index = e.broadcast(e.along(position, axis, len(sizes)), shape)
     return e.value("tt.gather", [x, index], e.type(shape, e.element(x)), axis=i32_attr(axis))
@@ -96,8 +95,7 @@ def elements(
     """
     linear, sizes = e.constant(0, new), padded(old)
     for d, index in where.items():
-        stride = e.constant(math.prod(sizes[d + 1 :]), new)
-        linear = e.binary("add", linear, e.binary("mul", index, stride, INT), INT)
+        linear = e.binary("add", linear, e.binary("mul", index, math.prod(sizes[d + 1 :])))
     flat = e.reshape(x, (math.prod(sizes),))
     return e.reshape(take(e, flat, e.reshape(linear, (math.prod(padded(new)),)), 0), new)
 
@@ -108,15 +106,9 @@ def _elements(e: Emitter, eqn: Eqn, x: ir.Value, *places: ir.Value) -> ir.Value:
     return elements(e, x, dict(enumerate(places)), old, new)
 
 
-def affine(e: Emitter, n: int, start: int, step: int = 1) -> ir.Value:
+def affine(e: Emitter, n: int, start: Number, step: int = 1) -> ir.Value:
     """start + step * (0, 1, …), of (padded) size n; start an int or an int32 scalar."""
-    index = e.iota(n)
-    (size,) = e.sizes(index)
-    if step != 1:
-        index = e.binary("mul", index, e.constant(step, (size,)), INT)
-    if isinstance(start, int):
-        return index if start == 0 else e.binary("add", index, e.constant(start, (size,)), INT)
-    return e.binary("add", index, e.splat(start, (size,)), INT)
+    return e.binary("add", e.binary("mul", e.iota(n), step), start)
 
 
 @rule("slice")
@@ -135,8 +127,7 @@ def _dynamic_slice(e: Emitter, eqn: Eqn, x: ir.Value, *starts: ir.Value) -> ir.V
     for axis, (start, var) in enumerate(zip(starts, eqn.invars[1:], strict=True)):
         if old[axis] != new[axis]:
             start = convert(e, start, var.aval.dtype, INT)
-            start = e.binary("min", start, e.constant(old[axis] - new[axis]), INT)
-            start = e.binary("max", start, e.constant(0), INT)
+            start = e.binary("max", e.binary("min", start, old[axis] - new[axis]), 0)
             x = take(e, x, affine(e, new[axis], start), axis)
     return x
 
@@ -175,16 +166,12 @@ def _pad(e: Emitter, eqn: Eqn, x: ir.Value, value: ir.Value) -> ir.Value:
         if new[axis] == n and low == 0:
             continue
         shifted = affine(e, new[axis], -low)
-        (size,) = e.sizes(shifted)
-        position = shifted
+        position = e.binary("div", shifted, step)
         current[axis] = new[axis]
-        inside = e.compare("ge", shifted, e.constant(0, (size,)), INT)
+        inside = e.compare("ge", shifted, 0)
         if interior:
-            steps = e.constant(step, (size,))
-            position = e.binary("div", shifted, steps, INT)
-            rest = e.binary("rem", shifted, steps, INT)
-            inside = e.both(inside, e.compare("eq", rest, e.constant(0, (size,)), INT))
-        inside = e.both(inside, e.compare("lt", position, e.constant(n, (size,)), INT))
+            inside = e.both(inside, e.compare("eq", e.binary("rem", shifted, step), 0))
+        inside = e.both(inside, e.compare("lt", position, n))
         x = take(e, x, position, axis)
         mask = e.broadcast(e.along(inside, axis, len(shape)), current)
         x = e.select(mask, x, e.splat(value, current))
@@ -201,8 +188,7 @@ def _concatenate(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
         if result is None:
             result = part
         else:
-            here = e.compare("ge", position, e.constant(start, shape), INT)
-            result = e.select(here, part, result)
+            result = e.select(e.compare("ge", position, start), part, result)
         start += var.aval.shape[axis]
     return result
 
@@ -260,7 +246,7 @@ def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: np.dtype) -> ir.Va
     sizes = e.sizes(x)
     if sizes[axis] == size:
         return x
-    here = e.compare("lt", e.iota_along(sizes, axis), e.constant(size, sizes), INT)
+    here = e.compare("lt", e.iota_along(sizes, axis), size)
     return e.select(here, x, e.constant(0, sizes, dtype))
 
 

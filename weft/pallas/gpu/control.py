@@ -34,8 +34,7 @@ def _axis_index(e: Emitter, eqn: Eqn) -> ir.Value:
     over = eqn.params["over"]
     index = e.constant(0)
     for axis, size in zip(over.names, over.sizes, strict=True):
-        scaled = e.binary("mul", index, e.constant(size), INT)
-        index = e.binary("add", scaled, e.core_index[axis], INT)
+        index = e.binary("add", e.binary("mul", index, size), e.core_index[axis])
     return index
 
 
@@ -91,8 +90,7 @@ def clock_check(e: Emitter) -> Callable[[], None]:
 
     def check() -> None:
         passed = e.binary("sub", _clock(e), start, LONG)
-        end = e.constant(round(limit * 1e9), (), LONG)
-        _check(e, e.compare("lt", passed, end, LONG), message)
+        _check(e, e.compare("lt", passed, round(limit * 1e9), LONG), message)
 
     return check
 
@@ -138,7 +136,7 @@ def _cond(e: Emitter, eqn: Eqn, index: ir.Value, *xs: ir.Value | View | Cell) ->
         if kind == BOOL:
             here = e.same("arith.xori", index, e.constant(1, (), BOOL))
         else:
-            here = e.compare("le", index, e.constant(first, (), kind), kind)
+            here = e.compare("le", index, first, kind)
         operation = e.op("scf.if", [here], types, regions=2)
         e.region(operation, 0, [], alternative(lambda: e.run(branches[first], xs)))
         e.region(operation, 1, [], alternative(lambda: choose(first + 1)))
@@ -222,7 +220,7 @@ def _scan(e: Emitter, eqn: Eqn, *operands: ir.Value | View | Cell) -> list:
 
     def body(index: ir.Value, *state: ir.Value) -> list:
         if p["reverse"]:
-            index = e.binary("sub", e.constant(length - 1), index, INT)
+            index = e.binary("sub", length - 1, index)
         slices = []
         for x, var in zip(xs, eqn.invars[n + m :], strict=True):
             row = take(e, x, e.splat(index, (1,)), 0)
@@ -231,7 +229,7 @@ def _scan(e: Emitter, eqn: Eqn, *operands: ir.Value | View | Cell) -> list:
         stacked = []
         for y, old, aval in zip(outs[m:], state[m:], ys_avals, strict=True):
             y = e.expand(y, 0) if aval.shape[1:] else e.splat(y, (1,))
-            here = e.compare("eq", e.iota_along(aval.shape, 0), e.splat(index, aval.shape), INT)
+            here = e.compare("eq", e.iota_along(aval.shape, 0), index)
             stacked.append(e.select(here, e.broadcast(y, aval.shape), old))
         return [*_values(e, outs[:m], jaxpr.out_avals[:m]), *stacked]
 

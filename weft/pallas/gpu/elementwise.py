@@ -155,7 +155,7 @@ def _shift(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
     dtype, name = _dtype(eqn), eqn.primitive.name
     bits, sizes = dtype.itemsize * 8, e.sizes(x)
     unsigned = np.dtype(f"uint{bits}")
-    far = e.compare("ge", y, e.constant(bits, sizes, dtype), unsigned)
+    far = e.compare("ge", y, bits, unsigned)
     if name == "shift_right_arithmetic":
         return e.same("arith.shrsi", x, e.select(far, e.constant(bits - 1, sizes, dtype), y))
     shifted = e.same("arith.shli" if name == "shift_left" else "arith.shrui", x, y)

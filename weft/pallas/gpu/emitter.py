@@ -107,6 +107,10 @@ def i64_attr(value: int) -> ir.Attribute:
 INT = np.dtype(np.int32)
 BOOL = np.dtype(np.bool_)
 
+Number = ir.Value | int
+"""An operand: a value, or a Python int for a constant of its type."""
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1}
+
 _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}
 _FLOAT_PREDICATES = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
 
@@ -302,9 +306,8 @@ class Emitter:
             if n == 1:
                 indices.append(self.constant(0, shape))
                 continue
-            size = self.constant(n, shape)
-            indices.append(self.binary("rem", index, size, INT))
-            index = self.binary("div", index, size, INT)
+            indices.append(self.binary("rem", index, n))
+            index = self.binary("div", index, n)
         return indices[::-1]
 
     def inside(self, shape: Sequence[int], axes: Sequence[int]) -> ir.Value | None:
@@ -312,9 +315,8 @@ class Emitter:
         mask = None
         for axis in axes:
             if shape[axis] != padded(shape)[axis]:
-                index = self.iota_along(shape, axis)
-                end = self.constant(shape[axis], shape)
-                mask = self.both(mask, self.compare("lt", index, end, INT))
+                here = self.compare("lt", self.iota_along(shape, axis), shape[axis])
+                mask = self.both(mask, here)
         return mask
 
     def both(self, x: ir.Value | None, y: ir.Value | None) -> ir.Value | None:
@@ -324,11 +326,25 @@ class Emitter:
 
     # Arithmetic ----------------------------------------------------------------------------
 
-    def binary(self, name: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
-        """add, sub, mul, div, rem, max, min of numbers of a dtype; and, or, xor of bits."""
-        return self.same(_arith(name, dtype), x, y)
+    def alike(self, x: Number, y: Number, dtype: np.dtype) -> tuple[ir.Value, ir.Value]:
+        """Both of one shape: Python's numbers as constants, scalars repeated."""
+        if isinstance(x, int):
+            x = self.constant(x, self.sizes(y), dtype)
+        elif isinstance(y, int):
+            y = self.constant(y, self.sizes(x), dtype)
+        return (
+            self.splat(x, self.sizes(y)) if not self.sizes(x) else x,
+            self.splat(y, self.sizes(x)) if not self.sizes(y) else y,
+        )
 
-    def compare(self, how: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
+    def binary(self, name: str, x: Number, y: Number, dtype: np.dtype = INT) -> ir.Value:
+        """add, sub, mul, div, rem, max, min of numbers of a dtype; and, or, xor of bits."""
+        if isinstance(y, int) and y == _NEUTRAL.get(name):
+            return x
+        return self.same(_arith(name, dtype), *self.alike(x, y, dtype))
+
+    def compare(self, how: str, x: Number, y: Number, dtype: np.dtype = INT) -> ir.Value:
+        x, y = self.alike(x, y, dtype)
         type_ = self.type(self.sizes(x), BOOL)
         if dtypes.is_float(dtype):
             code = _FLOAT_PREDICATES[how]

@@ -107,10 +107,7 @@ def addresses(
     spread = None  # the offset as a tensor
 
     def scaled(index: ir.Value, stride: int) -> ir.Value:
-        index = convert(e, index, INT, kind)
-        if stride == 1:
-            return index
-        return e.binary("mul", index, e.constant(stride, e.sizes(index), kind), kind)
+        return e.binary("mul", convert(e, index, INT, kind), stride, kind)
 
     places = zip(indexer.attach(positions), indexer.axes(), strict=True)
     for ((dim, position), axes), size, stride, bound in zip(
@@ -127,13 +124,12 @@ def addresses(
         elif dim.__class__ is Window:
             # The start is added to the one pointer: what the threads add to it stays constant.
             index = e.along(e.iota(dim.size), axes[0], rank)
-            if dim.stride != 1:
-                index = e.binary("mul", index, e.constant(dim.stride, e.sizes(index)), INT)
+            index = e.binary("mul", index, dim.stride)
             if position != 0:
                 step = scaled(start, stride)
                 offset = step if offset is None else e.binary("add", offset, step, kind)
                 if bound is not None:
-                    bound = tuple(b if b is None else e.binary("sub", b, start, INT) for b in bound)
+                    bound = tuple(b if b is None else e.binary("sub", b, start) for b in bound)
         mask = _bounded(e, mask, index, bound, shape)
         step = scaled(index, stride)
         if e.sizes(step):
@@ -152,9 +148,7 @@ def addresses(
 
 def _from_start(e: Emitter, index: ir.Value, size: int) -> ir.Value:
     """Positions, negative ones counted from the end of the dimension."""
-    sizes = e.sizes(index)
-    negative = e.compare("lt", index, e.constant(0, sizes, INT), INT)
-    return e.select(negative, e.binary("add", index, e.constant(size, sizes), INT), index)
+    return e.select(e.compare("lt", index, 0), e.binary("add", index, size), index)
 
 
 def _bounded(
@@ -163,10 +157,9 @@ def _bounded(
     if bound is None:
         return mask
     low, high = bound
-    sizes = e.sizes(index)
     for limit, how in ((low, "ge"), (high, "lt")):
         if limit is not None:
-            inside = e.compare(how, index, e.splat(limit, sizes) if sizes else limit, INT)
+            inside = e.compare(how, index, limit)
             mask = e.both(mask, e.broadcast(inside, shape) if shape else inside)
     return mask
 

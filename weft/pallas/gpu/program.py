@@ -199,9 +199,8 @@ class Builder:
         """The `which`-th copy of extra memory k."""
         view = self.spare[k]
         e, kind = self.e, view.index_dtype
-        size = e.constant(math.prod(self.extras[k].ref.shape), (), kind)
         which = elementwise.convert(e, which, INT, kind)
-        return view.moved(e, e.binary("mul", which, size, kind))
+        return view.moved(e, e.binary("mul", which, math.prod(self.extras[k].ref.shape), kind))
 
     def scratch(self, var: Var) -> View:
         """The storage of a ref that run_scoped makes."""
@@ -324,22 +323,19 @@ class Builder:
         shape, strides, bounds = [], [], []
         for d, (place, extent) in enumerate(zip(places, block.block_shape, strict=True)):
             size, by_element = block.array.shape[d], block.by_element[d]
-            start = place if by_element else e.binary("mul", place, e.constant(extent), INT)
-            low_pad = block.padding[d][0] if block.padding else 0
-            if low_pad:
-                start = e.binary("sub", start, e.constant(low_pad), INT)
+            start = place if by_element else e.binary("mul", place, extent)
+            start = e.binary("sub", start, block.padding[d][0] if block.padding else 0)
             if not block.squeezed[d]:
                 bound = None
                 if by_element or size % extent:
-                    high = e.binary("sub", e.constant(size), start, INT)
-                    low = e.binary("sub", e.constant(0), start, INT) if by_element else None
+                    high = e.binary("sub", size, start)
+                    low = e.binary("sub", 0, start) if by_element else None
                     bound = (low, high)
                 shape.append(extent)
                 strides.append(view.strides[d])
                 bounds.append(bound)
             wide = elementwise.convert(e, start, INT, kind)
-            step = e.constant(view.strides[d], (), kind)
-            view = view.moved(e, e.binary("mul", wide, step, kind))
+            view = view.moved(e, e.binary("mul", wide, view.strides[d], kind))
         return replace(view, shape=tuple(shape), strides=tuple(strides), bounds=tuple(bounds))
 
     # mpmd_map ----------------------------------------------------------------------------------
@@ -352,7 +348,7 @@ class Builder:
         if first == len(programs) - 1:
             self.core(program, start)
             return
-        is_this = e.compare("lt", self.index, e.constant(end), INT)
+        is_this = e.compare("lt", self.index, end)
         operation = e.op("scf.if", [is_this], [], regions=2)
 
         def run_this() -> None:
@@ -370,7 +366,7 @@ class Builder:
 
     def core(self, program: Program, start: int) -> None:
         e = self.e
-        core = e.binary("sub", self.index, e.constant(start), INT)
+        core = e.binary("sub", self.index, start)
         places = e.unflatten(core, list(program.mesh.shape.values()))
         e.core_index = dict(zip(program.mesh.shape, places, strict=True))
         scratch = []

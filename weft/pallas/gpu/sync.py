@@ -56,10 +56,10 @@ def of_core(e: Emitter, view: View, mesh: Mesh | None, axes: Sequence[str], core
     linear: ir.Value = e.constant(0)
     for axis, size in mesh.shape.items():
         index = named.get(axis, e.core_index.get(axis, e.constant(0)))
-        linear = e.binary("add", e.binary("mul", linear, e.constant(size), INT), index, INT)
+        linear = e.binary("add", e.binary("mul", linear, size), index)
     kind = view.index_dtype
-    size = e.constant(math.prod(view.shape) or 1, (), kind)
-    return replace(view, offset=e.binary("mul", convert(e, linear, INT, kind), size, kind))
+    wide = convert(e, linear, INT, kind)
+    return replace(view, offset=e.binary("mul", wide, math.prod(view.shape) or 1, kind))
 
 
 def _signal(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
@@ -73,15 +73,15 @@ def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value, decrement: bool = Tru
     def goes_on() -> ir.Value:
         now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
         if not decrement:
-            return e.compare("lt", now, amount, INT)
+            return e.compare("lt", now, amount)
         # Others may wait at the same counter: take the amount only if it is still there.
-        enough = e.compare("ge", now, amount, INT)
+        enough = e.compare("ge", now, amount)
         inner = e.op("scf.if", [enough], [enough.type], regions=2)
 
         def attempt() -> None:
-            left = e.binary("sub", now, amount, INT)
+            left = e.binary("sub", now, amount)
             before = compare_and_swap(e, pointer, now, left)
-            e.op("scf.yield", [e.compare("ne", before, now, INT)])
+            e.op("scf.yield", [e.compare("ne", before, now)])
 
         e.region(inner, 0, [], attempt)
         e.region(inner, 1, [], lambda: e.op("scf.yield", [e.constant(1, (), BOOL)]))
@@ -136,16 +136,15 @@ def _semaphore_read(e: Emitter, eqn: Eqn, sem: View, *index: object) -> ir.Value
 @rule("core_barrier")
 def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: object) -> list:
     """The counter only grows: whoever arrives waits for the next multiple of the count."""
-    count = e.constant(eqn.params["count"])
+    count = eqn.params["count"]
     pointer = _counter(e, sem, eqn.params["indexer"], index, _types(eqn, 1, len(index)))
     barrier(e)
     ticket = atomic(e, "add", pointer, e.constant(1), None, INT, order=BOTH)
-    phase = e.binary("div", ticket, count, INT)
-    goal = e.binary("mul", e.binary("add", phase, e.constant(1), INT), count, INT)
+    goal = e.binary("mul", e.binary("add", e.binary("div", ticket, count), 1), count)
 
     def goes_on() -> ir.Value:
         now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
-        return e.compare("lt", now, goal, INT)
+        return e.compare("lt", now, goal)
 
     _repeat(e, goes_on)
     return []
@@ -182,17 +181,15 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
         for dim, position in indexer.attach(positions):
             start = e.constant(position) if isinstance(position, int) else position
             if dim.__class__ is Window:
-                step = e.binary("mul", next(inner), e.constant(dim.stride, (size,)), INT)
-                start = e.binary("add", step, e.splat(start, (size,)), INT)
+                start = e.binary("add", e.binary("mul", next(inner), dim.stride), start)
             dims.append(Pick() if dim.__class__ is Window else At(None))
             operands.append(start)
         kinds = [INT] * len(operands)
         return addresses(e, view, Indexer(tuple(dims), (size,)), operands, kinds)
 
     def chunk(index: ir.Value) -> list:
-        base = e.binary("mul", index, e.constant(size), INT)
-        linear = e.binary("add", e.iota(size), e.splat(base, (size,)), INT)
-        inside = e.compare("lt", linear, e.constant(total, (size,)), INT)
+        linear = e.binary("add", e.iota(size), e.binary("mul", index, size))
+        inside = e.compare("lt", linear, total)
         places = e.unflatten(linear, shape)
         (start, of_start), (goal, of_goal) = picked(places, src), picked(places, dst)
         mask, shown = (inside, (size,)) if shape else (None, ())
