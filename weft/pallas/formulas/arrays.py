@@ -22,19 +22,7 @@ from weft.core.jaxpr import Eqn
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef, At, Indexer, Pick, whole
 from weft.core.trace import closed_call_jaxpr
-from weft.ops.arithmetic import (
-    add_p,
-    eq_p,
-    le_p,
-    max_p,
-    min_p,
-    mul_p,
-    ne_p,
-    or_p,
-    select_n_p,
-    shift_left_p,
-    shift_right_logical_p,
-)
+from weft.ops.arithmetic import add_p, max_p, min_p, mul_p
 from weft.ops.composite import logaddexp
 from weft.ops.control.loops import fori_loop
 from weft.ops.cumulative import prefix
@@ -48,6 +36,7 @@ from weft.ops.slicing import slice as slice_of
 from weft.ops.sort import sort_p
 from weft.ops.transcendental import pow_p
 from weft.pallas.api.primitives import run_scoped_p
+from weft.pallas.formulas.language import where
 from weft.refs.ops import get_p, set_p
 
 if TYPE_CHECKING:
@@ -79,16 +68,11 @@ def _spread(x: Array, shape: Sequence[int], dims: Sequence[int] = ()) -> Array:
     return broadcast_in_dim_p.bind(x, shape=tuple(shape), broadcast_dimensions=tuple(dims))
 
 
-def _choose(which: Array, yes: object, no: object) -> Array:
-    return select_n_p.bind(which, no, yes)
-
-
 def _select_among(eqn: Eqn, which: Array, *cases: Array) -> Array:
     """The case of a number, the last one from the last number on, as choices between two."""
     result = cases[-1]
     for k in reversed(range(len(cases) - 1)):
-        here = le_p.bind(which, which.dtype.type(k))
-        result = _choose(_spread(here, result.shape), cases[k], result)
+        result = where(_spread(which <= which.dtype.type(k), result.shape), cases[k], result)
     return result
 
 
@@ -98,11 +82,10 @@ def _arg_extremum(reduce_p: Primitive) -> Callable:
         (axis,), n = eqn.params["axes"], x.shape[eqn.params["axes"][0]]
         others = [d for d in range(x.ndim) if d != axis]
         best = _spread(reduce_p.bind(x, axes=(axis,)), x.shape, others)
-        is_best = eq_p.bind(x, best)
+        is_best = x == best
         if dtypes.is_float(x.dtype):
-            is_best = _choose(ne_p.bind(best, best), ne_p.bind(x, x), is_best)
-        places = broadcasted_iota(INT, x.shape, axis)
-        places = _choose(is_best, places, _spread(INT.type(n), x.shape))
+            is_best = where(best != best, x != x, is_best)
+        places = where(is_best, broadcasted_iota(INT, x.shape, axis), INT.type(n))
         return _as(reduce_min_p.bind(places, axes=(axis,)), eqn.params["index_dtype"])
 
     return formula
@@ -111,11 +94,10 @@ def _arg_extremum(reduce_p: Primitive) -> Callable:
 def _top_k(eqn: Eqn, x: Array) -> list[Array]:
     """The end of what is sorted by value, then by place from the last on, turned round."""
     axis, n = eqn.params["axis"], x.shape[eqn.params["axis"]]
-    places = broadcasted_iota(INT, x.shape, axis)
-    from_end = _spread(INT.type(n - 1), x.shape) - places
+    from_end = INT.type(n - 1) - broadcasted_iota(INT, x.shape, axis)
     outs = sort_p.bind(x, from_end, dimension=axis, num_keys=2, is_stable=True)
-    outs = [_last(v, axis, eqn.params["k"]) for v in outs]
-    return [outs[0], _spread(INT.type(n - 1), outs[1].shape) - outs[1]]
+    values, from_end = (_last(v, axis, eqn.params["k"]) for v in outs)
+    return [values, INT.type(n - 1) - from_end]
 
 
 def cumulative(combine: Callable, eqn: Eqn, x: Array) -> Array:
@@ -154,18 +136,16 @@ def _bitcast(eqn: Eqn, x: Array) -> Array:
         x = bitcast_convert_type_p.bind(x, new_dtype=_bits(had))
         if wide < had:
             shape = (*x.shape, had // wide)
-            shift = mul_p.bind(
-                broadcasted_iota(number, shape, x.ndim), _spread(number.type(wide), shape)
-            )
-            x = shift_right_logical_p.bind(_spread(x, shape, range(x.ndim)), shift)
+            shift = broadcasted_iota(number, shape, x.ndim) * number.type(wide)
+            x = _spread(x, shape, range(x.ndim)) >> shift
             return bitcast_convert_type_p.bind(_as(x, _bits(wide)), new_dtype=new)
         total = None
         for k in range(wide // had):
             starts = (*(0,) * (x.ndim - 1), k)
             part = slice_of(x, starts, (*x.shape[:-1], k + 1))
             part = _as(reshape_p.bind(part, new_sizes=x.shape[:-1]), number)
-            part = shift_left_p.bind(part, _spread(number.type(k * had), part.shape))
-            total = part if total is None else or_p.bind(total, part)
+            part = part << number.type(k * had)
+            total = part if total is None else total | part
         return bitcast_convert_type_p.bind(total, new_dtype=new)
 
 
@@ -247,26 +227,25 @@ def _places(
     window_dims, dropped, mapped, operand_batch, index_batch = numbers
     batch = [d for d in range(len(shape)) if d not in window_dims]
     kind = indices.dtype if indices.dtype.itemsize >= 4 else INT
-    where: dict[int, Any] = {}
+    at: dict[int, Any] = {}
     fits = None
     for k, d in enumerate(mapped):
         starts = (*(0,) * (indices.ndim - 1), k)
         start = slice_of(indices, starts, (*indices.shape[:-1], k + 1))
         start = _as(reshape_p.bind(start, new_sizes=indices.shape[:-1]), kind)
-        least, most = (_spread(kind.type(v), start.shape) for v in (0, operand[d] - sizes[d]))
-        inside = max_p.bind(min_p.bind(start, most), least)
+        most = _spread(kind.type(operand[d] - sizes[d]), start.shape)
+        inside = max_p.bind(min_p.bind(start, most), _spread(kind.type(0), start.shape))
         if not clip:
-            here = eq_p.bind(inside, start)
-            fits = here if fits is None else fits & here
-        where[d] = _spread(_as(inside, INT), shape, batch)
-    for d, at in zip(operand_batch, index_batch, strict=True):
-        where[d] = broadcasted_iota(INT, shape, batch[at])
+            fits = inside == start if fits is None else fits & (inside == start)
+        at[d] = _spread(_as(inside, INT), shape, batch)
+    for d, k in zip(operand_batch, index_batch, strict=True):
+        at[d] = broadcasted_iota(INT, shape, batch[k])
     kept = [d for d in range(len(operand)) if d not in (*dropped, *operand_batch)]
-    for d, at in zip(kept, window_dims, strict=True):
-        step = broadcasted_iota(INT, shape, at)
-        where[d] = add_p.bind(where[d], step) if d in where else step
+    for d, k in zip(kept, window_dims, strict=True):
+        step = broadcasted_iota(INT, shape, k)
+        at[d] = at[d] + step if d in at else step
     zero = INT.type(0)
-    places = [where[d] if d in where else _spread(zero, shape) for d in range(len(operand))]
+    places = [at[d] if d in at else _spread(zero, shape) for d in range(len(operand))]
     return places, None if fits is None else _spread(fits, shape, batch)
 
 
@@ -283,7 +262,7 @@ def _gather(eqn: Eqn, x: Array, indices: Array) -> Array:
     if fits is None:
         return picked
     fill = default_fill(x.dtype) if p.get("fill_value") is None else p["fill_value"]
-    return _choose(fits, picked, _spread(np.asarray(fill).astype(x.dtype)[()], shape))
+    return where(fits, picked, np.asarray(fill).astype(x.dtype)[()])
 
 
 def _scatter(op: Primitive | None) -> Callable:
@@ -327,8 +306,7 @@ def _linear(places: Sequence[Array], operand: Sequence[int], shape: Sequence[int
     """The row-major numbers of elements."""
     total = _spread(INT.type(0), shape)
     for d, place in enumerate(places):
-        step = _spread(INT.type(math.prod(operand[d + 1 :])), shape)
-        total = add_p.bind(total, mul_p.bind(place, step))
+        total = total + place * INT.type(math.prod(operand[d + 1 :]))
     return total
 
 
