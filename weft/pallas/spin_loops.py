@@ -20,6 +20,14 @@ _CHANGES = frozenset(
 )
 
 
+def limit_text(seconds: float) -> str:
+    """Name the limit of waiting, and where it is set, for errors."""
+    return (
+        f"{seconds:g} s, the limit of waiting "
+        "(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit)"
+    )
+
+
 def _looks(jaxprs: Sequence[Any]) -> bool:
     """Return whether a loop of these jaxprs may only be looking for what others do: it looks at a
     semaphore, or it looks at a lock or at memory and changes nothing."""

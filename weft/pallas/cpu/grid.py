@@ -10,7 +10,7 @@ from weft.core.jaxpr import open_jaxpr
 from weft.pallas.api.params import param
 from weft.pallas.cpu.interrupt import LONG, emit_look
 from weft.pallas.cpu.llvm import Function, Index
-from weft.pallas.cpu.loops import Memory, copy_elements
+from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.nontemporal import streamed_outputs
 from weft.pallas.cpu.refs import checked
 from weft.pallas.cpu.tile import Tile, tile_of
@@ -223,23 +223,15 @@ def _block(
     inside = array.view(f, f.dot(starts, array.strides), shape, array.strides)
     if not block.is_uneven() and not block.padding:
         return _squeezed(f, inside, block), None
-    fits = "true"
-    for d, start in enumerate(starts):
-        last = array.shape[d] - shape[d]
-        if last < 0:
-            fits = "false"
-            break
-        text = f.op(f"icmp ule i64 {start}, {last}")
-        fits = f.op(f"and i1 {fits}, {text}")
+    last = [n - size for n, size in zip(array.shape, shape, strict=True)]
     span = sum((n - 1) * int(s) for n, s in zip(shape, array.strides, strict=True)) + 1
-    spread = fits != "false" and span * array.dtype.itemsize <= LARGEST_EDGE
+    spread = min(last) >= 0 and span * array.dtype.itemsize <= LARGEST_EDGE
     strides = array.strides if spread else row_major(shape)
-    memory = t.temporary((span,) if spread else shape, array.dtype)
-    edge = memory.view(f, 0, shape, strides)
-    if not spread:
-        _copy_edge(f, array, edge, block, starts, True)
-        finish = (lambda: _copy_edge(f, array, edge, block, starts, False)) if output else None
-        return _squeezed(f, edge, block), finish
+    edge = t.temporary((span,) if spread else shape, array.dtype).view(f, 0, shape, strides)
+    # A block that is laid out by itself always lies in its own memory.
+    fits = "true" if spread else "false"
+    for start, n in zip(starts, last, strict=True) if spread else ():
+        fits = f.op(f"and i1 {fits}, {f.op(f'icmp ule i64 {start}, {n}')}")
     outside = f.op(f"xor i1 {fits}, true")
     with f.when(outside):
         _copy_edge(f, array, edge, block, starts, True)
@@ -275,8 +267,5 @@ def _copy_edge(
         with f.loop(lows[d], highs[d], parallel=d == len(lows) - 1) as loop:
             level(d + 1, [*indices, loop.index])
 
-    if not lows:
-        copy_elements(f, *((edge, array) if into else (array, edge)))
-        return
     with f.scope():
         level(0, [])

@@ -27,7 +27,7 @@ from weft.native import engine
 from weft.pallas.cpu.frame import field, set_field
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.threads import emit_spin
-from weft.pallas.spin_loops import polls
+from weft.pallas.spin_loops import limit_text, polls
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
@@ -67,15 +67,8 @@ def first_messages(call: KernelCall) -> list[str]:
     return [
         "mpmd_map: no more threads for the cores of a kernel",
         f"kernel {call.name}: deadlock, no core can go on:",
-        f"kernel {call.name}: nothing has happened for {limit_text(call)}:",
+        f"kernel {call.name}: nothing has happened for {limit_text(call.wait_limit)}:",
     ]
-
-
-def limit_text(call: KernelCall) -> str:
-    return (
-        f"{call.wait_limit:g} s, the limit of waiting "
-        "(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit)"
-    )
 
 
 # What a core waits for ---------------------------------------------------------------------------
@@ -353,7 +346,8 @@ class Watch:
             if t.core is None:
                 message = (
                     f"kernel {t.call.name}: a program looks again and again at {self.eqn.source}, "
-                    f"and what it looks for has not come for {limit_text(t.call)}"
+                    f"and what it looks for has not come for "
+                    f"{limit_text(t.call.wait_limit)}"
                 )
                 t.fail(f.op(f"xor i1 {on}, true"), message)
             t.leave_unless(on)

@@ -15,7 +15,7 @@ from weft.pallas.gpu.arrays import take
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, rule
 from weft.pallas.gpu.memory import LONG, barrier
 from weft.pallas.gpu.registers import Cell, held, holds, new_cell, update, values
-from weft.pallas.spin_loops import polls
+from weft.pallas.spin_loops import limit_text, polls
 
 if TYPE_CHECKING:
     from weft.pallas.gpu.memory import View
@@ -83,8 +83,7 @@ def clock_check(e: Emitter) -> Callable[[], None]:
     start, site = _clock(e), e.eqn
     assert site is not None, "loops stand for an equation"
     message = (
-        f"kernel {e.call.name}: a wait lasted longer than {limit:g} s, the limit of waiting "
-        f"(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit): "
+        f"kernel {e.call.name}: a wait lasted longer than {limit_text(limit)}: "
         f"{site.primitive.name} ({site.source})"
     )
 

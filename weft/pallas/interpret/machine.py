@@ -26,7 +26,7 @@ from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
 from weft.pallas.ir import OUTSIDE, RefOperands, ref_operands
 from weft.pallas.legalize import Target, lowering_formula
 from weft.pallas.order import used_vars
-from weft.pallas.spin_loops import polls
+from weft.pallas.spin_loops import limit_text, polls
 
 if TYPE_CHECKING:
     from weft.core.aval import ShapedArray
@@ -389,8 +389,7 @@ def _while(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
                 m.fail(
                     DeadlockError,
                     f"{task.name} looks again and again at {op.eqn.source}, and nothing else has "
-                    f"happened for {m.wait_limit:g} s, the limit of waiting "
-                    "(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit)",
+                    f"happened for {limit_text(m.wait_limit)}",
                 )
         carry = yield from m.run(p["body_jaxpr"], [*body_consts, *carry], task)
 
