@@ -140,7 +140,7 @@ def accesses(eqn: Eqn, invars: Sequence[Value]) -> list[Eqn]:
     """A get, set or addupdate of a complex ref as those of its parts."""
     indexer = eqn.params["indexer"]
     return [
-        part.replace(
+        eqn.replace(
             invars=[v[k] if isinstance(v, Pair) else v for v in invars],
             outvars=[Var(parts_of(v.aval)[k]) for v in eqn.outvars],
             params={
@@ -148,7 +148,7 @@ def accesses(eqn: Eqn, invars: Sequence[Value]) -> list[Eqn]:
                 "indexer": Indexer((*indexer.dims, At(k)), indexer.block, indexer.place),
             },
         )
-        for k, part in enumerate((eqn, eqn))
+        for k in range(2)
     ]
 
 

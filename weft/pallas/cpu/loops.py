@@ -59,20 +59,22 @@ def slot_bytes(shape: Sequence[int], dtype: np.dtype) -> int:
 
 def lasting(f: Function, memory: Memory, shape: Sequence[int], dtype: np.dtype) -> Buffer:
     """Memory that keeps its contents from program to program of a chunk."""
-    shape = tuple(shape)
     offset = memory.take_lasting(size_of(shape) * dtype.itemsize)
-    pointer = f.name_of("t")
-    f.entry.append(f"  {pointer} = getelementptr inbounds i8, ptr %arena, i64 {offset}")
-    return Buffer(pointer, dtype, shape, row_major(shape), Group("lasting"))
+    return _in_arena(f, offset, shape, dtype, "lasting")
 
 
 def temporary(f: Function, memory: Memory, shape: Sequence[int], dtype: np.dtype) -> Buffer:
     """Fresh row-major memory, valid until its region of the program ends."""
-    shape = tuple(shape)
     offset = memory.take(max(1, size_of(shape)) * dtype.itemsize)
+    return _in_arena(f, offset, shape, dtype, "temporary")
+
+
+def _in_arena(
+    f: Function, offset: int | str, shape: Sequence[int], dtype: np.dtype, name: str
+) -> Buffer:
     pointer = f.name_of("t")
     f.entry.append(f"  {pointer} = getelementptr inbounds i8, ptr %arena, i64 {offset}")
-    return Buffer(pointer, dtype, shape, row_major(shape), Group("temporary"))
+    return Buffer(pointer, dtype, tuple(shape), row_major(shape), Group(name))
 
 
 def nest(

@@ -40,7 +40,7 @@ COSTS: dict[str, int] = {
 
 def has_code(name: str) -> bool:
     """Return whether `emit` has code for an op."""
-    return name in RULES or has_formula(name, dtypes.float32)
+    return name in RULES or has_formula(name)
 
 
 def emit(
@@ -80,10 +80,8 @@ def _by_formula(
     params: tuple = (),
 ) -> str:
     """The code of an op by its formula, with every sum and product rounded."""
-    formula = element_formula(name, kinds, result, params)
-    assert formula is not None, name
     before, f.exact = f.exact, True
-    jaxpr = formula.jaxpr
+    jaxpr = element_formula(name, kinds, result, params).jaxpr
     values: dict[Any, str] = dict(zip(jaxpr.invars, operands, strict=True))
 
     def read(atom: Atom) -> str:

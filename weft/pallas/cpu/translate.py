@@ -225,12 +225,10 @@ class Translator:
         """Fresh memory for a ref; semaphores start at 0. name: what errors call it."""
         buffer = self.temporary(aval.shape, aval.dtype)
         buffer.group.name = name
-        if aval.holds_semaphores:
-            zero = constant(0, aval.dtype)
-            self.store(buffer, Array(aval.shape, aval.dtype, lambda f, i: zero.at(f, ())))
-        elif self.call.poison:
-            poison = constant(types.poison(aval.dtype), aval.dtype)
-            self.store(buffer, Array(aval.shape, aval.dtype, lambda f, i: poison.at(f, ())))
+        if aval.holds_semaphores or self.call.poison:
+            number = 0 if aval.holds_semaphores else types.poison(aval.dtype)
+            text = types.constant(number, aval.dtype)
+            self.store(buffer, Array(aval.shape, aval.dtype, lambda f, i: text))
         return buffer
 
     def materialize(self, array: Array) -> Buffer:

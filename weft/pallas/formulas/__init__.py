@@ -88,31 +88,21 @@ FLOATS: dict[str, Callable] = {
 """Op → formula, for operands in float32 or float64."""
 
 
-def _formula(name: str, kind: np.dtype, result: np.dtype | None) -> Callable | None:
-    if name == "convert_element_type":
-        if kind.name in dtypes.float8_names:
-            return lambda x, **_: floats.widen(x)
-        assert result is not None  # a conversion has one
-        return lambda x, **_: floats.narrow(x, result)
-    return ANY.get(name) or FLOATS.get(name)
-
-
-def has_formula(name: str, kind: np.dtype) -> bool:
-    """Return whether an op on elements of a real dtype has a formula."""
-    return _formula(name, kind, None) is not None
+def has_formula(name: str) -> bool:
+    """Return whether an op on elements of real dtypes has a formula."""
+    return name in ANY or name in FLOATS
 
 
 @functools.lru_cache(maxsize=1024)
-def element_formula(
-    name: str, kinds: tuple, result: np.dtype, params: tuple = ()
-) -> ClosedJaxpr | None:
-    """The jaxpr of one element of an op, or None if there is no formula.
+def element_formula(name: str, kinds: tuple, result: np.dtype, params: tuple = ()) -> ClosedJaxpr:
+    """The jaxpr of one element of an op that has a formula, or of a conversion of narrow floats.
 
     kinds: the operands' dtypes; result: the result's. params: those of the op, as pairs.
     """
-    function = _formula(name, kinds[-1 if name == "clamp" else 0], result)
+    function = ANY.get(name) or FLOATS.get(name)
     if function is None:
-        return None
+        widens = kinds[0].name in dtypes.float8_names
+        function = floats.widen if widens else lambda x: floats.narrow(x, result)
     import weft.numpy  # noqa: F401  (operators of traced values)
 
     with options["enable_x64"](True):

@@ -120,11 +120,12 @@ def _cond(e: Emitter, eqn: Eqn, index: ir.Value, *xs: ir.Value | View | Cell) ->
     before = set(e.written), set(e.read), dict(e.cells)
     after: list[tuple[set, set]] = []
 
-    def alternative(emit: Callable[[], list]) -> Callable:
-        def fill() -> None:
+    def alternative(emit: Callable[[], list]) -> Callable[[], list]:
+        def fill() -> list:
             e.written, e.read, e.cells = set(before[0]), set(before[1]), dict(before[2])
-            e.op("scf.yield", [*emit(), *values(e, cells)])
+            outs = [*emit(), *values(e, cells)]
             after.append((e.written, e.read))
+            return outs
 
         return fill
 
@@ -136,10 +137,8 @@ def _cond(e: Emitter, eqn: Eqn, index: ir.Value, *xs: ir.Value | View | Cell) ->
             here = e.same("arith.xori", index, e.constant(1, (), BOOL))
         else:
             here = e.compare("le", index, first, kind)
-        operation = e.op("scf.if", [here], types, regions=2)
-        e.region(operation, 0, [], alternative(lambda: e.run(branches[first], xs)))
-        e.region(operation, 1, [], alternative(lambda: choose(first + 1)))
-        results = list(operation.results)
+        this, others = (lambda: e.run(branches[first], xs)), (lambda: choose(first + 1))
+        results = e.either(here, alternative(this), alternative(others), types)
         e.cells = dict(before[2])
         update(e, cells, results[len(eqn.outvars) :])
         return results[: len(eqn.outvars)]

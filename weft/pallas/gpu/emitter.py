@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def i64_attr(value: int) -> ir.Attribute:
 INT = np.dtype(np.int32)
 BOOL = np.dtype(np.bool_)
 
-Number = ir.Value | int
+Number: TypeAlias = ir.Value | int
 """An operand: a value, or a Python int for a constant of its type."""
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1}
 
@@ -193,6 +193,15 @@ class Emitter:
         block = operation.regions[index].blocks.append(*types, arg_locs=[self.loc] * len(types))
         with ir.InsertionPoint(block):
             fill(*block.arguments)
+
+    def either(
+        self, condition: ir.Value, then: Callable, otherwise: Callable, types: Sequence[Any] = ()
+    ) -> list:
+        """The results of then() where the condition holds, else those of otherwise()."""
+        operation = self.op("scf.if", [condition], types, regions=2)
+        for k, branch in enumerate((then, otherwise)):
+            self.region(operation, k, [], lambda branch=branch: self.op("scf.yield", branch()))
+        return list(operation.results)
 
     def fail(self, why: str = "") -> Any:
         """The error for the current equation."""

@@ -349,20 +349,18 @@ class Builder:
             self.core(program, start)
             return
         is_this = e.compare("lt", self.index, end)
-        operation = e.op("scf.if", [is_this], [], regions=2)
 
-        def run_this() -> None:
+        def run_this() -> list:
             self.core(program, start)
-            e.op("scf.yield", [])
+            e.written.clear()
+            e.read.clear()
+            return []
 
-        def run_others() -> None:
+        def run_others() -> list:
             self.divide(first + 1, end)
-            e.op("scf.yield", [])
+            return []
 
-        e.region(operation, 0, [], run_this)
-        e.written.clear()
-        e.read.clear()
-        e.region(operation, 1, [], run_others)
+        e.either(is_this, run_this, run_others)
 
     def core(self, program: Program, start: int) -> None:
         e = self.e

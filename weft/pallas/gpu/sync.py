@@ -76,16 +76,12 @@ def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value, decrement: bool = Tru
             return e.compare("lt", now, amount)
         # Others may wait at the same counter: take the amount only if it is still there.
         enough = e.compare("ge", now, amount)
-        inner = e.op("scf.if", [enough], [enough.type], regions=2)
 
-        def attempt() -> None:
-            left = e.binary("sub", now, amount)
-            before = compare_and_swap(e, pointer, now, left)
-            e.op("scf.yield", [e.compare("ne", before, now)])
+        def attempt() -> list:
+            before = compare_and_swap(e, pointer, now, e.binary("sub", now, amount))
+            return [e.compare("ne", before, now)]
 
-        e.region(inner, 0, [], attempt)
-        e.region(inner, 1, [], lambda: e.op("scf.yield", [e.constant(1, (), BOOL)]))
-        return inner.results[0]
+        return e.either(enough, attempt, lambda: [e.constant(1, (), BOOL)], [enough.type])[0]
 
     _repeat(e, goes_on)
 

@@ -45,38 +45,30 @@ class _Run:
         self.grid = list(call.grid)
         for k, d in enumerate(call.dynamic):
             self.grid[call.num_batch + d] = max(0, int(arrays[k]))
-        self.scalars = [Buffer(self.name(i), x) for i, x in enumerate(arrays[:n])]
-        self.inputs = [Buffer(self.name(n + i), x) for i, x in enumerate(arrays[n:])]
+        self.scalars = [Buffer(call.ref_name(i), x) for i, x in enumerate(arrays[:n])]
+        self.inputs = [Buffer(call.ref_name(n + i), x) for i, x in enumerate(arrays[n:])]
         first = len(arrays)
         source = {o: arrays[i] for i, o in call.aliases}
         how = params.uninitialized_memory
         self.results = []
         for o, aval in enumerate(call.outputs):
             if o in source:
-                buffer = Buffer(self.name(first + o), np.array(source[o]))
+                buffer = Buffer(call.ref_name(first + o), np.array(source[o]))
             else:
-                buffer = Buffer.empty(self.name(first + o), aval.shape, aval.dtype, how)
+                buffer = Buffer.empty(call.ref_name(first + o), aval.shape, aval.dtype, how)
             self.results.append(buffer)
         copies = any(
             e.primitive.name == "async_copy_start"
             for p in call.programs
             for e in walk_eqns(p.jaxpr)
         )
-        parallel = self.parallel_axes()
-        several = call.is_mpmd or math.prod(self.grid[a] for a in parallel) > 1
-        self.parallel = parallel
+        # The grid axes whose programs run at the same time.
+        self.parallel = tuple(d for d, s in semantics(call).items() if s == "parallel")
+        several = call.is_mpmd or math.prod(self.grid[a] for a in self.parallel) > 1
         self.watching = params.detect_races and (several or copies)
 
-    def name(self, i: int) -> str:
-        """Return the kernel's name for its ref number i."""
-        return self.call.ref_name(i)
-
     def scratch_name(self, i: int) -> str:
-        return self.name(len(self.scalars) + len(self.inputs) + len(self.results) + i)
-
-    def parallel_axes(self) -> tuple[int, ...]:
-        """The grid axes whose programs run at the same time."""
-        return tuple(d for d, s in semantics(self.call).items() if s == "parallel")
+        return self.call.ref_name(len(self.scalars) + len(self.inputs) + len(self.results) + i)
 
     def outputs(self) -> list:
         if self.watching:
