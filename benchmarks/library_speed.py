@@ -2,7 +2,8 @@
 
 The environment is that of `make libraries`, or the Python that `--python` names, where JAX, optax,
 equinox, flax and diffrax are installed. Each case runs in a process of its own on either side, in
-turns; the ratios weft ÷ JAX of the first step (tracing and compiling) and of the steady step are of
+turns; the ratios weft ÷ JAX of the first step (tracing and compiling), of the steady step and of
+the first step of a process that finds all programs in its side's compilation cache on disk are of
 CPU time, the medians over the rounds.
 """
 
@@ -14,6 +15,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -133,9 +135,21 @@ def measure(name: str) -> None:
     print(json.dumps([first, min(times)]))
 
 
-def _run(python: str, side: str, name: str) -> list[float]:
+def _cached(python: str, side: str, name: str, folder: str) -> list[float]:
+    """CPU seconds as of `_run`, and of the first step with the cache of an earlier process."""
+    if name == "import":
+        return _run(python, side, name)
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": os.path.join(folder, side),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    _run(python, side, name, cache)  # fills it in the first round
+    return [*_run(python, side, name), _run(python, side, name, cache)[0]]
+
+
+def _run(python: str, side: str, name: str, cache: dict[str, str] | None = None) -> list[float]:
     prefix = [python, *(["-m", "weft.as_jax"] if side == "weft" else [])]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", **(cache or {})}
     if name == "import":
         times = f"import time; s = time.process_time(); {_IMPORT}; print(time.process_time() - s)"
         return [float(subprocess.check_output([*prefix, "-c", times], env=env))]
@@ -157,10 +171,13 @@ def main() -> int:
 
         options.python = python()
     compile_weft()
-    print("| case | first step | steady step |\n|--|--|--|")
+    folder = tempfile.mkdtemp()
+    print("| case | first step | steady step | first step, cached |\n|--|--|--|--|")
     for name in ("import", *CASES):
         sides = ("jax", "weft")
-        rounds = [[_run(options.python, s, name) for s in sides] for _ in range(options.rounds)]
+        rounds = [
+            [_cached(options.python, s, name, folder) for s in sides] for _ in range(options.rounds)
+        ]
         ratios = [
             f"{statistics.median(weft[i] / jax[i] for jax, weft in rounds):.2f}"
             f" of {statistics.median(jax[i] for jax, _ in rounds) * 1e3:.3g} ms"
