@@ -98,9 +98,9 @@ def read_manifest(root: Path) -> dict[str, Any]:
         if as_database:
             store = {"driver": "ocdbt", "base": f"file://{root.resolve()}/", "path": f"{stored}/"}
         # All arrays are opened at once, and waited for below.
-        place = {"driver": driver, "kvstore": store}
-        opening.append((name, stored, kind, place, ts.open({**place, "open": True})))
-    for name, stored, kind, place, opened in opening:
+        spec = {"driver": driver, "kvstore": store}
+        opening.append((name, stored, kind, spec, ts.open({**spec, "open": True})))
+    for name, stored, kind, spec, opened in opening:
         try:
             array = opened.result()
             if kind == "scalar":
@@ -111,7 +111,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
             raise layout.CheckpointError(
                 f"restore: {name} of {root} is damaged: {text}. Restore another step"
             ) from None
-        arrays[name] = {"shape": list(array.shape), "dtype": array.dtype.name, "spec": place}
+        arrays[name] = {"shape": list(array.shape), "dtype": array.dtype.name, "spec": spec}
         if key_kinds.get(stored):
             arrays[name]["key"] = key_kinds[stored]
     return {"arrays": arrays, "values": values}

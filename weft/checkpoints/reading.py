@@ -114,11 +114,11 @@ class _Leaf:
                     f"restore: {name} of {root} holds keys; `like` has none"
                 )
             return
-        own = getattr(wanted, "shape", ())
-        if tuple(own) != self.shape:
+        shape = getattr(wanted, "shape", ())
+        if tuple(shape) != self.shape:
             raise layout.CheckpointError(
                 f"restore: {name} of {root} is {entry['dtype']}{list(self.shape)}, `like` has "
-                f"{getattr(wanted, 'dtype', type(wanted).__name__)}{list(own)}"
+                f"{getattr(wanted, 'dtype', type(wanted).__name__)}{list(shape)}"
             )
         self.dtype = np.dtype(getattr(wanted, "dtype", self.dtype))
         if isinstance(wanted, np.ndarray | np.generic):
@@ -151,8 +151,8 @@ class _Leaf:
         try:
             return read(index).astype(self.dtype, copy=False)
         except ValueError as error:
-            place = "" if len(self.parts) == 1 else f"shard {index}: "
-            raise self.damaged(f"{place}{error}") from None
+            shard = "" if len(self.parts) == 1 else f"shard {index}: "
+            raise self.damaged(f"{shard}{error}") from None
 
     def damaged(self, error: object) -> layout.CheckpointError:
         """Return the error that names the array, its folder and what to do."""

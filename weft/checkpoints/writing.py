@@ -126,8 +126,8 @@ def _writes(ts: Any, folders: list[Path], shards: list[list]) -> Iterator[tuple[
         if not parts:
             continue
         # Chunks of zeros are written too: one that is missing is then known to be lost.
-        place = layout.spec(folder)
-        store = ts.open({**place, "store_data_equal_to_fill_value": True}).result()
+        spec = layout.spec(folder)
+        store = ts.open({**spec, "store_data_equal_to_fill_value": True}).result()
         for index, data in parts:
             # Nobody changes the data before it is written: TensorStore need not copy it.
             yield store[index].write(data, can_reference_source_data_indefinitely=True), data.nbytes
@@ -142,8 +142,8 @@ def _snapshot(
         entry["key"] = str(weft.random.key_impl(leaf))
         leaf = weft.random.key_data(leaf)
     if isinstance(leaf, weft.Array):
-        own = [s for s in leaf.addressable_shards if s.replica_id == 0]
-        parts = [(tuple(s.index), np.array(s.data, copy=copy or None)) for s in own]
+        shards = [s for s in leaf.addressable_shards if s.replica_id == 0]
+        parts = [(tuple(s.index), np.array(s.data, copy=copy or None)) for s in shards]
         shard = leaf.sharding.shard_shape(leaf.shape)
     elif isinstance(leaf, np.ndarray | np.generic | bool | int | float):
         leaf = np.asarray(leaf)

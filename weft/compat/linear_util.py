@@ -78,8 +78,8 @@ class WrappedFun:
         return self._with(transformed, generator, params, store)
 
     def wrap2(self, transform: Callable, params: tuple, store: Store | None) -> WrappedFun:
-        own = (store,) if store is not None else ()
-        transformed = functools.partial(transform, self.f_transformed, *own, *params)
+        stores = (store,) if store is not None else ()
+        transformed = functools.partial(transform, self.f_transformed, *stores, *params)
         return self._with(transformed, transform, params, store)
 
     def _with(

@@ -50,8 +50,8 @@ class LoweringRuleContext:
         self.__dict__.update(changes)
 
     def replace(self, **changes: object) -> LoweringRuleContext:
-        own = {name: value for name, value in self.__dict__.items() if name != "weft"}
-        return LoweringRuleContext(self.weft, **{**own, **changes})
+        fields = {name: value for name, value in self.__dict__.items() if name != "weft"}
+        return LoweringRuleContext(self.weft, **{**fields, **changes})
 
     def set_tokens_out(self, tokens: object) -> None:
         self.tokens_out = tokens

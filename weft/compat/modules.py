@@ -91,15 +91,16 @@ _ADVICE = (
 def homes_of(name: str) -> list[str]:
     """The modules of weft that have the names of a module of JAX's, the one of aliases last."""
     rest = name.partition(".")[2]
-    own = [".".join(filter(None, (_MIRROR, rest)))] if _mirrored(rest) else []
+    mirrored = [".".join(filter(None, (_MIRROR, rest)))] if _mirrored(rest) else []
     if not rest:
-        return [*own, "weft"]
+        return [*mirrored, "weft"]
     if rest.startswith("_src."):
-        return [*own, *(h for h in _public_homes(rest.removeprefix("_src.")) if h not in own)]
+        public = _public_homes(rest.removeprefix("_src."))
+        return [*mirrored, *(h for h in public if h not in mirrored)]
     candidates = [rest, *(rest.removeprefix(p) for p in _ABOVE if rest.startswith(p))]
     if rest in _RENAMED:  # where a name means something else to a TPU's kernels, that comes first
-        return [*own, f"weft.{_RENAMED[rest]}"]
-    return [*(f"weft.{c}" for c in candidates if _is_public(c)), *own]
+        return [*mirrored, f"weft.{_RENAMED[rest]}"]
+    return [*(f"weft.{c}" for c in candidates if _is_public(c)), *mirrored]
 
 
 def _public_homes(private: str) -> list[str]:

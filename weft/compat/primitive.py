@@ -176,14 +176,14 @@ def _zeros_as_none(values: list, primals: Sequence[Any]) -> list:
 
 def _jvp_in(prim: Primitive, rule: Callable) -> Callable:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
-        given = [
+        tangents_in = [
             Zero.from_primal_value(p) if t is None else t
             for p, t in zip(primals, tangents, strict=True)
         ]
         t = state.trace
         # The rule may compute primals and tangents by one op, as users' rules do.
         with current_trace(RuleTrace(t.parent, t.frame) if isinstance(t, DualTrace) else t):
-            out, out_tangent = rule(tuple(primals), tuple(given), **params)
+            out, out_tangent = rule(tuple(primals), tuple(tangents_in), **params)
         if prim.multiple_results:
             return list(out), _zeros_as_none(out_tangent, out)
         return out, _zeros_as_none([out_tangent], [out])[0]
@@ -199,11 +199,11 @@ def _jvp_out(prim: Primitive) -> Callable | None:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
         from weft.autodiff.jvp import _linear_rule
 
-        given = [None if isinstance(t, Zero) else t for t in tangents]
+        tangents_in = [None if isinstance(t, Zero) else t for t in tangents]
         if isinstance(rule, str):
-            out, out_tangent = _linear_rule(prim, list(primals), given, params)
+            out, out_tangent = _linear_rule(prim, list(primals), tangents_in, params)
         else:
-            out, out_tangent = rule(list(primals), given, **params)
+            out, out_tangent = rule(list(primals), tangents_in, **params)
         if prim.multiple_results:
             return out, [
                 Zero.from_primal_value(o) if t is None else t
@@ -340,9 +340,9 @@ class Rules(MutableMapping):
         setattr(prim, self._slot, None)
 
     def __iter__(self) -> Iterator:
-        own = (p for p in PRIMITIVES.values() if p not in self._given)
+        others = (p for p in PRIMITIVES.values() if p not in self._given)
         yield from self._given
-        yield from (p for p in own if getattr(p, self._slot) is not None)
+        yield from (p for p in others if getattr(p, self._slot) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -34,10 +34,10 @@ def on_exported_mesh(exported: Exported, leaves: Sequence[object]) -> Sequence[o
         axes = mesh.axis_names, mesh.axis_sizes
         if mesh.size == exported.nr_devices and axes != (want.axis_names, want.axis_sizes):
             devices = mesh.devices.reshape(want.axis_sizes)
-            own = Mesh(devices, want.axis_names, axis_types=want.axis_types)
+            exported_mesh = Mesh(devices, want.axis_names, axis_types=want.axis_types)
             specs = [PartitionSpec() if s is None else s.spec for s in exported._in_shardings]
             pairs = zip(leaves, specs, strict=True)
-            return [device_put(x, NamedSharding(own, spec)) for x, spec in pairs]
+            return [device_put(x, NamedSharding(exported_mesh, spec)) for x, spec in pairs]
     return leaves
 
 

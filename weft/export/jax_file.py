@@ -57,15 +57,15 @@ class _Table:
         return self.at + offset if offset else None
 
     def number(self, field: int, kind: str = "b") -> int:
-        place = self._place(field)
-        return 0 if place is None else self._number(kind, place)
+        offset = self._place(field)
+        return 0 if offset is None else self._number(kind, offset)
 
     def _vector(self, field: int) -> tuple[int, int]:
         """Return where the elements of a vector or string start, and how many there are."""
-        place = self._place(field)
-        if place is None:
+        offset = self._place(field)
+        if offset is None:
             return 0, 0
-        start = place + self._number("I", place)
+        start = offset + self._number("I", offset)
         return start + 4, self._number("I", start)
 
     def bytes(self, field: int) -> bytes:
@@ -94,8 +94,8 @@ class _Table:
         return [self.data[s + 4 : s + 4 + self._number("I", s)].decode() for s in starts]
 
     def table(self, field: int) -> _Table | None:
-        place = self._place(field)
-        return None if place is None else _Table(self.data, place + self._number("I", place))
+        offset = self._place(field)
+        return None if offset is None else _Table(self.data, offset + self._number("I", offset))
 
     def needed(self, field: int) -> _Table:
         table = self.table(field)

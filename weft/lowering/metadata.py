@@ -32,15 +32,17 @@ def attach(module: ir.Module) -> None:
     barriers = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        given: dict[str, str] = {}
+        of_op: dict[str, str] = {}
         for of_value, pairs in _SCOPE.findall(str(op.location)):
-            found = {unquote(k): unquote(v) for k, v in (p.split("=") for p in pairs.split(","))}
+            attributes = {
+                unquote(k): unquote(v) for k, v in (p.split("=") for p in pairs.split(","))
+            }
             if not of_value:
-                given |= found
+                of_op |= attributes
             elif op.name == "stablehlo.optimization_barrier":
-                barriers.append((op, found))
-        if given and op.results:
-            _add(op, given)
+                barriers.append((op, attributes))
+        if of_op and op.results:
+            _add(op, of_op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)

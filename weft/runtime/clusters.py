@@ -26,19 +26,19 @@ def detect(method: str | None) -> dict[str, Any]:
     if method == "deactivate":
         return {}
     if method is None:
-        return next((found for m in AUTOMATIC if (found := METHODS[m]())), {})
+        return next((options for m in AUTOMATIC if (options := METHODS[m]())), {})
     if method not in METHODS:
         raise ValueError(
             f"weft.distributed.initialize: cluster_detection_method must be one of "
             f"{', '.join(map(repr, METHODS))} or 'deactivate', got {method!r}"
         )
-    found = METHODS[method]()
-    if not found:
+    options = METHODS[method]()
+    if not options:
         raise RuntimeError(
             f"weft.distributed.initialize: cluster_detection_method is {method!r}, but this "
             "process shows no sign of it; start it with that launcher, or give the addresses"
         )
-    return found
+    return options
 
 
 def _slurm() -> dict[str, Any]:
@@ -79,10 +79,10 @@ def _pmix() -> dict[str, Any]:
     job, number = os.environ.get("PMIX_NAMESPACE"), os.environ.get("PMIX_RANK")
     if job is None or number is None:
         return {}
-    found = {"process_id": number}
+    options = {"process_id": number}
     size = os.environ.get("OMPI_COMM_WORLD_SIZE")
     if size is not None:
-        found["num_processes"] = size
+        options["num_processes"] = size
     match = re.fullmatch(r"\w+?-(.+)-\d+@\d+", job)
     host = match and match[1]
     if size is not None and os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size:
@@ -91,8 +91,8 @@ def _pmix() -> dict[str, Any]:
         host = None
     if host is not None:
         key = int(hashlib.blake2b(job.encode(), digest_size=4).hexdigest(), 16)
-        found["coordinator_address"] = f"{host}:{_port(key)}"
-    return found
+        options["coordinator_address"] = f"{host}:{_port(key)}"
+    return options
 
 
 def _mpi4py() -> dict[str, Any]:

@@ -45,7 +45,7 @@ def start(
     Raises:
       RuntimeError: it cannot listen there.
     """
-    own, link = socket.socketpair()
+    kept, link = socket.socketpair()
     ready, tell = os.pipe()
     with warnings.catch_warnings():
         # Python warns where other threads run: the child touches nothing that they may hold.
@@ -55,7 +55,7 @@ def start(
         status = 1
         with contextlib.suppress(BaseException):
             _become_daemon({link.fileno(), tell, *(m.fileno() for m in members.values())})
-            own.detach()  # closed already
+            kept.detach()  # closed already
             service = _make_service(
                 tell, address, len(members) + 1, heartbeat_timeout, shutdown_timeout
             )
@@ -68,12 +68,12 @@ def start(
         text = answer.read()
     os.waitpid(child, 0)
     if text != "ready":
-        own.close()
+        kept.close()
         raise RuntimeError(
             f"weft.distributed.initialize: the coordination service cannot listen at {address!r} "
             f"({text or 'it ended'}); choose a free port"
         )
-    return own
+    return kept
 
 
 def tell_connected(own: socket.socket) -> None:

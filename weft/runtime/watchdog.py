@@ -164,9 +164,9 @@ class Watchdog:
         return State(self.rank, line, waits, still, self.ended, made)
 
     def _send(self) -> None:
-        own = self.state()
-        self.states[self.rank] = own
-        content: dict[str, Any] = {"state": own.to_json(), "ports": sorted(transport.ports)}
+        state = self.state()
+        self.states[self.rank] = state
+        content: dict[str, Any] = {"state": state.to_json(), "ports": sorted(transport.ports)}
         if self.verdict is not None:
             v = self.verdict
             content["verdict"] = [v.kind, v.ranks, v.text]
