@@ -11,7 +11,8 @@ import os
 
 from weft.core.config import config
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
+# Parameters of mallopt(3).
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 
 
 def keep_freed_memory() -> bool:
@@ -20,7 +21,10 @@ def keep_freed_memory() -> bool:
     Larger blocks are still mapped by themselves, since they leave holes that stay resident: kept
     without a limit, a training step's temporaries took 1.7 times the memory. Threads keep arenas
     of their own: in a single one, XLA's threads and the caller's wait for each other's small
-    results, and a step with 600 of them took 1.5 times the time.
+    results, and a step with 600 of them took 1.5 times the time. More arenas than processors would
+    each keep a step's temporaries. The heaps of an arena, 64 MiB each, are unmapped once nothing is
+    in them, however much is to be kept, but for those with less room than the padding
+    (`heap_trim`, glibc's malloc/arena.c), whose pages take no memory before they are used.
 
     Return False where that is off, the C library is another one, or malloc is configured by the
     environment.
@@ -34,5 +38,10 @@ def keep_freed_memory() -> bool:
     process = ctypes.CDLL(None)
     if not hasattr(process, "gnu_get_libc_version"):
         return False
-    settings = ((_TRIM_THRESHOLD, kept), (_MMAP_THRESHOLD, kept // 4))
+    settings = (
+        (_TRIM_THRESHOLD, kept),
+        (_MMAP_THRESHOLD, kept // 4),
+        (_TOP_PAD, kept // 4),
+        (_ARENA_MAX, (os.cpu_count() or 1) + 1),
+    )
     return all([process.mallopt(*setting) for setting in settings])
