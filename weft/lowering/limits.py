@@ -30,6 +30,10 @@ STEPS, LANES, STEPPED = range(4, 17), 8, 16384
 sixteen registers or more. How many such extrema lie side by side: a vector of AVX2. From how many
 elements two loops gain more than the second costs. †"""
 
+# Loops
+STACKED = 1 << 15
+"""Elements from which stacked results start unwritten: their zeros cost more than a call. †"""
+
 # Sorts
 LONG = 16384
 """Elements of a row from which digits are wider and all threads share it: a first-level cache of

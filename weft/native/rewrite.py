@@ -32,6 +32,7 @@ RULES = {
     "power": "elementwise.power",
     "scan": "reductions.scan",
     "sort": "sorting.sort",
+    "stacked": "loops.stacked",
     "top_k": "sorting.top_k",
     "wave": "elementwise.wave",
 }

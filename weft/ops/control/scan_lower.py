@@ -11,6 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
+from weft.lowering.limits import STACKED
 from weft.ops.control.common import (
     ordered_effects_of,
 )
@@ -94,6 +95,8 @@ def lower_scan(
 
         ctx.region(loop, 0, types, condition)
         ctx.region(loop, 1, types, body)
+        if not effects and any(length * a.size >= STACKED for a in y_avals):
+            ctx.mark(loop, "stacked", len(ys))
         results = list(loop.results)
         carry, ys = results[bounds[1] : bounds[2]], results[bounds[3] : bounds[4]]
         carry = whole(ctx, carry, carry_avals, parts=True)

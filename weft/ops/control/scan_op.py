@@ -33,6 +33,7 @@ from weft.ops.control.common import (
     reorder,
 )
 from weft.ops.control.scan_lower import lower_scan
+from weft.ops.control.scan_products import StackedProducts
 
 if TYPE_CHECKING:
     from weft.core.aval import ShapedArray
@@ -334,11 +335,14 @@ def _linearize(
 class _Backward:
     """The body of a transposed scan; see `_transpose`."""
 
-    __slots__ = ("ct_consts", "ct_xs", "jaxpr")
+    __slots__ = ("ct_consts", "ct_xs", "jaxpr", "late", "products", "sources")
 
     ct_consts: list[bool]
     ct_xs: list[bool]
     jaxpr: ClosedJaxpr
+    products: StackedProducts
+    late: list[Any]  # of the constants' cotangents, those that are products behind the loop
+    sources: dict[Any, int]  # for their operands, which of the stacked operands and results
 
 
 def _backward_body(
@@ -375,15 +379,21 @@ def _backward_body(
     ct_xs = list(flags)
     m = sum(ct_consts)
     accumulators, totals, eqns = [], [], list(j.eqns)
-    # Constants are read in every step: their cotangents are summed in the carry.
-    for v in j.outvars[:m]:
+    ins = j.invars
+    slices = [*ins[start + k :], *ins[a:start]]
+    result = _Backward()
+    result.products = StackedProducts(eqns, j.outvars[:m], slices, [*j.constvars, *ins[:a]])
+    stacked = [v for v in result.products.operands if v not in slices]
+    result.sources = {v: i for i, v in enumerate([*slices, *stacked])}
+    result.late = pick(j.outvars[:m], result.products.taken)
+    # Constants are read in every step: their cotangents are summed in the carry, or in a product.
+    for v in pick(j.outvars[:m], [not t for t in result.products.taken]):
         aval = v.aval.strip_weak_type()
         acc, total = Var(aval), Var(aval)
         eqns.append(Eqn(add_any_p, [acc, v], [total], {}, NO_EFFECTS, state.source or UNKNOWN))
         accumulators.append(acc)
         totals.append(total)
-    ins = j.invars
-    result = _Backward()
+    outvars = [*totals, *j.outvars[m:], *stacked]
     # Put into scan's order: constants, carry, slices.
     result.jaxpr = ClosedJaxpr(
         j.replace(
@@ -391,12 +401,10 @@ def _backward_body(
                 *ins[:a],
                 *accumulators,
                 *ins[start : start + k],
-                *ins[start + k :],
-                *ins[a : a + b],
-                *ins[a + b : start],
+                *slices,
             ],
-            outvars=[*totals, *j.outvars[m:]],
-            eqns=eqns,
+            outvars=outvars,
+            eqns=eqns if j.effects else needed_eqns(eqns, outvars),
         ),
         back.consts,
     )
@@ -436,21 +444,25 @@ def _transpose(
         ("scan transpose", linear, nonzero_ys, num_consts, num_carry),
         lambda: _backward_body(jaxpr, linear, nonzero_ys, num_consts, num_carry),
     )
-    n_acc = sum(back.ct_consts)
+    taken = back.products.taken
+    n_acc = len(taken) - sum(taken)
     avals = back.jaxpr.in_avals
     known_consts = [x for x in args[:num_consts] if not is_undefined(x)]
     start = len(known_consts)
     accumulators = [instantiate_zero(a) for a in avals[start : start + n_acc]]
     carry_avals = jaxpr.in_avals[num_consts:end]
     ct_carry = filled_cotangents(pick(carry_avals, lin_carry), pick(cts[:num_carry], lin_carry))
+    slices = [
+        *(ct for ct in cts[num_carry:] if ct is not None),
+        *counters,
+        *(x for x in args[end:] if not is_undefined(x)),
+    ]
     # The same number of steps, in the other direction.
     outs = scan_p.bind(
         *known_consts,
         *accumulators,
         *ct_carry,
-        *(ct for ct in cts[num_carry:] if ct is not None),
-        *counters,
-        *(x for x in args[end:] if not is_undefined(x)),
+        *slices,
         jaxpr=back.jaxpr,
         length=length,
         reverse=not reverse,
@@ -459,11 +471,16 @@ def _transpose(
         num_carry=n_acc + len(ct_carry),
     )
     cotangents = iter(outs)
-    totals = unpick(unpick(cotangents, back.ct_consts), consts)
+    sums = unpick(cotangents, [not t for t in taken])
     carries = unpick(cotangents, lin_carry)
-    slices = unpick(unpick(cotangents, back.ct_xs), xs)
+    ct_xs = unpick(unpick(cotangents, back.ct_xs), xs)
+    stacked = [*slices, *cotangents]
+    sources = {v: stacked[i] for v, i in back.sources.items()}
+    late = iter([back.products.total(v, sources) for v in back.late])
+    sums = [next(late) if t else x for x, t in zip(sums, taken, strict=True)]
     wanted = zip(carries, undefined[num_consts:end], strict=True)
-    return [*totals, *(ct if undef else None for ct, undef in wanted), *slices]
+    totals = unpick(unpick(sums, back.ct_consts), consts)
+    return [*totals, *(ct if undef else None for ct, undef in wanted), *ct_xs]
 
 
 def _known_carries(
