@@ -34,22 +34,20 @@ def attach(module: ir.Module) -> None:
     def visit(op: ir.Operation) -> ir.WalkResult:
         of_op: dict[str, str] = {}
         for of_value, pairs in _SCOPE.findall(str(op.location)):
-            attributes = {
-                unquote(k): unquote(v) for k, v in (p.split("=") for p in pairs.split(","))
-            }
+            scope = {unquote(k): unquote(v) for k, v in (p.split("=") for p in pairs.split(","))}
             if not of_value:
-                of_op |= attributes
+                of_op |= scope
             elif op.name == "stablehlo.optimization_barrier":
-                barriers.append((op, attributes))
+                barriers.append((op, scope))
         if of_op and op.results:
             _add(op, of_op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for barrier, found in barriers:
+    for barrier, scope in barriers:
         for operand, result in zip(barrier.operands, barrier.results, strict=True):
             if isinstance(operand.owner, ir.Operation | ir.OpView):
-                _add(operand.owner, found)
+                _add(operand.owner, scope)
             result.replace_all_uses_with(operand)
         barrier.erase()
 
