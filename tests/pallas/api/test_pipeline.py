@@ -117,6 +117,13 @@ def test_cores_of_a_mesh_pipeline_and_know_the_point(rng):
     [
         (1, pl.BlockSpec((4,), lambda i: (i,)), ValueError, "2 specs.*1 refs"),
         (2, pl.BlockSpec((3,), lambda i: (i,)), ValueError, "blocks of 3 do not divide"),
+        (
+            2,
+            pl.BlockSpec((0,), lambda i: (i,)),
+            ValueError,
+            r"block_shape\[0\] must be a positive int",
+        ),
+        (2, pl.BlockSpec(("a",), lambda i: (i,)), ValueError, r"must be a positive int.*got 'a'"),
         (2, pl.BlockSpec((4, 4), lambda i: (i, 0)), ValueError, "another rank"),
         (2, pl.BlockSpec((4,), lambda i: (i, 0)), ValueError, "index_map gives 2 indices"),
         (2, (4,), TypeError, r"in_specs\[0\] must be a pl.BlockSpec, got int"),

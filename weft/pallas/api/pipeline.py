@@ -12,7 +12,7 @@ from weft.core.kernel_frame import current_frame, nested_grid
 from weft.core.trace import Tracer
 from weft.ops.control.loops import fori_loop
 from weft.pallas.api.memory import MemorySpace
-from weft.pallas.api.specs import BlockSpec, Element, NoBlockSpec, Squeezed
+from weft.pallas.api.specs import BlockSpec, Element, NoBlockSpec, Squeezed, block_size
 from weft.refs.api import Ref
 from weft.refs.indexing import ds
 
@@ -136,7 +136,7 @@ def _block(what: str, ref: Ref, spec: BlockSpec, ids: tuple[Any, ...]) -> Ref:
         if dim is None or isinstance(dim, Squeezed):
             index.append(place)
             continue
-        size = int(getattr(dim, "block_size", dim))
+        size = block_size(what, d, dim)
         if isinstance(dim, Element):
             if any(dim.padding):
                 raise ValueError(f"{what}: pl.Element with padding is for grids around kernels")

@@ -18,9 +18,10 @@ from weft.core.effects import DEBUG, WRITES
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.kernel_frame import current_frame, inside_kernel
 from weft.core.primitive import Primitive
-from weft.core.trace import Tracer, closed_call_jaxpr
+from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten
 from weft.ops.as_array import as_array
+from weft.ops.elementwise_api import convert
 from weft.pallas.api.memory import ScratchShape, SemaphoreType, as_scratch
 from weft.refs.api import Ref, new_ref
 
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 _INT32 = ShapedArray((), dtypes.int32)
+
+
+def as_int32(misfit: str, x: ArrayLike) -> Any:
+    """An integer scalar as int32; misfit: the error of another type, but for its name."""
+    if isinstance(x, int) and not isinstance(x, bool):
+        return np.int32(x)
+    aval = typeof(x)
+    if aval.shape or not dtypes.is_integer(aval.dtype):
+        raise TypeError(f"{misfit} {aval.str_short()}")
+    return convert(x, dtypes.int32)
+
 
 # Programs --------------------------------------------------------------------------------------
 

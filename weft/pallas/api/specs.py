@@ -14,14 +14,14 @@ from weft.core.errors import ArgumentError, made_at
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
-from weft.ops.elementwise_api import convert
 from weft.pallas.api.memory import MemorySpace
+from weft.pallas.api.primitives import as_int32
 from weft.pallas.api.signature import misfit_of
 from weft.pallas.ir import BlockMapping
 from weft.refs.api import Ref
 
 if TYPE_CHECKING:
-    from weft.typing import ArrayLike
+    pass
 
 
 class Squeezed:
@@ -235,12 +235,8 @@ def block_mapping(
         )
     shape, gone, by_element, padding = [], [], [], []
     for d, (dim, n) in enumerate(zip(dims, array.shape, strict=True)):
-        size = 1 if dim is None or isinstance(dim, Squeezed) else getattr(dim, "block_size", dim)
-        if not hasattr(size, "__index__") or isinstance(size, Tracer) or size.__index__() < 1:
-            raise ValueError(
-                f"{what}: block_shape[{d}] must be a positive int, None or pl.Element, got {dim!r}"
-            )
-        shape.append(size.__index__())
+        size = block_size(what, d, dim)
+        shape.append(size)
         gone.append(dim is None or isinstance(dim, Squeezed))
         by_element.append(isinstance(dim, Element))
         padding.append(tuple(getattr(dim, "padding", (0, 0))))
@@ -265,6 +261,16 @@ def block_mapping(
     )
 
 
+def block_size(what: str, d: int, dim: BlockDim | None) -> int:
+    """The extent that entry d of a block_shape gives; raises if it is none."""
+    size = 1 if dim is None or isinstance(dim, Squeezed) else getattr(dim, "block_size", dim)
+    if not hasattr(size, "__index__") or isinstance(size, Tracer) or size.__index__() < 1:
+        raise ValueError(
+            f"{what}: block_shape[{d}] must be a positive int, None or pl.Element, got {dim!r}"
+        )
+    return size.__index__()
+
+
 def _trace_index_map(
     what: str,
     fun: Callable | None,
@@ -285,7 +291,8 @@ def _trace_index_map(
                 f"{what}: index_map returns {len(out)} indices for an array of rank {array.ndim}, "
                 f"{array.str_short()}; return one for each dimension"
             )
-        return [_index(what, d, x) for d, x in enumerate(out)]
+        misfit = f"{what}: index_map must return integers, but index"
+        return [as_int32(f"{misfit} {d} has type", x) for d, x in enumerate(out)]
 
     _check_arity(what, fun, len(grid), len(scalars) - hidden)
     avals = [ShapedArray((), dtypes.int32)] * len(grid) + list(scalars)
@@ -298,17 +305,6 @@ def _trace_index_map(
             "only: pass the array first and count it in num_scalar_prefetch"
         )
     return ClosedJaxpr(jaxpr)
-
-
-def _index(what: str, d: int, x: ArrayLike) -> Any:
-    if isinstance(x, int) and not isinstance(x, bool):
-        return dtypes.int32.type(x)
-    aval = typeof(x)
-    if aval.shape or not dtypes.is_integer(aval.dtype):
-        raise TypeError(
-            f"{what}: index_map must return integers, but index {d} has type {aval.str_short()}"
-        )
-    return convert(x, dtypes.int32)
 
 
 def _check_arity(what: str, fun: Callable | None, num_axes: int, num_scalars: int) -> None:

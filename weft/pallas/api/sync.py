@@ -16,10 +16,9 @@ from weft.core.effects import WRITES
 from weft.core.kernel_frame import current_frame
 from weft.core.primitive import Primitive
 from weft.core.ref import Indexer
-from weft.core.trace import typeof
 from weft.ops.as_array import as_array
-from weft.ops.elementwise_api import convert
 from weft.pallas.api.memory import MemorySpace
+from weft.pallas.api.primitives import as_int32
 from weft.refs.api import Ref, check_dtype, mask_operands, shown, stored, to_plain
 from weft.refs.ops import atomic_cas_p, atomic_rmw_p
 
@@ -90,12 +89,7 @@ _COUNTING = (MemorySpace.SEMAPHORE, MemorySpace.DMA_SEMAPHORE)
 
 
 def _int32(who: str, what: str, x: ArrayLike) -> Any:
-    if isinstance(x, int) and not isinstance(x, bool):
-        return np.int32(x)
-    aval = typeof(x)
-    if aval.shape or not dtypes.is_integer(aval.dtype):
-        raise TypeError(f"{who}: {what} must be an integer scalar, got {aval.str_short()}")
-    return convert(x, dtypes.int32)
+    return as_int32(f"{who}: {what} must be an integer scalar, got", x)
 
 
 def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list]:
