@@ -57,18 +57,24 @@ def _parts(e: Emitter, op: ir.Operation) -> ir.Value | None:
     shape, dims = list(x.type.shape), list(op.attributes["dimensions"])
     first, last = min(dims), max(dims)
     n, inner = math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
-    steps = [k for k in STEPS if n % k == 0 and n // k * inner >= LANES]
+    steps = [k for k in STEPS if n // k * inner >= LANES]
     if not steps or last - first + 1 != len(dims) or math.prod(shape) < STEPPED:
         return None
-    step = steps[-1]
-    rows = e.reshape(x, [math.prod(shape[:first]), step, n // step * inner])
-    extrema = e.reduce(rows, init, 1, combiner_of(op))
-    _keep_nans(e, extrema.owner)
+    step = max(steps, key=lambda k: (n % k == 0, k))
+    lanes, left = divmod(n, step)
+    outer = math.prod(shape[:first])
+    rows = e.reshape(x, [outer, n, inner])
+    whole = e.slice(rows, 1, 0, n - left) if left else rows
+    whole = e.reshape(whole, [outer, step, lanes * inner])
+    parts = e.reduce(whole, init, 1, combiner_of(op))
+    _keep_nans(e, parts.owner)
     # Fused into what follows, they would be computed one by one.
-    extrema = e.make("stablehlo.optimization_barrier", [extrema], extrema.type)
-    return e.reshape(
-        extrema, [*shape[:first], n // step, *[1] * (len(dims) - 1), *shape[last + 1 :]]
-    )
+    parts = e.make("stablehlo.optimization_barrier", [parts], parts.type)
+    parts = e.reshape(parts, [outer, lanes, inner])
+    if left:
+        parts = e.concatenate([parts, e.slice(rows, 1, n - left, n)], 1)
+    kept = [*shape[:first], lanes + left, *[1] * (len(dims) - 1), *shape[last + 1 :]]
+    return e.reshape(parts, kept)
 
 
 def _keep_nans(e: Emitter, op: ir.Operation) -> None:
