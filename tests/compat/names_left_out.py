@@ -47,9 +47,7 @@ NAMES: dict[str, dict[str, str]] = {
             SparseTracer bcoo_dot_general_p bcoo_dot_general_sampled_p
             bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p bcoo_spdot_general_p
             bcoo_sum_duplicates_p bcoo_todense_p bcoo_transpose_p bcsr_dot_general_p
-            bcsr_extract_p bcsr_fromdense_p bcsr_todense_p coo_fromdense_p
-            coo_matmat_p coo_matvec_p coo_todense_p csr_fromdense_p csr_matmat_p
-            csr_matvec_p csr_todense_p todense_p
+            bcsr_extract_p bcsr_fromdense_p bcsr_todense_p todense_p
         """,
         "experimental.sparse.ad": "flatten_fun_for_sparse_ad is_sparse",
         "experimental.sparse.api": "todense_p",
@@ -64,11 +62,10 @@ NAMES: dict[str, dict[str, str]] = {
             bcsr_fromdense_p bcsr_todense_p
         """,
         "experimental.sparse.coo": """
-            COOInfo Dtype Shape coo_fromdense_p coo_matmat_p coo_matvec_p
-            coo_todense_p
+            COOInfo Dtype Shape
         """,
         "experimental.sparse.csr": """
-            Shape csr_fromdense_p csr_matmat_p csr_matvec_p csr_todense_p
+            Shape
         """,
         "experimental.sparse.linalg": "spsolve_p",
         "experimental.sparse.transform": """

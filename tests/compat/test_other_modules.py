@@ -192,6 +192,12 @@ PROGRAMS = {
         close(jax.make_jaxpr(Scale())(1.0).jaxpr.eqns[0].invars[1].aval.shape, ())
         close(jax.jacfwd(Scale())(3.0), 2.0)
     """,
+    "the dictionary of a module has all of its names": """
+        assert {"abs", "zeros_like", "linalg", "float32"} <= vars(jnp).keys() == set(dir(jnp)) | {
+            n for n in vars(jnp) if n.startswith("_")
+        }
+        assert vars(jnp.linalg)["norm"] is jnp.linalg.norm
+    """,
     "whether a backend has been started": """
         from jax._src import xla_bridge
 

@@ -7,6 +7,7 @@ import weft
 from tests.sparse.cases import close, holes, padded
 from weft import sparse
 from weft.sparse import BCSR, COO, CSC, CSR
+from weft.sparse.array_functions import COOInfo
 
 
 @pytest.mark.parametrize("kind", [COO, CSR, CSC])
@@ -64,6 +65,27 @@ def test_bcsr_is_bcoo_by_rows(rng, n_batch, n_dense):
     if not (n_batch or n_dense):
         dims = (((0,), (0,)), ((), ()))
         close(sparse.bcsr_dot_general(m, x, dimension_numbers=dims), x.T @ x)
+
+
+def test_operations_on_the_arrays_of_a_matrix(rng):
+    x, y = holes(rng, 3, 4), rng.normal(size=(3, 2)).astype(np.float32)
+    nse = int((x != 0).sum())
+    data, row, col = sparse.coo_fromdense_p.bind(x, nse=nse, index_dtype=np.int32)
+    info = COOInfo((3, 4))
+    close(sparse.coo_todense_p.bind(data, row, col, spinfo=info), x)
+    close(
+        sparse.coo_matvec_p.bind(data, row, col, y[:, 0], spinfo=info, transpose=True),
+        x.T @ y[:, 0],
+    )
+    product = weft.jit(
+        lambda d: sparse.coo_matmat_p.bind(d, row, col, y, spinfo=info, transpose=True)
+    )
+    close(product(data), x.T @ y)
+    close(weft.grad(lambda d: product(d).sum())(data), y.sum(1)[np.asarray(row)])
+    arrays = sparse.csr_fromdense_p.bind(x, nse=nse, index_dtype=np.int32)
+    close(sparse.csr_todense_p.bind(*arrays, shape=(3, 4)), x)
+    close(sparse.csr_matvec_p.bind(*arrays, y[:, 0], shape=(3, 4), transpose=True), x.T @ y[:, 0])
+    close(sparse.csr_matmat_p.bind(*arrays, x.T, shape=(3, 4), transpose=False), x @ x.T)
 
 
 @pytest.mark.parametrize("sparse_format", ["bcoo", "bcsr", "coo", "csr", "csc"])

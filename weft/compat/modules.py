@@ -139,6 +139,23 @@ def is_module(name: str) -> bool:
     return cached
 
 
+_loaded = vars(ModuleType)["__dict__"].__get__
+
+
+class _Module(ModuleType):
+    """A module whose names are looked up when first used; its `__dict__` looks up all of them."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        for name in dir(self):
+            getattr(self, name, None)
+        names: dict[str, Any] = _loaded(self)
+        return names
+
+    def __dir__(self) -> list[str]:
+        return list(_loaded(self)["__dir__"]())
+
+
 def build(name: str, homes: list[str]) -> ModuleType:
     """A module whose names are those of the modules `homes`, looked up when first used."""
     if name == "jax":
@@ -146,18 +163,19 @@ def build(name: str, homes: list[str]) -> ModuleType:
 
         members.install()
     first = importlib.import_module(homes[0])
-    module = ModuleType(name, first.__doc__)
+    module = _Module(name, first.__doc__)
+    names = _loaded(module)
 
     def lookup(attribute: str) -> Any:
         value = _find(name, homes, attribute)
-        module.__dict__[attribute] = value
+        names[attribute] = value
         return value
 
     def listed() -> list[str]:
-        names = {n for home in homes for n in dir(importlib.import_module(home))}
-        return sorted(n for n in names | set(module.__dict__) if not n.startswith("_"))
+        of_weft = {n for home in homes for n in dir(importlib.import_module(home))}
+        return sorted(n for n in of_weft | set(names) if not n.startswith("_"))
 
-    vars(module).update(__getattr__=lookup, __dir__=listed)
+    names.update(__getattr__=lookup, __dir__=listed)
     if getattr(first, "__file__", None):
         module.__file__ = first.__file__
     return module
@@ -225,8 +243,6 @@ _WHY = {
     "jax.experimental.roofline": "weft.comm and f.lower(x).compile().cost_analysis() estimate",
     "jax.experimental.sparse.bco": _SPARSE,
     "jax.experimental.sparse.bcs": _SPARSE,
-    "jax.experimental.sparse.co": _SPARSE,
-    "jax.experimental.sparse.cs": _SPARSE,
     "jax.tools": "f.lower(x).as_text(dialect='hlo') gives HLO",
 }
 

@@ -10,6 +10,16 @@ from __future__ import annotations
 
 from weft.core.namespace import seal
 from weft.sparse import linalg as linalg
+from weft.sparse.array_functions import (  # noqa: F401  (JAX's names, which are not listed)
+    coo_fromdense_p,
+    coo_matmat_p,
+    coo_matvec_p,
+    coo_todense_p,
+    csr_fromdense_p,
+    csr_matmat_p,
+    csr_matvec_p,
+    csr_todense_p,
+)
 from weft.sparse.arrays import (
     BCOO,
     BCSR,

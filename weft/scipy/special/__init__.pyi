@@ -60,7 +60,7 @@ def expi(x: ArrayLike) -> Array:
 def expit(x: ArrayLike) -> Array:
     """The logistic function 1 / (1 + exp(-x)). Source: scipy.special.expit."""
 
-def expn(n: Any, x: ArrayLike) -> Array:
+def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The integral of exp(-x t) / t**n over t from 1 to infinity, for integers n >= 0, x …"""
 
 def factorial(n: Any, exact: bool = ...) -> Array:

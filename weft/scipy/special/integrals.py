@@ -75,7 +75,7 @@ _expn_op = special_op(
 )
 
 
-def expn(n: object, x: ArrayLike) -> Any:
+def expn(n: ArrayLike, x: ArrayLike) -> Any:
     """The integral of exp(-x t) / t**n over t from 1 to infinity, for integers n >= 0, x >= 0.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.expn.
