@@ -11,7 +11,7 @@ import weft.numpy as wnp
 from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.scipy.linalg.factorizations import _choice
-from weft.scipy.special.factorials import as_float
+from weft.scipy.special.factorials import float_array
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -59,7 +59,7 @@ def map_coordinates(
     if order not in (0, 1):
         raise NotImplementedError(f"map_coordinates: order must be 0 or 1, got {order!r}")
     x = wnp.asarray(input)
-    positions = [as_float(wnp.asarray(c)) for c in coordinates]
+    positions = [float_array(c) for c in coordinates]
     if len(positions) != x.ndim:
         raise ArgumentError(
             f"map_coordinates: coordinates has {len(positions)} arrays, input {x.ndim} dimensions"

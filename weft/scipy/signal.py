@@ -12,7 +12,7 @@ from weft import lax
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
 from weft.scipy.linalg.factorizations import _choice
-from weft.scipy.special.factorials import as_float
+from weft.scipy.special.factorials import as_float, float_array
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -244,7 +244,7 @@ def detrend(
     Array(True, dtype=bool)
     """
     _choice("detrend", "type", type, ("linear", "constant", "l", "c"))
-    x = as_float(wnp.asarray(data))
+    x = float_array(data)
     if type[0] == "c":
         return x - wnp.mean(x, axis, keepdims=True)
     (axis,) = canonical_axes(axis, x.ndim, "axis")

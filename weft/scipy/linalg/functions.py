@@ -14,7 +14,7 @@ from weft.lax import linalg as lax_linalg
 from weft.numpy.common import static_int
 from weft.numpy.decompositions import adjoint
 from weft.scipy.linalg.factorizations import _choice, _pair, as_matrices, schur
-from weft.scipy.special.factorials import as_float
+from weft.scipy.special.factorials import float_array
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -286,7 +286,7 @@ def eigh_tridiagonal(
     [1.0, 3.0]
     """
     _choice("eigh_tridiagonal", "select", select, ("a", "i", "v"))
-    d, e = as_float(wnp.asarray(d)), as_float(wnp.asarray(e))
+    d, e = float_array(d), float_array(e)
     if d.ndim != 1 or e.shape != (max(d.shape[0] - 1, 0),):
         raise ValueError(f"eigh_tridiagonal: d is (n,) and e (n - 1,), got {d.shape} and {e.shape}")
     if (select_range is None) != (select == "a"):

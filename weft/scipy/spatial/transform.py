@@ -11,7 +11,7 @@ import weft.numpy as wnp
 from weft import random, tree_util
 from weft.core.namespace import seal
 from weft.runtime.array import Array
-from weft.scipy.special.factorials import as_float
+from weft.scipy.special.factorials import as_float, float_array
 
 __all__ = ["Rotation", "Slerp"]
 
@@ -56,7 +56,7 @@ class Rotation:
         seq: up to three of 'xyz' (axes that stay) or of 'XYZ' (axes that turn along).
         """
         axes, extrinsic = _axes_of("from_euler", seq)
-        a = as_float(wnp.asarray(angles))
+        a = float_array(angles)
         if len(axes) == 1 and a.ndim < 2:
             a = a[..., None]
         if a.ndim == 0 or a.ndim > 2 or a.shape[-1] != len(axes):
@@ -79,7 +79,7 @@ class Rotation:
     @classmethod
     def from_matrix(cls, matrix: object) -> Rotation:
         """Take rotation matrices (..., 3, 3), which must be orthogonal with determinant 1."""
-        m = as_float(wnp.asarray(matrix))
+        m = float_array(matrix)
         _check_shape("from_matrix", "matrix", m, (3, 3))
         (a, b, c), (d, e, f), (g, h, i) = ([m[..., r, s] for s in range(3)] for r in range(3))
         # Each row is the quaternion times four of its components (Shepperd 1978): of these, the
@@ -98,7 +98,7 @@ class Rotation:
     @classmethod
     def from_mrp(cls, mrp: object) -> Rotation:
         """Take modified Rodrigues parameters (..., 3): the axis times the tangent of angle / 4."""
-        m = as_float(wnp.asarray(mrp))
+        m = float_array(mrp)
         _check_shape("from_mrp", "mrp", m, (3,))
         square = wnp.sum(m * m, -1, keepdims=True)
         return cls(wnp.concatenate([2 * m, 1 - square], -1) / (1 + square))
@@ -106,14 +106,14 @@ class Rotation:
     @classmethod
     def from_quat(cls, quat: object) -> Rotation:
         """Take quaternions (..., 4), scalar last, which are normalized."""
-        q = as_float(wnp.asarray(quat))
+        q = float_array(quat)
         _check_shape("from_quat", "quat", q, (4,))
         return cls(_normalized(q))
 
     @classmethod
     def from_rotvec(cls, rotvec: object, degrees: bool = False) -> Rotation:
         """Take rotation vectors (..., 3): the axis times the angle."""
-        v = as_float(wnp.asarray(rotvec))
+        v = float_array(rotvec)
         _check_shape("from_rotvec", "rotvec", v, (3,))
         v = wnp.deg2rad(v) if degrees else v
         angle = _norm(v)
@@ -157,7 +157,7 @@ class Rotation:
 
     def apply(self, vectors: object, inverse: bool = False) -> Array:
         """Rotate vectors (..., 3), back if inverse; vectors and rotations broadcast."""
-        v = as_float(wnp.asarray(vectors))
+        v = float_array(vectors)
         _check_shape("apply", "vectors", v, (3,))
         matrix = self.as_matrix()
         return wnp.einsum("...ji,...j->...i" if inverse else "...ij,...j->...i", matrix, v)
@@ -271,7 +271,7 @@ class Slerp:
             raise TypeError("`rotations` must be a `Rotation` instance.")
         if rotations.single or len(rotations) < 2:
             raise ValueError("Slerp: rotations must be a sequence of at least 2 rotations")
-        self.times, self.rotations = as_float(wnp.asarray(times)), rotations
+        self.times, self.rotations = float_array(times), rotations
         if self.times.shape != (len(rotations),):
             raise ValueError(
                 f"Slerp: times {self.times.shape} must have one element for each of "
@@ -296,7 +296,7 @@ class Slerp:
 
     def __call__(self, times: Any) -> Rotation:
         """The rotations at times () or (m,)."""
-        t = as_float(wnp.asarray(times))
+        t = float_array(times)
         following = wnp.searchsorted(self.times, t, side="right")
         start = wnp.clip(following - 1, 0, len(self.rotations) - 2)
         before, after = self.rotations[start], self.rotations[start + 1]

@@ -13,7 +13,7 @@ import weft.numpy as wnp
 from weft import lax
 from weft.numpy.common import static_int, strong
 from weft.scipy.special.elementwise import choose, polynomial, special_op
-from weft.scipy.special.factorials import _unary, as_float
+from weft.scipy.special.factorials import _unary, as_float, float_array
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -135,7 +135,7 @@ def ndtr(x: Any) -> Any:
     >>> round(float(special.ndtr(0.5)), 4)
     0.6915
     """
-    half = strong(as_float(wnp.asarray(x))) * sqrt(0.5)
+    half = strong(float_array(x)) * sqrt(0.5)
     return wnp.where(
         wnp.abs(half) < sqrt(0.5),
         0.5 + 0.5 * erf(half),

@@ -30,6 +30,11 @@ def as_float(x: ArrayLike) -> Any:
     return inexact(to_array(x))
 
 
+def float_array(x: ArrayLike) -> Any:
+    """The operand, which may be nested sequences, as an array of floats."""
+    return inexact(wnp.asarray(x))
+
+
 def floats(*xs: Array) -> tuple:
     """Operands in their common float dtype and shape."""
     return broadcast_args(*promote_inexact(*map(to_array, xs)))
