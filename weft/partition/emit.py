@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, DeviceMesh, Numbers
+from weft.partition.axis_layout import Atoms, AxisLayout, DeviceMesh, Numbers
 from weft.partition.walk import WHY, combine_by
 
 if TYPE_CHECKING:
@@ -392,6 +392,11 @@ class Emitter:
             return self.reshape(self.dynamic_slice(table, 0, self.coordinate(atoms), 1), ())
 
         return self._at_entry((atoms, tuple(values)), build)
+
+    def first_index(self, layout: AxisLayout, dim: int) -> ir.Value:
+        """The global index of the device's first element of a dimension, i32."""
+        size = layout.local[dim]
+        return self.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
 
     # -- collectives -----------------------------------------------------------------------------
 

@@ -60,9 +60,8 @@ def fill_padding(
     for dim in dims:
         if not layout.padded(dim):
             continue
-        size = layout.local[dim]
-        start = e.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
-        keep = index_mask(e, start, size, None, layout.shape[dim])
+        start = e.first_index(layout, dim)
+        keep = index_mask(e, start, layout.local[dim], None, layout.shape[dim])
         neutral = fill if fill is not None else e.const(0, value.type.element_type)
         value = mask(e, value, dim, keep, neutral)
     return x if value is x.value else LocalValue(value, layout, x.partial)

@@ -26,7 +26,15 @@ from weft.partition.explain import nearest_location
 from weft.partition.local_value import LocalValue
 from weft.partition.ops import facts, linear_operands
 from weft.partition.validate import only_mesh
-from weft.partition.walk import SHARDINGS, WHY, forget, ops_in
+from weft.partition.walk import (
+    SHARDINGS,
+    WHY,
+    boundary,
+    forget,
+    make_local,
+    ops_in,
+    run_as_replicas,
+)
 
 Rule = Callable[["Localizer", ir.Operation], "Sequence[LocalValue] | None"]
 RULES: dict[str, Rule] = {}
@@ -104,12 +112,7 @@ def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -
             if ir.StringAttr(function.attributes["sym_name"]).value == "main":
                 boundary = arguments, results
         passes.run(module, "func.func(sdy-drop-sharding-rules)")  # of combiners
-        for op in list(module.body.operations):
-            if op.operation.name == "sdy.mesh":
-                op.operation.erase()
-        i32 = ir.IntegerType.get_signless(32)
-        module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, 1)
-        module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, mesh.size)
+        run_as_replicas(module, mesh.size)
     return Localized(mesh, *boundary, diverges)
 
 
@@ -267,7 +270,7 @@ class Localizer:
         """Localizes the function; returns the layouts of its arguments and results."""
         function = self.function
         block = function.regions[0].blocks[0]
-        arguments = self._boundary("arg_attrs", len(block.arguments))
+        arguments = self._boundary("arg", len(block.arguments))
         layouts = []
         for argument, sharding in zip(block.arguments, arguments, strict=True):
             layout = self.layout(sharding, _shape(argument.type))
@@ -276,11 +279,9 @@ class Localizer:
             unreduced = self.unreduced(sharding)
             if unreduced:
                 self.values[argument].partial = (unreduced, "add")
-        results = self._boundary("res_attrs", len(_function_type(function).results))
-        outputs = [
-            self.layout(s, _shape(t))
-            for s, t in zip(results, _function_type(function).results, strict=True)
-        ]
+        types = _function_type(function).results
+        results = self._boundary("res", len(types))
+        outputs = [self.layout(s, _shape(t)) for s, t in zip(results, types, strict=True)]
         self.result_unreduced = [self.unreduced(s) for s in results]
         self.walk(block, outputs)
         # What was in a manual region may use its block arguments: regions go last, inner first.
@@ -291,12 +292,11 @@ class Localizer:
                 self._settle_captures(result)
             op.erase()
         self.e.anchor.erase()
-        inputs = [a.type for a in block.arguments]
-        element = [
+        local = [
             self.e.type(o.local, t.element_type) if _ranked(t) else t
-            for o, t in zip(outputs, _function_type(function).results, strict=True)
+            for o, t in zip(outputs, types, strict=True)
         ]
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, element))
+        make_local(function, [a.type for a in block.arguments], local)
         return layouts, outputs
 
     def _settle_captures(self, result: ir.Value) -> None:
@@ -439,19 +439,10 @@ class Localizer:
         name = op.name.split(".")[-1] + (f" ({line})" if line else "")
         return f"{name} needs elements that other devices hold"
 
-    def _boundary(self, name: str, count: int) -> list[ir.Attribute | None]:
-        """Shardings on the function's arguments or results; they are removed from it."""
-        if name not in self.function.attributes:
-            return [None] * count
-        shardings: list[ir.Attribute | None] = []
-        kept = []
-        for attributes in ir.ArrayAttr(self.function.attributes[name]):
-            entries = {a.name: a.attr for a in ir.DictAttr(attributes)}
-            shardings.append(entries.pop("sdy.sharding", None))
-            entries.pop("sdy.sharding_origins", None)
-            kept.append(ir.DictAttr.get(entries))
-        self.function.attributes[name] = ir.ArrayAttr.get(kept)
-        return shardings
+    def _boundary(self, which: str, count: int) -> list[ir.Attribute | None]:
+        """Shardings on the function's arguments or results."""
+        rows = boundary(self.function, which) or [{}] * count
+        return [row.get("sdy.sharding") for row in rows]
 
 
 def _shape(type: ir.Type) -> tuple[int, ...]:

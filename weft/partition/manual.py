@@ -14,7 +14,17 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.collect import KINDS
 from weft.partition.ops import OPS
-from weft.partition.walk import forget, insert, maker, outer_first, supersede, terminator
+from weft.partition.walk import (
+    boundary,
+    forget,
+    insert,
+    make_local,
+    maker,
+    outer_first,
+    run_as_replicas,
+    supersede,
+    terminator,
+)
 
 # What the short way leaves to the long one: calls may have rules for shards, and replica_id means
 # another thing in the program of one device.
@@ -96,21 +106,10 @@ def localize(module: ir.Module, manual: Manual) -> None:
         if view.operation.name == "sdy.sharding_constraint":
             view.operation.erase()
     region.erase()
-    inputs = [a.type for a in block.arguments]
-    types = [v.type for v in returned.operands]
-    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, types))
-    for name in ("arg_attrs", "res_attrs"):
-        if name in main.attributes:
-            main.attributes[name] = ir.ArrayAttr.get([_bare(a) for a in main.attributes[name]])
-    for view in list(module.body.operations):
-        if view.operation.name == "sdy.mesh":
-            view.operation.erase()
-        else:
-            for op in list(outer_first(view.operation)):
-                _for_replicas(op)
-    i32 = ir.IntegerType.get_signless(32)
-    module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, 1)
-    module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, manual.mesh.size)
+    make_local(main, [a.type for a in block.arguments], [v.type for v in returned.operands])
+    run_as_replicas(module, manual.mesh.size)
+    for op in list(outer_first(module.operation)):
+        _for_replicas(op)
 
 
 def _for_replicas(op: ir.Operation) -> None:
@@ -163,15 +162,14 @@ def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list
         zip(region.results, sdy.per_value(region.attributes["out_shardings"]), strict=True)
     )
     returned = terminator(main.regions[0].blocks[0])
-    attributes = list(main.attributes["res_attrs"]) if "res_attrs" in main.attributes else []
+    attributes = boundary(main, "res")
     out = []
     for number, value in enumerate(returned.operands):
         source = _source(value)
         sharding = shardings.get(source)
         if sharding is None or _source(value, sharding) is None:
             return None
-        entries = {a.name: a.attr for a in attributes[number]} if attributes else {}
-        asked = entries.get("sdy.sharding")
+        asked = attributes[number].get("sdy.sharding") if attributes else None
         layout = _layout(mesh, value, sharding)
         if layout is None or (asked is not None and not _same(asked, sharding)):
             return None
@@ -210,9 +208,3 @@ def _layout(mesh: DeviceMesh, value: ir.Value, sharding: ir.Attribute) -> AxisLa
         return None
     layout = AxisLayout(mesh, shape, tuple(dims))
     return None if any(layout.padded(d) for d in range(len(shape))) else layout
-
-
-def _bare(attributes: ir.Attribute) -> ir.Attribute:
-    entries = {a.name: a.attr for a in ir.DictAttr(attributes)}
-    entries.pop("sdy.sharding", None)
-    return ir.DictAttr.get(entries)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.ops import facts
-from weft.partition.walk import functions, outer_first, terminator
+from weft.partition.walk import boundary, functions, outer_first, set_boundary, terminator
 
 NAME = "sdy.sharding_origin_name"
 ORIGINS = "sdy.sharding_origins"
@@ -54,8 +54,8 @@ def sources(module: ir.Module) -> Sources:
                     for value, sharding in zip(values, shardings, strict=True):
                         user_sources.add(value, "shard_map", sharding)
         results = terminator(block).operands
-        for i, value in enumerate(results):
-            user_sources.add(value, f"output: {i}", _result_sharding(function, i))
+        for i, row in enumerate(boundary(function, "res")):
+            user_sources.add(results[i], f"output: {i}", row.get("sdy.sharding"))
     return user_sources
 
 
@@ -178,24 +178,13 @@ def _axes(sharding: ir.Attribute) -> frozenset[str]:
     return frozenset(name for dim in sdy.dims_of(sharding) for name, _, _ in dim)
 
 
-def _result_sharding(function: ir.Operation, number: int) -> ir.Attribute | None:
-    if "res_attrs" not in function.attributes:
-        return None
-    entries = {e.name: e.attr for e in function.attributes["res_attrs"][number]}
-    return entries.get("sdy.sharding")
-
-
 def _mark_arguments(function: ir.Operation) -> None:
     """An argument's own sharding is the origin of its axes."""
-    if "arg_attrs" not in function.attributes:
-        return
-    marked = []
-    for arg_attrs in function.attributes["arg_attrs"]:
-        entries = {e.name: e.attr for e in arg_attrs}
-        if "sdy.sharding" in entries and (axes := _axes(entries["sdy.sharding"])):
-            entries[ORIGINS] = _dictionary(dict.fromkeys(sorted(axes), "self"))
-        marked.append(ir.DictAttr.get(entries))
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get(marked)
+    rows = boundary(function, "arg")
+    for row in rows:
+        if "sdy.sharding" in row and (axes := _axes(row["sdy.sharding"])):
+            row[ORIGINS] = _dictionary(dict.fromkeys(sorted(axes), "self"))
+    set_boundary(function, "arg", rows)
 
 
 def _dictionary(row: dict[str, str]) -> ir.Attribute:

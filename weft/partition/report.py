@@ -20,6 +20,7 @@ from weft.partition.cost import HardwareModel, hardware
 from weft.partition.device_memory import Memory, estimate_memory
 from weft.partition.partitioner import Stages
 from weft.partition.source_lines import mlir_with_lines, short
+from weft.partition.walk import boundary, functions
 
 if TYPE_CHECKING:
     from weft.partition.measured import Operation
@@ -269,14 +270,9 @@ def report(
 
 def _result_names(module: ir.Module) -> list[str]:
     """Return the names of main's results by `jax.result_info`, as `result['loss']`."""
-    main = next(op for op in module.body if op.attributes["sym_name"].value == "main")
-    attributes = main.attributes
-    if "res_attrs" not in attributes:
-        return []
-    attributes_of = [ir.DictAttr(each) for each in attributes["res_attrs"]]
-    if not all("jax.result_info" in each for each in attributes_of):
-        return []
-    return [ir.StringAttr(each["jax.result_info"]).value for each in attributes_of]
+    rows = boundary(functions(module)["main"], "res")
+    named = all("jax.result_info" in row for row in rows)
+    return [row["jax.result_info"].value for row in rows] if named else []
 
 
 def module_text(module: ir.Module, sources: bool) -> str:

@@ -63,6 +63,42 @@ def terminator(block: ir.Block) -> ir.Operation:
     return block.operations[len(block.operations) - 1].operation
 
 
+def boundary(function: ir.Operation, which: str) -> list[dict[str, ir.Attribute]]:
+    """The attributes of each argument ("arg") or result ("res"); nothing where none has any."""
+    rows = function.attributes.get(f"{which}_attrs", None)
+    return [{a.name: a.attr for a in row} for row in rows or ()]
+
+
+def set_boundary(
+    function: ir.Operation, which: str, rows: Iterable[dict[str, ir.Attribute]]
+) -> None:
+    """Write the attributes of each argument or result, where there are any."""
+    if attributes := [ir.DictAttr.get(row, function.context) for row in rows]:
+        function.attributes[f"{which}_attrs"] = ir.ArrayAttr.get(attributes, function.context)
+
+
+def make_local(function: ir.Operation, arguments: Iterable, results: Iterable) -> None:
+    """Give a function the types that one device has of its arguments and results."""
+    kind = ir.FunctionType.get([*arguments], [*results], function.context)
+    function.attributes["function_type"] = ir.TypeAttr.get(kind, function.context)
+    for which in ("arg", "res"):
+        rows = boundary(function, which)
+        for row in rows:
+            for name in SHARDINGS:
+                row.pop(name, None)
+        set_boundary(function, which, rows)
+
+
+def run_as_replicas(module: ir.Module, devices: int) -> None:
+    """Drop the mesh of a local module, and note that its devices are replicas."""
+    for op in ops_in(module.body):
+        if op.name == "sdy.mesh":
+            op.erase()
+    i32 = ir.IntegerType.get_signless(32, module.context)
+    for name, count in (("partitions", 1), ("replicas", devices)):
+        module.operation.attributes[f"mhlo.num_{name}"] = ir.IntegerAttr.get(i32, count)
+
+
 def maker(value: ir.Value) -> ir.Operation | None:
     """The operation that made a value; None for a block's argument."""
     owner = value.owner

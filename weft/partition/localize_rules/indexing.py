@@ -13,19 +13,12 @@ from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, AxisLayout, free_of
 from weft.partition.emit import Emitter
-from weft.partition.local_value import LocalValue, index_mask, mask
+from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.factored import combiner_kind
 from weft.partition.plan import chain_of, deliver, imagined
 from weft.partition.reshard import add_up, relayout, relayout_cost
 from weft.partition.traffic_estimate import Tally
-
-
-def _own_start(lz: Localizer, layout: AxisLayout, dim: int, element: ir.Type) -> ir.Value:
-    """Global index of the device's first element of `dim`, in the index type."""
-    size = layout.local[dim]
-    start = lz.e.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
-    return lz.e.convert(start, element)
 
 
 def _wide_enough(lz: Localizer, index: ir.Value) -> ir.Value:
@@ -72,7 +65,7 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     for d in rows:
         element = starts[d].type.element_type
         clamped = e.clamp(0, starts[d], shape[d] - 1)
-        starts[d] = e.sub(clamped, _own_start(lz, layout, d, element))
+        starts[d] = e.sub(clamped, e.convert(e.first_index(layout, d), element))
         bounds = (e.const(n, element) for n in (0, layout.local[d]))
         inside.append(e.within(starts[d], *bounds))
     local_sizes = [sizes[d] if d in cut else layout.local[d] for d in range(len(shape))]
@@ -108,7 +101,7 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         elif out.dims[d]:
             widest = starts[d].type.element_type
             begin = e.clamp(0, starts[d], shape[d] - sizes[d])
-            local = e.sub(begin, _own_start(lz, out, d, widest))
+            local = e.sub(begin, e.convert(e.first_index(out, d), widest))
             if sizes[d] == 1:
                 bounds = (e.const(n, widest) for n in (0, out.local[d]))
                 inside.append(e.within(local, *bounds))
@@ -176,7 +169,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     for at, i in enumerate(d.start_index_map):
         limits[at] = shape[i] - sizes[i]
         if i in masked:
-            offsets[at] = _own_start(lz, x.layout, i, element)
+            offsets[at] = e.convert(e.first_index(x.layout, i), element)
     limit, offset = _along_index_vector(lz, index, d.index_vector_dim, limits, offsets)
     zeros = e.splat(0, index.type.shape, element)
     index = e.sub(e.make("stablehlo.clamp", (zeros, index, limit), index.type), offset)
@@ -377,19 +370,16 @@ def _own_indices(
     element = index.type.element_type
     if plan.split:
         offsets = [
-            _own_start(lz, plan.now, i, element) if i in plan.split else e.const(0, element)
+            e.convert(e.first_index(plan.now, i), element)
+            if i in plan.split
+            else e.const(0, element)
             for i in d.scatter_dims_to_operand_dims
         ]
         zeros = [0] * len(offsets)
         _, offset = _along_index_vector(lz, index, d.index_vector_dim, zeros, offsets)
         index = e.sub(index, offset)
-    layout = plan.index
-    for i in plan.padded:
-        size = layout.local[i]
-        start = e.lookup(layout.dims[i], [k * size for k in range(layout.counts[i])])
-        keep = index_mask(e, start, size, None, layout.shape[i])
-        index = mask(e, index, i, keep, e.const(-1, element))
-    return index
+    outside = e.const(-1, element)
+    return fill_padding(e, LocalValue(index, plan.index), plan.padded, outside).value
 
 
 @rule("stablehlo.scatter")

@@ -57,9 +57,7 @@ def iota(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         value = e.iota(target.local, dim, element)
         if not target.dims[dim]:
             return value
-        size = target.local[dim]
-        start = e.lookup(target.dims[dim], [k * size for k in range(target.counts[dim])])
-        start = e.convert(start, element)
+        start = e.convert(e.first_index(target, dim), element)
         return e.add(value, e.broadcast(start, target.local))
 
     return lz.replace(op, LocalValue(make(lz.e, layout), layout, remake=make))

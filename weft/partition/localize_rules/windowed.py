@@ -233,7 +233,7 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     parts = [part(e, i, x, now) for i, x in zip(some, xs, strict=True)]
     if now.dims[dim] and len(parts) > 1:
         # Windows reach over operands' ends: select by index which operand each element is of.
-        shard_starts = e.lookup(now.dims[dim], starts(now, dim))
+        shard_starts = e.first_index(now, dim)
         value = parts[0]
         for i, piece in zip(some[1:], parts[1:], strict=True):
             keep = index_mask(e, shard_starts, now.local[dim], None, offsets[i])
