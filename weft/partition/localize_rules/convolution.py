@@ -89,21 +89,6 @@ def _result_layout(conv: _Convolution, out: AxisLayout) -> tuple[AxisLayout, boo
     return now, by_group
 
 
-def _results(
-    conv: _Convolution, lhs: AxisLayout, rhs: AxisLayout, out: AxisLayout
-) -> list[AxisLayout]:
-    """The result as propagated, and by groups as the operands are, where it is not split so."""
-    feature = conv.dims.out_feature
-    outs = [out]
-    if max(conv.groups, conv.batch_groups) > 1:
-        for layout, dim in zip((lhs, rhs), _group_dims(conv), strict=True):
-            atoms = layout.dims[dim]
-            taken = {i for d, a in enumerate(out.dims) if d != feature for i in a}
-            if atoms and not taken & set(atoms):
-                outs.append(out.with_dim(feature, atoms))
-    return list(dict.fromkeys(outs))
-
-
 def _plan(
     conv: _Convolution, lhs: AxisLayout, rhs: AxisLayout, out: AxisLayout, sum_features: bool = True
 ) -> _Plan:
@@ -146,14 +131,13 @@ def _cheapest(
     out: AxisLayout,
 ) -> tuple[_Plan, LocalValue, LocalValue]:
     """The plan that sends least without much more work, and its operands."""
-    outs = _results(conv, lhs.layout, rhs.layout, out)
-    plans = [_plan(conv, lhs.layout, rhs.layout, o) for o in outs]
-    first = plans[0]
+    first = _plan(conv, lhs.layout, rhs.layout, out)
+    plans = [first]
     features = (conv.dims.lhs_feature,), (conv.dims.rhs_in,)
     natural = all(comes_split(x, f) for x, f in zip((lhs, rhs), features, strict=True))
     both = lhs.layout.dims[features[0][0]] and rhs.layout.dims[features[1][0]]
     if first.across and not first.contracted and not (natural and both):
-        plans += [_plan(conv, lhs.layout, rhs.layout, o, sum_features=False) for o in outs]
+        plans.append(_plan(conv, lhs.layout, rhs.layout, out, sum_features=False))
     if len(plans) == 1:
         return first, lhs, rhs
     terms = 2 * math.prod(rhs.layout.shape) // max(1, rhs.layout.shape[conv.dims.rhs_out])

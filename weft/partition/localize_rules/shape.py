@@ -88,8 +88,8 @@ def broadcast_in_dim(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 def reshape(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Local where both layouts cut the flattened elements at the same strides.
 
-    Otherwise the operand keeps those of its atoms that the result can express, and the result is
-    moved to its layout afterwards.
+    Otherwise the runs of dimensions whose split the result cannot express become whole, and the
+    result is moved to its layout afterwards.
     """
     layout = lz.layouts(op)[0]
     layout_before = lz.operand(op, 0).layout
@@ -100,7 +100,7 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     def at_hand() -> tuple[AxisLayout, AxisLayout]:
         source = layout_before
         while (middle := _carry(source, layout.shape, groups)) is None:
-            source = _drop_one(source, layout.shape, groups)
+            source = _without_crossing(source, layout.shape, groups)
         return source, middle
 
     def fit(out: AxisLayout) -> AxisLayout:
@@ -192,16 +192,10 @@ def _splitting(mesh, at: dict[int, int], stride: int, inner: int) -> int | None:
     return None
 
 
-def _drop_one(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout:
-    """`source` without the minor atom of the last split dimension in the way."""
-    for group in groups:
-        alone = AxisLayout(
-            source.mesh,
-            source.shape,
-            tuple(a if d in group[0] else () for d, a in enumerate(source.dims)),
-        )
+def _without_crossing(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout:
+    """`source` without the split of the first run of dimensions that is in the way."""
+    for left, _ in groups:
+        alone = source.without(*(d for d in range(len(source.shape)) if d not in left))
         if _carry(alone, shape, groups) is None:
-            for d in reversed(group[0]):
-                if source.dims[d]:
-                    return source.with_dim(d, source.dims[d][:-1])
+            return source.without(*left)
     raise AssertionError("a replicated operand can always be reshaped")
