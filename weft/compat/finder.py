@@ -24,12 +24,12 @@ _MODULE = "weft_as_jax_finder"
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """The metadata of jax for `importlib.metadata`: its version."""
+    """The metadata of jax: the reference's version, which packages read as three numbers."""
 
     def read_text(self, filename: str) -> str | None:
         if filename != "METADATA":
             return None
-        return f"Metadata-Version: 2.1\nName: jax\nVersion: {VERSION}\n"
+        return f"Metadata-Version: 2.1\nName: jax\nVersion: {REFERENCE}\n"
 
     def locate_file(self, path: Any) -> Any:
         return os.path.join(os.path.dirname(os.path.abspath(__file__)), path)
