@@ -27,8 +27,8 @@ print(min(faults))
 PAGES = 12_000_000 * 4 / os.sysconf("SC_PAGE_SIZE")
 
 
-def faults_per_call(program=PROGRAM, **variables):
-    """Pages that the kernel maps for each call of a program that fills blocks of 48 MB."""
+def pages(program=PROGRAM, **variables):
+    """Run a program that prints pages: those mapped for each call that fills blocks of 48 MB."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment | variables, check=True,
@@ -46,7 +46,7 @@ def faults_per_call(program=PROGRAM, **variables):
     ],
 )
 def test_results_use_freed_memory_where_it_is_kept(variables, keeps):
-    faults = faults_per_call(**variables)
+    faults = pages(**variables)
     if keeps:
         assert faults < PAGES / 2
     elif platform.libc_ver()[0] == "glibc":
@@ -86,4 +86,35 @@ thread.join()
 
 def test_blocks_of_threads_use_freed_memory():
     keeps = platform.libc_ver()[0] == "glibc"
-    assert faults_per_call(IN_A_THREAD, WEFT_HOST_MEMORY_KEPT="256") < PAGES / 2 or not keeps
+    assert pages(IN_A_THREAD, WEFT_HOST_MEMORY_KEPT="256") < PAGES / 2 or not keeps
+
+
+AFTER_COMPILATION = """
+import ctypes
+import resource
+import weft
+from weft.runtime.host_allocator import return_freed_memory
+weft.devices()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+blocks = [libc.malloc(48_000) for _ in range(1001)]
+for block in blocks:
+    libc.memset(block, 1, 48_000)
+for block in blocks[:-1]:  # the last one keeps the heap from shrinking
+    libc.free(block)
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1])
+before = resident()
+return_freed_memory()
+print(before - resident())
+"""
+
+
+def test_what_a_long_compilation_freed_can_be_returned():
+    returned = pages(AFTER_COMPILATION, WEFT_HOST_MEMORY_KEPT="256")
+    assert returned > PAGES / 2 or platform.libc_ver()[0] != "glibc"
+    assert pages(AFTER_COMPILATION, WEFT_HOST_MEMORY_KEPT="0") < PAGES / 2

@@ -31,6 +31,7 @@ from weft.core.events import (
 )
 from weft.runtime import backend
 from weft.runtime.cpu_run_limit import called_together
+from weft.runtime.host_allocator import COMPILED_LONG, return_freed_memory
 from weft.runtime.own_threads import OwnThread
 
 if TYPE_CHECKING:
@@ -201,6 +202,8 @@ def compile_module(
         _end(running)
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
+    if seconds > COMPILED_LONG:
+        return_freed_memory()
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
         entry.write(own_client, loaded)
     return LoadedExecutable(loaded, flat, name, seconds, False, keep_alive)

@@ -8,11 +8,21 @@ time. Blocks that come from the heap are used again instead.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from weft.core.config import config
 
 # Parameters of mallopt(3).
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
+COMPILED_LONG = 0.1
+"""Seconds of a compilation after which its memory goes back, for a hundredth of that time."""
+_returns: list[Callable[[int], int]] = []
+
+
+def return_freed_memory() -> None:
+    """Give the kernel the pages of freed blocks back, where malloc was made to keep them."""
+    for trim in _returns:
+        trim(0)
 
 
 def keep_freed_memory() -> bool:
@@ -44,4 +54,5 @@ def keep_freed_memory() -> bool:
         (_TOP_PAD, kept // 4),
         (_ARENA_MAX, (os.cpu_count() or 1) + 1),
     )
+    _returns[:] = [process.malloc_trim]
     return all([process.mallopt(*setting) for setting in settings])
