@@ -159,7 +159,8 @@ programs of `benchmarks/library_programs` are run on both, and their results mus
 `files` counts those that both ran; a
 file that took longer than its limit counts as far as JAX came. Times include starting and
 compiling, on a machine that did other work at the same time. Tests that failed and were repaired
-since the run of a whole library were run again alone.
+since the run of a whole library were run again alone. In the last run of flax nnx, seven of its 30
+files were stopped on JAX at 120 s, which is why fewer tests count than the 1,686 of the run before.
 
 | library | version | files | pass on JAX | of these on weft | ratio | time ÷ JAX |
 |--|--|--|--|--|--|--|
@@ -204,8 +205,34 @@ both does not count. Files in a random order, 100 s each, until the time was ove
 A third set, each file on JAX and on weft, 100 s each: pytreeclass 0.11.1, 6 of 6 files, 237 of 237
 tests when first run.
 
+A fourth set, as the second, 45 to 90 s a file on two cores with a load of 10 to 16, so few files of
+each were reached:
+
+| library | version | files | passed when first run | after repairs |
+|--|--|--|--|--|
+| saiunit | 0.5.2 | 5 of 63 | 415 of 415 | |
+| exponax | 0.2.0 | 2 of 21 | 122 of 122 | |
+| e3nn-jax | 0.21.0 | 2 of 34 | 59 of 59 | |
+| jax_dataclasses | 1.6.3 | 8 of 8 | 34 of 34 | |
+| gymnax | 1.0.1 | 2 of 6 | 23 of 23 | |
+| scico | 0.0.7 | 3, then 2 of 65 | 4 of 15 (`vars(jnp)`) | 15 of 15 |
+| jaxoplanet | 0.2.0 | 2 of 19 | 14 of 14 | |
+| brax | 0.14.2 | 3 of 38 | 13 of 13 | |
+| rlax, again | 0.1.9 | 6 of 23 | 178 of 178 | |
+| unxt | 1.11.4 | 4 of 22 | 0 of 53 (private names, below) | 0 |
+| quaxed | 0.10.7 | 3 of 14 | 0 of 5 (private names, below) | 0 |
+| brainstate | 0.5.4 | 5 of 96 | 0 (private names, below) | 0 |
+
+quaxed, which unxt imports, took the version of jax apart into numbers, which it can now, and makes
+`jax.numpy.vectorize` again of JAX's private functions; brainstate makes JAX's private `BatchTrace`
+and imports saiunit's sparse arrays, which now load. These are left.
+
+The notebooks of flax's documentation, cell by cell on both: of 347 cells that run on JAX 316 print
+the same to tolerance. The others are texts of tracers, meshes and drawings of shardings, counts of
+live arrays, and ten cells with a `HijaxVariable` under `jax.jit`, which weft refuses.
+
 numpyro asks that infinity times False be 0 outside of `jit`, as XLA makes it inside of one program;
-weft computes NaN there, as NumPy. coordax maps over a `ShapeDtypeStruct`, which has no values.
+so it is now. coordax maps over a `ShapeDtypeStruct`, which has no values.
 
 ## What fails, and why
 
