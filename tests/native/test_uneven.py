@@ -17,7 +17,7 @@ CASES = {
     "a scalar": (lambda x: x * x[3] + 1, lambda x: x * x[3] + 1),
     "truth": (lambda x: x * 2 > 1, lambda x: x * 2 > 1),
     "integers": (lambda x: (x * 100).astype("int32") * 7, lambda x: (x * 100).astype("i4") * 7),
-    "halves": (lambda x: x.astype("float16") + 1, lambda x: x.astype("float16") + 1),
+    "float16": (lambda x: x.astype("float16") + 1, lambda x: x.astype("float16") + 1),
     "a gather": (lambda x: x[::-1] * 2 + 1, lambda x: x[::-1] * 2 + 1),
     "soft": (lambda x: weft.nn.softplus(x), lambda x: np.logaddexp(x, 0)),
 }
@@ -38,7 +38,7 @@ def test_vectors_of_odd_lengths(name, rng):
     out = compiled(x)
     expected = reference(x)
     assert out.shape == expected.shape
-    np.testing.assert_allclose(out, expected, rtol=2e-6 if name != "halves" else 1e-3, atol=1e-6)
+    np.testing.assert_allclose(out, expected, rtol=2e-6 if name != "float16" else 1e-3, atol=1e-6)
 
 
 def test_several_results_share_what_they_need(rng):
