@@ -154,3 +154,24 @@ def test_imports_are_found_in_all_their_forms(text, target, deferred):
 def test_imports_for_type_checkers_do_not_count():
     text = "if TYPE_CHECKING:\n    import jax"
     assert imports_of(PACKAGE / "api.py", ast.parse(text)) == []
+
+
+def test_no_package_waits_for_a_module_that_waits_for_it():
+    """A package that loads its modules, and a module that names the package: two threads of which
+    each began with one of them would wait for each other, and Python gives one of them half."""
+    circles = []
+    for package in PACKAGE.glob("*/**/__init__.py"):
+        name = ".".join(package.relative_to(ROOT).parent.parts)
+        if not any(found.target.startswith(f"{name}.") for found in _at_once(package)):
+            continue
+        circles += [
+            f"{module.relative_to(ROOT)}:{found.line}: write `import {name}.x as x`"
+            for module in package.parent.rglob("*.py")
+            for found in _at_once(module)
+            if found.target == name and module != package
+        ]
+    assert not circles, circles
+
+
+def _at_once(path):
+    return [f for f in imports_of(path, ast.parse(path.read_text("utf-8"))) if not f.deferred]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
+# Before any thread can load an extension that asks for NumPy's insides: jaxlib's aborts the process
+# where its first import fails in a circle of NumPy's modules, and is tried again.
+import numpy as _numpy  # noqa: F401
+
 import weft._xla as _xla  # noqa: F401  (first: refuses to share a process with jax)
 
 __version__ = "0.1.0"
 __version_info__ = tuple(map(int, __version__.split(".")))
 
-# Public name -> module that defines it. Modules, jaxlib and NumPy among them, load when a name is
-# first used, so that importing weft costs little.
+# Public name -> module that defines it. Modules, also jaxlib's, load when a name is first used, so
+# that importing weft costs little.
 _HOMES = {
     "weft.core.config": "config",
     "weft.driver.jit": "jit UNSPECIFIED",

@@ -98,3 +98,31 @@ assert len(seen) == 2 and 0.84 < seen[1] < 0.85, seen
 
 def test_a_thread_that_looks_while_another_imports_the_tracer_can_run_ops():
     subprocess.run([sys.executable, "-c", FIRST], check=True, timeout=300)
+
+
+FIRST_IMPORTS = """
+import threading, weft
+barrier, failed = threading.Barrier(8), []
+acts = [
+    lambda: weft.numpy.zeros(3), lambda: weft.jit(lambda x: x + 1)(1.0), lambda: weft.P("x"),
+    lambda: weft.random.key(0), lambda: weft.device_put(1.0), lambda: weft.AxisType.Auto,
+    lambda: weft.dtypes.bfloat16, lambda: weft.pallas.pallas_call,
+]
+def begin(act):
+    barrier.wait(60)
+    try:
+        act()
+    except BaseException as error:
+        failed.append(error)
+threads = [threading.Thread(target=begin, args=(act,)) for act in acts]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not failed, failed
+"""
+
+
+def test_threads_may_begin_with_different_names():
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", FIRST_IMPORTS], check=True, timeout=300)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, cast, to_array
 from weft.numpy.shaping import moveaxis, ravel
 from weft.ops import joining

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.division as division
+import weft.numpy.formulas as formulas
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import Tracer, typeof
-from weft.numpy import division, formulas
-from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, inexact, to_array
 from weft.numpy.eager import as_one_program
 from weft.numpy.scans import cumsum

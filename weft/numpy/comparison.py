@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import weft.numpy.ufuncs as u
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy import ufuncs as u
 from weft.numpy.common import INEXACT, aval_of, fill
 from weft.numpy.creation import asarray
 from weft.numpy.eager import as_one_program

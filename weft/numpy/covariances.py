@@ -6,12 +6,12 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any
 
+import weft.numpy.formulas as formulas
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import typeof
-from weft.numpy import formulas
-from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, canonical, cast
 from weft.numpy.eager import as_one_program
 from weft.numpy.filled import zeros

@@ -6,11 +6,11 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.lax import linalg
-from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, cast, check_array, inexact, strong, to_array
 from weft.numpy.matrices import eye
 from weft.numpy.selection import take_along_axis, where

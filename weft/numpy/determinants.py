@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+import weft.numpy.division as division
+import weft.numpy.linear as linear
+import weft.numpy.ufuncs as u
 from weft import custom_jvp
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy import division, linear
-from weft.numpy import ufuncs as u
 from weft.numpy.common import cast
 from weft.numpy.creation import arange
 from weft.numpy.decompositions import as_matrices, lax_linalg, solve

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import typeof
-from weft.numpy import ufuncs as u
 from weft.numpy.calculus import diff
 from weft.numpy.common import (
     aval_of,

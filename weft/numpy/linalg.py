@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.linear as linear
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.core.trace import typeof
-from weft.numpy import linear
-from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, cast, check_array, inexact, strong, to_array
 from weft.numpy.creation import array
 from weft.numpy.decompositions import (  # noqa: F401  (its public names are these, too)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.division as division
+import weft.numpy.formulas as formulas
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy import division, formulas
-from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
     cast,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.formulas as formulas
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core.trace import typeof
-from weft.numpy import formulas
-from weft.numpy import ufuncs as u
 from weft.numpy.common import axes_of, cast, check_array, inexact, strong
 from weft.numpy.decompositions import as_matrices, inv, svd
 from weft.numpy.named_axes import has_names

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.rounding as rounding
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.errors import UnsupportedArgumentError
 from weft.core.trace import typeof
-from weft.numpy import rounding
-from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
     axes_of,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.autodiff.zeros import optimization_barrier
 from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.lax import scan
-from weft.numpy import ufuncs as u
 from weft.numpy.common import cast, check_array, concrete, fill, static_int, to_array
 from weft.numpy.convolutions import convolve
 from weft.numpy.creation import arange

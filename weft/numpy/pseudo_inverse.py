@@ -6,10 +6,10 @@ import builtins
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import weft.numpy.ufuncs as u
 from weft import custom_jvp
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy import ufuncs as u
 from weft.numpy.common import cast, to_array
 from weft.numpy.decompositions import adjoint, as_matrices, svd
 from weft.numpy.filled import zeros

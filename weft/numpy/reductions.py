@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.ufuncs as ufuncs
 from weft.autodiff.shape import broadcast_shapes, reshape, transpose
 from weft.collectives.extrema import pmax, pmin
 from weft.collectives.reduce import pmean, psum
@@ -15,7 +16,6 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
-from weft.numpy import ufuncs
 from weft.numpy.common import (
     INEXACT,
     aval_of,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
 from weft.core.errors import ArgumentError, BadIndexError, UnsupportedArgumentError
 from weft.core.trace import Tracer, typeof
-from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
 from weft.numpy.eager import are_like, as_one_program
 from weft.numpy.filled import zeros

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
-from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     INEXACT,
     aval_of,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.numpy.ufuncs as u
 from weft.autodiff.shape import broadcast_to_rank
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
-from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
     canonical,

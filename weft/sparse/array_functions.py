@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.sparse import matrices
+import weft.sparse.matrices as matrices
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import weft.pallas.cpu.loops as loops
+import weft.pallas.cpu.scalar as scalar
+import weft.pallas.cpu.types as types
 from weft.core import dtypes
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
-from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import (

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import weft.pallas.cpu.scalar as scalar
+import weft.pallas.cpu.types as types
 from weft.core import dtypes
-from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.arrays import selected
 from weft.pallas.cpu.interrupt import look_in_loop
 from weft.pallas.cpu.llvm import Index

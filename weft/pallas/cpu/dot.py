@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.pallas.cpu.arrays as arrays
+import weft.pallas.cpu.loops as loops
+import weft.pallas.cpu.types as types
 from weft.core import dtypes
-from weft.pallas.cpu import arrays, loops, types
 from weft.pallas.cpu.int8_dot import SMALLEST, Grouping, grouping, start_sums, words
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory

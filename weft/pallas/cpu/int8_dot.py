@@ -18,9 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import weft.pallas.cpu.arrays as arrays
+import weft.pallas.cpu.loops as loops
 from weft.core import dtypes
 from weft.native.engine import host
-from weft.pallas.cpu import arrays, loops
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.values import Array, Buffer

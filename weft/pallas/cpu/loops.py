@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import weft.pallas.cpu.scalar as scalar
+import weft.pallas.cpu.types as types
 from weft.core import dtypes
 from weft.ops.combiner import IDENTITIES
-from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.nontemporal import emit_copy, read_soon, strip_of
 from weft.pallas.cpu.transpose_tiles import copy_turned, turned_dim

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import weft.pallas.cpu.arrays as arrays  # noqa: F401  (rules)
+import weft.pallas.cpu.control as control  # noqa: F401  (rules)
+import weft.pallas.cpu.dot as dot  # noqa: F401  (rules)
+import weft.pallas.cpu.refs as refs  # noqa: F401  (rules)
+import weft.pallas.cpu.sorting as sorting  # noqa: F401  (rules)
+import weft.pallas.cpu.sync as sync  # noqa: F401  (rules)
+import weft.pallas.cpu.types as types  # noqa: F401  (rules)
 from weft._xla import ffi
 from weft.ffi.call import emit_call
 from weft.ffi.registry import register_kernel
 from weft.native import engine
-from weft.pallas.cpu import (  # noqa: F401  (rules)
-    arrays,
-    control,
-    dot,
-    refs,
-    sorting,
-    sync,
-    types,
-)
 from weft.pallas.cpu.frame import emit_handler
 from weft.pallas.cpu.grid import Grid, emit_chunk
 from weft.pallas.cpu.llvm import Function, Module

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import weft.pallas.cpu.types as types
 from weft.core import dtypes
 from weft.native.engine import host
-from weft.pallas.cpu import types
 from weft.pallas.cpu.int8_dot import Grouping
 from weft.pallas.cpu.llvm import Function, Module
 

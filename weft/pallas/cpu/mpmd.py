@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import weft.pallas.cpu.loops as loops
 from weft.core.jaxpr import open_jaxpr
-from weft.pallas.cpu import loops
 from weft.pallas.cpu.frame import emit_handler, field, set_field
 from weft.pallas.cpu.grid import whole_arrays
 from weft.pallas.cpu.llvm import Function, Index, Module

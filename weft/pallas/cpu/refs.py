@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.pallas.cpu.scalar as scalar
+import weft.pallas.cpu.types as types
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window
-from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import nest
 from weft.pallas.cpu.translate import Translator, rule

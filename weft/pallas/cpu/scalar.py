@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.pallas.cpu.types as types
+import weft.pallas.cpu.vectors as vectors
 from weft.core import dtypes
 from weft.core.jaxpr import Literal
 from weft.native.engine import host
-from weft.pallas.cpu import types, vectors
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.formulas import element_formula, has_formula
 

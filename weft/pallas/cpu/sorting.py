@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import weft.pallas.cpu.loops as loops
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn
 from weft.core.trace import trace_to_jaxpr
-from weft.pallas.cpu import loops
 from weft.pallas.cpu.translate import LLVM, Translator, rule
 from weft.pallas.cpu.values import Array, Buffer, register
 from weft.pallas.formulas.sorting import is_before

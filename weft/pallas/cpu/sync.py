@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import weft.pallas.cpu.loops as loops
+import weft.pallas.cpu.waits as waits
 from weft.core import dtypes
-from weft.pallas.cpu import loops, waits
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.refs import checked, window
 from weft.pallas.cpu.translate import Translator, rule

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import weft.pallas.cpu.scalar as scalar
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr
 from weft.core.ref import Window
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
-from weft.pallas.cpu import scalar
 from weft.pallas.cpu.values import COSTLY, size_of
 from weft.sharding.factors import RULES, parse_factors
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.pallas.cpu.loops as loops
+import weft.pallas.cpu.scalar as scalar
+import weft.pallas.cpu.types as types
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr
-from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.values import (
     COSTLY,

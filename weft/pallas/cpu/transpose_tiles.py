@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+import weft.pallas.cpu.types as types
 from weft.native.engine import host
-from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.values import Buffer
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+import weft.pallas.cpu.types as types
 from weft.core import dtypes
-from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index
 
 Indices = tuple[Index, ...]

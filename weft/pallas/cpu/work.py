@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import weft.pallas.cpu.scalar as scalar
 from weft.core.jaxpr import Eqn, open_jaxpr, subjaxprs
-from weft.pallas.cpu import scalar
 from weft.pallas.cpu.values import size_of
 
 TURNS = 8

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+import weft.pallas.gpu.float8 as float8
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
-from weft.pallas.gpu import float8
 from weft.pallas.gpu.emitter import BOOL, Emitter, element_type, rule
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import weft.pallas.gpu.arrays as arrays
 from weft._xla.mlir import ir
 from weft.autodiff.shape import broadcasted_iota
 from weft.autodiff.zeros import full
@@ -21,7 +22,6 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
 from weft.core.ref import Indexer, Window
 from weft.core.trace import trace_to_jaxpr
 from weft.ops.control.loops import fori_loop
-from weft.pallas.gpu import arrays
 from weft.pallas.gpu.emitter import INT, Emitter, padded, target_of
 from weft.pallas.gpu.registers import Cell
 from weft.pallas.legalize import legalize

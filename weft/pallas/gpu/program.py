@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import weft.pallas.gpu.elementwise as elementwise  # noqa: F401  (their rules)
+import weft.pallas.gpu.products as products  # noqa: F401  (their rules)
+import weft.pallas.gpu.sync as sync  # noqa: F401  (their rules)
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
-from weft.pallas.gpu import elementwise, products, sync  # noqa: F401  (their rules)
 from weft.pallas.gpu.control import for_loop, program_index
 from weft.pallas.gpu.edges import steps_of
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, target_of

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+import weft.pallas.interpret.sync as _sync  # noqa: F401  (registers its rules)
 from weft.core.jaxpr import walk_eqns
 from weft.pallas.api.params import semantics
-from weft.pallas.interpret import sync as _sync  # noqa: F401  (registers its rules)
 from weft.pallas.interpret.errors import OutOfBoundsError
 from weft.pallas.interpret.machine import NUMPY, Machine
 from weft.pallas.interpret.memory import Buffer, Region, poison

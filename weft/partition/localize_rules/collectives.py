@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import weft.partition.reshard as reshard
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition import reshard
 from weft.partition.axis_layout import Atoms, AxisLayout
 from weft.partition.carry_linearity import WRITTEN
 from weft.partition.collect import KINDS
