@@ -29,6 +29,7 @@ FINITE = {
     "native/calls.py": {"_digest", "has_compiler"},
     "native/lapack.py": {"_openblas", "_target"},
     "native/parallel.py": {"threads"},
+    "native/rewrite.py": {"rule"},
     "pallas/cpu/interrupt.py": {"counter_address"},
     "pallas/cpu/nontemporal.py": {"last_cache_bytes"},
     "pallas/gpu/emitter.py": {"element_type"},
