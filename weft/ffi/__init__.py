@@ -3,7 +3,7 @@
 from weft.core.namespace import seal
 from weft.ffi.buffer import Buffer, ExecutionContext, ExecutionStage, buffer_callback
 from weft.ffi.call import ffi_call, ffi_lowering
-from weft.ffi.differentiable import differentiable
+from weft.ffi.derivatives import differentiable
 from weft.ffi.library import BuildError, build
 from weft.ffi.registry import (
     include_dir,

@@ -53,7 +53,7 @@ from weft.random.discrete import (
     permutation,
     poisson,
 )
-from weft.random.gamma import (
+from weft.random.gamma_family import (
     beta,
     chisquare,
     dirichlet,

@@ -17,7 +17,7 @@ from weft.ops.promote import promote_inexact
 from weft.ops.reduce import reduce_sum
 from weft.random.api import check_key
 from weft.random.basic import real_normal, signs, uniform_in, unit_uniform
-from weft.random.gamma import gamma_samples
+from weft.random.gamma_family import gamma_samples
 from weft.random.sampling import as_shape, draw, float_dtype, param, run, sample_shape, split_key
 
 if TYPE_CHECKING:
