@@ -33,7 +33,8 @@ TIGHT = (
 PLAIN = {k: os.environ[k] for k in ("HOME", "PATH", "PYTHONPATH") if k in os.environ}
 
 FIRST_CALL = """
-import sys, weft
+import sys, weft, weft.runtime.compile
+weft.runtime.compile.COMPILED_LONG = float("inf")  # on every machine
 weft.jit(lambda x: x + 1)(weft.numpy.ones(3)).block_until_ready()
 f, x, entered = weft.jit(lambda x: x * 2), weft.numpy.ones(4), set()
 def note(frame, event, argument):

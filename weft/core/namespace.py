@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from importlib import import_module
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -300,6 +301,34 @@ def examples_of(preamble: str, text: str) -> dict[str, str]:
         name, _, lines = paragraph.partition("\n")
         examples[name] = f">>> {preamble}\n{lines}"
     return examples
+
+
+def load_on_use(
+    scope: dict[str, Any],
+    homes: Mapping[str, str],
+    programs: Callable[[], EagerPrograms] | None = None,
+) -> dict[str, str]:
+    """Give a package public names whose modules are loaded when one of them is first used.
+
+    Of two threads one may begin with the package and one with a module of it. If the package loads
+    modules, each waits for what the other holds, and Python gives one of them half a module.
+
+    scope: the package's `globals()`, of whose `__all__` other names are kept. homes: module of the
+    package → the names it defines. Return the module of each name.
+    """
+    package = scope["__name__"]
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+    listed = scope["__all__"] = sorted({*home_of, *scope.get("__all__", ())})
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            raise missing(package, name)
+        value = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        scope[name] = value = public(value, package, programs=programs and programs())
+        return value
+
+    scope["__getattr__"], scope["__dir__"] = load, lambda: listed
+    return home_of
 
 
 def seal(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from weft.random.gamma import random_gamma_p as random_gamma_p
+from weft.random.gamma_family import random_gamma_p as random_gamma_p
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
