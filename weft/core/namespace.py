@@ -307,14 +307,14 @@ def load_on_use(
     scope: dict[str, Any],
     homes: Mapping[str, str],
     programs: Callable[[], EagerPrograms] | None = None,
-) -> dict[str, str]:
+) -> tuple[Callable[[str], Any], dict[str, str]]:
     """Give a package public names whose modules are loaded when one of them is first used.
 
     Of two threads one may begin with the package and one with a module of it. If the package loads
     modules, each waits for what the other holds, and Python gives one of them half a module.
 
     scope: the package's `globals()`, of whose `__all__` other names are kept. homes: module of the
-    package → the names it defines. Return the module of each name.
+    package → the names it defines. Return its `__getattr__`, and the module of each name.
     """
     package = scope["__name__"]
     home_of = {name: home for home, names in homes.items() for name in names.split()}
@@ -327,8 +327,8 @@ def load_on_use(
         scope[name] = value = public(value, package, programs=programs and programs())
         return value
 
-    scope["__getattr__"], scope["__dir__"] = load, lambda: listed
-    return home_of
+    scope["__dir__"] = lambda: listed
+    return load, home_of
 
 
 def seal(

@@ -2,7 +2,7 @@
 
 from weft.core.namespace import load_on_use
 
-_NAMES = load_on_use(
+__getattr__, _NAMES = load_on_use(
     globals(),
     {
         "buffer": "Buffer ExecutionContext ExecutionStage buffer_callback",

@@ -31,7 +31,7 @@ def _programs() -> EagerPrograms:
     )
 
 
-_NAMES = load_on_use(
+__getattr__, _NAMES = load_on_use(
     globals(),
     {
         "api": "PRNGKey clone fold_in key key_data key_dtype key_impl split wrap_key_data",

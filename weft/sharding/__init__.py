@@ -4,7 +4,7 @@ from weft.core.aval import Mat as ManualAxisType
 from weft.core.namespace import load_on_use
 
 __all__ = ["ManualAxisType"]
-_NAMES = load_on_use(
+__getattr__, _NAMES = load_on_use(
     globals(),
     {
         "abstract_device": "AbstractDevice",
