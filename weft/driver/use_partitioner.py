@@ -13,7 +13,8 @@ from weft._xla.mlir import ir
 from weft.core.config import config
 from weft.core.events import DURATIONS, PARTITIONED, tell
 from weft.core.source import warn
-from weft.partition import AxisLayout, Stages, Unsupported, manual, partition
+from weft.partition import AxisLayout, Unsupported, manual
+from weft.partition.partitioner import Stages, partition
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.named import NamedSharding
 from weft.sharding.physical import GSPMDSharding
