@@ -16,12 +16,12 @@ LARGE = {"f32": 0x4E000000, "f64": 0x4130000000000000}
 
 
 def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | None:
-    """Replaces a sine (quarter 0) or a cosine (1) of f32 or f64."""
+    """Replaces a sine (quarter 0) or a cosine (1) of f32 or f64, or a tangent (2) of f32."""
     (x,) = op.operands
     size, name = math.prod(x.type.shape), str(x.type.element_type)
     if name not in LARGE or size < UNFUSED_WAVES or not has_compiler():
         return None
-    if "result_accuracy" in op.attributes:
+    if "result_accuracy" in op.attributes or (quarter == 2 and name != "f32"):
         return None
     bits = int(name[1:])
     numbers = {"BITS": bits, "LARGE": LARGE[name], "QUARTER": quarter}

@@ -70,7 +70,7 @@ def _unary(
     return _accurate(name, hlo, jvp, accepts, repair=repair)
 
 
-_WAVES = ("stablehlo.sine", "stablehlo.cosine")
+_WAVES = ("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan")
 """Those with a native kernel; the position is its name there."""
 
 
