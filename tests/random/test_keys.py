@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -311,3 +313,16 @@ def test_the_layout_of_counters_is_the_one_set_where_a_program_is_traced(keys):
         np.testing.assert_array_equal(got[0], old)
         np.testing.assert_array_equal(got[1], new)
     np.testing.assert_array_equal(weft.jit(weft.vmap(both))(keys)[0][1], old)
+
+
+def test_pickled_keys_may_be_what_a_process_begins_with(tmp_path):
+    file = tmp_path / "keys.pickle"
+    kept = [random.key(0), random.key(7, impl="rbg").dtype]
+    file.write_bytes(pickle.dumps(kept))
+    program = (
+        "import pickle, sys; key, dtype = pickle.load(open(sys.argv[1], 'rb')); import weft; "
+        "print(key.dtype, dtype, weft.random.key_data(key).tolist())"
+    )
+    command = [sys.executable, "-c", program, str(file)]
+    out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    assert out.split() == ["key<fry>", "key<rbg>", "[0,", "0]"]

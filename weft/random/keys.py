@@ -59,6 +59,8 @@ generators: dict[str, Generator] = {}
 
 def find_generator(name: str) -> Generator:
     if name not in generators:
+        import weft.random.api  # noqa: F401  (loads the generators; a pickle may come first)
+    if name not in generators:
         names = ", ".join(map(repr, generators))
         raise ValueError(f"unknown random generator {name!r}; impl must be one of {names}")
     return generators[name]

@@ -44,4 +44,4 @@ def _load() -> None:
 
     for name in ("jit", "checkpoint", "custom_jvp", "custom_vjp", "shard_map", "pure_callback"):
         getattr(weft, name)
-    import weft.random  # noqa: F401
+    from weft.random import key, random_gamma_p  # noqa: F401
