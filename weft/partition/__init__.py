@@ -6,22 +6,12 @@ The module carries `sdy.mesh`, shardings on some of its values, and StableHLO. E
 for any number of devices and needs none.
 """
 
-from typing import Any
+from weft.core.namespace import load_on_use
 
-from weft.core.namespace import missing as _missing
-from weft.core.namespace import public as _public
-from weft.partition.axis_layout import AxisLayout, DeviceMesh, Unsupported
-
-__all__ = ["AxisLayout", "DeviceMesh", "Stages", "Unsupported", "partition"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in ("Stages", "partition"):
-        raise _missing(__name__, name)
-    from weft.partition import partitioner  # native kernels do not need it
-
-    return _public(getattr(partitioner, name), __name__)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, _NAMES = load_on_use(
+    globals(),
+    {
+        "axis_layout": "AxisLayout DeviceMesh Unsupported",
+        "partitioner": "Stages partition",
+    },
+)

@@ -6,28 +6,8 @@ from typing import Any
 from weft.partition.axis_layout import AxisLayout as AxisLayout
 from weft.partition.axis_layout import DeviceMesh as DeviceMesh
 from weft.partition.axis_layout import Unsupported as Unsupported
+from weft.partition.partitioner import Stages as Stages
 from weft.typing import Array as Array
-
-class Stages:
-    """The module after each stage."""
-
-    propagated: Any
-    collectives: Any
-    local: Any
-    mesh: Any
-    arguments: Any
-    results: Any
-    seconds: dict[str, float]
-    def __init__(
-        self,
-        propagated: Any,
-        collectives: Any,
-        local: Any,
-        mesh: Any,
-        arguments: Any,
-        results: Any,
-        seconds: dict[str, float] = ...,
-    ) -> None: ...
 
 def partition(
     module: Any,

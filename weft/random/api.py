@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import weft.random.rbg as rbg  # noqa: F401  (they register their generators)
-import weft.random.threefry as threefry  # noqa: F401  (they register their generators)
+import weft.random.rbg as rbg  # noqa: F401  (registers its generators)
+import weft.random.threefry as threefry  # noqa: F401  (registers its generators)
 from weft.autodiff.shape import check_shape
 from weft.core import dtypes
 from weft.core.config import config

@@ -42,10 +42,11 @@ class StackedProducts:
         """
         self._made = {v: eqn for eqn in eqns for v in eqn.outvars}
         self.operands, self.taken = [], []
+        constant = frozenset(fixed)
         # What is stacked beyond the operands takes at most as much memory again as they do.
         room = sum(v.aval.size for v in xs if v.aval.__class__ is ShapedArray)
         for output in outputs:
-            operands = self._operands(output, frozenset(fixed)) or []
+            operands = self._operands(output, constant) or []
             new = dict.fromkeys(v for v in operands if v not in self.operands)
             cost = sum(v.aval.size for v in new if v not in xs)
             take = bool(operands) and cost <= min(room, output.aval.size // 2)

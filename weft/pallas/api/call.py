@@ -272,7 +272,7 @@ def check_aliases(
 
 
 class Builder:
-    """What is fixed of a kernel before its arguments are known.
+    """A kernel whose arguments are not known yet.
 
     functions: each with the mesh whose cores run it, or None: then the programs of a grid do.
     space: of the refs of whole arrays.

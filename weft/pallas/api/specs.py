@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -19,9 +19,6 @@ from weft.pallas.api.primitives import as_int32
 from weft.pallas.api.signature import misfit_of
 from weft.pallas.ir import BlockMapping
 from weft.refs.api import Ref
-
-if TYPE_CHECKING:
-    pass
 
 
 class Squeezed:
