@@ -193,6 +193,10 @@ one("depthwise conv 3×3", IMAGE, filters(True), _CONV.format("x", "y", _GROUPS)
     "F.conv2d(x, y, padding=1, groups=x.shape[1])")  # fmt: skip
 _SQUARES = f"lambda x, y: ({_CONV.format('x', 'y', _GROUPS)} ** 2).sum()"
 one("depthwise conv gradient", IMAGE, filters(True), f"xx.grad({_SQUARES}, (0, 1))(x, y)")
+_SUM = f"({_CONV.format('x', 'y', '')} ** 2).sum()"
+one("conv 3×3 gradient", IMAGE, filters(False), f"xx.grad(lambda x, y: {_SUM}, (0, 1))(x, y)", "",
+    "torch.ops.aten.convolution_backward(2 * F.conv2d(x, y, padding=1), x, y, None, [1, 1], "
+    "[1, 1], [1, 1], False, [0, 0], 1, [True, True, False])[:2]")  # fmt: skip
 one("max pool 2×2", IMAGE, floats(),
     "lax.reduce_window(x, -float('inf'), lax.max, (1, 1, 2, 2), (1, 1, 2, 2), 'VALID')", "",
     "F.max_pool2d(x, 2)")  # fmt: skip

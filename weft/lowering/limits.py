@@ -48,6 +48,8 @@ LISTED = 64
 # Convolutions, products, transforms, decompositions
 DEPTHWISE = 1024
 """Elements from which planes are padded for the kernel. †"""
+FILTERS = 1 << 20
+"""Products from which the gradient of a filter is a kernel's: both take microseconds below. †"""
 FEW_PLACES = 128
 """Places of a 1 × 1 convolution up to which all examples are one product and a transpose. †"""
 LARGE_OPERAND, OPERAND_PART = 1 << 20, 1 << 16

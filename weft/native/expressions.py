@@ -46,6 +46,7 @@ class Expressions:
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.variables: dict[str, tuple[Type, str]] = {}
+        self.indices: dict[str, int] = {}  # of the unrolled loops around an expression
         self.loops: list[tuple[str, str]] = []  # labels of continue and break
         self.result: Type | None = None
         # Sums of floats may be taken in the order that vectors suggest, where a function says so.
@@ -124,6 +125,8 @@ class Expressions:
         return Value(None, node.value)  # type: ignore[arg-type]
 
     def _value_Name(self, node: ast.Name) -> Value:
+        if node.id in self.indices:
+            return Value(None, self.indices[node.id])
         if node.id in self.variables:
             type_, slot = self.variables[node.id]
             return self.op(type_, f"load {type_.llvm}, ptr {slot}")

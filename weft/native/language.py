@@ -7,6 +7,7 @@ operand of another type is an error (`i64(x)` converts), pointers of a function 
 
     i = 0; x: f32 = 0.0     variables have the type of their first value; i64 or f64 of a number
     for i in range(a, b)    while, if, break, continue, return
+    for i in unrolled(N)    the body N times over, for a number N that is bound
     p[i], p[i] += 1, p + i  loads, stores, addresses; `stack(T, n)` is memory of the function
     a if c else b           evaluates both; `and`, `or` only what they need
     parallel(f, n, x, y)    f(k, x, y) for k in range(n) on all threads
@@ -101,7 +102,7 @@ def _read_only(*_: object) -> Any:
 i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
 bitcast = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
 load_wide = store_wide = splat = sum_wide = max_wide = min_wide = first_equal = _read_only
-sort_wide = split_wide = _read_only
+sort_wide = split_wide = unrolled = _read_only
 c_sin = c_cos = c_exp = c_log = c_pow = _read_only
 
 

@@ -27,6 +27,7 @@ RULES = {
     "depthwise": "convolution.depthwise",
     "extremum": "extrema.extremum",
     "fft": "fourier.fft",
+    "filters": "filters.filters",
     "lapack": "lapack.lapack",
     "pointwise": "pointwise.pointwise",
     "power": "elementwise.power",

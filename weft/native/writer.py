@@ -108,9 +108,11 @@ class Writer(Expressions):
 
     def _For(self, node: ast.For) -> None:
         call = node.iter
-        if not isinstance(call, ast.Call) or ast.unparse(call.func) != "range":
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) not in ("range", "unrolled"):
             raise self.fail(node, "loops run over a range")
         bounds = [self.value(a) for a in call.args]
+        if ast.unparse(call.func) == "unrolled":
+            return self._unrolled(node, bounds[0])
         start, stop = (Value(None, 0), bounds[0]) if len(bounds) == 1 else bounds[:2]
         step = bounds[2] if len(bounds) == 3 else Value(None, 1)
         type_ = stop.type or start.type or I64
@@ -141,6 +143,15 @@ class Writer(Expressions):
         self.store(name, self.op(type_, f"add {wrap}{type_.llvm} {index.text}, {step.text}"))
         self.jump(head)
         self.label(after)
+
+    def _unrolled(self, node: ast.For, count: Value) -> None:
+        """Write the body once for each index, which is a number known as the kernel is compiled."""
+        if not isinstance(node.target, ast.Name) or not isinstance(count.text, int):
+            raise self.fail(node, "the number of turns is not known")
+        for index in range(count.text):
+            self.indices[node.target.id] = index
+            self.block(node.body)
+        self.indices.pop(node.target.id, None)
 
     def _Break(self, node: ast.Break) -> None:
         self.jump(self.loops[-1][1])

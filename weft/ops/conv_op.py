@@ -294,6 +294,8 @@ def _lower(
         ctx.mark(operation, "depthwise")
     elif all(rhs.shape[d] == 1 for d in dimension_numbers[1][2:]):
         ctx.mark(operation, "pointwise")
+    elif dimension_numbers[0][1] < dimension_numbers[0][0]:  # what gradients of filters sum over
+        ctx.mark(operation, "filters")
     return whole_for_xla(ctx, operation.results[0], out, dimension_numbers[2][2:])
 
 

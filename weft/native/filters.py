@@ -1,0 +1,103 @@
+"""Gradients of the filters of convolutions as calls of a kernel.
+
+XLA:CPU takes them for convolutions with windows as large as images, after transposes of both
+operands, and runs them at half the speed of its other convolutions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from weft._xla.mlir import ir
+from weft.lowering.limits import FILTERS
+from weft.native.calls import call, has_compiler, target
+from weft.native.convolution import ints
+from weft.native.engine import host
+from weft.native.kernels.filters import POSITIONS
+from weft.native.parallel import threads
+from weft.partition.emit import Emitter
+
+_BYTES = {"f32": 4, "f64": 8}
+
+
+def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces a convolution that sums over places, in one or two dimensions, and the batch."""
+    x, w = op.operands
+    out = op.results[0].type
+    name, spatial = str(out.element_type), out.rank - 2
+    texts = re.search(r"\[(.*)\]x\[(.*)\]->\[(.*)\]", str(op.attributes["dimension_numbers"]))
+    assert texts is not None
+    if spatial not in (1, 2) or name not in _BYTES or not has_compiler():
+        return None
+    if {str(v.type.element_type) for v in (x, w)} != {name}:
+        return None
+    if any(ints(op, "window_reversal", spatial, 0)) or set(ints(op, "lhs_dilation", 1, 1)) != {1}:
+        return None
+    places = [str(d) for d in range(spatial)]
+    wanted = (["f", *places, "b"], ["i", *places, "o"], [*places, "b", "f"])
+    named = [[n.strip() for n in t.split(",")] for t in texts.groups()]
+    order = [[own.index(n) for n in names] for own, names in zip(named, wanted, strict=True)]
+    x_shape, w_shape, out_shape = (
+        [v.shape[d] for d in o] for v, o in zip((x.type, w.type, out), order, strict=True)
+    )
+    if math.prod(out_shape) * math.prod(w_shape[:-1]) < FILTERS:
+        return None
+
+    x, w = (v if o == sorted(o) else e.transpose(v, o) for v, o in zip((x, w), order, strict=False))
+    two = [1] * (2 - spatial)
+    taps = [*two, *out_shape[:spatial]]
+    places_of_w = [*two, *w_shape[1:-1]]
+    strides = [*two, *ints(op, "rhs_dilation", spatial, 1)]
+    dilation = [*two, *ints(op, "window_strides", spatial, 1)]
+    low = [*[0] * (2 - spatial), *ints(op, "padding", 2 * spatial, 0)[::2]]
+    inputs, outputs = out_shape[spatial:]
+
+    rows, vectors = tile(inputs, outputs, name)
+    lanes = host().vector_bytes // _BYTES[name]
+    width = vectors * lanes
+    block = blocks(x_shape[0], *places_of_w)
+    extent = [
+        (n - 1) * s + (t - 1) * d + 1
+        for n, s, t, d in zip(block[1:], strides, taps, dilation, strict=True)
+    ]
+    region = block[0] * math.prod(extent) * rows
+    group = grouped(-(-inputs // rows), -(-outputs // width))
+    num_parts = 4 * threads() if threads() > 1 else 1
+    scratch = POSITIONS * width + region + 2 * width + 64
+    size = [x_shape[0], *two, *x_shape[1:]]
+    parameters = [
+        *size, *places_of_w, outputs, *taps, *strides, *dilation, *low, *block, group, scratch,
+    ]  # fmt: skip
+    bound = {"T": name, "LANES": lanes, "ROWS": rows, "VECTORS": vectors, "PARTS": num_parts}
+    kernel = target("filters", "filters", bound)
+    types = [e.type(n, out.element_type) for n in (out_shape, [num_parts * scratch])]
+    result, _unused = call(e, kernel, [x, w], types, parameters)
+    back = [order[2].index(d) for d in range(out.rank)]
+    return [result if back == sorted(back) else e.transpose(result, back)]
+
+
+def tile(inputs: int, outputs: int, name: str) -> tuple[int, int]:
+    """How many inputs, and vectors of outputs, have their sums in registers."""
+    lanes = host().vector_bytes // _BYTES[name]
+    registers = 24 if host().registers == 32 else 12
+    needed = -(-outputs // lanes)
+    counts = [n for n in (4, 3, 2, 1) if registers // n >= 6]
+    vectors = min(counts, key=lambda n: (-(-needed // n) * n, -n))
+    return min(registers // vectors, inputs), vectors
+
+
+def blocks(images: int, down: int, across: int) -> list[int]:
+    """Images, rows and columns whose positions are summed at once."""
+    columns = min(across, POSITIONS)
+    rows = min(down, POSITIONS // columns)
+    return [min(images, POSITIONS // (rows * columns)), rows, columns]
+
+
+def grouped(ranges: int, others: int) -> int:
+    """How many ranges of inputs read the same outputs; all threads have as many such jobs."""
+    jobs = -(-ranges // 4)
+    while jobs < ranges and jobs * others % threads():
+        jobs += 1
+    return -(-ranges // jobs)
