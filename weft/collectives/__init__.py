@@ -7,14 +7,13 @@ The public names are in weft.lax:
     all_gather pbroadcast                       gather.py
     psum_scatter                                scatter.py
     ppermute pshuffle psend precv               permute.py
-    all_to_all pswapaxes                        all_to_all.py
+    all_to_all pswapaxes                        exchange.py
     ragged_all_to_all                           ragged.py
     axis_index axis_size                        axis.py
     pcast pvary                                 casts.py
     psum_start all_gather_start … (.done())     async_.py
 """
 
-from weft.collectives.all_to_all import all_to_all, pswapaxes
 from weft.collectives.async_ import (
     all_gather_start,
     all_to_all_start,
@@ -25,6 +24,7 @@ from weft.collectives.async_ import (
 )
 from weft.collectives.axis import axis_index, axis_size
 from weft.collectives.casts import pcast, pvary
+from weft.collectives.exchange import all_to_all, pswapaxes
 from weft.collectives.extrema import pargmax, pargmin, pmax, pmin
 from weft.collectives.gather import all_gather, pbroadcast
 from weft.collectives.permute import ppermute, precv, psend, pshuffle

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft._xla.mlir import ir
-from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
 from weft.collectives.async_types import AsyncType, no_keys
+from weft.collectives.exchange import all_to_all, all_to_all_p, lower_in_front
 from weft.collectives.futures import FutureTree, register
 from weft.collectives.gather import all_gather, all_gather_p, pbroadcast, pbroadcast_p
 from weft.collectives.groups import as_bytes, named_axes

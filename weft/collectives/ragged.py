@@ -12,7 +12,7 @@ from weft.autodiff.manual_casts import varying_over
 from weft.autodiff.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, reshape
 from weft.autodiff.vmap import batch_flat
 from weft.autodiff.zeros import full, zeros_like
-from weft.collectives.all_to_all import all_to_all_p
+from weft.collectives.exchange import all_to_all_p
 from weft.collectives.explicit_batch import joining
 from weft.collectives.extrema import pmax_p
 from weft.collectives.groups import (

@@ -101,7 +101,7 @@ _PRIMITIVES = {
     "weft.collectives.extrema": "pmax_p pmin_p",
     "weft.collectives.gather": "all_gather_p",
     "weft.collectives.permute": "ppermute_p",
-    "weft.collectives.all_to_all": "all_to_all_p",
+    "weft.collectives.exchange": "all_to_all_p",
     "weft.collectives.ragged": "ragged_all_to_all_p",
 }
 _NAMES.update({name: home for home, names in _PRIMITIVES.items() for name in names.split()})

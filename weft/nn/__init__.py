@@ -31,8 +31,8 @@ from weft.nn.activations import (
 )
 from weft.nn.attention import dot_product_attention
 from weft.nn.block_scaling import get_scaled_dot_general_config, scaled_dot_general
+from weft.nn.exponential_sums import log_softmax, logmeanexp, logsumexp, softmax
 from weft.nn.functions import one_hot, scaled_matmul, standardize
-from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
 from weft.numpy import tanh
 from weft.numpy.eager import eager_programs
 

@@ -12,7 +12,7 @@ from weft.autodiff.shape import broadcasted_iota, expand_dims, reshape, transpos
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.nn.softmax import logsumexp, softmax_p
+from weft.nn.exponential_sums import logsumexp, softmax_p
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
 

@@ -13,7 +13,7 @@ from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
+from weft.nn.exponential_sums import log_softmax, logmeanexp, logsumexp, softmax
 from weft.ops import elementwise_api as ew
 
 if TYPE_CHECKING:

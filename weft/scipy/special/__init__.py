@@ -2,9 +2,9 @@
 
 import weft.numpy  # noqa: F401  (arrays get their methods)
 from weft.core.namespace import seal
-from weft.nn.softmax import log_softmax as _log_softmax
-from weft.nn.softmax import logsumexp
-from weft.nn.softmax import softmax as _softmax
+from weft.nn.exponential_sums import log_softmax as _log_softmax
+from weft.nn.exponential_sums import logsumexp
+from weft.nn.exponential_sums import softmax as _softmax
 from weft.numpy.eager import eager_programs
 from weft.scipy.special.entropies import (
     boxcox,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import weft.numpy as wnp
 from weft import lax, random, tree_util
 from weft.lax import linalg as lax_linalg
-from weft.nn.softmax import logsumexp
+from weft.nn.exponential_sums import logsumexp
 from weft.scipy.special import ndtr
 from weft.scipy.special.factorials import as_float
 
