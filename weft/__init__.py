@@ -83,7 +83,7 @@ def __getattr__(name: str) -> _Any:
         value = public(getattr(_importlib.import_module(home), name), "weft")
         if name != "config":
             # A jitted function needs the arrays' methods, whatever was imported first.
-            _importlib.import_module("weft.numpy")
+            _importlib.import_module("weft.numpy.methods")
     elif name in _PACKAGES:
         value = _importlib.import_module(f"weft.{name}")
     else:

@@ -42,7 +42,7 @@ def _doubled_thrice(a):
 
 
 def test_what_weft_does_not_cover_is_announced_with_its_op_and_line(mesh, monkeypatch):
-    import weft.partition.localize_rules  # noqa: F401  fills RULES
+    import weft.partition.localize_rules.table  # noqa: F401  fills RULES
     from weft.partition.localize import RULES
 
     monkeypatch.delitem(RULES, "stablehlo.while")
@@ -54,7 +54,7 @@ def test_what_weft_does_not_cover_is_announced_with_its_op_and_line(mesh, monkey
 
 
 def test_with_partitioner_weft_it_is_an_error(mesh, monkeypatch):
-    import weft.partition.localize_rules  # noqa: F401  fills RULES
+    import weft.partition.localize_rules.table  # noqa: F401  fills RULES
     from weft.partition.localize import RULES
 
     monkeypatch.delitem(RULES, "stablehlo.while")
@@ -93,7 +93,7 @@ def test_results_that_propagation_splits_unevenly_are_whole(mesh):
 
 
 def test_a_rule_that_fails_is_announced_like_one_that_is_missing(mesh, monkeypatch):
-    import weft.partition.localize_rules  # noqa: F401  fills RULES
+    import weft.partition.localize_rules.table  # noqa: F401  fills RULES
     from weft.partition.localize import RULES
 
     def broken(lz, op):

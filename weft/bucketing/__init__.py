@@ -1,5 +1,5 @@
 """Bucketed shapes: `weft.jit(bucket=)` compiles a function for a few sizes instead of for each."""
 
-from weft.bucketing.sizes import powers_of_two
+from weft.core.namespace import load_on_use
 
-__all__ = ["powers_of_two"]
+__getattr__, _NAMES = load_on_use(globals(), {"sizes": "powers_of_two"})

@@ -307,6 +307,10 @@ def load_on_use(
     scope: dict[str, Any],
     homes: Mapping[str, str],
     programs: Callable[[], EagerPrograms] | None = None,
+    *,
+    modules: Iterable[str] = (),
+    examples: Mapping[str, str] | None = None,
+    home: str | None = None,
 ) -> tuple[Callable[[str], Any], dict[str, str]]:
     """Give a package public names whose modules are loaded when one of them is first used.
 
@@ -314,17 +318,27 @@ def load_on_use(
     modules, each waits for what the other holds, and Python gives one of them half a module.
 
     scope: the package's `globals()`, of whose `__all__` other names are kept. homes: module of the
-    package → the names it defines. Return its `__getattr__`, and the module of each name.
+    package → the names it defines. modules: those that are public names themselves. examples,
+    home: as `seal` has them. Return its `__getattr__`, and the module of each name.
     """
     package = scope["__name__"]
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
-    listed = scope["__all__"] = sorted({*home_of, *scope.get("__all__", ())})
+    home_of = {name: module for module, names in homes.items() for name in names.split()}
+    listed = scope["__all__"] = sorted({*home_of, *modules, *scope.get("__all__", ())})
 
     def load(name: str) -> Any:
+        if name in modules:
+            return import_module(f"{package}.{name}")
         if name not in home_of:
             raise missing(package, name)
         value = getattr(import_module(f"{package}.{home_of[name]}"), name)
-        scope[name] = value = public(value, package, programs=programs and programs())
+        value_name = getattr(value, "__name__", None)
+        scope[name] = value = public(
+            value,
+            home or package,
+            None if value_name in listed else name,
+            example=(examples or {}).get(name),
+            programs=programs and programs(),
+        )
         return value
 
     scope["__dir__"] = lambda: listed

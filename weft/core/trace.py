@@ -323,8 +323,8 @@ class EvalTrace:
 
     @staticmethod
     def dispatch(prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
-        import_module("weft.driver.execute")
-        import_module("weft.numpy")  # the result needs its methods
+        import_module("weft.numpy.methods")  # the result needs its methods
+        EvalTrace.dispatch = staticmethod(import_module("weft.driver.execute").dispatch_op)
         return EvalTrace.dispatch(prim, args, params)
 
     def process(self, prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:

@@ -49,7 +49,7 @@ def trace_body(fun: Callable, args_tree: PyTreeDef, avals: Sequence[Any]) -> Bod
     body = bodies.get(key)
     if body is None:
         # The body's tracers need the arrays' methods, whatever was imported first.
-        import_module("weft.numpy")
+        import_module("weft.numpy.methods")
         flat_fun, out = flatten_fun(fun, args_tree)
         name = function_name(fun)
         jaxpr, consts = closed_call_jaxpr(flat_fun, avals, name)

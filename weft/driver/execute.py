@@ -15,7 +15,6 @@ from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.state import LAYOUTS
 from weft.core.trace import (
-    EvalTrace,
     Tracer,
     array_method,
     check_hashable,
@@ -310,6 +309,3 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
         return result, fast, False
 
     return cached_call(fun, miss, cache_key=(prim.name, object()), name=prim.name)
-
-
-EvalTrace.dispatch = staticmethod(dispatch_op)  # type: ignore[assignment]

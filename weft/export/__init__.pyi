@@ -5,6 +5,12 @@ from typing import Any
 
 from weft.export.checks import DisabledSafetyCheck as DisabledSafetyCheck
 from weft.export.exported import Exported as Exported
+from weft.export.exported import (
+    maximum_supported_calling_convention_version as maximum_supported_calling_convention_version,
+)
+from weft.export.exported import (
+    minimum_supported_calling_convention_version as minimum_supported_calling_convention_version,
+)
 from weft.export.symbolic import SymbolicScope as SymbolicScope
 from weft.typing import Array as Array
 from weft.typing import ArrayLike
@@ -22,10 +28,6 @@ def export(
 
 def is_symbolic_dim(p: ArrayLike) -> bool:
     """Return whether p is a dimension of unknown size."""
-
-maximum_supported_calling_convention_version: int
-
-minimum_supported_calling_convention_version: int
 
 def register_namedtuple_serialization(nodetype: Any, *, serialized_name: str) -> Any:
     """Lets exported functions with a class of named tuples be serialized."""

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from weft.driver.ahead_of_time import Traced
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
-VERSION = 2
-OLDEST_VERSION = 1
+maximum_supported_calling_convention_version = 2
+minimum_supported_calling_convention_version = 1
 
 
 class Exported:
@@ -52,7 +52,7 @@ class Exported:
     Array([0., 0., 0.], dtype=float32)
     """
 
-    calling_convention_version = VERSION
+    calling_convention_version = maximum_supported_calling_convention_version
     ordered_effects: tuple = ()
     uses_global_constants = False
 

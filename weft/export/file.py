@@ -19,7 +19,8 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import Effect
 from weft.export.checks import DisabledSafetyCheck
-from weft.export.exported import VERSION, Exported
+from weft.export.exported import Exported
+from weft.export.exported import maximum_supported_calling_convention_version as NEWEST
 from weft.export.symbolic import SymbolicDim, symbolic_shape
 from weft.sharding.mesh import AbstractMesh, AxisType
 from weft.sharding.named import NamedSharding
@@ -61,7 +62,7 @@ def write(exported: Exported, vjp_order: int) -> bytes:
     parts = [json.dumps(meta).encode(), *blobs]
     body = b"".join(_LENGTH.pack(len(p)) + p for p in parts)
     # The checksum is over the header before it as well.
-    version = 1 if exported._symbolic is None else VERSION
+    version = 1 if exported._symbolic is None else NEWEST
     head = _HEADER.pack(_MAGIC, version, len(body), bytes(32))
     return _HEADER.pack(_MAGIC, version, len(body), _checksum(head, body)) + body
 
@@ -93,9 +94,9 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     if len(data) < _HEADER.size:
         raise ValueError(f"deserialize: the file is cut off: it has {len(data)} bytes")
     magic, version, size, checksum = _HEADER.unpack_from(data)
-    if version > VERSION:
+    if version > NEWEST:
         raise ValueError(
-            f"deserialize: the file has format version {version}, this weft reads up to {VERSION}; "
+            f"deserialize: the file has format version {version}, this weft reads up to {NEWEST}; "
             "use a newer weft, or export it with an older one"
         )
     body = data[_HEADER.size :]

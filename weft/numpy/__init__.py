@@ -170,6 +170,8 @@ _INSTEAD = {
 
 
 def __getattr__(name: str) -> Any:
+    import weft.numpy.methods  # noqa: F401  (gives arrays their operators; it needs this package)
+
     module = _HOME.get(name)
     if module is None:
         if name in ("fft", "linalg"):
@@ -187,6 +189,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-from weft.numpy import methods as _methods  # noqa: E402, F401  (gives arrays their operators)

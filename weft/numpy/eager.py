@@ -201,6 +201,8 @@ def eager_programs(
     that are part of a program's key want each call to run op by op.
     """
 
+    import weft.numpy.methods  # noqa: F401  (of the results; it imports this module)
+
     def compile_one(function: Callable, at: list[int], named: list[str]) -> Callable:
         if separate is not None:
             function = _unless(separate, function)

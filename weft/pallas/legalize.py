@@ -20,7 +20,8 @@ from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_cl
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
 from weft.pallas import narrow_integers, pairs
-from weft.pallas.formulas import ANY, arrays, complex, scalars, sorting, windows
+from weft.pallas.formulas import arrays, complex, scalars, sorting, windows
+from weft.pallas.formulas.elements import ANY
 from weft.pallas.formulas.language import plainly
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, UnsupportedKernelError, unsupported
 from weft.pallas.narrow_integers import in_bytes

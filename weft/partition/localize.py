@@ -95,7 +95,7 @@ def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -
     >>> "tensor<2x4xf32>" in str(module)
     True
     """
-    import weft.partition.localize_rules  # noqa: F401  fills RULES
+    import weft.partition.localize_rules.table  # noqa: F401  fills RULES
 
     with module.context, ir.Location.unknown(module.context):
         mesh, names = read_mesh(module)

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-import weft.driver.execute  # noqa: F401  (samplers run eagerly too)
+import weft.numpy.methods  # noqa: F401  (of the arrays that samplers give)
 from weft.core.config import config
 from weft.core.namespace import EagerPrograms, load_on_use
 from weft.numpy.eager import eager_programs

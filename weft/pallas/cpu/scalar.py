@@ -18,7 +18,7 @@ from weft.core import dtypes
 from weft.core.jaxpr import Literal
 from weft.native.engine import host
 from weft.pallas.cpu.llvm import Function
-from weft.pallas.formulas import element_formula, has_formula
+from weft.pallas.formulas.elements import element_formula, has_formula
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom

@@ -1,21 +1,12 @@
 """The interpreter of kernels: NumPy, a deterministic scheduler, and checks of every access."""
 
-from weft.pallas.interpret.errors import (
-    DataRaceError,
-    DeadlockError,
-    KernelError,
-    OutOfBoundsError,
-    SemaphoreError,
-    UninitializedReadError,
-)
-from weft.pallas.interpret.params import InterpretParams
+from weft.core.namespace import load_on_use
 
-__all__ = [
-    "DataRaceError",
-    "DeadlockError",
-    "InterpretParams",
-    "KernelError",
-    "OutOfBoundsError",
-    "SemaphoreError",
-    "UninitializedReadError",
-]
+__getattr__, _NAMES = load_on_use(
+    globals(),
+    {
+        "errors": """DataRaceError DeadlockError KernelError OutOfBoundsError SemaphoreError
+            UninitializedReadError""",
+        "params": "InterpretParams",
+    },
+)

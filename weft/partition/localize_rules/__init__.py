@@ -1,13 +1,1 @@
-"""The localization rules, one small function per operation family: the table `localize.RULES`."""
-
-from weft.partition.localize_rules import (  # noqa: F401
-    calls,
-    collectives,
-    control,
-    convolution,
-    factored,
-    indexing,
-    scatter_windows,
-    shape,
-    windowed,
-)
+"""The localization rules, one small function per operation family."""

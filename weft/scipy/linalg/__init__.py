@@ -1,97 +1,9 @@
 """Linear algebra, under the names and with the semantics of jax.scipy.linalg."""
 
-import weft.numpy  # noqa: F401  (arrays get their methods)
-from weft.core.namespace import seal
-from weft.numpy.eager import eager_programs
-from weft.scipy.linalg.factorizations import (
-    cho_factor,
-    cho_solve,
-    cholesky,
-    det,
-    eigh,
-    hessenberg,
-    inv,
-    lu,
-    lu_factor,
-    lu_solve,
-    polar,
-    qr,
-    qr_multiply,
-    schur,
-    solve,
-    solve_triangular,
-    svd,
-)
-from weft.scipy.linalg.functions import (
-    eigh_tridiagonal,
-    expm,
-    expm_frechet,
-    funm,
-    rsf2csf,
-    solve_sylvester,
-    sqrtm,
-)
-from weft.scipy.linalg.special_matrices import (
-    block_diag,
-    circulant,
-    companion,
-    convolution_matrix,
-    dft,
-    fiedler,
-    fiedler_companion,
-    hadamard,
-    hankel,
-    helmert,
-    hilbert,
-    invhilbert,
-    invpascal,
-    leslie,
-    pascal,
-    toeplitz,
-)
+from functools import lru_cache
 
-__all__ = [
-    "block_diag",
-    "cho_factor",
-    "cho_solve",
-    "cholesky",
-    "circulant",
-    "companion",
-    "convolution_matrix",
-    "det",
-    "dft",
-    "eigh",
-    "eigh_tridiagonal",
-    "expm",
-    "expm_frechet",
-    "fiedler",
-    "fiedler_companion",
-    "funm",
-    "hadamard",
-    "hankel",
-    "helmert",
-    "hessenberg",
-    "hilbert",
-    "inv",
-    "invhilbert",
-    "invpascal",
-    "leslie",
-    "lu",
-    "lu_factor",
-    "lu_solve",
-    "pascal",
-    "polar",
-    "qr",
-    "qr_multiply",
-    "rsf2csf",
-    "schur",
-    "solve",
-    "solve_sylvester",
-    "solve_triangular",
-    "sqrtm",
-    "svd",
-    "toeplitz",
-]
+from weft.core.namespace import EagerPrograms, load_on_use
+
 _PROGRAMS = """
     block_diag cholesky circulant companion convolution_matrix det eigh eigh_tridiagonal expm
     expm_frechet fiedler fiedler_companion funm hankel hessenberg inv leslie lu lu_factor polar qr
@@ -103,4 +15,24 @@ _OPTIONS = """
     mode output overwrite_a overwrite_b overwrite_c permute_l pivoting select select_range side
     trans turbo type unit_diagonal upper_triangular
 """
-seal(globals(), programs=eager_programs(_PROGRAMS, joining="lu_solve", options=_OPTIONS))
+
+
+@lru_cache(maxsize=1)
+def _programs() -> EagerPrograms:
+    from weft.numpy.eager import eager_programs  # where a function is used, not to import this
+
+    return eager_programs(_PROGRAMS, joining="lu_solve", options=_OPTIONS)
+
+
+__getattr__, _NAMES = load_on_use(
+    globals(),
+    {
+        "factorizations": """cho_factor cho_solve cholesky det eigh hessenberg inv lu lu_factor
+            lu_solve polar qr qr_multiply schur solve solve_triangular svd""",
+        "functions": "eigh_tridiagonal expm expm_frechet funm rsf2csf solve_sylvester sqrtm",
+        "special_matrices": """block_diag circulant companion convolution_matrix dft fiedler
+            fiedler_companion hadamard hankel helmert hilbert invhilbert invpascal leslie pascal
+            toeplitz""",
+    },
+    _programs,
+)
