@@ -28,3 +28,11 @@ def test_conditions_of_piecewise_may_be_an_array_of_numbers():
     want = np.piecewise(x, [np.full(4, c) for c in three], choices)
     np.testing.assert_array_equal(wnp.piecewise(x, wnp.array(three), choices), want)
     np.testing.assert_array_equal(wnp.piecewise(x, wnp.array(x > 0), [1, 2]), [2, 2, 1, 1])
+
+
+def test_pieces_that_are_numbers_are_of_x_s_type():
+    for x in (np.array([-4, -3, 4, 5]), np.array([-4, 2.5, np.nan], np.float32)):
+        for conds, pieces in (([x < 0, x > 3], [1, 2.75, -3]), ([x > 3], [True]), ((1, 0), (3, 4))):
+            given = [np.broadcast_to(np.asarray(c, bool), x.shape) for c in conds]
+            want = np.piecewise(x, given, pieces)
+            np.testing.assert_array_equal(wnp.piecewise(wnp.asarray(x), conds, pieces), want)

@@ -83,6 +83,19 @@ def test_shards_hold_the_parts_and_number_the_replicas():
         assert shard.data.sharding is SingleDeviceSharding(shard.device)
         np.testing.assert_array_equal(x.addressable_data(i), shard.data)
     assert len(x.global_shards) == 8
+    (only,) = device_put(value).addressable_shards
+    assert only.index == (slice(None),) * 2 and only.replica_id == 0
+    np.testing.assert_array_equal(only.data, value)
+    with pytest.raises(IndexError, match=r"addressable_data\(8\): this process holds 8 parts"):
+        x.addressable_data(8)
+    x.delete()
+    for read in (lambda: x.addressable_shards, lambda: x.addressable_data(0)):
+        with pytest.raises(RuntimeError, match="has been deleted"):
+            read()
+
+
+def test_shards_print_what_they_hold():
+    x = device_put(numbers(8, 4), place("x"))
     assert "replica_id=0" in repr(x.addressable_shards[0])
 
 

@@ -641,6 +641,14 @@ def jit(
     return function if bucket is None else bucketed(function, info, bucket, bucket_shapes)
 
 
+def unguarded(function: Any) -> Any:
+    """Return the compiled dispatch of a jitted function that donates nothing.
+
+    Its callers tell by themselves of static arguments that are not hashable.
+    """
+    return function._call if type(function) is GuardedJit else function
+
+
 def _trace(function: Any, *args: object, **kwargs: object) -> Any:
     """The function traced for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
     from weft.driver.ahead_of_time import Traced

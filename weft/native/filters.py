@@ -70,8 +70,8 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     parameters = [
         *size, *places_of_w, outputs, *taps, *strides, *dilation, *low, *block, group, scratch,
     ]  # fmt: skip
-    bound = {"T": name, "LANES": lanes, "ROWS": rows, "VECTORS": vectors, "PARTS": num_parts}
-    kernel = target("filters", "filters", bound)
+    sizes = {"LANES": lanes, "ROWS": rows, "VECTORS": vectors, "PARTS": num_parts}
+    kernel = target("filters", "filters", {"T": name, **sizes})
     types = [e.type(n, out.element_type) for n in (out_shape, [num_parts * scratch])]
     result, _unused = call(e, kernel, [x, w], types, parameters)
     back = [order[2].index(d) for d in range(out.rank)]

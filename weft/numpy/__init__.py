@@ -112,12 +112,12 @@ _PROGRAMS = """
     correlate
     cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum deg2rad degrees
     diag diagflat diagonal diff digitize divide divmod dot ediff1d equal exp exp2 expm1 fabs flip
-    fliplr flipud float_power floor floor_divide fmax fmin fmod frexp gcd gradient
+    fliplr flipud float_power floor floor_divide fmax fmin fmod frexp gcd geomspace gradient
     greater greater_equal heaviside hypot i0 imag inner interp invert iscomplex isclose isfinite
-    isin isinf isnan isneginf isposinf isreal kron lcm ldexp left_shift less less_equal log
-    log10 log1p log2 logical_not matmul matrix_transpose matvec max mean median meshgrid
-    min minmax mod modf moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean
-    nanmedian nanmin nanprod nanquantile nanstd nansum nanvar nextafter not_equal
+    isin isinf isnan isneginf isposinf isreal kron lcm ldexp left_shift less less_equal linspace
+    log log10 log1p log2 logical_not logspace matmul matrix_transpose matvec max mean median
+    meshgrid min minmax mod modf moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax
+    nanmean nanmedian nanmin nanprod nanquantile nanstd nansum nanvar nextafter not_equal
     outer packbits pad partition poly polyadd polyfit polyint polymul polysub polyval prod ptp
     quantile rad2deg radians ravel real reciprocal remainder resize right_shift rint roll rollaxis
     rot90 searchsorted sign signbit sin sinc sinh sort sort_complex spacing sqrt square std sum

@@ -18,7 +18,7 @@ from weft.core.config import config
 from weft.core.namespace import MISTAKES, EagerPrograms
 from weft.core.state import state
 from weft.core.trace import EVAL
-from weft.driver.jit import jit
+from weft.driver.jit import jit, unguarded
 from weft.ops.promote import adapts
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
@@ -83,14 +83,26 @@ def as_one_program(function: Callable, *operands: object, **options: object) -> 
 
     There is a program for each set of options; options that do not hash run it op by op.
     """
-    classes = [x.__class__ for x in operands]
-    if state.trace is not EVAL or ArrayImpl not in classes or not _PLAIN.issuperset(classes):
+    if state.trace is not EVAL or not _PLAIN.issuperset(map(type, operands)):
         return function(*operands, **options)
+    for x in operands:
+        if x.__class__ is ArrayImpl:
+            break
+    else:
+        return function(*operands, **options)
+    if not options:
+        program = _without_options.get(function)
+        if program is None:
+            program = _without_options[function] = compiled(function, options)
+        return program(*operands)
     try:
         program = compiled(function, options)
     except TypeError:
         return function(*operands, **options)
     return program(*operands)
+
+
+_without_options: dict[Callable, Callable] = clearable({})
 
 
 OPERANDS = (ArrayImpl, np.ndarray, bool, int, float, complex)
@@ -206,7 +218,7 @@ def eager_programs(
     def compile_one(function: Callable, at: list[int], named: list[str]) -> Callable:
         if separate is not None:
             function = _unless(separate, function)
-        return jit(function, static_argnums=at, static_argnames=named)
+        return unguarded(jit(function, static_argnums=at, static_argnames=named))
 
     none = frozenset(operands.split())
     return EagerPrograms(

@@ -276,13 +276,14 @@ def clip(
     """
     x: Any = a if arr is None else arr
     min, max = a_min if min is None else min, a_max if max is None else max
-    aval = aval_of("clip", x)
-    if aval.dtype in dtypes.COMPLEX:
+    dtype = aval_of("clip", x).dtype
+    if dtype in dtypes.COMPLEX:
         raise ValueError("weft.numpy.clip: complex numbers have no order")
-    if dtypes.is_float(aval.dtype):
+    if dtypes.is_float(dtype):
         # Bounds beside floats are floats; an integer beside integers may not fit into theirs.
-        bounds = (float(v) if v.__class__ is int else v for v in (min, max))
-        return as_one_program(_clip, x, *bounds)
+        min = float(min) if min.__class__ is int else min
+        max = float(max) if max.__class__ is int else max
+        return as_one_program(_clip, x, min, max)
     return _clip(x, min, max)
 
 

@@ -16,6 +16,7 @@ from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, cast, to_array
 from weft.numpy.creation import asarray
+from weft.numpy.eager import as_one_program
 from weft.numpy.filled import zeros
 from weft.ops.promote import broadcast_to as _broadcast_to
 
@@ -227,9 +228,6 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: objec
     >>> wnp.piecewise(x, [x < 0, x >= 0], [lambda x: -x, 10.0])
     Array([ 2., 10.], dtype=float32)
     """
-    from weft.numpy.selection import where
-    from weft.numpy.ufuncs import equal
-
     x = to_array(x)
     # An array of another shape than x's holds conditions, as a list does.
     several = isinstance(condlist, Sequence) or typeof(condlist).shape not in ((), x.shape)
@@ -244,13 +242,29 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: objec
             f"functions, got {len(funclist)}"
         )
 
+    values = [*functions, default]
+    if not (args or kw or any(map(callable, values))):
+        return as_one_program(_chosen, x, *conds, *values, count=len(conds))
+    return _chosen(x, *conds, *(_applied(f, args, kw) for f in values), count=len(conds))
+
+
+def _applied(f: Any, args: tuple, kw: dict[str, Any]) -> Any:
+    return (lambda x: f(x, *args, **kw)) if callable(f) else f
+
+
+def _chosen(x: Any, *operands: Any, count: int) -> Any:
+    """`piecewise` of `count` conditions and of their values or functions, the default last."""
+    from weft.numpy.selection import where
+    from weft.numpy.ufuncs import equal
+
     def value(f: Any, chosen: Any) -> Any:
         if not callable(f):
             return cast(f, x.dtype)
         # Elsewhere the function may have no derivative: 0 times infinity would be NaN.
         chosen_x = where(chosen, x, stop_gradient(x)) if x.dtype in INEXACT else x
-        return cast(f(chosen_x, *args, **kw), x.dtype)
+        return cast(f(chosen_x), x.dtype)
 
+    conds, (*functions, default) = operands[:count], operands[count:]
     index = zeros(x.shape, dtypes.int32)
     for i, cond in enumerate(conds):
         index = where(cond, i + 1, index)

@@ -34,6 +34,7 @@ from weft.ops.elementwise_api import (
 )
 from weft.ops.joining import concatenate
 from weft.ops.promote import broadcast_to, promote_lax
+from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import device_put
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
 from weft.sharding.named import is_over_nothing, type_sharding
@@ -370,13 +371,13 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Any:
 
 
 def stage(x: ArrayLike, /) -> Any:
-    """The value in the current trace: traced where one is active, else an array.
+    """The value in the current trace: traced where one is active, else an array, x if it is one.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.stage(wnp.arange(3))
     Array([0, 1, 2], dtype=int32)
     """
-    return copy_p.bind(x)
+    return x if type(x) is ArrayImpl and state.trace is EVAL else copy_p.bind(x)
 
 
 after_all_p = Primitive(

@@ -321,7 +321,11 @@ def addressable_shards(array: Any) -> list[Shard]:
     if cached is not None:
         check_alive(array)
         return list(cached)
-    rows = _local_ids(array._sharding, array.aval.shape)
+    sharding = array._sharding
+    if type(sharding) is SingleDeviceSharding and sharding.is_fully_addressable:
+        check_alive(array)
+        return [Shard(sharding._device, (slice(None),) * array.ndim, 0, array)]
+    rows = _local_ids(sharding, array.aval.shape)
     shards = [Shard(*row, part) for row, part in zip(rows, parts(array), strict=True)]
     if len(shards) > 1:  # of one, the part may be the array, which would hold itself
         array._shards = shards
@@ -331,6 +335,8 @@ def addressable_shards(array: Any) -> list[Shard]:
 
 def global_shards(array: Any) -> list[Shard]:
     """Every part; ``data`` is None for those of other processes."""
+    if array._sharding.is_fully_addressable:
+        return addressable_shards(array)
     local_shards = {s.device: s for s in addressable_shards(array)}
     rows = _replica_ids(array._sharding, array.aval.shape)
     return [local_shards[r[0]] if r[0] in local_shards else Shard(*r, None) for r in rows]
@@ -354,12 +360,13 @@ def live_arrays(platform: str | None = None) -> list:
 
 def _addressable_data(self: object, index: int) -> Any:
     """The ``index``-th part of this process, as a single-device array."""
-    local_parts = parts(self)
+    shards = getattr(self, "_shards", None) or addressable_shards(self)
+    check_alive(self)
     try:
-        return local_parts[index]
+        return shards[index].data
     except IndexError:
         raise IndexError(
-            f"addressable_data({index}): this process holds {len(local_parts)} parts of the "
+            f"addressable_data({index}): this process holds {len(shards)} parts of the "
             f"{describe(self)} array"
         ) from None
 

@@ -26,7 +26,7 @@ from weft.runtime.device_put import (
 )
 from weft.runtime.memory_layouts import layout_of, relaid
 from weft.sharding.named import tile_indices
-from weft.sharding.physical import as_sharding
+from weft.sharding.physical import SingleDeviceSharding, as_sharding
 
 if TYPE_CHECKING:
     from weft.sharding.named import NamedSharding
@@ -73,7 +73,9 @@ def make_array_from_single_device_arrays(
             raise TypeError(f"arrays[{i}] must be an array on a single device, got {part!r:.80}")
         if part.is_deleted():
             raise RuntimeError(f"arrays[{i}]: {deleted_text(part)}")
-        by_device[next(iter(part._sharding.device_set))] = part
+        place = part._sharding
+        single = type(place) is SingleDeviceSharding
+        by_device[place._device if single else next(iter(place.device_set))] = part
     devices = list(sharding._internal_device_list.addressable_device_list)
     missing = [d for d in devices if d not in by_device]
     if missing or len(arrays) != len(devices):
@@ -88,8 +90,12 @@ def make_array_from_single_device_arrays(
             raise ValueError(_NO_PART)
         dtype = chosen[0].aval.dtype
     expected = sharding.shard_shape(shape)
+    aval = None
     for device, part in zip(devices, chosen, strict=True):
-        if part.aval.shape != expected or part.aval.dtype != dtype:
+        if part.aval is aval:
+            continue
+        aval = part.aval
+        if aval.shape != expected or aval.dtype != dtype:
             raise ValueError(
                 f"the part on {device} is {describe(part)}, but a {np.dtype(dtype).name} array of "
                 f"shape {shape} with {sharding!r} has parts of shape {expected}"
