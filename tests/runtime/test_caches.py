@@ -172,7 +172,7 @@ def test_clear_caches_lets_types_and_programs_go(use):
 
 
 def test_signatures_beyond_those_kept_are_forgotten(monkeypatch):
-    monkeypatch.setattr("weft.driver.jit.KEPT", 2)
+    monkeypatch.setattr("weft.driver.jit_info.KEPT", 2)
     f, traces = counted()
     for n in (1, 2, 3, 3, 1):
         f.trace(np.ones((n, 2), np.float32))

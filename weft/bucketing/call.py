@@ -20,11 +20,12 @@ from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, typeof
 from weft.core.tree import PyTreeDef, arg_names, flatten
 from weft.driver.execute import is_debugging
-from weft.driver.jit import KEPT, jit
+from weft.driver.jit import jit
+from weft.driver.jit_info import KEPT
 from weft.runtime.array import ArrayImpl
 
 if TYPE_CHECKING:
-    from weft.driver.jit import Entry, JitInfo
+    from weft.driver.jit_info import Entry, JitInfo
 
 
 @dataclass(slots=True, eq=False)

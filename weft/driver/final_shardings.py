@@ -33,40 +33,30 @@ def final_shardings(program: Program, compiled: LoadedExecutable, local: bool) -
     else:
         ins = _final(program, program.in_shardings, jaxpr.in_avals, compiled, "parameter")
         outs = _final(program, program.out_shardings, jaxpr.out_avals, compiled, "output")
-    outs = [
-        _as_asked(asked, a, _on_typed_mesh(a, s, asked))
-        for asked, a, s in zip(program.asked, jaxpr.out_avals, outs, strict=True)
-    ]
-    if program.mesh is not None and 1 in program.mesh.axis_sizes:
-        outs = [
-            s if asked is not None else _with_axes_of_one(s, a, program.in_shardings)
-            for asked, a, s in zip(program.asked, jaxpr.out_avals, outs, strict=True)
-        ]
-    if program.mesh is not None and not program.mesh.auto_axes:
-        outs = [
-            s if asked is not None else _of_whole_rank(s, a)
-            for asked, a, s in zip(program.asked, jaxpr.out_avals, outs, strict=True)
-        ]
-    return ins, outs
+    results = zip(program.asked, jaxpr.out_avals, outs, strict=True)
+    return ins, [_result(program, asked, aval, sharding) for asked, aval, sharding in results]
 
 
-def _of_whole_rank(sharding: object, aval: Any) -> Any:
-    """The sharding with an entry for each dimension, as types over explicit axes have it.
-
-    Types of arrays that a program creates tell no sharding.
-    """
-    if getattr(aval, "sharding", None) is not None or type(sharding) is not NamedSharding:
+def _result(program: Program, asked: object, aval: Any, sharding: Any) -> Any:
+    """Say a result's sharding over the axes, and with the entries, that its user expects."""
+    mesh = program.mesh
+    sharding = _as_asked(asked, aval, _on_typed_mesh(aval, sharding, asked))
+    # Types and out_shardings say it all already; what is left was chosen by a partitioner.
+    chosen = asked is None and getattr(aval, "sharding", None) is None
+    if mesh is None or not chosen or type(sharding) is not NamedSharding:
         return sharding
-    return sharding.update(spec=sharding.spec.padded(aval.ndim))
+    if 1 in mesh.axis_sizes:
+        sharding = _with_axes_of_one(sharding, aval, program.in_shardings)
+    if not mesh.auto_axes:  # types over explicit axes have an entry for each dimension
+        sharding = sharding.update(spec=sharding.spec.padded(aval.ndim))
+    return sharding
 
 
-def _with_axes_of_one(sharding: object, aval: Any, arguments: Sequence[Any]) -> Any:
-    """An argument's sharding that places the result alike: it says axes of size 1, too.
+def _with_axes_of_one(sharding: NamedSharding, aval: Any, arguments: Sequence[Any]) -> Any:
+    """Return an argument's sharding that places the result alike: it says axes of size 1, too.
 
     Partitioners do not tell those axes, over which nothing is split.
     """
-    if getattr(aval, "sharding", None) is not None or type(sharding) is not NamedSharding:
-        return sharding
     for s in arguments:
         alike = type(s) is NamedSharding and s.mesh is sharding.mesh and len(s.spec) <= aval.ndim
         if (
@@ -81,7 +71,7 @@ def _with_axes_of_one(sharding: object, aval: Any, arguments: Sequence[Any]) -> 
 def _final(
     program: Program, shardings: Sequence[Any], avals: Sequence[Any], compiled: Any, which: str
 ) -> list:
-    """Shardings with the compiler's choices filled in."""
+    """Fill the compiler's choices into shardings."""
     if len(program.devices) == 1:  # an array over a mesh of one device stays one: its type has axes
         here = NamedSharding(program.mesh, PartitionSpec())
         return [here if s is None else s for s in shardings]

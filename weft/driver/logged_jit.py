@@ -17,7 +17,7 @@ from weft.driver.donation_guard import Guarded
 from weft.runtime import calls
 
 if TYPE_CHECKING:
-    from weft.driver.jit import JitInfo
+    from weft.driver.jit_info import JitInfo
 
 
 class GuardedJit(Guarded):

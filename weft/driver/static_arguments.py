@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any
 
+from weft.core.errors import kind_of
 from weft.core.source import function_name
 from weft.core.trace import Tracer, is_array_like
+from weft.core.tree import position_names
 
 
 def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:
@@ -96,7 +98,21 @@ def named_arguments(
     )
 
 
-def hashable_instead(value: object) -> str:
+def unhashable(fun: Callable, where: int | str, value: object) -> str:
+    """Describe why a static argument's value will not do, "" if it will."""
+    try:
+        hash(value)
+    except TypeError:
+        name = where if isinstance(where, str) else position_names(fun, where + 1)[where]
+        return (
+            f"jit of {function_name(fun)}: static argument {name!r} must be hashable, got "
+            f"{kind_of(value)}, {value!r:.60}; {_hashable_instead(value)}, or make the "
+            "argument dynamic by leaving it out of static_argnums and static_argnames"
+        )
+    return ""
+
+
+def _hashable_instead(value: object) -> str:
     """Say what to give in place of a static argument that does not hash."""
     if isinstance(value, Tracer):
         return "mark it static in the outer transformation too"
