@@ -14,10 +14,10 @@ from weft.autodiff.shape import broadcast_in_dim, reshape
 from weft.autodiff.zeros import full
 from weft.bucketing.padded import Case
 from weft.core.primitive import Primitive
+from weft.core.shapes import dimension_groups
 from weft.core.trace import typeof
 from weft.ops.combiner import IDENTITIES
 from weft.ops.reduce import highest, lowest
-from weft.partition.localize_rules.shape import factor_groups
 from weft.sharding.factors import RULES, parse_factors
 
 Results = list
@@ -282,9 +282,7 @@ def _reshape(c: Case) -> Any:
     padded = c.padded
     from_slots = c.operand_slots[0]
     to_slots = c.slots.shapes[0]
-    for left, right in factor_groups(x.shape, shape):
-        old = [d for d in left if x.shape[d] != 1]
-        new = [d for d in right if shape[d] != 1]
+    for old, new in dimension_groups(x.shape, shape):
         inner = (*(c.dims[0][i] for i in old[1:]), *(c.out_dims[0][i] for i in new[1:]))
         if any(s is not None for s in inner):
             break

@@ -15,7 +15,7 @@ from weft._xla.mlir import ir
 from weft.partition.collect import source_line
 from weft.partition.ops import facts
 from weft.partition.origins import NAME, ORIGINS
-from weft.partition.walk import WHY, outer_first
+from weft.partition.walk import WHY, maker, number_of, outer_first, sharding_of
 
 _PARTIAL = ("sdy.all_reduce", "sdy.reduce_scatter")
 
@@ -76,14 +76,9 @@ def _reason(op: ir.Operation, constraints: dict[str, str]) -> str:
 def _producer(op: ir.Operation) -> tuple[ir.Operation | None, int]:
     """The operation behind a chain of sdy collectives, with the result's number."""
     value = op.operands[0]
-    while True:
-        owner = value.owner
-        if isinstance(owner, ir.Block):
-            return None, list(owner.arguments).index(value)
-        maker = owner.operation
-        if not _moves(maker):
-            return maker, list(maker.results).index(value)
-        value = maker.operands[0]
+    while (source := maker(value)) is not None and _moves(source):
+        value = source.operands[0]
+    return source, number_of(value)
 
 
 def _moves(op: ir.Operation) -> bool:
@@ -121,23 +116,9 @@ def _op_text(op: ir.Operation) -> str:
 
 def _sharding_before(op: ir.Operation) -> ir.Attribute | None:
     """The sharding of a collective's operand."""
-    value = op.operands[0]
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        parent = owner.owner.operation
-        number = list(owner.arguments).index(value)
-        if parent.name == "func.func":
-            return sdy.argument_sharding(parent, number)
-        if "sdy.sharding" in parent.attributes:
-            return sdy.per_value(parent.attributes["sdy.sharding"])[number]
-        return None
-    maker = owner.operation
-    if _moves(maker):
-        return sdy.target_of(maker)
-    if "sdy.sharding" in maker.attributes:
-        number = list(maker.results).index(value)
-        return sdy.per_value(maker.attributes["sdy.sharding"])[number]
-    return None
+    source = maker(op.operands[0])
+    moved = source is not None and _moves(source)
+    return sdy.target_of(source) if moved else sharding_of(op.operands[0])
 
 
 def _dims_text(sharding: ir.Attribute | None) -> str:
@@ -169,16 +150,13 @@ def _operand_origins(op: ir.Operation | None, axes: list[str], constraints: dict
     """Where the split of summed dimensions came from: the operands' origins of those axes."""
     sources: dict[str, str] = {}
     for value in op.operands if op is not None else ():
-        owner = value.owner
-        if isinstance(owner, ir.Block):
-            number = list(owner.arguments).index(value)
-            if owner.owner.operation.name == "func.func":
-                for axis in axes:
-                    if axis in _dims_text(sdy.argument_sharding(owner.owner.operation, number)):
-                        sources.setdefault(axis, f"argument {number}")
-            continue
-        origins = _origins(owner.operation, list(owner.operation.results).index(value))
-        for axis, origin in origins.items():
+        source = maker(value)
+        if source is None and value.owner.owner.operation.name == "func.func":
+            text = _dims_text(sharding_of(value))
+            for axis in axes:
+                if axis in text:
+                    sources.setdefault(axis, f"argument {number_of(value)}")
+        for axis, origin in _origins(source, number_of(value)).items():
             if axis.split(":")[0] in axes:
                 sources.setdefault(axis, _origin_name(origin, constraints))
     return ", ".join(f"{axis} from {where}" for axis, where in sorted(sources.items()))

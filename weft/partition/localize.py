@@ -148,7 +148,6 @@ class Localizer:
         self.diverges = False
         self.returns: list[Sequence[AxisLayout]] = []
         self.manual: list[frozenset[int]] = [frozenset()]
-        self.tuples: dict[ir.Value, list[LocalValue]] = {}
         self._layouts: dict[tuple[ir.Attribute | None, tuple[int, ...]], AxisLayout] = {}
         self._rules: dict[ir.Attribute, sdy.ShardingRule] = {}
         self._resolved: dict[ir.Value, LocalValue] = {}

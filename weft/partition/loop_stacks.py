@@ -14,7 +14,7 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, trip_count
 from weft.partition.ops import facts
-from weft.partition.walk import inner_first, maker, only_user, reasons, terminator
+from weft.partition.walk import inner_first, maker, only_user, reasons, sharding_of, terminator
 
 LARGEST = 4 * 2**20  # bytes of a stack that every device may hold whole
 
@@ -109,17 +109,11 @@ def _keep(loop: ir.Operation, number: int, trips: int) -> None:
         return
     # The body only writes the stack, slice by slice: its layout in the loop is free.
     moves = _moves_before(write, 1)
-    source = maker(moves[0].operands[0]) if moves else None
-    if source is None or not any(op.name == "sdy.all_gather" for op in moves):
+    if not any(op.name == "sdy.all_gather" for op in moves) or not maker(moves[0].operands[0]):
         return
-    shardings = [
-        sdy.per_value(op.attributes["sdy.sharding"])
-        for op in (loop, source)
-        if "sdy.sharding" in op.attributes
-    ]
-    if len(shardings) != 2:
+    old, new = sharding_of(loop.results[number]), sharding_of(moves[0].operands[0])
+    if old is None or new is None:
         return
-    old, new = shardings[0][number], shardings[1][list(source.results).index(moves[0].operands[0])]
     pairs = list(zip(stack.type.shape, write.operands[1].type.shape, strict=True))
     # One move of the stack must not send more than the moves of the slices that fill it.
     if not all(trips * k >= n for n, k in pairs if k != n):
@@ -137,8 +131,9 @@ def _keep(loop: ir.Operation, number: int, trips: int) -> None:
     write.attributes["sdy.sharding"] = sdy.for_values(new)
     here = ir.InsertionPoint(loop)
     loop.operands[number] = _reshard(loop.operands[number], new, here, moves[0])
-    shardings[0][number] = new
-    loop.attributes["sdy.sharding"] = sdy.for_values(*shardings[0])
+    shardings = sdy.per_value(loop.attributes["sdy.sharding"])
+    shardings[number] = new
+    loop.attributes["sdy.sharding"] = sdy.for_values(*shardings)
     users = [(use.owner.operation, use.operand_number) for use in loop.results[number].uses]
     behind = _reshard(loop.results[number], old, ir.InsertionPoint.after(loop), moves[0])
     for user, i in users:

@@ -28,10 +28,7 @@ from weft.partition.walk import (
 
 # What the short way leaves to the long one: calls may have rules for shards, and replica_id means
 # another thing in the program of one device.
-_REFUSED = frozenset(
-    f"stablehlo.{name}"
-    for name in ("custom_call", "composite", "replica_id", "tuple", "get_tuple_element")
-)
+_REFUSED = frozenset(f"stablehlo.{name}" for name in ("custom_call", "composite", "replica_id"))
 _TAKEN = frozenset(("func.call", "func.return", "sdy.return"))
 
 

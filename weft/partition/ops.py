@@ -214,8 +214,7 @@ _ROWS: tuple[tuple[str, str, Facts], ...] = (
     ("stablehlo", "create_token custom_call infeed outfeed recv rng send", _UNKNOWN),
     ("stablehlo", "after_all async_done async_start", replace(_UNKNOWN, flops=_nothing)),
     ("stablehlo", "case if while", _CONTROL),
-    ("stablehlo", "get_tuple_element", Facts(pure=False)),
-    ("stablehlo", "optimization_barrier return tuple", Facts(pure=False, flops=_nothing)),
+    ("stablehlo", "optimization_barrier return", Facts(pure=False, flops=_nothing)),
     ("func", "return", Facts(pure=False, flops=_nothing)),
     # Communication.
     ("stablehlo", "all_reduce", replace(_COLLECTIVE, combines=True)),

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.ops import facts
-from weft.partition.walk import boundary, functions, outer_first, set_boundary, terminator
+from weft.partition.walk import (
+    boundary,
+    functions,
+    maker,
+    number_of,
+    outer_first,
+    set_boundary,
+    terminator,
+)
 
 NAME = "sdy.sharding_origin_name"
 ORIGINS = "sdy.sharding_origins"
@@ -148,27 +156,19 @@ class _Graph:
 
     def _carried(self, value: ir.Value) -> list[ir.Value]:
         """Return the counterparts, in each region, of a loop's carry or a branch's result."""
-        owner = value.owner
-        if isinstance(owner, ir.Block):
+        op = maker(value)
+        if op is None:
             return [value]
-        op, i = owner.operation, list(owner.operation.results).index(value)
-        out = [value]
-        sharding = next(
-            (
-                use.owner.operation.attributes["sharding"]
-                for use in value.uses
-                if "sharding" in use.owner.operation.attributes
-            ),
-            None,
-        )
-        for region in op.regions:
-            for block in region.blocks:
-                end = terminator(block)
-                if op.name == "stablehlo.while":
-                    out.append(block.arguments[i])
-                    self._shardings[block.arguments[i]] = sharding
-                if len(end.operands) == len(op.results):
-                    out.append(end.operands[i])
+        i, out = number_of(value), [value]
+        rows = (use.owner.operation.attributes for use in value.uses)
+        sharding = next((row["sharding"] for row in rows if "sharding" in row), None)
+        for block in (b for region in op.regions for b in region.blocks):
+            end = terminator(block)
+            if op.name == "stablehlo.while":
+                out.append(block.arguments[i])
+                self._shardings[block.arguments[i]] = sharding
+            if len(end.operands) == len(op.results):
+                out.append(end.operands[i])
         if op.name == "stablehlo.while":
             out.append(op.operands[i])
         return out

@@ -240,7 +240,7 @@ class Planner:
     Args:
       out: the layout that propagation gave the result.
       operands: which operands have to move.
-      need: the layout that an operand must have for a result layout, None where there is none.
+      need: the layout that an operand must have for a result layout.
       fit: the layout nearest to a given one that the operation can produce.
       lead: the result layout in which an operand of a layout need not move, for operations that may
         run before their operands' moves.
@@ -258,7 +258,7 @@ class Planner:
         op: ir.Operation,
         out: AxisLayout,
         operands: Sequence[int],
-        need: Callable[[int, AxisLayout], AxisLayout | None],
+        need: Callable[[int, AxisLayout], AxisLayout],
         *,
         fit: Callable[[AxisLayout], AxisLayout] = lambda layout: layout,
         lead: Callable[[int, AxisLayout], AxisLayout] | None = None,
@@ -289,7 +289,6 @@ class Planner:
     def best(self) -> Way:
         """The way for the result as propagated, or one that sends less without much more work."""
         first = self._way(self.given, self.out, split=True)
-        assert first is not None, "the operation runs in the layout that propagation gave it"
         if self._stays(first):
             return first
         best = first
@@ -341,17 +340,13 @@ class Planner:
             pairs = ([x, x.before] if x.before and self.summed else [x] for x in self.given)
             for sources in itertools.product(*pairs):
                 way = self._way(sources, out, split=True)
-                if way is None:
-                    continue
-                if way.across and (whole := self._way(sources, out, split=False)) is not None:
-                    yield whole
+                if way.across:
+                    yield self._way(sources, out, split=False)
                 yield way
 
-    def _way(self, sources: Sequence[LocalValue], out: AxisLayout, split: bool) -> Way | None:
+    def _way(self, sources: Sequence[LocalValue], out: AxisLayout, split: bool) -> Way:
         """How operands move for a result in a layout, sums split as operands are, or whole."""
-        layouts = [y for i in self.numbers if (y := self.need(i, out)) is not None]
-        if len(layouts) < len(self.numbers):
-            return None
+        layouts = [self.need(i, out) for i in self.numbers]
         across: Atoms = ()
         for run in self.summed if split else ():
             taken = {*out.used, *across}
@@ -369,9 +364,7 @@ class Planner:
         sent = result_cost(lz, self.op, way.out, self.end, passed, way.across, self.combiner)
         moves: list[Move] = []
         for i, (x, layout, _) in zip(self.numbers, way.moves, strict=True):
-            steps: Sequence[AxisLayout] = ()
-            if way.out == self.end:
-                steps = [step for v in via if (step := self.need(i, v)) is not None]
+            steps = [self.need(i, layout) for layout in via] if way.out == self.end else []
             value = self.op.operands[i]
             if i not in self.shares:
                 self.shares[i] = share(lz, self.op, value)

@@ -11,10 +11,9 @@
 - It takes an unreduced constraint for a change of a whole value (quirks.SHARDY_UNREDUCED):
   operations are told instead.
 - It sees nothing in a future (quirks.SHARDY_FUTURES): what goes into an `async_start` would be
-gathered along every axis
-  that it has to propagate. So a started collective travels as the collective itself, and its
-  `async_done` as a barrier, through which shardings pass. Both carry a number, by which they are
-  put together again in the local program.
+  gathered along every axis that it has to propagate. So a started collective travels as the
+  collective itself, and its `async_done` as a barrier, through which shardings pass. Both carry a
+  number, by which they are put together again in the local program.
 """
 
 from __future__ import annotations
@@ -274,29 +273,28 @@ def _hold(constraint: ir.Operation) -> None:
     constraint.results[0].replace_all_uses_with(holder.results[0])
 
 
-def _is_carried(maker: Any) -> bool:
+def _is_carried(source: ir.Operation) -> bool:
     """Whether this is a constraint on what a loop's body is given."""
-    if isinstance(maker, ir.Block) or maker.operation.name != "sdy.sharding_constraint":
-        return False
-    block = maker.operation.operands[0].owner
+    block = source.operands[0].owner
     return isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
 
 
-def _push(op: ir.Operation) -> ir.WalkResult:
-    op = op.operation
-    if op.name == "sdy.sharding_constraint" and sdy.unreduced_of(op.attributes["sharding"]):
-        value = op.operands[0]
-        maker = value.owner
-        if _is_carried(maker):  # whole; `accumulate` moves sums behind loops
-            op.results[0].replace_all_uses_with(maker.operation.operands[0])
-            return ir.WalkResult.ADVANCE
-        if not isinstance(maker, ir.Block) and facts(maker.operation).linear:
-            maker = maker.operation
-            if "sdy.sharding" not in maker.attributes and len(list(value.uses)) == 1:
-                maker.attributes["sdy.sharding"] = sdy.for_values(op.attributes["sharding"])
-                supersede(op, value)
-        elif not isinstance(maker, ir.Block) and maker.operation.name == "sdy.sharding_constraint":
-            _hold(maker.operation)
+def _push(view: Any) -> ir.WalkResult:
+    op = view.operation
+    if op.name != "sdy.sharding_constraint" or not sdy.unreduced_of(op.attributes["sharding"]):
+        return ir.WalkResult.ADVANCE
+    value = op.operands[0]
+    source = maker(value)
+    if source is not None and source.name == "sdy.sharding_constraint":
+        if _is_carried(source):  # whole; `sink_reductions` moves sums behind loops
+            op.results[0].replace_all_uses_with(source.operands[0])
+        else:
+            _hold(source)
+    elif source is None or not facts(source).linear or only_user(value) is None:
+        pass  # a whole value: Shardy makes parts of it
+    elif "sdy.sharding" not in source.attributes:
+        source.attributes["sdy.sharding"] = sdy.for_values(op.attributes["sharding"])
+        supersede(op, value)
     return ir.WalkResult.ADVANCE
 
 
@@ -409,7 +407,7 @@ def _operations(module: ir.Module, name: str) -> list[ir.Operation]:
 
 def _collective_in(start: ir.Operation) -> ir.Operation | None:
     """The collective that a start holds, if it holds one of one operand and no more."""
-    *inner, _ = [view.operation for view in start.regions[0].blocks[0].operations]
+    *inner, _ = ops_in(start.regions[0].blocks[0])
     if len(inner) != 1 or inner[0].name not in KINDS or len(inner[0].operands) != 1:
         return None
     return inner[0]

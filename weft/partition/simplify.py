@@ -12,15 +12,23 @@ not by a window of size 1: Shardy then leaves the rows split.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.core.shapes import dimension_groups
 from weft.partition.ops import facts, neutral
-from weft.partition.walk import attributes_of, inner_first, insert, maker, only_user, supersede
+from weft.partition.walk import (
+    attributes_of,
+    inner_first,
+    insert,
+    maker,
+    only_user,
+    ops_in,
+    supersede,
+)
 
 
 def simplify(module: ir.Module) -> None:
@@ -181,17 +189,7 @@ def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, 
     """Dimensions of two shapes that hold the same indices, as few at a time as can be."""
     yield from (([d], []) for d, n in enumerate(before) if n == 1)
     yield from (([], [d]) for d, n in enumerate(after) if n == 1)
-    rest = [d for d, n in enumerate(after) if n != 1]
-    was: list[int] = []
-    now: list[int] = []
-    for dim in (d for d, n in enumerate(before) if n != 1):
-        was.append(dim)
-        size = math.prod(before[d] for d in was)
-        while math.prod(after[d] for d in now) < size:
-            now.append(rest.pop(0))
-        if math.prod(after[d] for d in now) == size:
-            yield was, now
-            was, now = [], []
+    yield from dimension_groups(before, after)
 
 
 def _slice(op: ir.Operation) -> ir.Operation | None:
@@ -268,10 +266,9 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
 
     StableHLO selects among elements of the operand only; localization pads as it needs.
     """
-    source = scatter.operands[0].owner
-    if isinstance(source, ir.Block) or source.operation.name != "stablehlo.pad":
+    pad = maker(scatter.operands[0])
+    if pad is None or pad.name != "stablehlo.pad":
         return
-    pad = source.operation
     begin, limit, stride = _bounds(op)
     low, high, between = (
         list(pad.attributes[f"{name}_padding{side}"])
@@ -284,15 +281,13 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
     if not (cuts and alone) or any(between) or {*stride} != {1} or min(*low, *high, 0) < 0:
         return
     inside = np.array(scatter.attributes["padding"]) if "padding" in scatter.attributes else None
-    fill = pad.operands[1].owner
+    fill = maker(pad.operands[1])
     # The padding must be a value that never wins, such as -inf where maxima are selected.
     never = never_selected(scatter)
-    if (inside is not None and inside.any()) or never is None or isinstance(fill, ir.Block):
+    if (inside is not None and inside.any()) or never is None or fill is None:
         return
-    filled = fill.operation
-    if filled.name != "stablehlo.constant" or str(filled.attributes["value"]) != (
-        str(ir.Attribute.parse(f"dense<{never}> : {pad.operands[1].type}"))
-    ):
+    wanted = ir.Attribute.parse(f"dense<{never}> : {pad.operands[1].type}")
+    if fill.name != "stablehlo.constant" or str(fill.attributes["value"]) != str(wanted):
         return
     amounts = np.array([low, high], np.int64).T
     padding = ir.DenseIntElementsAttr.get(np.ascontiguousarray(amounts))
@@ -308,9 +303,7 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
 
 def never_selected(scatter: ir.Operation) -> str | None:
     """A value, as MLIR writes it, that a selection of maxima or minima never picks for its sum."""
-    compare, combine = (
-        [view.operation for view in region.blocks[0].operations] for region in scatter.regions
-    )
+    compare, combine = (ops_in(region.blocks[0]) for region in scatter.regions)
     element = scatter.operands[0].type.element_type
     if [o.name for o in combine] != ["stablehlo.add", "stablehlo.return"] or len(compare) != 2:
         return None

@@ -8,7 +8,7 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import Unsupported
 from weft.partition.collect import source_line
 from weft.partition.shardy_workarounds import join_groups
-from weft.partition.walk import outer_first
+from weft.partition.walk import maker, outer_first, sharding_of
 
 
 def validate(module: ir.Module) -> None:
@@ -83,14 +83,11 @@ def _check_group(number: int, members: list[ir.Operation]) -> None:
 
 def _given_sharding(value: ir.Value) -> ir.Attribute | None:
     """The sharding the user gave a value: by a constraint, or on an argument."""
-    owner = value.owner
-    if not isinstance(owner, ir.Block):
-        maker = owner.operation
-        return maker.attributes["sharding"] if maker.name == "sdy.sharding_constraint" else None
-    function = owner.owner.operation
-    if function.name != "func.func":
-        return None
-    return sdy.argument_sharding(function, list(owner.arguments).index(value))
+    source = maker(value)
+    if source is not None:
+        return source.attributes["sharding"] if source.name == "sdy.sharding_constraint" else None
+    of_function = value.owner.owner.operation.name == "func.func"
+    return sharding_of(value) if of_function else None
 
 
 def _closed(sharding: ir.Attribute) -> bool:

@@ -7,6 +7,7 @@ import io
 import itertools
 from collections.abc import Iterable, Iterator
 
+from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.ops import facts
 
@@ -103,6 +104,23 @@ def maker(value: ir.Value) -> ir.Operation | None:
     """The operation that made a value; None for a block's argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def number_of(value: ir.Value) -> int:
+    """The place of a value among the results of its operation, or the arguments of its block."""
+    owner = value.owner
+    values = owner.arguments if isinstance(owner, ir.Block) else owner.operation.results
+    return list(values).index(value)
+
+
+def sharding_of(value: ir.Value) -> ir.Attribute | None:
+    """The sharding that the operation of a value, its function or its loop says, if any."""
+    owner = value.owner
+    op = (owner.owner if isinstance(owner, ir.Block) else owner).operation
+    if op.name == "func.func":
+        return sdy.argument_sharding(op, number_of(value))
+    attribute = op.attributes.get("sdy.sharding", None)
+    return None if attribute is None else sdy.per_value(attribute)[number_of(value)]
 
 
 def only_user(value: ir.Value) -> ir.Operation | None:

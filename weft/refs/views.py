@@ -16,6 +16,7 @@ import numpy as np
 from weft.autodiff.shape import broadcasted_iota, reshape, transpose
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window, whole
+from weft.core.shapes import dimension_groups
 from weft.core.trace import typeof
 from weft.ops.as_array import as_array
 from weft.ops.dtype_casts import bitcast_convert_type
@@ -172,27 +173,6 @@ def _below_reshaped(
     if lower.shape != indexer.shape:
         form = (lambda x: reshape(x, indexer.shape), lambda x: reshape(x, lower.shape))
     return lower, positions, form
-
-
-def dimension_groups(old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
-    """The dimensions of two shapes, those of size 1 left out, in runs that hold as many elements.
-
-    >>> from weft.refs.views import dimension_groups
-    >>> dimension_groups((8, 3, 1, 4), (2, 4, 12))
-    [([0], [0, 1]), ([1, 3], [2])]
-    """
-    groups = []
-    old_dims = [d for d, n in enumerate(old) if n != 1][::-1]
-    new_dims = [d for d, n in enumerate(new) if n != 1][::-1]
-    while new_dims:
-        a, b = [old_dims.pop()], [new_dims.pop()]
-        while (x := math.prod(old[d] for d in a)) != (y := math.prod(new[d] for d in b)):
-            if x < y:
-                a.append(old_dims.pop())
-            else:
-                b.append(new_dims.pop())
-        groups.append((a, b))
-    return groups
 
 
 def _by_windows(

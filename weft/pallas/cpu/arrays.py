@@ -12,6 +12,7 @@ import weft.pallas.cpu.loops as loops
 import weft.pallas.cpu.scalar as scalar
 import weft.pallas.cpu.types as types
 from weft.core import dtypes
+from weft.core.shapes import dimension_groups
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
@@ -24,7 +25,6 @@ from weft.pallas.cpu.values import (
     size_of,
 )
 from weft.pallas.ir import row_major
-from weft.refs.views import dimension_groups
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn

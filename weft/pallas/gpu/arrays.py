@@ -12,11 +12,11 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
+from weft.core.shapes import dimension_groups
 from weft.ops.combiner import IDENTITIES
 from weft.pallas.combiners import CUMULATIVE, REDUCTIONS
 from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import INT, Emitter, Number, i32_attr, padded, rule
-from weft.refs.views import dimension_groups
 
 # Shapes ------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 # Tests: tests/partition/test_localize.py
-"""Regions and function structure: while, case, calls, tuples, tokens, manual_computation, …."""
+"""Regions and function structure: while, case, calls, tokens, manual_computation, …."""
 
 from __future__ import annotations
 
@@ -116,21 +116,6 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 def _free_dims(layout: AxisLayout, manual: frozenset[int]):
     return tuple(tuple(i for i in atoms if i not in manual) for atoms in layout.dims)
-
-
-@rule("stablehlo.tuple")
-def tuple_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """A tuple is known by its members; only get_tuple_element may use it."""
-    lz.tuples[op.results[0]] = lz.operands(op)
-    return lz.replace(op, LocalValue(op.results[0], lz.layout(None, ())))
-
-
-@rule("stablehlo.get_tuple_element")
-def get_tuple_element(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    members = lz.tuples.get(op.operands[0])
-    if members is None:
-        raise lz.unsupported(op, "a tuple that is not built by stablehlo.tuple")
-    return lz.replace(op, members[op.attributes["index"].value])
 
 
 @rule("stablehlo.optimization_barrier")

@@ -10,7 +10,7 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import AxisLayout
 from weft.partition.localize import Localizer
-from weft.partition.localize_rules.factored import by_factor, split_factors
+from weft.partition.localize_rules.factored import by_factor, split_factors, whole
 from weft.partition.reshard import LocalValue
 
 KERNELS: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -43,8 +43,7 @@ def kernel_call(
     results = zip(outs[:count], r.results[:count], strict=True)
     split = split_factors(r, [*results, *zip(layouts, mappings, strict=True)], fits)
     if not split:
-        values = [lz.at(x, x.layout.whole) for x in xs]
-        return lz.keep_and_move(op, values, [o.whole for o in outs], outs)
+        return whole(lz, op)
     now = [by_factor(split, layout, m) for layout, m in zip(layouts, mappings, strict=True)]
     values = [lz.at(x, layout) for x, layout in zip(xs[:n], now[:n], strict=True)]
     with lz.e.ip:
