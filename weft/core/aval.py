@@ -8,15 +8,12 @@ hashing them, which tracing does for every equation, costs a pointer.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weft.core.caches import interned
 from weft.core.dtypes import is_extended, short_name
-
-if TYPE_CHECKING:
-    pass
 
 Axis = Any  # a mesh or vmap axis name: any hashable, usually str
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.api.callback import check_format, debug_callback
-
-if TYPE_CHECKING:
-    pass
 
 
 def log(

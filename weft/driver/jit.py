@@ -74,23 +74,8 @@ def jit(
     Array(3, dtype=int32, weak_type=True)
     """
     if fun is None:
-        return functools.partial(
-            jit,
-            in_shardings=in_shardings,
-            out_shardings=out_shardings,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-            keep_unused=keep_unused,
-            device=device,
-            backend=backend,
-            inline=inline,
-            compiler_options=compiler_options,
-            partitioner=partitioner,
-            bucket=bucket,
-            bucket_shapes=bucket_shapes,
-        )
+        options = {name: value for name, value in locals().items() if name != "fun"}
+        return functools.partial(jit, **options)
     check_callable(fun, "jit")
     if partitioner not in (None, "auto", "weft", "xla"):
         raise ValueError(f"jit: partitioner must be 'auto', 'weft' or 'xla', got {partitioner!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from weft.driver.staging import eval_shape
 from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, static_int, to_array
 from weft.numpy.refusals import refuse
 from weft.ops.slicing import slice_in_dim
-
-if TYPE_CHECKING:
-    pass
 
 
 class ufunc(functools.partial):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from weft.runtime.array import deep_copy
 from weft.runtime.callback_context import inside
 from weft.runtime.device_put import device_put
 from weft.sharding.physical import SingleDeviceSharding
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
 

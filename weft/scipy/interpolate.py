@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import weft.numpy as wnp
 from weft import tree_util
 from weft.core.namespace import seal
 from weft.scipy.special.factorials import as_float
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["RegularGridInterpolator"]
 

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import weft.numpy as wnp
 from weft.core.namespace import seal
 from weft.scipy.special.factorials import as_float
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["vq"]
 

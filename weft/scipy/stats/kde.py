@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from math import log, pi
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import weft.numpy as wnp
 from weft import lax, random, tree_util
@@ -12,9 +12,6 @@ from weft.lax import linalg as lax_linalg
 from weft.nn.exponential_sums import logsumexp
 from weft.scipy.special import ndtr
 from weft.scipy.special.factorials import as_float
-
-if TYPE_CHECKING:
-    pass
 
 
 @tree_util.register_pytree_node_class
