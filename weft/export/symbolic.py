@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import math
 import random
 import sys
@@ -16,138 +15,21 @@ from weft.core.errors import ArgumentError, InconclusiveDimensionOperation
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix
 from weft.driver.staging import ShapeDtypeStruct
-
-# An atom is a variable's name or (operation, polynomial, polynomial); a polynomial is a sorted
-# tuple of (tuple of atoms, coefficient).
-Poly = tuple
-_OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "max": max,
-    "min": min,
-}
-
-
-def _poly(terms: dict) -> Poly:
-    return tuple(sorted(((m, c) for m, c in terms.items() if c), key=repr))
-
-
-def constant(value: int) -> Poly:
-    return _poly({(): value})
-
-
-def _add(a: Poly, b: Poly, scale: int = 1) -> Poly:
-    terms = dict(a)
-    for monomial, c in b:
-        terms[monomial] = terms.get(monomial, 0) + scale * c
-    return _poly(terms)
-
-
-def _multiply(a: Poly, b: Poly) -> Poly:
-    terms: dict = {}
-    for (m, c), (n, d) in itertools.product(a, b):
-        key = tuple(sorted((*m, *n), key=repr))
-        terms[key] = terms.get(key, 0) + c * d
-    return _poly(terms)
-
-
-def _value_of(a: Poly) -> int | None:
-    """The value of a constant polynomial."""
-    return 0 if not a else a[0][1] if len(a) == 1 and a[0][0] == () else None
-
-
-def _operate(name: str, a: Poly, b: Poly) -> Poly:
-    x, y = _value_of(a), _value_of(b)
-    if y == 0 and name in ("floordiv", "mod"):
-        raise ZeroDivisionError("division of a symbolic dimension by zero")
-    if x is not None and y is not None:
-        return constant(_OPERATIONS[name](x, y))
-    if a == b:
-        return {"floordiv": constant(1), "mod": constant(0)}.get(name, a)
-    if y is not None and name in ("floordiv", "mod"):
-        whole = _poly({m: c // y for m, c in a if c % y == 0})
-        rest = _poly({m: c for m, c in a if c % y})
-        if not rest or _value_of(rest) is not None and 0 <= (_value_of(rest) or 0) < y:
-            return whole if name == "floordiv" else rest
-        if name == "mod":
-            a = rest
-        elif whole:
-            return _add(whole, _operate(name, rest, b))
-    if name == "floordiv" and (exact := _quotient(a, b)) is not None:
-        return exact
-    if name == "mod" and _quotient(a, b) is not None:
-        return ()
-    return (((((name, a, b)),), 1),)
-
-
-def _quotient(a: Poly, b: Poly) -> Poly | None:
-    """a / b where b is one term that divides all of a's."""
-    if len(b) != 1:
-        return None
-    (atoms, c), terms = b[0], {}
-    for m, d in a:
-        left = _without(m, atoms)
-        if left is None or d % c:
-            return None
-        terms[left] = d // c
-    return _poly(terms)
-
-
-def _without(monomial: tuple, atoms: tuple) -> tuple | None:
-    """The monomial divided by these atoms, or None where it does not have them all."""
-    left = list(monomial)
-    for atom in atoms:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-def _rewrite(p: Poly, equalities: Sequence[tuple[Poly, Poly]]) -> Poly:
-    """Replace products that are left sides of equalities by the right ones, as far as it goes."""
-    for _ in range(100):  # equalities may lead in a circle
-        for (((atoms, k),), right), (m, c) in itertools.product(equalities, p):
-            left = _without(m, atoms)
-            if left is not None and c % k == 0:
-                p = _add(_add(p, ((m, c),), -1), _multiply(((left, c // k),), right))
-                break
-        else:
-            break
-    return p
-
-
-def evaluate(a: Poly, sizes: dict[str, int]) -> int:
-    """The value for given sizes; KeyError names a variable that has none."""
-    return sum(c * math.prod(_atom_value(x, sizes) for x in m) for m, c in a)
-
-
-def _atom_value(atom: Any, sizes: dict[str, int]) -> int:
-    if isinstance(atom, str):
-        return sizes[atom]
-    name, a, b = atom
-    return _OPERATIONS[name](evaluate(a, sizes), evaluate(b, sizes))
-
-
-def variables(a: Poly) -> set[str]:
-    """The names of the variables."""
-    names: set[str] = set()
-    for atom in (x for m, _ in a for x in m):
-        names |= {atom} if isinstance(atom, str) else variables(atom[1]) | variables(atom[2])
-    return names
-
-
-def show(a: Poly) -> str:
-    """The polynomial as `symbolic_shape` reads it."""
-    if not a:
-        return "0"
-    words = []
-    for m, c in sorted(a, key=lambda term: (-len(term[0]), repr(term[0]))):
-        factors = [x if isinstance(x, str) else f"{x[0]}({show(x[1])}, {show(x[2])})" for x in m]
-        text = "*".join([*([str(abs(c))] if abs(c) != 1 or not m else []), *factors])
-        words.append((" - " if c < 0 else " + ") + text)
-    first = words[0]
-    return ("-" if first[1] == "-" else "") + first[3:] + "".join(words[1:])
-
+from weft.export.polynomials import (
+    OPERATIONS,
+    Poly,
+    add,
+    bounds,
+    constant,
+    evaluate,
+    multiply,
+    operate,
+    polynomial,
+    rewrite,
+    show,
+    value_of,
+    variables,
+)
 
 # Scopes -------------------------------------------------------------------------------------------
 
@@ -232,10 +114,10 @@ class SymbolicScope:
     def at_least_zero(self, p: Poly) -> bool | None:
         """Whether p >= 0 for all sizes (True), for none (False), or neither is known (None)."""
         for q in self._combined(p):
-            if _bounds(q, self._limits())[0] >= 0:
+            if bounds(q, self._limits())[0] >= 0:
                 return True
-        for q in self._combined(_add((), _add(p, constant(1)), -1)):
-            if _bounds(q, self._limits())[0] >= 0:  # -p - 1 >= 0
+        for q in self._combined(add((), add(p, constant(1)), -1)):
+            if bounds(q, self._limits())[0] >= 0:  # -p - 1 >= 0
                 return False
         return None
 
@@ -245,7 +127,7 @@ class SymbolicScope:
         for kind, rule in self._rules:
             for k in (1, -1) if kind == "==" else (1,):
                 for scale in {abs(c) for m, c in p if m} | {1}:
-                    yield _add(p, rule, -k * scale)
+                    yield add(p, rule, -k * scale)
 
     def _limits(self) -> dict[str, tuple[float, float]]:
         limits: dict[str, tuple[float, float]] = dict.fromkeys(self.sizes, (1, math.inf))
@@ -273,43 +155,10 @@ def _solve_equality(kind: str, p: Poly, sizes: dict[str, int]) -> None:
         return
     for m, c in p:
         if len(m) == 1 and isinstance(m[0], str) and abs(c) == 1:
-            rest = _poly({n: d for n, d in p if n != m})
+            rest = polynomial({n: d for n, d in p if n != m})
             if m[0] not in variables(rest):
                 sizes[m[0]] = -c * evaluate(rest, sizes)
                 return
-
-
-def _bounds(p: Poly, limits: dict[str, tuple[float, float]]) -> tuple[float, float]:
-    """Bound a polynomial by an interval."""
-    low = high = 0.0
-    for m, c in p:
-        at: tuple[float, float] = (1, 1)
-        for atom in m:
-            at = _times(at, _atom_bounds(atom, limits))
-        ends = _times(at, (c, c))
-        low, high = low + ends[0], high + ends[1]
-    return low, high
-
-
-def _times(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
-    ends = [0.0 if 0 in (x, y) else x * y for x in a for y in b]
-    return min(ends), max(ends)
-
-
-def _atom_bounds(atom: Any, limits: dict[str, tuple[float, float]]) -> tuple[float, float]:
-    if isinstance(atom, str):
-        return limits.get(atom, (1, math.inf))
-    name, a, b = atom
-    x, y = _bounds(a, limits), _bounds(b, limits)
-    if name in ("max", "min"):
-        pick = _OPERATIONS[name]
-        return pick(x[0], y[0]), pick(x[1], y[1])  # type: ignore[arg-type]
-    if y[0] <= 0:
-        return -math.inf, math.inf
-    if name == "mod":
-        return 0, y[1] - 1
-    floor = lambda v, by: v if math.isinf(v) else math.floor(v / by)
-    return floor(x[0], y[1] if x[0] >= 0 else y[0]), floor(x[1], y[0] if x[1] >= 0 else y[1])
 
 
 # Dimensions ---------------------------------------------------------------------------------------
@@ -327,8 +176,8 @@ class SymbolicDim(int):
 
     def __new__(cls, poly: Poly, scope: SymbolicScope, sizes: dict[str, int]) -> Any:
         if scope.equalities:
-            poly = _rewrite(poly, scope.equalities)
-        constant = _value_of(poly)
+            poly = rewrite(poly, scope.equalities)
+        constant = value_of(poly)
         if constant is not None:
             return constant
         self = super().__new__(cls, evaluate(poly, sizes))
@@ -353,9 +202,9 @@ class SymbolicDim(int):
     def _compare(self, other: object, name: str, plain: Callable, sign: int, strict: int) -> Any:
         if isinstance(other, bool) or not isinstance(other, int):
             return plain(int(self), other) if isinstance(other, float) else NotImplemented
-        difference = _add(self.poly, poly_of(other), -1)
-        difference = _add((), difference, sign) if sign < 0 else difference
-        answer = self.scope.at_least_zero(_add(difference, constant(-strict)))
+        difference = add(self.poly, poly_of(other), -1)
+        difference = add((), difference, sign) if sign < 0 else difference
+        answer = self.scope.at_least_zero(add(difference, constant(-strict)))
         if answer is not None:
             return answer
         if sys._getframe(2).f_globals.get("__name__", "").startswith(("weft.", "numpy")):
@@ -378,8 +227,8 @@ class SymbolicDim(int):
         return hash(("symbolic dimension", self.poly))
 
     def __bool__(self) -> bool:
-        answers = self.scope.at_least_zero(_add(self.poly, constant(-1)))
-        if answers or self.scope.at_least_zero(_add((), _add(self.poly, constant(1)), -1)):
+        answers = self.scope.at_least_zero(add(self.poly, constant(-1)))
+        if answers or self.scope.at_least_zero(add((), add(self.poly, constant(1)), -1)):
             return True
         if sys._getframe(1).f_globals.get("__name__", "").startswith(("weft.", "numpy")):
             return int.__bool__(self)
@@ -400,7 +249,7 @@ class SymbolicDim(int):
         return int, (evaluate(self.poly, self.sizes),)
 
     def __neg__(self) -> Any:
-        return self._with(-1, _multiply)
+        return self._with(-1, multiply)
 
     def __pow__(self, n: Any, mod: object = None) -> Any:
         if type(n) is not int or n < 0:
@@ -423,10 +272,10 @@ def poly_of(x: Any) -> Poly:
 
 
 def _arithmetic() -> None:
-    subtract = lambda a, b: _add(a, b, -1)
-    ops: dict[str, Callable] = {"add": _add, "sub": subtract, "mul": _multiply}
+    subtract = lambda a, b: add(a, b, -1)
+    ops: dict[str, Callable] = {"add": add, "sub": subtract, "mul": multiply}
     for name in ("floordiv", "mod"):
-        ops[name] = lambda a, b, name=name: _operate(name, a, b)
+        ops[name] = lambda a, b, name=name: operate(name, a, b)
     for name, op in ops.items():
         setattr(SymbolicDim, f"__{name}__", lambda x, y, op=op: x._with(y, op))
         swapped = lambda x, y, op=op: x._with(y, lambda a, b: op(b, a))
@@ -468,29 +317,29 @@ def _parse(text: str, what: str) -> ast.expr:
 
 
 def _read(node: ast.expr, text: str) -> Poly:
-    binary = {ast.Add: _add, ast.Sub: lambda a, b: _add(a, b, -1), ast.Mult: _multiply}
+    binary = {ast.Add: add, ast.Sub: lambda a, b: add(a, b, -1), ast.Mult: multiply}
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return constant(node.value)
     if isinstance(node, ast.Name):
         return (((node.id,), 1),)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _add((), _read(node.operand, text), -1)
+        return add((), _read(node.operand, text), -1)
     if isinstance(node, ast.BinOp):
         a = _read(node.left, text)
         if isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant):
             out = constant(1)
             for _ in range(int(node.right.value)):  # type: ignore[arg-type]
-                out = _multiply(out, a)
+                out = multiply(out, a)
             return out
         b = _read(node.right, text)
         if type(node.op) in binary:
             return binary[type(node.op)](a, b)  # type: ignore[index]
         if isinstance(node.op, ast.FloorDiv | ast.Mod):
-            return _operate("mod" if isinstance(node.op, ast.Mod) else "floordiv", a, b)
+            return operate("mod" if isinstance(node.op, ast.Mod) else "floordiv", a, b)
     is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    if is_call and node.func.id in _OPERATIONS and len(node.args) == 2:  # type: ignore[attr-defined]
+    if is_call and node.func.id in OPERATIONS and len(node.args) == 2:  # type: ignore[attr-defined]
         a, b = (_read(x, text) for x in node.args)  # type: ignore[attr-defined]
-        return _operate(node.func.id, a, b)  # type: ignore[attr-defined]
+        return operate(node.func.id, a, b)  # type: ignore[attr-defined]
     raise ValueError(
         f"symbolic dimension {text!r} cannot be read at {ast.unparse(node)!r}: it may have "
         "integers, names, +, -, *, floordiv, mod, max and min"
@@ -507,9 +356,9 @@ def _constraint(text: str) -> tuple[tuple[str, Poly], tuple[Poly, Poly] | None]:
         raise ValueError(f"constraint {text!r} must be of the form e1 >= e2, e1 <= e2 or e1 == e2")
     kind, sign, strict = signs[type(node.ops[0])]  # type: ignore[index]
     left, right = _read(node.left, text), _read(node.comparators[0], text)
-    difference = _add(_add((), left, sign), right, -sign)
+    difference = add(add((), left, sign), right, -sign)
     is_product = kind == "==" and len(left) == 1 and left[0][0]
-    return (kind, _add(difference, constant(-strict))), (left, right) if is_product else None
+    return (kind, add(difference, constant(-strict))), (left, right) if is_product else None
 
 
 def symbolic_shape(
@@ -563,7 +412,7 @@ def symbolic_shape(
         poly = _read(part, text)
         for name in sorted(variables(poly)):
             scope.add(name)
-        number = _value_of(poly)
+        number = value_of(poly)
         shape.append(SymbolicDim(poly, scope, scope.sizes) if number is None else number)
     return tuple(shape)
 

@@ -22,20 +22,17 @@ from weft._xla import mlir, portable
 from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.tree import names_in
-from weft.export.symbolic import (
+from weft.export.polynomials import (
     Poly,
-    SymbolicDim,
-    SymbolicScope,
-    _add,
-    _multiply,
-    _operate,
-    _solve_equality,
+    add,
     constant,
     evaluate,
-    poly_of,
+    multiply,
+    operate,
     show,
     variables,
 )
+from weft.export.symbolic import SymbolicDim, SymbolicScope, _solve_equality, poly_of
 
 if TYPE_CHECKING:
     from weft.core.aval import ShapedArray
@@ -89,8 +86,8 @@ class Fit:
         single: list[Poly] = [(((n,), 1),) for n in names]
         atoms = {m for p in scope.seen for m, _ in p if m}
         terms = [*single, *(((m, 1),) for m in sorted(atoms, key=repr))]
-        terms += [_multiply(a, b) for a, b in itertools.combinations_with_replacement(single, 2)]
-        terms += [_multiply(_multiply(a, b), c) for a, b, c in itertools.combinations(single, 3)]
+        terms += [multiply(a, b) for a, b in itertools.combinations_with_replacement(single, 2)]
+        terms += [multiply(multiply(a, b), c) for a, b, c in itertools.combinations(single, 3)]
         self.terms = list(dict.fromkeys(terms))
         self.columns = [[evaluate(t, s) for s in samples] for t in self.terms]
         self.known: dict[tuple, tuple[Poly, int]] = {}
@@ -117,8 +114,8 @@ class Fit:
                 d = (values[0] - sign * column[0]) % k
                 pairs = zip(values, column, strict=True)
                 if all(v == (sign * c + d) % k for v, c in pairs):
-                    shifted = _add(constant(d), t, sign)
-                    return _operate("mod", shifted, constant(k)), 1
+                    shifted = add(constant(d), t, sign)
+                    return operate("mod", shifted, constant(k)), 1
         return None
 
     def _divided(self, values: tuple[int, ...]) -> tuple[Poly, int] | None:
@@ -137,9 +134,9 @@ class Fit:
                     likely = [d for d in (0, k - 1, -1, k - 2) if low <= d <= high]
                     if not likely and low < high:
                         continue
-                    shifted = _add(t, constant((likely or [low])[0]))
-                    quotient = _operate("floordiv", shifted, constant(k))
-                    return _add(constant(more), quotient, scale), 1
+                    shifted = add(t, constant((likely or [low])[0]))
+                    quotient = operate("floordiv", shifted, constant(k))
+                    return add(constant(more), quotient, scale), 1
         return None
 
     def _linear(self, values: tuple[int, ...]) -> tuple[Poly, int] | None:
@@ -156,7 +153,7 @@ class Fit:
                     divisor = math.lcm(*(f.denominator for f in solution))
                     p = constant(int(solution[-1] * divisor))
                     for i, f in zip(chosen, solution, strict=False):
-                        p = _add(p, self.terms[i], int(f * divisor))
+                        p = add(p, self.terms[i], int(f * divisor))
                     return p, divisor
         return None
 
@@ -184,7 +181,7 @@ class Fit:
         quotient = self.integer(list(map(int, values)))
         if quotient is None:
             raise self.error(f"a result has sizes {list(values)} in samples {self.samples}")
-        whole = _operate("floordiv", quotient[0], constant(quotient[1]))
+        whole = operate("floordiv", quotient[0], constant(quotient[1]))
         return SymbolicDim(whole, scope, dict(scope.sizes))
 
     def error(self, what: str) -> Exception:
