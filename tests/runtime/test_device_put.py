@@ -10,15 +10,14 @@ from weft.core.config import options
 from weft.runtime import backend
 from weft.runtime.device_put import (
     block_until_ready,
-    default_sharding,
     device_get,
     device_put,
     shard_argument,
-    type_sharding,
 )
 from weft.runtime.executable import _reshard_program
+from weft.runtime.transfers import default_sharding
 from weft.sharding.mesh import AbstractMesh, AxisType, make_mesh, set_mesh
-from weft.sharding.named import NamedSharding
+from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.physical import SingleDeviceSharding
 from weft.sharding.spec import P
 

@@ -33,7 +33,7 @@ from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten, tree_map
 from weft.ops.elementwise_api import convert
-from weft.runtime.device_put import put_host
+from weft.runtime.transfers import put_host
 
 if TYPE_CHECKING:
     from weft.core.ref import AbstractRef

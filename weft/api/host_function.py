@@ -14,7 +14,7 @@ from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.core.tree import flatten
 from weft.ops.as_array import as_array
-from weft.runtime.device_put import put_host
+from weft.runtime.transfers import put_host
 from weft.sharding.mesh import use_context_mesh
 
 if TYPE_CHECKING:

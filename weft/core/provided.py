@@ -21,7 +21,7 @@ def _provided(module: str, name: str) -> Callable:
 
 devices = _provided("weft.runtime.backend", "devices")
 device_put = _provided("weft.runtime.device_put", "device_put")
-put_array = _provided("weft.runtime.device_put", "put_array")
+put_array = _provided("weft.runtime.transfers", "put_array")
 with_layout = _provided("weft.ops.layout_constraint", "with_layout_constraint")  # of a Format
 reshard = _provided("weft.sharding.explicit", "reshard")  # what is written to a split ref
 

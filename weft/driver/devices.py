@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs
 from weft.runtime.array import ArrayImpl
-from weft.runtime.device_put import default_sharding
+from weft.runtime.transfers import default_sharding
 from weft.sharding.common_mesh import common_mesh, in_terms_of
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
 from weft.sharding.named import NamedSharding

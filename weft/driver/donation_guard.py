@@ -14,8 +14,9 @@ from typing import Any
 
 from weft._xla.pytree import flatten
 from weft.core.boundary import show_user_frames
-from weft.runtime.array import (
-    ArrayImpl,
+from weft.runtime.array import ArrayImpl
+from weft.runtime.executable import check_given_once
+from weft.runtime.shared_buffers import (
     claim,
     is_held_alone,
     release,
@@ -23,7 +24,6 @@ from weft.runtime.array import (
     second_owners,
     unclaim,
 )
-from weft.runtime.executable import check_given_once
 
 
 class Guarded:

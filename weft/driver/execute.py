@@ -26,9 +26,9 @@ from weft.driver.devices import committed_sharding
 from weft.driver.donation_guard import Guarded
 from weft.driver.jit_op import jit_p
 from weft.runtime.array import ArrayImpl
-from weft.runtime.device_put import default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
+from weft.runtime.transfers import default_sharding
 from weft.sharding.physical import without_trailing_nones
 from weft.sharding.spec import UNCONSTRAINED
 

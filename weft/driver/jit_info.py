@@ -55,8 +55,9 @@ from weft.driver.staging import array_remedy, aval_of_spec, split_static
 from weft.driver.static_arguments import unhashable
 from weft.runtime.array import ArrayImpl
 from weft.runtime.backend import distributed_state
-from weft.runtime.device_put import default_sharding, device_put
+from weft.runtime.device_put import device_put
 from weft.runtime.dispatch import fastpath
+from weft.runtime.transfers import default_sharding
 from weft.sharding.named import Sharding
 from weft.sharding.physical import SingleDeviceSharding, as_sharding
 from weft.sharding.spec import PartitionSpec
@@ -192,7 +193,9 @@ class JitInfo:
     def explain_unhashable(self, args: tuple, kwargs: dict) -> str:
         """The message for a call with a static argument that does not hash."""
         n = len(args)
-        values = [(i % n, args[i]) for i in self.static_argnums if -n <= i < n]
+        values: list[tuple[int | str, Any]] = [
+            (i % n, args[i]) for i in self.static_argnums if -n <= i < n
+        ]
         values += [(name, kwargs[name]) for name in self.static_argnames if name in kwargs]
         texts = (unhashable(self.fun, where, value) for where, value in values)
         return next(filter(None, texts), "a static argument must be hashable")

@@ -25,8 +25,9 @@ from weft.lowering.sharding import fixed_by_type
 from weft.runtime import backend
 from weft.runtime.array import ArrayImpl
 from weft.runtime.compile import LoadedExecutable, compile_module
-from weft.runtime.device_put import constant_at, default_sharding
+from weft.runtime.device_put import constant_at
 from weft.runtime.executable import DescribedExecutable, Executable
+from weft.runtime.transfers import default_sharding
 from weft.sharding.mesh import CONTEXT, AbstractMesh, Mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.physical import on_device

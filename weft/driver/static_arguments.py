@@ -98,7 +98,7 @@ def named_arguments(
     )
 
 
-def unhashable(fun: Callable, where: int | str, value: object) -> str:
+def unhashable(fun: Callable, where: int | str, value: Any) -> str:
     """Describe why a static argument's value will not do, "" if it will."""
     try:
         hash(value)

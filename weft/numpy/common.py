@@ -21,7 +21,8 @@ from weft.numpy.refusals import refuse_out
 from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
-from weft.runtime.device_put import device_put, put_host
+from weft.runtime.device_put import device_put
+from weft.runtime.transfers import put_host
 from weft.sharding.mesh import get_mesh
 from weft.sharding.named import NamedSharding, is_over_nothing
 from weft.sharding.spec import PartitionSpec

@@ -32,7 +32,7 @@ from weft.numpy.common import (
 )
 from weft.ops.elementwise_api import add_p, mul_p
 from weft.runtime.array import ArrayImpl
-from weft.runtime.device_put import put_host
+from weft.runtime.transfers import put_host
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike

@@ -21,7 +21,7 @@ from weft.core.trace import EVAL
 from weft.driver.jit import jit, unguarded
 from weft.ops.promote import adapts
 from weft.runtime.array import ArrayImpl
-from weft.runtime.device_put import put_host
+from weft.runtime.transfers import put_host
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, array_method, aval_of, typeof
-from weft.runtime.device_put import put_host
+from weft.runtime.transfers import put_host
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike

@@ -27,7 +27,7 @@ from weft.random.primitives import (
     random_wrap_p,
     split_keys,
 )
-from weft.runtime.device_put import put_host
+from weft.runtime.transfers import put_host
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array

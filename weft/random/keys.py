@@ -17,7 +17,8 @@ from weft.dtypes import prng_key
 from weft.numpy import transpose
 from weft.numpy.at import At
 from weft.runtime.array import Array, Shard
-from weft.runtime.device_put import leaf_handlers, put_host
+from weft.runtime.device_put import leaf_handlers
+from weft.runtime.transfers import put_host
 
 
 class Generator:

@@ -20,9 +20,11 @@ from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.state import LAYOUTS
 from weft.runtime import backend, calls, cpu_run_limit, host_calls
-from weft.runtime.array import ArrayImpl, deleted_text, describe, release, second_owners
+from weft.runtime.array import ArrayImpl
 from weft.runtime.compile import LoadedExecutable, compile_module
-from weft.runtime.device_put import devices_text, shard_argument
+from weft.runtime.device_put import shard_argument
+from weft.runtime.shared_buffers import deleted_text, describe, release, second_owners
+from weft.runtime.transfers import devices_text
 from weft.sharding import named
 from weft.sharding.text import mesh_sdy_text, mhlo_sharding_text, sdy_sharding_text
 

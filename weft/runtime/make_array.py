@@ -12,19 +12,12 @@ from weft.core import dtypes
 from weft.core.state import LAYOUTS
 from weft.core.trace import check_not_masked
 from weft.core.tree import flatten
-from weft.runtime.array import ArrayImpl, deleted_text, describe, joined
+from weft.runtime.array import ArrayImpl, joined
 from weft.runtime.callback_context import put_shards
-from weft.runtime.device_put import (
-    array_aval,
-    check_placeable,
-    device_put,
-    index_key,
-    is_format,
-    is_place,
-    put_host,
-    spread,
-)
+from weft.runtime.device_put import device_put, is_format, is_place, spread
 from weft.runtime.memory_layouts import layout_of, relaid
+from weft.runtime.shared_buffers import deleted_text, describe
+from weft.runtime.transfers import array_aval, check_placeable, index_key, put_host
 from weft.sharding.named import tile_indices
 from weft.sharding.physical import SingleDeviceSharding, as_sharding
 

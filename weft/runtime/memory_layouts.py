@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from weft._xla import memory_layouts as _xla
 from weft._xla import mlir
 from weft.core.caches import clearable
-from weft.runtime.array import ArrayImpl, describe
+from weft.runtime.array import ArrayImpl
 from weft.runtime.compile import compile_module
 from weft.runtime.executable import Executable
+from weft.runtime.shared_buffers import describe
 from weft.sharding.memory_layout import AUTO, Format, Layout
 
 if TYPE_CHECKING:
