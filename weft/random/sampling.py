@@ -98,7 +98,6 @@ def int_dtype(name: str, dtype: Any) -> np.dtype:
 def canonical(dtype: DTypeLike | None, default: object, name: str) -> Any:
     if dtype is None:
         return dtypes.canonicalize_dtype(default)
-
     return narrowed(dtype, name)
 
 
