@@ -309,6 +309,7 @@ def load_on_use(
     programs: Callable[[], EagerPrograms] | None = None,
     *,
     modules: Iterable[str] = (),
+    aliases: Mapping[str, str] | None = None,
     examples: Mapping[str, str] | None = None,
     home: str | None = None,
 ) -> tuple[Callable[[str], Any], dict[str, str]]:
@@ -318,7 +319,8 @@ def load_on_use(
     modules, each waits for what the other holds, and Python gives one of them half a module.
 
     scope: the package's `globals()`, of whose `__all__` other names are kept. homes: module of the
-    package → the names it defines. modules: those that are public names themselves. examples,
+    package, or of another by its whole name → the names it defines. modules: those that are public
+    names themselves. aliases: what a name is called in its module, if that is another. examples,
     home: as `seal` has them. Return its `__getattr__`, and the module of each name.
     """
     package = scope["__name__"]
@@ -330,7 +332,10 @@ def load_on_use(
             return import_module(f"{package}.{name}")
         if name not in home_of:
             raise missing(package, name)
-        value = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        module = (
+            home_of[name] if home_of[name].startswith("weft.") else f"{package}.{home_of[name]}"
+        )
+        value = getattr(import_module(module), (aliases or {}).get(name, name))
         value_name = getattr(value, "__name__", None)
         scope[name] = value = public(
             value,

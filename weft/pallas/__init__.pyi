@@ -4,6 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from weft.pallas.api.memory import ANY as ANY
+from weft.pallas.api.memory import HBM as HBM
+from weft.pallas.api.memory import HOST as HOST
+from weft.pallas.api.memory import LOCAL as LOCAL
+from weft.pallas.api.memory import REGISTERS as REGISTERS
+from weft.pallas.api.memory import SHARED as SHARED
 from weft.pallas.api.memory import CoreMemorySpace as CoreMemorySpace
 from weft.pallas.api.memory import MemoryRef as MemoryRef
 from weft.pallas.api.memory import MemorySpace as MemorySpace
@@ -40,14 +46,6 @@ from weft.refs.indexing import Slice as Slice
 from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
-ANY: Any
-
-HBM: Any
-
-HOST: Any
-
-LOCAL: Any
-
 def PrefetchScalarGridSpec(
     num_scalar_prefetch: int,
     grid: Any = ...,
@@ -56,10 +54,6 @@ def PrefetchScalarGridSpec(
     scratch_shapes: Any = ...,
 ) -> Any:
     """A `GridSpec` with num_scalar_prefetch as its first argument."""
-
-REGISTERS: Any
-
-SHARED: Any
 
 def addupdate(ref: Any, idx: Any, val: Any) -> None:
     """ref[idx] += val in one op; where index arrays repeat a position, each addition …"""

@@ -54,8 +54,10 @@ class MemorySpace(enum.Enum):
         return self.value
 
 
+ANY, HBM, SHARED = MemorySpace.ANY, MemorySpace.HBM, MemorySpace.SHARED
+LOCAL, REGISTERS, HOST = MemorySpace.LOCAL, MemorySpace.REGISTERS, MemorySpace.HOST
 _SEMAPHORES = frozenset((MemorySpace.SEMAPHORE, MemorySpace.DMA_SEMAPHORE, MemorySpace.BARRIER))
-SHARED_SPACES = frozenset((MemorySpace.ANY, MemorySpace.HBM, MemorySpace.SHARED, MemorySpace.HOST))
+SHARED_SPACES = frozenset((ANY, HBM, SHARED, HOST))
 """Spaces of which a kernel has one, whatever its cores."""
 
 
