@@ -164,7 +164,8 @@ class EvalTrace:
     @staticmethod
     def dispatch(prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
         import_module("weft.numpy.methods")  # the result needs its methods
-        EvalTrace.dispatch = staticmethod(import_module("weft.driver.execute").dispatch_op)
+        execute: Any = import_module("weft.driver.execute")
+        EvalTrace.dispatch = staticmethod(execute.dispatch_op)  # type: ignore[method-assign]
         return EvalTrace.dispatch(prim, args, params)
 
     def process(self, prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
