@@ -164,7 +164,7 @@ class EvalTrace:
     @staticmethod
     def dispatch(prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
         import_module("weft.numpy.methods")  # the result needs its methods
-        execute: Any = import_module("weft.driver.execute")
+        execute = import_module("weft.driver.execute")
         EvalTrace.dispatch = staticmethod(execute.dispatch_op)  # type: ignore[method-assign]
         return EvalTrace.dispatch(prim, args, params)
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from weft._xla import passes, sdy
 from weft._xla.mlir import ir
@@ -279,7 +278,7 @@ def _is_carried(source: ir.Operation) -> bool:
     return isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
 
 
-def _push(view: Any) -> ir.WalkResult:
+def _push(view: ir.OpView) -> ir.WalkResult:
     op = view.operation
     if op.name != "sdy.sharding_constraint" or not sdy.unreduced_of(op.attributes["sharding"]):
         return ir.WalkResult.ADVANCE
