@@ -144,6 +144,12 @@ def test_integers_become_floats_but_relu_keeps_them():
     assert nn.gelu(x).dtype == np.float32
 
 
+def test_a_whole_slope_keeps_integers():
+    sloped = nn.leaky_relu(np.array([-2, 0, 3], np.int32), 4)
+    assert sloped.dtype == np.int32
+    np.testing.assert_array_equal(sloped, [-8, 0, 3])
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_glu_halves_an_axis(axis):
     x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)

@@ -119,3 +119,8 @@ def test_a_ufunc_is_applied_at_indices_inside_shard_map():
     for row, values in zip(expected, x.reshape(8, 4), strict=True):
         np.logaddexp.at(row, index, values[:3])
     np.testing.assert_allclose(got, expected.ravel(), rtol=1e-6)
+
+
+def test_half_floats_have_a_hermitian_spectrum():
+    x = np.array([1.5, -0.5, 2.0, 0.25], np.float16)
+    np.testing.assert_allclose(wnp.fft.hfft(x), np.fft.hfft(x.astype(np.float32)), rtol=1e-5)

@@ -206,6 +206,13 @@ def test_the_box_cox_transform_is_smooth_in_its_power():
     assert float(slope) == pytest.approx(step, rel=1e-8)
 
 
+@pytest.mark.parametrize("power", [-1.0, 0.0, 2.0])
+def test_the_box_cox_transform_of_the_ends_is_scipys(power):
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(special.boxcox(0.0, power), sp.boxcox(0.0, power))
+        np.testing.assert_array_equal(special.boxcox1p(-1.0, power), sp.boxcox1p(-1.0, power))
+
+
 @pytest.mark.parametrize("name", ["entr", "erfcx", "ndtri", "gammainc", "hyp1f1", "sici", "zeta"])
 def test_sharded_operands_need_no_communication(name):
     mesh = weft.make_mesh((8,), ("x",))
@@ -246,6 +253,11 @@ def test_polygamma_and_zeta_of_negative_numbers(n):
     np.testing.assert_allclose(special.zeta(n + 1.0, BELOW), sp.zeta(n + 1.0, exact), rtol=2e-4)
     slope = weft.vmap(weft.grad(lambda x: special.polygamma(n, x)))(BELOW[:7])
     np.testing.assert_allclose(slope, sp.polygamma(n + 1, exact[:7]), rtol=2e-4)
+
+
+def test_zeta_has_a_pole_at_1():
+    start = np.array([-3.5, -2.0, 0.5, 4.0], np.float32)
+    np.testing.assert_array_equal(special.zeta(1.0, start), sp.zeta(1.0, start))
 
 
 def test_zeta_of_no_whole_power_is_nan_below_zero():

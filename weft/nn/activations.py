@@ -115,8 +115,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
     >>> weft.nn.leaky_relu(-1.0, 0.5)
     Array(-0.5, dtype=float32, weak_type=True)
     """
-    x = _beside_float(x)
-    return wnp.where(wnp.greater_equal(x, 0.0), x, wnp.multiply(x, negative_slope))
+    return wnp.where(wnp.greater_equal(x, 0), x, wnp.multiply(x, negative_slope))
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:

@@ -28,7 +28,7 @@ from weft.numpy.eager import eager_programs
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
 from weft.numpy.shaping import roll
-from weft.numpy.ufuncs import true_divide
+from weft.numpy.ufuncs import conjugate, true_divide
 from weft.ops import elementwise_api as ew
 from weft.ops import fft as fft_ops
 from weft.ops import joining
@@ -204,9 +204,9 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> wnp.fft.hfft(wnp.array([4.0, 1.0, 2.0]))
     Array([8., 2., 4., 2.], dtype=float32)
     """
-    conjugate = ew.conj(inexact(to_array(a)))
+    mirrored = conjugate(inexact(to_array(a)))
     return _transform(
-        "hfft", "IRFFT", conjugate, None if n is None else (n,), (axis,), _opposite(norm)
+        "hfft", "IRFFT", mirrored, None if n is None else (n,), (axis,), _opposite(norm)
     )
 
 

@@ -334,7 +334,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple:
     """
     aval = aval_of("unstack", x)
     if aval.ndim == 0:
-        raise ValueError("weft.numpy.unstack: a scalar has no axis to take apart")
+        raise ArgumentError("weft.numpy.unstack: a scalar has no axis to take apart")
     x, axis = to_array(x), canonical_axis(axis, aval.ndim)
     shape = (*aval.shape[:axis], *aval.shape[axis + 1 :])
     return tuple(

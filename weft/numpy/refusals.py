@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.errors import UnsupportedArgumentError
+
 # What an argument means in NumPy and what to write instead; {f} is the function.
 _REMEDIES = {
     "out": (
@@ -35,9 +37,9 @@ _REMEDIES = {
 _REMEDIES["sig"] = _REMEDIES["signature"]
 
 
-def refusal(function: str, argument: str) -> TypeError:
+def refusal(function: str, argument: str) -> UnsupportedArgumentError:
     """The error for one of the arguments that only NumPy's functions have."""
-    return TypeError(f"{function}: {_REMEDIES[argument].format(f=function)}")
+    return UnsupportedArgumentError(f"{function}: {_REMEDIES[argument].format(f=function)}")
 
 
 def refuse(

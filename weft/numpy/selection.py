@@ -55,7 +55,7 @@ def where(
 
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise ValueError("weft.numpy.where: give both x and y, or neither")
+        raise ArgumentError("weft.numpy.where: give both x and y, or neither")
     if size is not None or fill_value is not None:
         raise ValueError("weft.numpy.where: size and fill_value belong to the one-argument form")
     if x.__class__ is ArrayImpl and y.__class__ is ArrayImpl and are_like(x, y):

@@ -165,5 +165,5 @@ def _power_transform(log_x: Array, lmbda: Array) -> Any:
     at_zero = lmbda == 0
     safe = wnp.where(at_zero, 1, lmbda)
     # At 0 the derivative in lmbda comes from the second term of the series.
-    near = log_x * (1 + lmbda * log_x / 2)
+    near = log_x + lmbda * wnp.where(wnp.isfinite(log_x), log_x, 0) ** 2 / 2
     return wnp.where(at_zero, near, wnp.expm1(safe * log_x) / safe)

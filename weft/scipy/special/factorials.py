@@ -307,7 +307,7 @@ def _zeta_below(x: Array, q: Array) -> Any:
     left = lax.zeta(x, 1 - part) - lax.zeta(x, 1 - q)
     value = lax.zeta(x, part) + wnp.where(x % 2 == 1, -left, left)
     value = wnp.where(x == wnp.floor(x), value, wnp.nan)
-    return wnp.where(pole, wnp.inf, value)
+    return wnp.where(pole | (x == 1), wnp.inf, value)
 
 
 def bernoulli(n: int) -> Any:
