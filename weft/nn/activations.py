@@ -11,6 +11,7 @@ from weft.autodiff.op_families import FLOAT, REAL, canonical_axis, elementwise, 
 from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.numpy.common import check_array, strong
@@ -211,7 +212,7 @@ def sparse_sigmoid(x: ArrayLike) -> Any:
     Array([0.  , 0.75, 1.  ], dtype=float32)
     """
     if dtypes.is_complex(typeof(x).dtype):
-        raise ValueError("nn.sparse_sigmoid: x must be real, as complex numbers have no order")
+        raise ArgumentError("nn.sparse_sigmoid: x must be real, as complex numbers have no order")
     x = _beside_float(x)
     # Not clamp: at -1 and 1 the derivative is that of ties, halfway between both sides.
     return wnp.multiply(wnp.minimum(wnp.maximum(wnp.add(x, 1.0), 0.0), 2.0), 0.5)
@@ -404,7 +405,9 @@ def glu(x: ArrayLike, axis: int = -1) -> Any:
     axis = canonical_axis(axis, len(shape))
     half, odd = divmod(shape[axis], 2)
     if odd:
-        raise ValueError(f"glu: axis {axis} of shape {shape} has an odd size and cannot be halved")
+        raise ArgumentError(
+            f"glu: axis {axis} of shape {shape} has an odd size and cannot be halved"
+        )
     first = slice_in_dim(x, 0, half, axis=axis)
     second = slice_in_dim(x, half, 2 * half, axis=axis)
     return ew.mul_p.bind(first, ew.logistic_p.bind(second))

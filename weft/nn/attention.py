@@ -11,6 +11,7 @@ import weft.numpy as wnp
 from weft.autodiff.shape import broadcasted_iota, expand_dims, reshape, transpose
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.nn.exponential_sums import logsumexp, softmax_p
 from weft.ops import elementwise_api as ew
@@ -55,7 +56,7 @@ def dot_product_attention(
     from weft.lax import dot_general
 
     if implementation not in (None, "xla"):
-        raise ValueError(
+        raise ArgumentError(
             f"dot_product_attention: implementation must be None or 'xla', got {implementation!r}"
         )
     shape = typeof(query).shape
@@ -66,7 +67,7 @@ def dot_product_attention(
     limits = (query_seq_lengths, key_value_seq_lengths)
     for name, x in zip(("query_seq_lengths", "key_value_seq_lengths"), limits, strict=True):
         if x is not None and typeof(x).shape != (batch,):
-            raise ValueError(
+            raise ArgumentError(
                 f"dot_product_attention: {name} must have shape ({batch},), got {typeof(x).shape}"
             )
     dtype, _ = dtypes.join_types([(typeof(query).dtype, False), (dtypes.float32, False)])
@@ -119,7 +120,7 @@ def _named(query: object, key: object, value: object) -> tuple:
 def _with_batch(name: str, x: ArrayLike) -> Any:
     ndim = typeof(x).ndim
     if ndim not in (3, 4):
-        raise ValueError(
+        raise ArgumentError(
             f"dot_product_attention: {name} must have 3 or 4 dimensions (batch, length, heads, "
             f"head size), got shape {typeof(x).shape}"
         )
@@ -129,7 +130,7 @@ def _with_batch(name: str, x: ArrayLike) -> Any:
 def _four_dims(name: str, x: np.ndarray) -> Any:
     ndim = typeof(x).ndim
     if ndim > 4:
-        raise ValueError(
+        raise ArgumentError(
             f"dot_product_attention: {name} must broadcast to (batch, heads, queries, keys), got "
             f"shape {typeof(x).shape}"
         )
@@ -140,18 +141,18 @@ def _check(query: ArrayLike, key: ArrayLike, value: ArrayLike) -> int:
     """Raises for operands that do not fit; returns how many query heads share a key head."""
     q, k, v = typeof(query), typeof(key), typeof(value)
     if k.shape != v.shape or k.dtype != v.dtype:
-        raise ValueError(
+        raise ArgumentError(
             f"dot_product_attention: key {k.str_short()} and value {v.str_short()} must have the "
             "same type"
         )
     if q.dtype != k.dtype or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
-        raise ValueError(
+        raise ArgumentError(
             f"dot_product_attention: query {q.str_short()} and key {k.str_short()} must agree in "
             "dtype, batch and head size"
         )
     group, rest = divmod(q.shape[2], k.shape[2])
     if rest:
-        raise ValueError(
+        raise ArgumentError(
             f"dot_product_attention: query has {q.shape[2]} heads, which must be a multiple of the "
             f"{k.shape[2]} heads of key and value"
         )
@@ -170,7 +171,7 @@ def _visible(
     parts = []
     if mask is not None:
         if not dtypes.is_bool(typeof(mask).dtype):
-            raise ValueError(
+            raise ArgumentError(
                 f"dot_product_attention: mask must be boolean, got {typeof(mask).str_short()}; "
                 "numbers to add to the logits go into bias"
             )

@@ -13,6 +13,7 @@ import weft.numpy as wnp
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.caches import clearable
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.nn.functions import scaled_matmul
 from weft.ops import elementwise_api as ew
@@ -62,7 +63,7 @@ def get_scaled_dot_general_config(mode: str, global_scale: object = None) -> Blo
         return BlockScaleConfig(
             mode, 32, small["float8_e4m3fn"], small["float8_e8m0fnu"], None, False
         )
-    raise ValueError(
+    raise ArgumentError(
         f"get_scaled_dot_general_config: mode must be 'nvfp4' or 'mxfp8', got {mode!r}"
     )
 
@@ -87,7 +88,7 @@ def quantize(x: ArrayLike, config: BlockScaleConfig) -> tuple[Any, Any]:
     shape = typeof(x).shape
     size = config.block_size
     if not shape[-1] or shape[-1] % size:
-        raise ValueError(
+        raise ArgumentError(
             f"scaled_dot_general: the contracted size {shape[-1]} must be a multiple of the block "
             f"size {size} of {config.mode}"
         )

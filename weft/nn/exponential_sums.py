@@ -82,7 +82,7 @@ def _log_softmax_jvp(primals: list, tangents: list, *, axes: Axes) -> tuple:
 def _op(name: str, formula: Callable, jvp: Callable) -> Primitive:
     def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
         if not dtypes.is_inexact(x.dtype):
-            raise TypeError(f"{name} takes a float operand, got {x.str_short()}")
+            raise ArgumentError(f"{name} takes a float operand, got {x.str_short()}")
         return x.strip_weak_type()
 
     def batch(axis: AxisData, args: list, dims: list, *, axes: Axes) -> tuple:

@@ -12,6 +12,7 @@ from weft import lax
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.nn.exponential_sums import log_softmax, logmeanexp, logsumexp, softmax
 from weft.ops import elementwise_api as ew
@@ -40,7 +41,7 @@ def standardize(
     Array([0., 0.], dtype=float32)
     """
     if algorithm not in ("fast", "stable"):
-        raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
+        raise ArgumentError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
     if mean is None:
         mean = wnp.mean(x, axis, keepdims=True, where=where)
     centred = wnp.subtract(x, mean)
@@ -73,13 +74,13 @@ def one_hot(
     x = wnp.asarray(x)
     aval = typeof(x)
     if dtypes.is_extended(aval.dtype):
-        raise TypeError(f"one_hot: x must be of numbers, got {aval.str_short()}")
+        raise ArgumentError(f"one_hot: x must be of numbers, got {aval.str_short()}")
     dtype = dtypes.canonicalize_dtype(float if dtype is None else dtype)
     num_classes = num_classes.__index__()
     if not isinstance(axis, int):
         size = lax.axis_size(axis)
         if size != num_classes:
-            raise ValueError(
+            raise ArgumentError(
                 f"one_hot: num_classes is {num_classes}, but the axis {axis!r} has size {size}"
             )
         return ew.convert(ew.eq(x, ew.convert(lax.axis_index(axis), aval.dtype)), dtype)
@@ -116,20 +117,20 @@ def scaled_matmul(
     shapes = [typeof(v).shape for v in values]
     for name, shape in zip(names, shapes, strict=True):
         if len(shape) != 3:
-            raise ValueError(f"scaled_matmul: {name} must have 3 dimensions, got shape {shape}")
+            raise ArgumentError(f"scaled_matmul: {name} must have 3 dimensions, got shape {shape}")
     a, b, sa, sb = shapes
     if (a[0], a[2]) != (b[0], b[2]):
-        raise ValueError(
+        raise ArgumentError(
             f"scaled_matmul: lhs {a} and rhs {b} must agree in the batch and the last dimension"
         )
     for name, x, s in (("lhs", a, sa), ("rhs", b, sb)):
         if x[:2] != s[:2] or not s[2] or x[2] % s[2]:
-            raise ValueError(
+            raise ArgumentError(
                 f"scaled_matmul: {name}_scales {s} must have the batch and rows of {name} {x}, and "
                 "a last dimension that divides that of the values"
             )
     if sa[2] != sb[2]:
-        raise ValueError(
+        raise ArgumentError(
             f"scaled_matmul: lhs_scales {sa} and rhs_scales {sb} have different "
             "block sizes; their last dimensions must be equal"
         )

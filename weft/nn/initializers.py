@@ -205,9 +205,9 @@ def variance_scaling(
     (64, 32)
     """
     if mode not in _MODES:
-        raise ValueError(f"variance_scaling: mode must be one of {list(_MODES)}, got {mode!r}")
+        raise ArgumentError(f"variance_scaling: mode must be one of {list(_MODES)}, got {mode!r}")
     if distribution not in ("truncated_normal", "normal", "uniform"):
-        raise ValueError(
+        raise ArgumentError(
             "variance_scaling: distribution must be 'truncated_normal', 'normal' or 'uniform', got "
             f"{distribution!r}"
         )
@@ -352,7 +352,7 @@ def orthogonal(
     ) -> Any:
         dtype, shape = _dtype(dtype), check_shape(shape)
         if len(shape) < 2:
-            raise ValueError(
+            raise ArgumentError(
                 f"orthogonal: needs at least 2 dimensions, got shape {shape}; "
                 "a vector has no orthogonal rows"
             )
@@ -399,9 +399,9 @@ def delta_orthogonal(
     ) -> Any:
         dtype, shape = _dtype(dtype), check_shape(shape)
         if len(shape) not in (3, 4, 5):
-            raise ValueError(f"delta_orthogonal: needs 3, 4 or 5 dimensions, got shape {shape}")
+            raise ArgumentError(f"delta_orthogonal: needs 3, 4 or 5 dimensions, got shape {shape}")
         if shape[-1] < shape[-2]:
-            raise ValueError(
+            raise ArgumentError(
                 f"delta_orthogonal: needs at least as many outputs as inputs, got shape {shape}"
             )
         matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.runtime.backend import devices as _devices
 
 __array_api_version__ = "2024.12"
@@ -64,7 +65,7 @@ def _named(kind: object) -> tuple[str, ...]:
     if isinstance(kind, tuple):
         return tuple(dict.fromkeys(name for k in kind for name in _named(k)))
     if kind not in _KINDS:
-        raise ValueError(
+        raise ArgumentError(
             f"__array_namespace_info__().dtypes: kind must be one of {', '.join(_KINDS)} or a "
             f"tuple of them, got {kind!r}"
         )

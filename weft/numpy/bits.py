@@ -10,6 +10,7 @@ import numpy as np
 import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, cast, to_array
 from weft.numpy.shaping import moveaxis, ravel
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 def _bit_weights(bitorder: str, name: str) -> np.ndarray:
     if bitorder not in ("big", "little"):
-        raise ValueError(f"weft.numpy.{name}: bitorder must be 'big' or 'little', got {bitorder!r}")
+        raise ArgumentError(
+            f"weft.numpy.{name}: bitorder must be 'big' or 'little', got {bitorder!r}"
+        )
     shifts = np.arange(8, dtype=np.uint8)
     return shifts[::-1] if bitorder == "big" else shifts
 
@@ -39,7 +42,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> An
     aval = aval_of("packbits", a)
     shifts = _bit_weights(bitorder, "packbits")
     if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}"
         )
     bits = cast(u.as_bool("packbits", to_array(a)), dtypes.uint8)
@@ -68,7 +71,7 @@ def unpackbits(
     """
     aval = aval_of("unpackbits", a)
     if aval.dtype != dtypes.uint8:
-        raise TypeError(f"weft.numpy.unpackbits: a must be uint8, got {aval.str_short()}")
+        raise ArgumentError(f"weft.numpy.unpackbits: a must be uint8, got {aval.str_short()}")
     shifts = _bit_weights(bitorder, "unpackbits")
     a = to_array(a)
     if axis is None:

@@ -14,7 +14,7 @@ import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
-from weft.core.errors import UnsupportedArgumentError
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import aval_of, axes_of, cast, check_array, inexact, to_array
 from weft.numpy.eager import as_one_program
@@ -43,11 +43,11 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: 
     aval = aval_of("diff", a)
     n = operator.index(n)
     if n < 0:
-        raise ValueError(f"weft.numpy.diff: n must not be negative, got {n}")
+        raise ArgumentError(f"weft.numpy.diff: n must not be negative, got {n}")
     if n == 0:
         return to_array(a)
     if aval.ndim == 0:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.diff: a must have a dimension to take differences along, got "
             f"{aval.str_short()}"
         )
@@ -125,7 +125,7 @@ def _gradients(f: object, *varargs: Any, axis: int | None, edge_order: int | Non
     elif len(varargs) == len(axes):
         spacing = list(varargs)
     else:
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.gradient: {len(varargs)} spacings for {len(axes)} axes; give one, or "
             "one each"
         )
@@ -137,7 +137,7 @@ def _gradients(f: object, *varargs: Any, axis: int | None, edge_order: int | Non
 def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
     n = typeof(f).shape[axis]
     if n < order + 1:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.gradient: axis {axis} of size {n} is too small, it must be at least "
             f"{order + 1}"
         )
@@ -153,7 +153,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
         steps = None
     else:
         if typeof(h).shape != (n,):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.gradient: coordinates of shape {typeof(h).shape} along an axis of "
                 f"size {n}; give one distance, or a vector of {n} coordinates"
             )
@@ -248,7 +248,7 @@ def interp(
     """
     check_array("interp", x, xp, fp)
     if typeof(xp).ndim != 1 or typeof(xp).shape != typeof(fp).shape:
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.interp: xp and fp must be vectors of equal size, got "
             f"{typeof(xp).str_short()} and {typeof(fp).str_short()}"
         )
@@ -256,13 +256,13 @@ def interp(
     (fp,) = promote_inexact(fp)
     x, xp, fp = to_array(x), to_array(xp), to_array(fp)
     if dtypes.is_complex(typeof(x).dtype):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.interp: x and xp must be real, got {typeof(x).str_short()} after "
             "promotion; interpolate over real coordinates"
         )
     if period is not None:
         if not isinstance(period, Tracer) and np.asarray(period) == 0:
-            raise ValueError("weft.numpy.interp: period must not be zero")
+            raise ArgumentError("weft.numpy.interp: period must not be zero")
         period = u.absolute(period)
         x, xp = division.remainder(x, period), division.remainder(xp, period)
         order = argsort(xp)

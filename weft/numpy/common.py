@@ -244,7 +244,7 @@ def host_scalar(value: Any, dtype: Any) -> Any:
     if isinstance(value, int) and dtypes.is_integer(dtype):
         check_range(np.asarray(value), dtype)
     if isinstance(value, complex) and not dtypes.is_complex(dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.array: {value!r} is complex and does not convert to "
             f"{dtypes.short_name(dtype)}; take its .real or .imag"
         )

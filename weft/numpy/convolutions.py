@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autodiff import shape as ops
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, to_array
 from weft.numpy.ufuncs import conjugate
@@ -29,11 +30,11 @@ def _convolve(
 ) -> Any:
     x, y = aval_of(name, a), aval_of(name, v)
     if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: takes vectors, got {x.str_short()} and {y.str_short()}"
         )
     if x.size == 0 or y.size == 0:
-        raise ValueError(f"weft.numpy.{name}: the vectors must not be empty")
+        raise ArgumentError(f"weft.numpy.{name}: the vectors must not be empty")
     preferred = canonical(preferred, name)
     whole = preferred is not None and dtypes.is_integer(preferred)
     a, v = (to_array(t) for t in (promote(a, v) if whole else promote_inexact(a, v)))
@@ -55,7 +56,9 @@ def _convolve(
     elif mode == "valid":
         padding = (0, 0)
     else:
-        raise ValueError(f"weft.numpy.{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+        raise ArgumentError(
+            f"weft.numpy.{name}: mode must be 'full', 'same' or 'valid', got {mode!r}"
+        )
     out = conv_general_dilated(
         ops.reshape(a, (1, 1, typeof(a).shape[0])),
         ops.reshape(kernel, (1, 1, m)),

@@ -10,7 +10,7 @@ import weft.numpy.formulas as formulas
 import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core import dtypes
-from weft.core.errors import UnsupportedArgumentError
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, cast
 from weft.numpy.eager import as_one_program
@@ -66,11 +66,11 @@ def _cov(
     # Variables in rows, observations in columns.
     for v in operands:
         if aval_of("cov", v).ndim > 2:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.cov: m and y have at most two dimensions, got {typeof(v).str_short()}"
             )
     if ddof is not None and ddof != int(ddof):
-        raise ValueError(f"weft.numpy.cov: ddof must be an integer, got {ddof}")
+        raise ArgumentError(f"weft.numpy.cov: ddof must be an integer, got {ddof}")
     operands = list(promote_inexact(*operands))
     if dtype is not None:
         operands = [cast(v, canonical(dtype, "cov")) for v in operands]
@@ -98,7 +98,7 @@ def _cov(
                 f"observations, got {wval.str_short()}"
             )
         if whole and not dtypes.is_integer(wval.dtype):
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.cov: fweights must be integers (how often each observation counts), "
                 f"got {wval.str_short()}; use aweights for other weights"
             )

@@ -170,7 +170,7 @@ def _from_other(x: list, dtype: Any) -> Any:
             return _from_numbers(x, dtype)
         for v in leaves:
             if v is None or isinstance(v, str | bytes | dict | set):
-                raise TypeError(
+                raise ArgumentError(
                     f"weft.numpy.array: the value {v!r} inside a sequence is not a number or array"
                 )
         if dtype is None:
@@ -218,7 +218,7 @@ def _from_numbers(x: list, dtype: Any) -> Any:
     if dtypes.is_integer(target) and values.dtype.kind in "iu":
         check_range(values, target)
     elif values.dtype.kind == "c" and not dtypes.is_complex(target):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.array: complex numbers do not convert to {dtypes.short_name(target)}"
         )
     return constant(values if values.dtype == target else values.astype(target))
@@ -404,7 +404,7 @@ def arange(
         dtype = dtypes.promote_types([_leaf_type(v) for v in arguments])[0]
     values = [b.item() for b in bounds]
     if any(isinstance(v, complex) for v in values):
-        raise ValueError(f"weft.numpy.arange: start, stop and step must be real, got {values}")
+        raise ArgumentError(f"weft.numpy.arange: start, stop and step must be real, got {values}")
     if stop is None:
         lo, hi = 0, values[0]
         by = values[-1] if step is not None else 1
@@ -412,7 +412,7 @@ def arange(
         lo, hi = values[0], values[1]
         by = values[2] if step is not None else 1
     if by == 0:
-        raise ValueError("weft.numpy.arange: step must not be zero")
+        raise ArgumentError("weft.numpy.arange: step must not be zero")
     if all(v.__class__ is int for v in (lo, hi, by)) and not dtypes.is_bool(dtype):
         size = len(range(lo, hi, by))
         # An iota costs no constant in the program; few elements are made on the host at once.

@@ -95,7 +95,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
         packed, taus = lax_linalg().geqrf(a)
         return QRResult(matrix_transpose(packed), taus)
     if mode not in ("reduced", "complete", "r"):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.linalg.qr: mode must be reduced, complete, r or raw, got {mode!r}"
         )
     q, r = lax_linalg().qr(a, full_matrices=mode == "complete")
@@ -152,7 +152,9 @@ def svdvals(x: ArrayLike, /) -> Any:
 
 def _triangle(name: str, UPLO: str | None) -> builtins.bool:
     if UPLO not in (None, "L", "U"):
-        raise ValueError(f"weft.numpy.linalg.{name}: UPLO must be None, 'L' or 'U', got {UPLO!r}")
+        raise ArgumentError(
+            f"weft.numpy.linalg.{name}: UPLO must be None, 'L' or 'U', got {UPLO!r}"
+        )
     return UPLO != "U"
 
 
@@ -223,7 +225,7 @@ def solve(a: ArrayLike, b: Any) -> Any:
     a, b = as_matrices("solve", a, True), strong(to_array(b))
     x, y = typeof(a), typeof(b)
     if y.ndim == 0 or y.shape[-2 if y.ndim > 1 else -1] != x.shape[-1]:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.linalg.solve: b {y.str_short()} must be a vector or matrices of "
             f"{x.shape[-1]} rows for a {x.str_short()}"
         )

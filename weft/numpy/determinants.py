@@ -14,6 +14,7 @@ import weft.numpy.linear as linear
 import weft.numpy.ufuncs as u
 from weft import custom_jvp
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import cast
 from weft.numpy.creation import arange
@@ -41,7 +42,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     Array(-1., dtype=float32)
     """
     if method not in (None, "lu", "qr"):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.linalg.slogdet: method must be None, 'lu' or 'qr', got {method!r}"
         )
     a = as_matrices("slogdet", a, True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.autodiff import shape as ops
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import canonical, cast, check_array, refuse_out, to_array
 from weft.numpy.selection import diagonal
@@ -57,7 +58,7 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.einsum: {subscripts!r} has {len(terms)} terms for {len(ranks)} operands; "
             "write one term for each, separated by commas"
         )
@@ -67,19 +68,19 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
     for i, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
         before, dots, after = term.partition("...")
         if "." in before + after:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.einsum: misplaced dots in term {term!r} of "
                 f"{subscripts!r}; an ellipsis is '...', once in a term"
             )
         for c in before + after:
             if not c.isalnum():
-                raise ValueError(
+                raise ArgumentError(
                     f"weft.numpy.einsum: {c!r} in term {term!r} of {subscripts!r} is not "
                     "a letter or digit, by which dimensions are named"
                 )
         extra = rank - len(before) - len(after)
         if extra < 0 or (extra and not dots):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.einsum: term {term!r} names {len(before) + len(after)} dimensions, "
                 f"operand {i} has {rank}"
             )
@@ -99,12 +100,12 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
         out = [*dots_labels, *named]
     for c in out:
         if out.count(c) > 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.einsum: the result of {subscripts!r} names {c!r} "
                 "twice; a diagonal is taken by repeating a letter in an operand's term"
             )
         if not any(c in names for names in labels):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.einsum: {c!r} of the result of {subscripts!r} is in no operand's term"
             )
     return labels, out
@@ -139,7 +140,7 @@ def make_plan(subscripts: str, shapes: tuple, optimize: Any) -> Plan:
         for c, n in zip(term, shape, strict=True):
             if sizes.setdefault(c, n) != n:
                 if 1 not in (sizes[c], n):
-                    raise ValueError(
+                    raise ArgumentError(
                         f"weft.numpy.einsum: {c!r} in {subscripts!r} has size {n} in operand "
                         f"{i} and {sizes[c]} before"
                     )

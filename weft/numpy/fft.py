@@ -13,6 +13,7 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axes, canonical_axis
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.core.trace import typeof
 from weft.numpy.common import (
@@ -51,7 +52,7 @@ def _lengths(
         axes = tuple(range(rank)) if s is None else tuple(range(rank - len(s), rank))
     axes = tuple(axes)
     if s is not None and len(s) != len(axes):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.fft.{name}: {len(s)} sizes s={tuple(s)} for the "
             f"{len(axes)} axes {axes}; give one size for each axis"
         )
@@ -80,13 +81,13 @@ def _transform(
     aval = aval_of(f"fft.{name}", a)
     x = strong(inexact(to_array(a)))
     if norm not in (None, "backward", "ortho", "forward"):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.fft.{name}: norm must be None, 'backward', 'ortho' or 'forward', got "
             f"{norm!r}"
         )
     s, axes = _lengths(name, s, axes, aval.ndim)
     if kind == "RFFT" and dtypes.is_complex(typeof(x).dtype):
-        raise ValueError(f"weft.numpy.fft.{name}: takes real numbers, got {aval.str_short()}")
+        raise ArgumentError(f"weft.numpy.fft.{name}: takes real numbers, got {aval.str_short()}")
     if kind != "RFFT" and not dtypes.is_complex(typeof(x).dtype):
         wide = typeof(x).dtype == dtypes.float64
         x = ew.convert(x, dtypes.complex128 if wide else dtypes.complex64)
@@ -101,7 +102,7 @@ def _transform(
         if kind == "IRFFT":
             s = (*s[:-1], max(2 * (s[-1] - 1), 0))
     elif any(n < 1 for n in s):
-        raise ValueError(f"weft.numpy.fft.{name}: sizes must be positive, got {s}")
+        raise ArgumentError(f"weft.numpy.fft.{name}: sizes must be positive, got {s}")
     for i, n in zip(axes, s, strict=True):
         # Real results come from one half of the spectrum.
         half = kind == "IRFFT" and i == axes[-1]
@@ -175,7 +176,7 @@ def _several(name: str, kind: str, doc: str, default: tuple | None) -> Callable:
         norm: str | None = None,
     ) -> Any:
         if default is not None and axes is not None and len(axes) != 2:
-            raise ValueError(f"weft.numpy.fft.{name}: takes two axes, got {axes}")
+            raise ArgumentError(f"weft.numpy.fft.{name}: takes two axes, got {axes}")
         return _transform(name, kind, a, s, axes, norm)
 
     function.__name__ = function.__qualname__ = name
@@ -227,11 +228,11 @@ def _frequencies(
     n = operator.index(n)
     if n < half:
         least = "positive" if half else "0 or more"
-        raise ValueError(f"weft.numpy.fft.{name}: n must be {least}, got {n}")
+        raise ArgumentError(f"weft.numpy.fft.{name}: n must be {least}, got {n}")
     dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, name)
     steps = np.fft.rfftfreq(n) if half else np.fft.fftfreq(n) if n else np.zeros(0)
     if typeof(d).ndim:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.fft.{name}: d must be a number, the distance of "
             f"samples, got {typeof(d).str_short()}"
         )

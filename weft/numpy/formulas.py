@@ -74,7 +74,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         if dtype == _bool:
             x1, dtype = convert(x1, dtypes.int32), dtypes.int32
         if x2 < 0 and dtype in INTEGERS:
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.power: integers have no negative powers, got {typeof(x1).str_short()} "
                 f"to the power {x2}; convert the base to float"
             )
@@ -278,7 +278,7 @@ def clip(
     min, max = a_min if min is None else min, a_max if max is None else max
     dtype = aval_of("clip", x).dtype
     if dtype in dtypes.COMPLEX:
-        raise ValueError("weft.numpy.clip: complex numbers have no order")
+        raise ArgumentError("weft.numpy.clip: complex numbers have no order")
     if dtypes.is_float(dtype):
         # Bounds beside floats are floats; an integer beside integers may not fit into theirs.
         min = float(min) if min.__class__ is int else min
@@ -290,11 +290,11 @@ def clip(
 def _clip(x: ArrayLike, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     if min is not None:
         if aval_of("clip", min).dtype in dtypes.COMPLEX:
-            raise ValueError("weft.numpy.clip: complex numbers have no order")
+            raise ArgumentError("weft.numpy.clip: complex numbers have no order")
         x = maximum(min, x)
     if max is not None:
         if aval_of("clip", max).dtype in dtypes.COMPLEX:
-            raise ValueError("weft.numpy.clip: complex numbers have no order")
+            raise ArgumentError("weft.numpy.clip: complex numbers have no order")
         x = minimum(max, x)
     return to_array(x)
 
@@ -424,7 +424,7 @@ def spacing(x: ArrayLike, /) -> Any:
 def _common_integers(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
     x1, x2 = formula_operands(*both(name, x1, x2))
     if typeof(x1).dtype not in INTEGERS:
-        raise ValueError(f"weft.numpy.{name}: takes integers, got {typeof(x1).str_short()}")
+        raise ArgumentError(f"weft.numpy.{name}: takes integers, got {typeof(x1).str_short()}")
     return absolute(to_array(x1)), absolute(to_array(x2))
 
 

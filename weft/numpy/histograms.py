@@ -70,7 +70,7 @@ def bincount(
     if dtypes.is_bool(aval.dtype):
         x = cast(x, dtypes.uint8)
     elif not dtypes.is_integer(aval.dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
         )
     if aval.ndim != 1:
@@ -78,7 +78,7 @@ def bincount(
             f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
         )
     if weights is not None and aval_of("bincount", weights).shape != aval.shape:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.bincount: weights {typeof(weights).str_short()} must have the shape of x, "
             f"{aval.shape}"
         )
@@ -106,7 +106,7 @@ def digitize(
     bval = aval_of("digitize", bins)
     aval_of("digitize", x)
     if bval.ndim != 1:
-        raise ValueError(f"weft.numpy.digitize: bins must be a vector, got {bval.str_short()}")
+        raise ArgumentError(f"weft.numpy.digitize: bins must be a vector, got {bval.str_short()}")
     n = bval.shape[0]
     if n == 0:
         return zeros_like(to_array(x), dtypes.canonicalize_dtype(int))
@@ -126,15 +126,19 @@ def _limits(a: Array, range_: tuple | np.ndarray | None) -> tuple[Any, Any]:
         lo, hi = min_(a), max_(a)
     elif isinstance(range_, Sequence):
         if len(range_) != 2:
-            raise ValueError(f"weft.numpy.histogram: range must be (lowest, highest), got {range_}")
+            raise ArgumentError(
+                f"weft.numpy.histogram: range must be (lowest, highest), got {range_}"
+            )
         lo, hi = range_
         ends = [concrete(v, "histogram: range") for v in (lo, hi) if is_concrete(v)]
         if len(ends) == 2 and ends[0] > ends[1]:
-            raise ValueError(f"weft.numpy.histogram: range {range_} must rise")
+            raise ArgumentError(f"weft.numpy.histogram: range {range_} must rise")
     else:
         if aval_of("histogram", range_).shape != (2,):
             shown = typeof(range_).str_short()
-            raise ValueError(f"weft.numpy.histogram: range must be (lowest, highest), got {shown}")
+            raise ArgumentError(
+                f"weft.numpy.histogram: range must be (lowest, highest), got {shown}"
+            )
         lo, hi = range_[0], range_[1]
     lo, hi = inexact(lo), inexact(hi)
     flat = u.equal(lo, hi)
@@ -161,7 +165,7 @@ def histogram_bin_edges(
     bval = aval_of("histogram", bins)
     dtype = dtypes.to_inexact(typeof(a).dtype)
     if dtypes.is_complex(bval.dtype) or dtypes.is_complex(typeof(a).dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.histogram: a and bins must be real numbers, got {typeof(a).str_short()} "
             f"and {bval.str_short()}"
         )
@@ -169,7 +173,7 @@ def histogram_bin_edges(
         return cast(to_array(bins), dtypes.join_types([(bval.dtype, False), (dtype, False)])[0])
     n = static_int(bins, "histogram: bins")
     if n < 1:
-        raise ValueError(f"weft.numpy.histogram: bins must be positive, got {n}")
+        raise ArgumentError(f"weft.numpy.histogram: bins must be positive, got {n}")
     a = cast(ravel(a), dtype)
     lo, hi = _limits(a, range)
     return linspace(cast(lo, dtype), cast(hi, dtype), n + 1, dtype=dtype)
@@ -201,7 +205,7 @@ def histogram(
         weights = _ones(typeof(a).shape, typeof(edges).dtype)
     else:
         if aval_of("histogram", weights).shape != shape:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.histogram: weights must have the shape of a, {shape}, got "
                 f"{typeof(weights).shape}"
             )
@@ -318,13 +322,13 @@ def histogramdd(
     by_column = isinstance(bins, Sequence) or np.ndim(bins) == 1  # type: ignore[arg-type]
     per = list(bins) if by_column else [bins] * rank  # type: ignore[call-overload]
     if len(per) != rank:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.histogramdd: {len(per)} bins for {rank} dimensions; "
             "give one entry for each column of sample"
         )
     ranges = [None] * rank if range is None else list(range)
     if len(ranges) != rank:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.histogramdd: {len(ranges)} ranges for {rank} "
             "dimensions; give one (lowest, highest) or None for each column of sample"
         )
@@ -348,7 +352,7 @@ def histogramdd(
         )
     else:
         if aval_of("histogramdd", weights).shape != (points,):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.histogramdd: weights must have the shape ({points},), one for each "
                 f"point, got {typeof(weights).str_short()}"
             )

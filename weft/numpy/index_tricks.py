@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.errors import ArgumentError
 from weft.numpy.common import to_array
 from weft.numpy.creation import arange, array, asarray
 from weft.numpy.joining import concatenate, stack
@@ -86,7 +87,7 @@ class _Concatenator:
         try:
             numbers = [int(p) for p in text.split(",")]
         except ValueError:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{self.name}: a string directive holds up to three integers "
                 f"'axis,ndmin,trans1d', got {text!r}"
             ) from None

@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 def _arrays(name: str, arrays: object, dtype: DTypeLike | None, axis: object = 0) -> list:
     """The elements of a sequence (or the rows of an array), in one dtype."""
     if getattr(axis, "ndim", 0):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.{name}: axis must be an integer, got an array; give the arrays to join as "
             f"one sequence: {name}([a, b])"
         )
     if isinstance(arrays, str) or not isinstance(arrays, Sequence):
         aval = aval_of(name, arrays)
         if aval.ndim == 0:
-            raise TypeError(f"weft.numpy.{name}: takes a sequence of arrays, got a scalar")
+            raise ArgumentError(f"weft.numpy.{name}: takes a sequence of arrays, got a scalar")
         arrays = unstack(arrays)
     if not arrays:
         raise ArgumentError(f"weft.numpy.{name}: needs at least one array, got none")
@@ -84,7 +84,7 @@ def concatenate(
         axis = 0
     rank = typeof(xs[0]).ndim
     if rank == 0:
-        raise ValueError("weft.numpy.concatenate: scalars have no axis to join along; use stack")
+        raise ArgumentError("weft.numpy.concatenate: scalars have no axis to join along; use stack")
     axis = canonical_axis(axis, rank)
     return to_array(xs[0]) if len(xs) == 1 else joining.concatenate_p.bind(*xs, dimension=axis)
 
@@ -117,7 +117,7 @@ def stack(
     shape = typeof(xs[0]).shape
     for i, x in enumerate(xs):
         if typeof(x).shape != shape:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.stack: array {i} has shape {typeof(x).shape} but array 0 has {shape}; "
                 "all must be equal"
             )
@@ -198,12 +198,12 @@ def block(arrays: Sequence[ArrayLike] | Array) -> Any:
                 raise ArgumentError("weft.numpy.block: blocks are nested in lists, got a tuple")
             return 0
         if not x:
-            raise ValueError(
+            raise ArgumentError(
                 "weft.numpy.block: got an empty list; give each list at least one array"
             )
         depths = {depth(v) for v in x}
         if len(depths) > 1:
-            raise ValueError(
+            raise ArgumentError(
                 "weft.numpy.block: lists are nested to different depths, "
                 f"{sorted(depths)}; put each single array in as many brackets as its neighbours"
             )
@@ -297,7 +297,7 @@ def repeat(
         if counts.size and counts.dtype.kind not in "biu":
             raise ArgumentError(f"weft.numpy.repeat: repeats must be integers, got {repeats!r}")
         if (counts < 0).any():
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.repeat: repeats must not be negative, got {int(counts.min())}"
             )
         if counts.size == 1 and total_repeat_length is None:
@@ -353,12 +353,12 @@ def _split(name: str, ary: ArrayLike, indices_or_sections: ArrayLike | list, axi
     else:
         parts = static_int(sections, f"{name}: sections")
         if parts <= 0:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{name}: the number of sections must be positive, got {parts}"
             )
         size, rest = divmod(n, parts)
         if rest and name != "array_split":
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{name}: axis {axis} of size {n} does not divide into {parts} equal "
                 "parts; use array_split"
             )
@@ -484,7 +484,7 @@ def delete(
         gone = concrete(obj, "delete: obj")
         if gone.dtype == bool:
             if gone.shape != (n,):
-                raise ValueError(
+                raise ArgumentError(
                     f"weft.numpy.delete: a boolean mask of shape {gone.shape} for an axis of "
                     f"size {n}; give one boolean for each of its elements"
                 )
@@ -574,7 +574,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     aval = aval_of("trim_zeros", filt) if not isinstance(filt, list | tuple) else None
     x = to_array(np.asarray(filt)) if aval is None else to_array(filt)
     if not set(trim.lower()) <= {"f", "b"}:
-        raise ValueError(f"weft.numpy.trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
+        raise ArgumentError(f"weft.numpy.trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
     nonzero = np.argwhere(concrete(x, "trim_zeros: filt"))
     shape = typeof(x).shape
     for i in axes_of(axis, len(shape)):

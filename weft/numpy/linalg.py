@@ -117,7 +117,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     shape = typeof(a).shape[typeof(b).ndim :]
     n = math.prod(shape)
     if math.prod(typeof(a).shape) != n * n or typeof(b).size != n:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.linalg.tensorsolve: a {typeof(a).str_short()} is not square over b "
             f"{typeof(b).str_short()}"
         )
@@ -135,10 +135,10 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     a = to_array(a)
     shape = typeof(a).shape
     if ind <= 0:
-        raise ValueError(f"weft.numpy.linalg.tensorinv: ind must be positive, got {ind}")
+        raise ArgumentError(f"weft.numpy.linalg.tensorinv: ind must be positive, got {ind}")
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.linalg.tensorinv: a {typeof(a).str_short()} is not square when split "
             f"at {ind}"
         )
@@ -229,7 +229,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: object = None) -> Any:
             if i == len(arrays) - 1:
                 ends[1] = letters[i + 1]
         else:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.linalg.multi_dot: array {i} must be a matrix (a vector only at the "
                 f"ends), got {typeof(a).str_short()}"
             )
@@ -248,7 +248,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     for x in (x1, x2):
         aval = aval_of("linalg.cross", x)
         if aval.shape[canonical_axis(axis, aval.ndim)] != 3:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.linalg.cross: vectors have 3 components, got {typeof(x).str_short()}"
             )
     return linear.cross(x1, x2, axis=axis)
@@ -289,7 +289,9 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """
     for x in (x1, x2):
         if aval_of("linalg.outer", x).ndim != 1:
-            raise ValueError(f"weft.numpy.linalg.outer: takes vectors, got {typeof(x).str_short()}")
+            raise ArgumentError(
+                f"weft.numpy.linalg.outer: takes vectors, got {typeof(x).str_short()}"
+            )
     return linear.outer(x1, x2)
 
 

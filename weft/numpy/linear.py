@@ -65,7 +65,7 @@ def _operands(name: str, a: Any, b: Any, preferred: DTypeLike | None) -> tuple[A
 def _no_scalar(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Any, Any]:
     x, y = typeof(a), typeof(b)
     if not x.shape or not y.shape:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: operands must have a dimension, got {x.str_short()} and "
             f"{y.str_short()}; multiply scalars with *"
         )
@@ -172,7 +172,7 @@ def _batched(
         elif p == 1:
             only_b.append(i)
         else:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.matmul: batch dimensions of {x.str_short()} and {y.str_short()} "
                 f"do not broadcast: sizes {p} and {q}"
             )
@@ -200,7 +200,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """
     x, y = aval_of("matvec", x1), aval_of("matvec", x2)
     if x.ndim < 2 or y.ndim < 1:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.matvec: takes matrices and vectors, got {x.str_short()}, {y.str_short()}"
         )
     return einsum("...mn,...n->...m", x1, x2)
@@ -215,7 +215,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """
     x, y = aval_of("vecmat", x1), aval_of("vecmat", x2)
     if x.ndim < 1 or y.ndim < 2:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.vecmat: takes vectors and matrices, got {x.str_short()}, {y.str_short()}"
         )
     return einsum("...n,...nm->...m", conjugate(x1), x2)
@@ -334,13 +334,13 @@ def tensordot(
     x, y = typeof(a), typeof(b)
     if isinstance(axes, Sequence | np.ndarray):
         if len(axes) != 2:
-            raise ValueError(
+            raise ArgumentError(
                 "weft.numpy.tensordot: axes must be a number or a pair (axes of a, axes of b), got "
                 f"{axes!r}"
             )
         left, right = (tuple(v) if isinstance(v, Sequence | np.ndarray) else (v,) for v in axes)
         if len(left) != len(right):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.tensordot: {len(left)} axes of a are paired with {len(right)} of "
                 f"b, {axes!r}; both lists name the summed axes in one order"
             )
@@ -394,7 +394,7 @@ def cross(
     axisa, axisb = canonical_axis(axisa, x.ndim, "axisa"), canonical_axis(axisb, y.ndim, "axisb")
     sizes = x.shape[axisa], y.shape[axisb]
     if any(n not in (2, 3) for n in sizes):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.cross: vectors have 2 or 3 components, got {x.str_short()} along "
             f"{axisa} and {y.str_short()} along {axisb}"
         )

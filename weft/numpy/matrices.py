@@ -127,7 +127,7 @@ def _diagonal_of(name: str, k: ArrayLike) -> Any:
 def _triangle(name: str, m: ArrayLike, k: Any, lower: builtins.bool) -> Any:
     aval, k = aval_of(name, m), _diagonal_of(name, k)
     if aval.ndim < 2:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: m must have at least two dimensions, got {aval.str_short()}"
         )
     rows, columns = aval.shape[-2:]
@@ -173,7 +173,9 @@ def diag(v: ArrayLike, k: int = 0) -> Any:
     if aval.ndim == 2:
         return diagonal(v, k)
     if aval.ndim != 1:
-        raise ValueError(f"weft.numpy.diag: v must be a vector or a matrix, got {aval.str_short()}")
+        raise ArgumentError(
+            f"weft.numpy.diag: v must be a vector or a matrix, got {aval.str_short()}"
+        )
     n = aval.shape[0] + abs(k)
     if k:
         v = pad(v, aval.dtype.type(0), [(max(-k, 0), max(k, 0), 0)])
@@ -203,10 +205,10 @@ def vander(x: ArrayLike, N: int | None = None, increasing: builtins.bool = False
     """
     aval = aval_of("vander", x)
     if aval.ndim != 1:
-        raise ValueError(f"weft.numpy.vander: x must be a vector, got {aval.str_short()}")
+        raise ArgumentError(f"weft.numpy.vander: x must be a vector, got {aval.str_short()}")
     n = aval.shape[0] if N is None else static_int(N, "vander: N")
     if n < 0:
-        raise ValueError(f"weft.numpy.vander: N must not be negative, got {n}")
+        raise ArgumentError(f"weft.numpy.vander: N must not be negative, got {n}")
     powers = np.arange(n, dtype=np.int32)
     powers = (powers if increasing else powers[::-1])[None]
 
@@ -227,9 +229,9 @@ def meshgrid(
     [(2, 3), (2, 3)]
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"weft.numpy.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+        raise ArgumentError(f"weft.numpy.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     if not copy:
-        raise ValueError("weft.numpy.meshgrid: copy=False is not possible, arrays have no views")
+        raise ArgumentError("weft.numpy.meshgrid: copy=False is not possible, arrays have no views")
 
     rank = len(xi)
     order = list(range(rank))
@@ -239,7 +241,7 @@ def meshgrid(
     for i, x in enumerate(xi):
         aval = aval_of("meshgrid", x)
         if aval.ndim > 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.meshgrid: argument {i} must be a vector, got {aval.str_short()}"
             )
         sizes.append(aval.size)
@@ -290,7 +292,7 @@ def ix_(*args: Any) -> tuple:
         a = to_array(a) if not isinstance(a, list | tuple) else asarray(a)
         aval = typeof(a)
         if aval.ndim != 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.ix_: argument {i} must be a vector, got {aval.str_short()}"
             )
         if dtypes.is_bool(aval.dtype):
@@ -337,7 +339,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
 def _matrix_shape(arr: object, name: str) -> ShapedArray:
     aval = aval_of(name, arr)
     if aval.ndim != 2:
-        raise ValueError(f"weft.numpy.{name}: arr must be a matrix, got {aval.str_short()}")
+        raise ArgumentError(f"weft.numpy.{name}: arr must be a matrix, got {aval.str_short()}")
     return aval
 
 
@@ -383,7 +385,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple:
     """
     n, ndim = static_int(n, "diag_indices: n"), static_int(ndim, "diag_indices: ndim")
     if n < 0 or ndim < 0:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.diag_indices: n and ndim must not be negative, got {n}, {ndim}"
         )
     return (arange(n),) * ndim
@@ -400,7 +402,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple:
     """
     aval = aval_of("diag_indices_from", arr)
     if aval.ndim < 2 or len(set(aval.shape)) != 1:
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.diag_indices_from: arr must have two or more dimensions of equal size, "
             f"got {aval.str_short()}"
         )

@@ -15,6 +15,7 @@ import weft.numpy.formulas as formulas
 import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import (
     aval_of,
@@ -51,13 +52,13 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
     """
     aval = aval_of("nonzero", a)
     if aval.ndim == 0:
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.nonzero: a scalar has no indices; use weft.numpy.atleast_1d first"
         )
     index = dtypes.canonicalize_dtype(int)
     fills = fill_value if isinstance(fill_value, tuple | list) else (fill_value,) * aval.ndim
     if len(fills) != aval.ndim:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.nonzero: {len(fills)} fill values for {aval.ndim} "
             "dimensions; give one number, or one for each dimension"
         )
@@ -135,7 +136,7 @@ def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple:
     shape = ops.check_shape(shape)
     indices = to_array(indices)
     if not dtypes.is_integer(typeof(indices).dtype):
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.unravel_index: indices must be integers, got {typeof(indices).str_short()}"
         )
     total = math.prod(shape)
@@ -165,7 +166,7 @@ def ravel_multi_index(
     Array([2, 3], dtype=int32)
     """
     if len(multi_index) != len(dims):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.ravel_multi_index: {len(multi_index)} index arrays for {len(dims)} "
             "dimensions"
         )
@@ -178,7 +179,7 @@ def ravel_multi_index(
         if m == "raise":
             index_values = concrete(i, "ravel_multi_index: indices (with mode='raise')")
             if index_values.size and (index_values.min() < 0 or index_values.max() >= n):
-                raise ValueError(
+                raise ArgumentError(
                     f"weft.numpy.ravel_multi_index: an index is out of bounds for size {n}; "
                     "use mode 'wrap' or 'clip'"
                 )
@@ -187,12 +188,14 @@ def ravel_multi_index(
         elif m == "clip":
             i = formulas.clip(i, 0, n - 1)
         else:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.ravel_multi_index: mode must be 'raise', 'wrap' or 'clip', got {m!r}"
             )
         parts.append(i)
     if order not in ("C", "F"):
-        raise ValueError(f"weft.numpy.ravel_multi_index: order must be 'C' or 'F', got {order!r}")
+        raise ArgumentError(
+            f"weft.numpy.ravel_multi_index: order must be 'C' or 'F', got {order!r}"
+        )
     sizes = dims if order == "C" else dims[::-1]
     parts = parts if order == "C" else parts[::-1]
     out: Any = 0

@@ -12,6 +12,7 @@ import numpy as np
 import weft.numpy.formulas as formulas
 import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import axes_of, cast, check_array, inexact, strong
 from weft.numpy.decompositions import as_matrices, inv, svd
@@ -58,7 +59,7 @@ def norm(
         return _vector_norm(x, ord, axes, keepdims)
     if len(axes) == 2:
         return _matrix_norm(x, ord, axes, keepdims)
-    raise ValueError(
+    raise ArgumentError(
         f"weft.numpy.linalg.norm: a norm runs over one axis or two, got axes {axes} of "
         f"{aval.str_short()}"
     )
@@ -74,7 +75,7 @@ def _vector_norm(x: ArrayLike, ord: Array | None, axes: Any, keepdims: builtins.
     if ord is None or ord == 2:
         return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
     if isinstance(ord, str):
-        raise ValueError(f"weft.numpy.linalg.norm: ord {ord!r} is for matrices, give two axes")
+        raise ArgumentError(f"weft.numpy.linalg.norm: ord {ord!r} is for matrices, give two axes")
     size = u.absolute(x)
     if ord == np.inf:
         return max_(size, axis=axes, keepdims=keepdims, initial=0)
@@ -100,7 +101,7 @@ def _matrix_norm(x: ArrayLike, ord: object, axes: tuple, keepdims: builtins.bool
         s = svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
         out = sum(s, axis=-1) if ord == "nuc" else _largest(s, -1) if ord == 2 else min_(s, axis=-1)
         return expand_dims(out, tuple(sorted(axes))) if keepdims else out
-    raise ValueError(
+    raise ArgumentError(
         "weft.numpy.linalg.norm: ord of a matrix must be fro, nuc, 1, -1, 2, -2, inf or -inf, got "
         f"{ord!r}"
     )
@@ -147,7 +148,7 @@ def cond(x: ArrayLike, p: ArrayLike | None = None) -> Any:
     """
     a = as_matrices("cond", x)
     if 0 in typeof(a).shape[-2:]:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.linalg.cond: an empty matrix has no condition number, got "
             f"{typeof(a).str_short()}"
         )

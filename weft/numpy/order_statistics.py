@@ -14,7 +14,7 @@ import weft.numpy.rounding as rounding
 import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.core import dtypes
-from weft.core.errors import UnsupportedArgumentError
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import (
     aval_of,
@@ -131,11 +131,11 @@ def _quantile(
 ) -> Any:
     refuse_out(name, out)
     if overwrite:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: overwrite_input=True is impossible, arrays are immutable"
         )
     if method not in _METHODS:
-        raise ValueError(f"weft.numpy.{name}: method must be one of {_METHODS}, got {method!r}")
+        raise ArgumentError(f"weft.numpy.{name}: method must be one of {_METHODS}, got {method!r}")
     check_array(name, a, q)
     q_on_host = isinstance(q, int | float | np.ndarray | np.generic)
     exact = np.asarray(q, np.float64) if q_on_host else None
@@ -143,12 +143,12 @@ def _quantile(
     dtype_of_a = typeof(a).dtype
     a, q = (strong(v) for v in promote_inexact(a, q))
     if typeof(q).ndim > 1:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: q must be a number or a vector, got {typeof(q).str_short()}"
         )
     aval = typeof(a)
     if dtypes.is_complex(aval.dtype):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: complex numbers have no order, got "
             f"{aval.str_short()}; take the real part or the absolute value"
         )
@@ -324,7 +324,7 @@ def _weighted(
     w = cast(weights, typeof(x).dtype)
     if wval.shape != aval.shape:
         if wval.ndim != 1 or len(axes) != 1 or wval.shape[0] != aval.shape[axes[0]]:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{name}: weights of shape {wval.shape} match neither the array "
                 f"{aval.shape} nor its axis"
             )

@@ -61,7 +61,7 @@ def _pairs(value: ArrayLike | Sequence, rank: int, name: str) -> list[tuple[int,
     try:
         full = np.broadcast_to(widths, (rank, 2))
     except ValueError:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.pad: {name} must be an int, (before, after), or one such pair for each of "
             f"the {rank} dimensions, got {value!r}"
         ) from None
@@ -114,12 +114,12 @@ def pad(
         )
     unknown = set(kwargs) - set(_OPTIONS[mode])
     if unknown:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.pad: mode {mode!r} does not take {sorted(unknown)}; it takes "
             f"{list(_OPTIONS[mode])}"
         )
     if any(n < 0 for pair in widths for n in pair):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.pad: pad_width must not be negative, got {widths}; cut by slicing"
         )
     if mode in ("constant", "empty"):
@@ -130,7 +130,7 @@ def pad(
             continue
         n = aval.shape[axis]
         if n == 0:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.pad: axis {axis} is empty, only mode 'constant' can extend it"
             )
         if mode == "edge":
@@ -195,7 +195,7 @@ def _edge(x: Array, axis: int, before: int, after: int) -> Any:
 
 def _mirror(x: Array, axis: int, before: int, after: int, mode: str, kind: str) -> Any:
     if kind not in ("even", "odd"):
-        raise ValueError(f"weft.numpy.pad: reflect_type must be 'even' or 'odd', got {kind!r}")
+        raise ArgumentError(f"weft.numpy.pad: reflect_type must be 'even' or 'odd', got {kind!r}")
     n = typeof(x).shape[axis]
     if kind == "even":
         if n == 1 and mode == "reflect":
@@ -253,7 +253,7 @@ def _statistic(
     n = aval.shape[axis]
     pair = (n, n) if lengths is None else _pairs(lengths, rank, "stat_length")[axis]
     if min(pair) < 1:
-        raise ValueError(f"weft.numpy.pad: stat_length must be positive, got {min(pair)}")
+        raise ArgumentError(f"weft.numpy.pad: stat_length must be positive, got {min(pair)}")
     functions: dict[str, Callable] = {
         "maximum": max_,
         "minimum": min_,

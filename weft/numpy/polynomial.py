@@ -59,7 +59,7 @@ def polyval(p: Any, x: ArrayLike, *, unroll: int = 16) -> Any:
     check_array("polyval", p, x)
     p, x = (to_array(v) for v in promote(p, x))
     if not typeof(p).ndim:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.polyval: p must be a vector of coefficients, got {typeof(p).str_short()}"
         )
     n = typeof(p).shape[0]
@@ -172,7 +172,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Any:
     p = atleast_1d(p)  # of several polynomials the coefficients are columns
     m = operator.index(m)
     if m < 0:
-        raise ValueError(f"weft.numpy.polyder: m must not be negative, got {m}")
+        raise ArgumentError(f"weft.numpy.polyder: m must not be negative, got {m}")
     return as_one_program(_polyder, p, m=m) if m else p
 
 
@@ -198,7 +198,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     p = _vector("polyint", p)
     m = operator.index(m)
     if m < 0:
-        raise ValueError(f"weft.numpy.polyint: m must not be negative, got {m}")
+        raise ArgumentError(f"weft.numpy.polyint: m must not be negative, got {m}")
     if k is None:
         (p,) = promote_inexact(p)
         constants: Any = np.zeros(1, typeof(p).dtype)
@@ -206,7 +206,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
         check_array("polyint", k)
         p, constants = promote_inexact(p, k)
     if typeof(constants).shape not in ((), (1,), (m,)):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.polyint: k must be a number or a vector of 1 or m = {m} numbers, got "
             f"{typeof(constants).str_short()}"
         )
@@ -234,7 +234,7 @@ def poly(seq_of_zeros: Any) -> Any:
     if aval.ndim == 2 and aval.shape[0] == aval.shape[1] and aval.size:
         roots_ = eigvals(roots_)
     elif aval.ndim > 1:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.poly: takes roots as a vector or a square matrix, got {aval.str_short()}"
         )
     roots_ = atleast_1d(roots_)
@@ -323,13 +323,13 @@ def polyfit(
 
     deg = static_int(deg, "polyfit: deg")
     if deg < 0:
-        raise ValueError(f"weft.numpy.polyfit: deg must not be negative, got {deg}")
+        raise ArgumentError(f"weft.numpy.polyfit: deg must not be negative, got {deg}")
     x, y = (to_array(v) for v in promote_inexact(_vector("polyfit", x), y))
     n = typeof(x).shape[0]
     if n == 0:
-        raise TypeError("weft.numpy.polyfit: x is empty; a fit needs at least one point")
+        raise ArgumentError("weft.numpy.polyfit: x is empty; a fit needs at least one point")
     if typeof(y).ndim not in (1, 2) or typeof(y).shape[0] != n:
-        raise TypeError(
+        raise ArgumentError(
             f"weft.numpy.polyfit: y must be a vector or matrix of {n} rows, got "
             f"{typeof(y).str_short()}"
         )
@@ -340,7 +340,9 @@ def polyfit(
         (w,) = promote_inexact(w)
         w = to_array(w)
         if typeof(w).shape != (n,):
-            raise TypeError(f"weft.numpy.polyfit: w must be a vector of {n}, got {typeof(w).shape}")
+            raise ArgumentError(
+                f"weft.numpy.polyfit: w must be a vector of {n}, got {typeof(w).shape}"
+            )
         left = u.multiply(left, w[:, None])
         right = u.multiply(right, w[:, None] if typeof(y).ndim == 2 else w)
     # Columns of length 1: powers of x differ by orders of magnitude.
@@ -358,7 +360,7 @@ def polyfit(
             factor: Any = 1
         else:
             if n <= deg + 1:
-                raise ValueError(
+                raise ArgumentError(
                     f"weft.numpy.polyfit: {n} points are too few for the covariance of degree {deg}"
                 )
             factor = u.true_divide(residuals, n - (deg + 1))

@@ -100,7 +100,7 @@ def _sum_like(
     out = prim.bind(a, axes=axes) if axes else to_array(a)
     if initial is not None:
         if aval_of(name, initial).ndim:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{name}: initial must be a scalar, got {typeof(initial).str_short()}"
             )
         out = combine.bind(out, cast(initial, computed))
@@ -204,7 +204,7 @@ def _extremum(
         a = masked(name, a, where, neutral(aval.dtype))
         aval = typeof(a)
     if initial is None and builtins.any(aval.shape[i] == 0 for i in axes):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: {name} of no elements has no value, got {aval.str_short()} over "
             f"axes {axes}; pass initial"
         )
@@ -216,7 +216,7 @@ def _extremum(
         x = prim.bind(a, axes=axes)
     if initial is not None:
         if aval_of(name, initial).ndim:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{name}: initial must be a scalar, got {typeof(initial).str_short()}"
             )
         x = getattr(ufuncs, combine)(cast(initial, aval.dtype), x)
@@ -453,13 +453,13 @@ def average(
     wval = typeof(weights)
     if wval.shape != aval.shape:
         if axis is None:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.average: weights of shape {wval.shape} for an array of shape "
                 f"{aval.shape} need axis"
             )
         axes = axes_of(axis, aval.ndim)
         if wval.shape != tuple(aval.shape[i] for i in axes):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.average: weights of shape {wval.shape} do not match the axes "
                 f"{axes} of an array of shape {aval.shape}"
             )
@@ -498,7 +498,7 @@ def var(
     refuse_out("var", out)
     if correction is not None:
         if not (ddof.__class__ is int and ddof == 0):
-            raise ValueError("weft.numpy.var: give ddof or correction, not both")
+            raise ArgumentError("weft.numpy.var: give ddof or correction, not both")
         ddof = correction
     if has_names(axis):
         # Means over named axes are collectives, so that the squares' mean is rescaled to n - ddof.
@@ -511,7 +511,7 @@ def var(
     target = None if dtype is None else canonical(dtype, "var")
     computed = dtypes.to_inexact(aval.dtype) if target is None else target
     if target is not None and dtypes.is_complex(aval.dtype) and not dtypes.is_complex(target):
-        raise ValueError(f"weft.numpy.var: dtype {target} for a complex array must be complex")
+        raise ArgumentError(f"weft.numpy.var: dtype {target} for a complex array must be complex")
     out_dtype = ew.real_dtype(computed)
     # Sums of squares lose too much in 16 bits.
     if computed.itemsize < 4 or computed not in INEXACT:

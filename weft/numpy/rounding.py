@@ -40,7 +40,7 @@ def _rounding(name: str, op: Callable, doc: str) -> Callable:
         if dtype in INEXACT:
             return op(x)
         if dtypes.is_extended(dtype):
-            raise TypeError(f"weft.numpy.{name}: takes numbers, got {typeof(x).str_short()}")
+            raise ArgumentError(f"weft.numpy.{name}: takes numbers, got {typeof(x).str_short()}")
         return to_array(x)
 
     return named(function, name, doc)

@@ -165,7 +165,7 @@ def result_type(*args: Any) -> Any:
     dtype('float32')
     """
     if not args:
-        raise ValueError("weft.numpy.result_type: needs at least one array or dtype")
+        raise ArgumentError("weft.numpy.result_type: needs at least one array or dtype")
     return dtypes.promote_types([pair_of(a) for a in args])[0]
 
 

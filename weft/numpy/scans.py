@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.shape import reshape
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, axes_of, canonical, cast, fill, refuse_out, to_array
 from weft.numpy.nan_reductions import without_nan
@@ -37,7 +38,7 @@ def _position(name: str, a: ArrayLike, axis: Any, out: object, keepdims: object)
     else:
         (index,) = axes_of(operator.index(axis), aval.ndim)
     if typeof(a).shape[index] == 0:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: no element to choose from along the axis of {aval.str_short()}"
         )
     x = getattr(argreduce, name)(a, index, dtypes.canonicalize_dtype(int))
@@ -206,10 +207,10 @@ def _cumulative(
 ) -> Any:
     aval = aval_of(name, x)
     if aval.ndim == 0:
-        raise ValueError(f"weft.numpy.{name}: x must have a dimension, got {aval.str_short()}")
+        raise ArgumentError(f"weft.numpy.{name}: x must have a dimension, got {aval.str_short()}")
     if axis is None:
         if aval.ndim > 1:
-            raise ValueError(f"weft.numpy.{name}: axis is needed for more than one dimension")
+            raise ArgumentError(f"weft.numpy.{name}: axis is needed for more than one dimension")
         axis = 0
     (axis,) = axes_of(axis, aval.ndim)
     dtype = sum_dtype(aval.dtype, True) if dtype is None else dtype

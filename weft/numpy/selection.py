@@ -57,7 +57,7 @@ def where(
     if x is None or y is None:
         raise ArgumentError("weft.numpy.where: give both x and y, or neither")
     if size is not None or fill_value is not None:
-        raise ValueError("weft.numpy.where: size and fill_value belong to the one-argument form")
+        raise ArgumentError("weft.numpy.where: size and fill_value belong to the one-argument form")
     if x.__class__ is ArrayImpl and y.__class__ is ArrayImpl and are_like(x, y):
         return _where(condition, x, y)  # one op
     return as_one_program(_where, condition, x, y)  # one program, not one for each cast
@@ -93,18 +93,18 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """
     condlist, choicelist = list(condlist), list(choicelist)
     if len(condlist) != len(choicelist):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.select: {len(condlist)} conditions for {len(choicelist)} choices; "
             "give one choice for each condition"
         )
     if not condlist:
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.select: condlist is empty; give at least one condition and its choice"
         )
     *choices, out = promote(*choicelist, default)
     for i, c in enumerate(condlist):
         if aval_of("select", c).dtype != _bool:
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.select: condition {i} must be boolean, got {typeof(c).str_short()}"
             )
     for cond, choice in zip(builtins.reversed(condlist), builtins.reversed(choices), strict=True):
@@ -128,7 +128,7 @@ def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") 
 
     refuse_out("choose", out)
     if not dtypes.is_integer(aval_of("choose", a).dtype):
-        raise ValueError(f"weft.numpy.choose: a must be integers, got {typeof(a).str_short()}")
+        raise ArgumentError(f"weft.numpy.choose: a must be integers, got {typeof(a).str_short()}")
     choices = list(choices)
     n = len(choices)
     if mode == "raise":
@@ -143,7 +143,9 @@ def choose(a: ArrayLike, choices: Any, out: object = None, mode: str = "raise") 
     elif mode == "clip":
         a = clip(a, 0, n - 1)
     else:
-        raise ValueError(f"weft.numpy.choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
+        raise ArgumentError(
+            f"weft.numpy.choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}"
+        )
     which, *cases = broadcast_arrays(a, *promote(*choices))
     return take_along_axis(stack(cases), which[None], 0)[0]
 
@@ -195,7 +197,7 @@ def take(
 
         indices, mode = remainder(indices, typeof(a).shape[axis]), "clip"
     elif mode == "raise":
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.take: mode 'raise' cannot be compiled; use 'fill', 'clip' or 'wrap'"
         )
     options = Options(mode or "fill", fill_value, indices_are_sorted, unique_indices, wrap)
@@ -207,13 +209,13 @@ def _along(name: str, arr: ArrayLike, indices: ArrayLike, axis: int | None) -> t
     x, i = to_array(arr), index_array(name, indices)
     if axis is None:
         if typeof(i).ndim != 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{name}: indices must be a vector for axis None, got "
                 f"{typeof(i).str_short()}"
             )
         return ops.reshape(x, (typeof(x).size,)), i, 0
     if typeof(i).ndim != typeof(x).ndim:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{name}: indices {typeof(i).str_short()} and arr {typeof(x).str_short()} "
             "must have the same number of dimensions"
         )
@@ -283,7 +285,7 @@ def take_along_axis(
         elif shape[d] == 1:
             dropped.append(d)
         else:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.take_along_axis: dimension {d} has size {shape[d]} in arr and "
                 f"{sizes[d]} in indices; other dimensions than axis must broadcast"
             )
@@ -371,7 +373,7 @@ def put(
     elif mode == "clip":
         index = clip(index, 0, aval.size - 1)
     elif mode is not None:
-        raise ValueError(f"weft.numpy.put: mode must be None, 'clip' or 'wrap', got {mode!r}")
+        raise ArgumentError(f"weft.numpy.put: mode must be None, 'clip' or 'wrap', got {mode!r}")
     values = cast(resize(values, typeof(index).shape), aval.dtype)
     return ops.reshape(ravel(a).at[index].set(values, mode="drop"), aval.shape)
 
@@ -390,13 +392,13 @@ def place(arr: Any, mask: ArrayLike, vals: Any, *, inplace: builtins.bool = True
     check_array("place", arr, mask, vals)
     aval, values = typeof(arr), ravel(vals)
     if typeof(mask).size != aval.size:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.place: mask {typeof(mask).str_short()} and arr {aval.str_short()} "
             "must have the same number of elements"
         )
     n = typeof(values).size
     if n == 0:
-        raise ValueError("weft.numpy.place: vals is empty; give at least one value")
+        raise ArgumentError("weft.numpy.place: vals is empty; give at least one value")
     flat = u.as_bool("place", ravel(mask))
     turn = division.remainder(u.subtract(cumsum(flat), 1), n)
     out = where(flat, cast(take(values, turn, mode="clip"), aval.dtype), ravel(arr))
@@ -433,11 +435,11 @@ def compress(
     axis = canonical_axis(axis, typeof(x).ndim)
     n = typeof(x).shape[axis]
     if size is not None and not 0 <= operator.index(size) <= n:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.compress: size must be from 0 to the length of the axis, {n}, got {size}"
         )
     if fill_value is None:
-        raise TypeError("weft.numpy.compress: fill_value must be a number, got None")
+        raise ArgumentError("weft.numpy.compress: fill_value must be a number, got None")
     if cval.shape[0] > n and not isinstance(condition, Tracer):
         beyond = np.flatnonzero(np.asarray(condition)[n:])
         if beyond.size:
@@ -474,7 +476,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 def _diagonal(a: ArrayLike, offset: int, axis1: int, axis2: int) -> Any:
     aval = aval_of("diagonal", a)
     if aval.ndim < 2:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.diagonal: needs two dimensions or more, got {aval.str_short()}"
         )
     i, j = axes_of((axis1, axis2), aval.ndim)
@@ -501,7 +503,7 @@ def fill_diagonal(
     _refuse_inplace("fill_diagonal", inplace)
     aval = aval_of("fill_diagonal", a)
     if aval.ndim < 2 or (aval.ndim > 2 and len(set(aval.shape)) > 1):
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.fill_diagonal: a must have two dimensions, or more of equal size, got "
             f"{aval.str_short()}"
         )

@@ -12,6 +12,7 @@ import weft.numpy.ufuncs as u
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import (
     INEXACT,
@@ -98,7 +99,7 @@ def unique(
         assert size is not None, "a traced array without size was refused"
         values, first, inverse, counts = _traced(rows, operator.index(size), fill_value, *options)
     if size is not None and values.shape[0] != size:
-        raise ValueError(f"weft.numpy.unique: size must not be negative, got {size}")
+        raise ArgumentError(f"weft.numpy.unique: size must not be negative, got {size}")
     if axis is not None:
         values = moveaxis(values, 0, at)
         inverse = ops.reshape(inverse, (inverse.shape[0],))
@@ -153,7 +154,7 @@ def _traced(
     index = dtypes.canonicalize_dtype(int)
     if n == 0 or size == 0:
         if size and fill_value is None:
-            raise ValueError("weft.numpy.unique: an empty array with size > 0 needs fill_value")
+            raise ArgumentError("weft.numpy.unique: an empty array with size > 0 needs fill_value")
         shape = (size, *aval.shape[1:])
         values = fill(shape, 0, aval.dtype)
         if fill_value is not None:
@@ -293,7 +294,7 @@ def isin(
     from weft.numpy.reductions import any
 
     if method not in ("auto", "compare_all", "binary_search", "sort"):
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.isin: method must be auto, compare_all, binary_search or sort, got "
             f"{method!r}"
         )

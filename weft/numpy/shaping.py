@@ -14,6 +14,7 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axes, canonical_axis
 from weft.autodiff.shape import check_shape
+from weft.core.errors import ArgumentError
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import aval_of, axes_of, check_array, place, to_array
 from weft.numpy.creation import asarray
@@ -97,7 +98,7 @@ def reshape(
         shape = tuple(shape) if several else (shape,)
     if order != "C":
         if order != "F":
-            raise ValueError(f"weft.numpy.reshape: order must be 'C' or 'F', got {order!r}")
+            raise ArgumentError(f"weft.numpy.reshape: order must be 'C' or 'F', got {order!r}")
         sizes = tuple(operator.index(d) for d in shape)
         flat = ops.reshape(transpose(a), sizes[::-1])
         return place(transpose(flat), None, out_sharding)
@@ -119,7 +120,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: object = None) -> Any
     Array([1, 3, 2, 4], dtype=int32)
     """
     if order == "K":
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.ravel: order 'K' depends on the memory layout, which arrays do not "
             "have; use 'C'"
         )
@@ -139,7 +140,7 @@ def transpose(a: ArrayLike, axes: Any = None) -> Any:
     else:
         order = canonical_axes(tuple(axes), aval.ndim, "axes")
         if len(order) != aval.ndim:
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.transpose: axes {tuple(axes)} must name every dimension of "
                 f"{aval.str_short()}"
             )
@@ -167,7 +168,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
     """
     aval = aval_of("matrix_transpose", x)
     if aval.ndim < 2:
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.matrix_transpose: x must have two dimensions or more, got "
             f"{aval.str_short()}"
         )
@@ -206,7 +207,7 @@ def moveaxis(a: ArrayLike, source: object, destination: object) -> Any:
         "destination",
     )
     if len(source) != len(destination):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.moveaxis: source {source} and destination {destination} differ in number"
         )
     order = [i for i in range(n) if i not in source]
@@ -227,7 +228,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
     n = aval_of("rollaxis", a).ndim
     axis = canonical_axis(axis, n)
     if not -n <= start <= n:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.rollaxis: start {start} is out of bounds for rank {n}; it "
             f"lies in [{-n}, {n}]"
         )
@@ -292,7 +293,7 @@ def broadcast_to(
     if len(old) > len(shape) or builtins.any(
         a not in (1, b) for a, b in zip(old[::-1], shape[::-1], strict=False)
     ):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.broadcast_to: an array of shape {old} does not broadcast to {shape}; "
             "dimensions must be equal or 1, counted from the last"
         )
@@ -436,7 +437,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     if len(axes) == 1 and len(shifts) != 1:
         axes *= len(shifts)
     if len(shifts) != len(axes):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.roll: {len(shifts)} shifts for {len(axes)} axes; give one "
             "shift, or one for each axis"
         )

@@ -138,13 +138,13 @@ def lexsort(keys: object, axis: int = -1) -> Any:
 
     keys = list(keys) if isinstance(keys, Sequence) else list(unstack(keys))
     if not keys:
-        raise TypeError("weft.numpy.lexsort: needs at least one key")
+        raise ArgumentError("weft.numpy.lexsort: needs at least one key")
     check_array("lexsort", *keys)
     keys = [to_array(k) for k in keys]
     shape = typeof(keys[0]).shape
     for i, k in enumerate(keys):
         if typeof(k).shape != shape:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.lexsort: key {i} has shape {typeof(k).shape}, key 0 has {shape}"
             )
     if not shape:
@@ -171,7 +171,9 @@ def sort_complex(a: ArrayLike) -> Any:
 def _kth(kth: Any, n: int, name: str) -> int:
     kth = operator.index(kth)
     if not -n <= kth < n:
-        raise ValueError(f"weft.numpy.{name}: kth {kth} is out of bounds for an axis of size {n}")
+        raise ArgumentError(
+            f"weft.numpy.{name}: kth {kth} is out of bounds for an axis of size {n}"
+        )
     return kth + n if kth < 0 else kth
 
 
@@ -216,13 +218,13 @@ def top_k(
     x, axis = _axis("top_k", a, axis)
     refuse_complex("top_k", x)
     if mode not in ("largest", "smallest"):
-        raise ValueError(f"weft.numpy.top_k: mode must be 'largest' or 'smallest', got {mode!r}")
+        raise ArgumentError(f"weft.numpy.top_k: mode must be 'largest' or 'smallest', got {mode!r}")
     if mode == "largest":
         values, indices = sorts.top_k(x, k, axis=axis)
         return values, indices
     size = typeof(x).shape[axis]
     if not 0 <= k <= size:
-        raise ValueError(f"weft.numpy.top_k: k={k} is not between 0 and the axis's size {size}")
+        raise ArgumentError(f"weft.numpy.top_k: k={k} is not between 0 and the axis's size {size}")
     indices = slice_in_dim(argsort(x, axis, stable=sorted), 0, k, axis=axis)
     return take_along_axis(x, indices, axis), convert(indices, dtypes.int32)
 
@@ -241,15 +243,17 @@ def searchsorted(
     Array([1, 2], dtype=int32)
     """
     if side not in ("left", "right"):
-        raise ValueError(f"weft.numpy.searchsorted: side must be 'left' or 'right', got {side!r}")
+        raise ArgumentError(
+            f"weft.numpy.searchsorted: side must be 'left' or 'right', got {side!r}"
+        )
     if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
-        raise ValueError(
+        raise ArgumentError(
             "weft.numpy.searchsorted: method must be scan, scan_unrolled, sort or compare_all, got "
             f"{method!r}"
         )
     aval, vval = aval_of("searchsorted", a), aval_of("searchsorted", v)
     if aval.ndim != 1:
-        raise ValueError(f"weft.numpy.searchsorted: a must be a vector, got {aval.str_short()}")
+        raise ArgumentError(f"weft.numpy.searchsorted: a must be a vector, got {aval.str_short()}")
     if sorter is not None:
         a = take(a, sorter)
     a, v = (to_array(x) for x in promote(a, v))

@@ -12,6 +12,7 @@ import numpy as np
 import weft.numpy.ufuncs as u
 from weft.autodiff.shape import broadcast_to_rank
 from weft.core import dtypes
+from weft.core.errors import ArgumentError
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import (
     aval_of,
@@ -84,7 +85,7 @@ def _inexact_of(avals: Sequence[Any]) -> Any:
 def _count(num: float | int, name: str) -> int:
     num = static_int(num, f"{name}: num")
     if num < 0:
-        raise ValueError(f"weft.numpy.{name}: num must not be negative, got {num}")
+        raise ArgumentError(f"weft.numpy.{name}: num must not be negative, got {num}")
     return num
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
 from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
@@ -69,7 +70,7 @@ def _split(x: Any, index: tuple | Slice) -> tuple[list, list[int], tuple, Any]:
             )
         n, span = shape[dim], (p.size - 1) * p.stride + 1 if p.size else 0
         if span > n:
-            raise ValueError(
+            raise ArgumentError(
                 f"{p!r} spans {span} positions, but dimension {dim} of an array of type "
                 f"{x.aval.str_short()} has size {n}"
             )

@@ -69,7 +69,7 @@ class ufunc(functools.partial):
 
     def _check_binary(self, method: str) -> None:
         if self.nin != 2 or self.nout != 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{self.__name__}.{method}: only functions of two operands with one "
                 f"result have {method}, this one has {self.nin} and {self.nout}"
             )
@@ -241,7 +241,7 @@ def _fold(
     a = fun._operand(a, dtype)
     start = fun.identity if initial is None else initial
     if where is not None and start is None:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.{fun.__name__}.reduce: where needs initial, the function has no identity"
         )
     kept = tuple(d for i, d in enumerate(a.shape) if i not in axes)
@@ -249,7 +249,7 @@ def _fold(
     rows = reshape(moveaxis(a, axes, range(len(axes))), (-1, *kept) if a.size else (0, *kept))
     if start is None:
         if rows.shape[0] == 0:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.{fun.__name__}.reduce: the reduction of no elements needs initial"
             )
         carry, rows = rows[0], rows[1:]
@@ -280,7 +280,7 @@ def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: object = Non
     from weft.numpy.vectorization import vectorize
 
     if not callable(func):
-        raise TypeError(f"weft.numpy.frompyfunc: func must be callable, got {func!r}")
+        raise ArgumentError(f"weft.numpy.frompyfunc: func must be callable, got {func!r}")
     return ufunc(
         vectorize(func),
         static_int(nin, "frompyfunc: nin"),

@@ -13,6 +13,7 @@ from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
+from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, cast, to_array
 from weft.numpy.creation import asarray
@@ -34,7 +35,7 @@ def _parse(signature: str) -> tuple[list[Core], list[Core]]:
     """'(m,n),(n)->(m)' as the core dimensions of operands and results."""
     text = re.sub(r"\s", "", signature)
     if not _SIGNATURE.match(text):
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.vectorize: signature {signature!r} is not of the form '(m,n),(n)->(m)'"
         )
 
@@ -62,7 +63,7 @@ def vectorize(
     excluded = frozenset(excluded)
     for key in excluded:
         if not isinstance(key, int | str) or (isinstance(key, int) and key < 0):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.vectorize: excluded holds nonnegative positions and names, got {key!r}"
             )
     cores = None if signature is None else _parse(signature)
@@ -98,7 +99,7 @@ def _map(call: Callable, operands: list, cores: tuple | None, signature: str | N
     if cores is not None:
         inputs, outputs = cores
         if len(inputs) != len(operands):
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.vectorize: signature {signature!r} has {len(inputs)} operands, "
                 f"{len(operands)} were given"
             )
@@ -109,7 +110,7 @@ def _map(call: Callable, operands: list, cores: tuple | None, signature: str | N
     for i, (x, core) in enumerate(zip(operands, inputs, strict=True)):
         shape = typeof(x).shape
         if len(shape) < len(core):
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.vectorize: operand {i} of shape {shape} lacks the core dimensions "
                 f"{core} of {signature!r}"
             )
@@ -118,7 +119,7 @@ def _map(call: Callable, operands: list, cores: tuple | None, signature: str | N
         for name, n in zip(core, shape[len(lead) :], strict=True):
             expected = int(name) if name.isdigit() else sizes.setdefault(name, n)
             if expected != n:
-                raise ValueError(
+                raise ArgumentError(
                     f"weft.numpy.vectorize: core dimension {name!r} of {signature!r} has size "
                     f"{n} in operand {i} and {expected} elsewhere"
                 )
@@ -153,7 +154,7 @@ def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -
         out = call(*xs)
         results = out if isinstance(out, tuple) else (out,)
         if len(results) != len(outputs):
-            raise TypeError(
+            raise ArgumentError(
                 f"weft.numpy.vectorize: the function gave {len(results)} results, signature "
                 f"{signature!r} has {len(outputs)}"
             )
@@ -163,7 +164,7 @@ def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -
                 n != (int(c) if c.isdigit() else sizes.setdefault(c, n))
                 for c, n in zip(core, shape, strict=True)
             ):
-                raise ValueError(
+                raise ArgumentError(
                     f"weft.numpy.vectorize: a result of shape {shape} does not fit {core} of "
                     f"{signature!r} with sizes {sizes}"
                 )
@@ -210,7 +211,7 @@ def apply_over_axes(func: Callable, a: ArrayLike, axes: int | Sequence[int] | No
             axis = canonical_axis(axis, rank)
             out = ops.reshape(out, (*shape[:axis], 1, *shape[axis:]))
         elif len(shape) != rank:
-            raise ValueError(
+            raise ArgumentError(
                 f"weft.numpy.apply_over_axes: func gave {len(shape)} dimensions for {rank}; it "
                 "must keep them or drop the axis"
             )
@@ -237,7 +238,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: objec
     elif len(funclist) == len(conds):
         functions, default = list(funclist), 0
     else:
-        raise ValueError(
+        raise ArgumentError(
             f"weft.numpy.piecewise: {len(conds)} conditions need {len(conds)} or {len(conds) + 1} "
             f"functions, got {len(funclist)}"
         )

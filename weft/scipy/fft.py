@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft.numpy as wnp
-from weft.core.errors import UnsupportedArgumentError
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
 from weft.scipy.special.factorials import as_float
@@ -25,10 +25,12 @@ def _checked(name: str, x: Array, type: int, norm: str | None) -> Any:
     if type not in (1, 2, 3, 4):
         raise UnsupportedArgumentError(f"{name}: type must be 1, 2, 3 or 4, got {type!r}")
     if norm not in (None, "backward", "ortho", "forward"):
-        raise ValueError(f"{name}: norm must be None, 'ortho' or 'forward', got {norm!r}")
+        raise ArgumentError(f"{name}: norm must be None, 'ortho' or 'forward', got {norm!r}")
     x = as_float(x)
     if wnp.iscomplexobj(x):
-        raise ValueError(f"{name}: takes real arrays, got {x.dtype}; transform x.real and x.imag")
+        raise ArgumentError(
+            f"{name}: takes real arrays, got {x.dtype}; transform x.real and x.imag"
+        )
     return x
 
 
@@ -36,7 +38,7 @@ def _resized(x: Array, axis: int, n: int) -> Any:
     """Cut off or padded with zeros to a length along an axis."""
     size = x.shape[axis]
     if n < 1:
-        raise ValueError(f"dct: the length of an axis must be 1 or more, got {n}")
+        raise ArgumentError(f"dct: the length of an axis must be 1 or more, got {n}")
     if n < size:
         return x[(slice(None),) * axis + (slice(n),)]
     pad = [(0, 0)] * x.ndim
@@ -56,7 +58,7 @@ def _transform(x: Array, kind: int, axis: int, norm: str | None) -> Any:
     k = np.arange(n)
     if kind == 1:
         if n < 2:
-            raise ValueError("dct: type 1 takes 2 or more elements")
+            raise ArgumentError("dct: type 1 takes 2 or more elements")
         extended = wnp.concatenate([x, wnp.flip(x[..., 1:-1], -1)], -1)
         y = wnp.fft.rfft(extended).real
         total = 2 * (n - 1)
@@ -160,7 +162,7 @@ def dctn(
     axes = canonical_axes(tuple(axes), x.ndim, "axes")
     sizes = [x.shape[a] for a in axes] if s is None else list(s)
     if len(sizes) != len(axes):
-        raise ValueError(f"dctn: s {s} and axes {axes} must have one length")
+        raise ArgumentError(f"dctn: s {s} and axes {axes} must have one length")
     for axis, size in zip(axes, sizes, strict=True):
         x = _transform(_resized(x, axis, size), type, axis, norm)
     return x

@@ -9,6 +9,7 @@ from typing import Any
 
 import weft.numpy as wnp
 from weft import tree_util
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.scipy.special.factorials import as_float
 
@@ -41,7 +42,7 @@ class RegularGridInterpolator:
         fill_value: Any = wnp.nan,
     ):
         if method not in ("linear", "nearest"):
-            raise ValueError(
+            raise ArgumentError(
                 f"RegularGridInterpolator: method must be 'linear' or 'nearest', got {method!r}"
             )
         if bounds_error:
@@ -53,13 +54,13 @@ class RegularGridInterpolator:
         self.values = as_float(values)
         self.grid = tuple(as_float(p) for p in points)
         if len(self.grid) > self.values.ndim:
-            raise ValueError(
+            raise ArgumentError(
                 f"RegularGridInterpolator: points has {len(self.grid)} arrays, values "
                 f"{self.values.ndim} dimensions"
             )
         for i, p in enumerate(self.grid):
             if p.shape != self.values.shape[i : i + 1]:
-                raise ValueError(
+                raise ArgumentError(
                     f"RegularGridInterpolator: points[{i}] {p.shape} does not fit dimension {i} of "
                     f"values {self.values.shape}"
                 )
@@ -80,7 +81,7 @@ class RegularGridInterpolator:
         """The values at points xi (..., n), or a tuple of n arrays that broadcast."""
         method = self.method if method is None else method
         if method not in ("linear", "nearest"):
-            raise ValueError(
+            raise ArgumentError(
                 f"RegularGridInterpolator: method must be 'linear' or 'nearest', got {method!r}"
             )
         n = len(self.grid)
@@ -90,7 +91,7 @@ class RegularGridInterpolator:
         if x.ndim == 1 and n == 1:
             x = x[:, None]
         if x.shape[-1] != n:
-            raise ValueError(
+            raise ArgumentError(
                 f"RegularGridInterpolator: xi {x.shape} must end with the grid's {n} dimensions"
             )
         batch = x.shape[:-1]

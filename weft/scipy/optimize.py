@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import weft
 import weft.numpy as wnp
 from weft import lax
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.scipy.special.factorials import as_float
 
@@ -132,17 +133,19 @@ def minimize(
     if options is None:
         options = {}
     if not isinstance(args, tuple):
-        raise TypeError(f"minimize: args must be a tuple, got {type(args).__name__}; write (a,)")
+        raise ArgumentError(
+            f"minimize: args must be a tuple, got {type(args).__name__}; write (a,)"
+        )
     if method.lower() != "bfgs":
-        raise ValueError(f"minimize: method must be 'BFGS', got {method!r}")
+        raise ArgumentError(f"minimize: method must be 'BFGS', got {method!r}")
     option_names = {"maxiter", "gtol", "norm", "line_search_maxiter"}
     if set(options) - option_names:
-        raise TypeError(
+        raise ArgumentError(
             f"minimize: options may have {', '.join(sorted(option_names))}; got {sorted(options)}"
         )
     x = as_float(x0)
     if x.ndim != 1:
-        raise ValueError(f"minimize: x0 must be a vector, got shape {x.shape}; use ravel_pytree")
+        raise ArgumentError(f"minimize: x0 must be a vector, got shape {x.shape}; use ravel_pytree")
     n = x.shape[0]
     most = options.get("maxiter") or 200 * n
     small = options.get("gtol", 1e-5) if tol is None else tol

@@ -9,6 +9,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.numpy.common import canonical_axes
 from weft.scipy.linalg.factorizations import _choice
@@ -41,18 +42,18 @@ def fftconvolve(
     _choice("fftconvolve", "mode", mode, ("full", "same", "valid"))
     x, y = as_float(in1), as_float(in2)
     if x.ndim != y.ndim:
-        raise ValueError(f"fftconvolve: in1 {x.shape} and in2 {y.shape} must have one rank")
+        raise ArgumentError(f"fftconvolve: in1 {x.shape} and in2 {y.shape} must have one rank")
     if not x.ndim:
         return x * y
     chosen = canonical_axes(range(x.ndim) if axes is None else axes, x.ndim, "axes")
     for d in set(range(x.ndim)) - set(chosen):
         if x.shape[d] != y.shape[d] and 1 not in (x.shape[d], y.shape[d]):
-            raise ValueError(f"fftconvolve: dimension {d} of {x.shape} and {y.shape} must agree")
+            raise ArgumentError(f"fftconvolve: dimension {d} of {x.shape} and {y.shape} must agree")
     if mode == "valid":
         x, y = _larger_first("fftconvolve", x, y, chosen)
     full = [x.shape[d] + y.shape[d] - 1 for d in chosen]
     if any(s <= 0 for s in full):
-        raise ValueError(f"fftconvolve: in1 {x.shape} and in2 {y.shape} must not be empty")
+        raise ArgumentError(f"fftconvolve: in1 {x.shape} and in2 {y.shape} must not be empty")
     if wnp.iscomplexobj(x) or wnp.iscomplexobj(y):
         product = wnp.fft.fftn(x, full, chosen) * wnp.fft.fftn(y, full, chosen)
         out = wnp.fft.ifftn(product, full, chosen)
@@ -73,7 +74,7 @@ def _larger_first(name: str, x: Array, y: Array, axes: Sequence[int]) -> tuple:
         return x, y
     if all(x.shape[d] <= y.shape[d] for d in axes):
         return y, x
-    raise ValueError(
+    raise ArgumentError(
         f"{name}: for mode='valid' one of {x.shape}, {y.shape} must be at least as large as the "
         "other in every dimension"
     )
@@ -83,7 +84,7 @@ def _direct(name: str, x: Array, y: Array, mode: str, precision: object) -> Any:
     """The convolution by lax's, which slides the second operand over the first."""
     x, y = wnp.asarray(x), wnp.asarray(y)
     if x.ndim != y.ndim:
-        raise ValueError(f"{name}: in1 {x.shape} and in2 {y.shape} must have one rank")
+        raise ArgumentError(f"{name}: in1 {x.shape} and in2 {y.shape} must have one rank")
     if not x.ndim:
         return x * y
     dtype = wnp.result_type(x, y)
@@ -91,7 +92,7 @@ def _direct(name: str, x: Array, y: Array, mode: str, precision: object) -> Any:
         dtype = as_float(wnp.zeros((), dtype)).dtype
     x, y = x.astype(dtype), y.astype(dtype)
     if 0 in x.shape + y.shape:
-        raise ValueError(f"{name}: in1 {x.shape} and in2 {y.shape} must not be empty")
+        raise ArgumentError(f"{name}: in1 {x.shape} and in2 {y.shape} must not be empty")
     if mode == "valid":
         x, y = _larger_first(name, x, y, range(x.ndim))
     pads = {
@@ -141,7 +142,7 @@ def correlate(
     _choice("correlate", "method", method, ("auto", "direct", "fft"))
     x, y = wnp.asarray(in1), wnp.asarray(in2)
     if x.ndim != y.ndim:
-        raise ValueError(f"correlate: in1 {x.shape} and in2 {y.shape} must have one rank")
+        raise ArgumentError(f"correlate: in1 {x.shape} and in2 {y.shape} must have one rank")
     swapped = mode == "valid" and any(a < b for a, b in zip(x.shape, y.shape, strict=True))
     if swapped:
         # The smaller slides over the larger; lags then count the other way.
@@ -168,7 +169,7 @@ def _two_dimensional(
     _choice(name, "boundary", boundary, ("fill", "wrap", "symm"))
     x, y = wnp.asarray(x), wnp.asarray(y)
     if x.ndim != 2 or y.ndim != 2:
-        raise ValueError(f"{name}: takes arrays of two dimensions, got {x.shape} and {y.shape}")
+        raise ArgumentError(f"{name}: takes arrays of two dimensions, got {x.shape} and {y.shape}")
     if mode == "valid" or (
         boundary == "fill" and np.ndim(fillvalue) == 0 and not np.any(fillvalue)
     ):
@@ -252,7 +253,7 @@ def detrend(
     n = x.shape[0]
     breaks = np.unique(np.concatenate([[0, n], np.atleast_1d(np.asarray(bp))])).astype(int)
     if breaks[0] < 0 or breaks[-1] > n:
-        raise ValueError(f"detrend: bp {bp} must lie between 0 and the length {n}")
+        raise ArgumentError(f"detrend: bp {bp} must lie between 0 and the length {n}")
     flat, parts = x.reshape(n, -1), []
     for first, last in zip(breaks[:-1], breaks[1:], strict=True):
         steps = np.arange(1, last - first + 1) / (last - first)
@@ -284,7 +285,7 @@ def _window(name: str, window: str | np.ndarray, nperseg: int) -> Any:
         (window,) = window
     if isinstance(window, str):
         if window not in _COSINES:
-            raise ValueError(
+            raise ArgumentError(
                 f"{name}: window must be an array or one of {', '.join(_COSINES)}; got {window!r}"
             )
         phase = 2 * np.pi * np.arange(nperseg) / nperseg
@@ -292,7 +293,7 @@ def _window(name: str, window: str | np.ndarray, nperseg: int) -> Any:
         return np.sum([(-1) ** k * a * np.cos(k * phase) for k, a in terms], axis=0)
     values = wnp.asarray(window)
     if values.ndim != 1:
-        raise ValueError(f"{name}: window must be a name or a vector, got shape {values.shape}")
+        raise ArgumentError(f"{name}: window must be a name or a vector, got shape {values.shape}")
     return values
 
 
@@ -310,18 +311,18 @@ def _segment_sizes(
         nperseg = 256 if named else np.shape(window)[0]
     nperseg = int(nperseg)
     if nperseg < 1:
-        raise ValueError(f"{name}: nperseg must be 1 or more, got {nperseg}")
+        raise ArgumentError(f"{name}: nperseg must be 1 or more, got {nperseg}")
     if length is not None and nperseg > length:
         nperseg = length
     values = _window(name, window, nperseg)
     if values.shape[0] != nperseg:
-        raise ValueError(f"{name}: window has {values.shape[0]} elements, nperseg is {nperseg}")
+        raise ArgumentError(f"{name}: window has {values.shape[0]} elements, nperseg is {nperseg}")
     overlap = nperseg // 2 if noverlap is None else int(noverlap)
     if overlap >= nperseg:
-        raise ValueError(f"{name}: noverlap {overlap} must be less than nperseg {nperseg}")
+        raise ArgumentError(f"{name}: noverlap {overlap} must be less than nperseg {nperseg}")
     size = nperseg if nfft is None else int(nfft)
     if size < nperseg:
-        raise ValueError(f"{name}: nfft {size} must be at least nperseg {nperseg}")
+        raise ArgumentError(f"{name}: nfft {size} must be at least nperseg {nperseg}")
     return values, nperseg, overlap, size
 
 
@@ -487,7 +488,7 @@ def csd(
         length = max(a.shape[-1], b.shape[-1])
         a, b = (_resized_last(v, length) for v in (a, b))
     if not a.size or not b.size:
-        raise ValueError(f"csd: x {a.shape} and y {b.shape} must not be empty")
+        raise ArgumentError(f"csd: x {a.shape} and y {b.shape} must not be empty")
     freqs, _, p = _spectra(
         "csd", a, b, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling
     )
@@ -569,7 +570,7 @@ def istft(
     """
     z = as_float(Zxx)
     if z.ndim < 2:
-        raise ValueError(f"istft: Zxx has frequencies and times, got shape {z.shape}")
+        raise ArgumentError(f"istft: Zxx has frequencies and times, got shape {z.shape}")
     freq_axis, time_axis = canonical_axes((freq_axis, time_axis), z.ndim, "freq_axis, time_axis")
     z = wnp.moveaxis(z, (time_axis, freq_axis), (-2, -1))
     n = 2 * (z.shape[-1] - 1) if input_onesided else z.shape[-1]

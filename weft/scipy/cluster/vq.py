@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as wnp
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.scipy.special.factorials import as_float
 
@@ -24,11 +25,13 @@ def vq(obs: object, code_book: object, check_finite: bool = True) -> tuple[Any, 
     """
     x, codes = as_float(obs), as_float(code_book)
     if x.ndim != codes.ndim or x.ndim not in (1, 2):
-        raise ValueError(f"vq: obs {x.shape} and code_book {codes.shape} are both (m, n) or (m,)")
+        raise ArgumentError(
+            f"vq: obs {x.shape} and code_book {codes.shape} are both (m, n) or (m,)"
+        )
     if x.ndim == 1:
         x, codes = x[:, None], codes[:, None]
     if x.shape[1] != codes.shape[1]:
-        raise ValueError(f"vq: obs {x.shape} and code_book {codes.shape} differ in columns")
+        raise ArgumentError(f"vq: obs {x.shape} and code_book {codes.shape} differ in columns")
     gaps = wnp.linalg.norm(x[:, None] - codes[None], axis=-1)
     nearest = wnp.argmin(gaps, axis=-1)
     return nearest, wnp.take_along_axis(gaps, nearest[:, None], 1)[:, 0]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import weft.numpy as wnp
-from weft.core.errors import UnsupportedArgumentError
+from weft.core.errors import ArgumentError, UnsupportedArgumentError
 from weft.core.trace import typeof
 from weft.lax import linalg as lax_linalg
 from weft.numpy import decompositions
@@ -356,7 +356,7 @@ def qr_multiply(
     inner = c.shape[-1] if mode == "right" else c.shape[-2]
     k = min(m, n)
     if inner not in ((m,) if mode == "right" else (m, k)):
-        raise ValueError(
+        raise ArgumentError(
             f"qr_multiply: c {c.shape} does not fit q of a, which is {m} x {k} or {m} x {m}"
         )
     q, r, *p = qr(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 import weft.numpy as wnp
 from weft import lax
+from weft.core.errors import ArgumentError
 from weft.lax import linalg as lax_linalg
 from weft.numpy.common import static_int
 from weft.numpy.decompositions import adjoint
@@ -90,7 +91,7 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     _choice("expm_frechet", "method", method, (None, "SPS", "blockEnlarge"))
     A, E = _pair(as_matrices("expm_frechet", A, True), as_matrices("expm_frechet", E, True))
     if A.shape != E.shape:
-        raise ValueError(f"expm_frechet: A {A.shape} and E {E.shape} must have one shape")
+        raise ArgumentError(f"expm_frechet: A {A.shape} and E {E.shape} must have one shape")
     value, derivative = weft.jvp(expm, (A,), (E,))
     return (value, derivative) if compute_expm else derivative
 
@@ -152,7 +153,7 @@ def funm(A: Any, func: Callable, disp: bool = True) -> Any:
     """
     a = as_matrices("funm", A, True)
     if a.ndim != 2:
-        raise ValueError(f"funm: A must be one matrix, got shape {a.shape}; use weft.vmap")
+        raise ArgumentError(f"funm: A must be one matrix, got shape {a.shape}; use weft.vmap")
     t, z = schur(a, "complex")
     values = wnp.diagonal(t)
     gaps = values[None] - values[:, None]
@@ -182,7 +183,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
     """
     T, Z = as_matrices("rsf2csf", T, True), as_matrices("rsf2csf", Z, True)
     if T.shape != Z.shape:
-        raise ValueError(f"rsf2csf: T {T.shape} and Z {Z.shape} must have one shape")
+        raise ArgumentError(f"rsf2csf: T {T.shape} and Z {Z.shape} must have one shape")
     dtype = wnp.result_type(T.dtype, Z.dtype, wnp.complex64)
     n = T.shape[-1]
     eps = float(wnp.finfo(dtype).eps)
@@ -233,7 +234,7 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     A, B = as_matrices("solve_sylvester", A, True), as_matrices("solve_sylvester", B, True)
     C = as_matrices("solve_sylvester", C)
     if C.shape != (A.shape[-1], B.shape[-1]):
-        raise ValueError(
+        raise ArgumentError(
             f"solve_sylvester: C {C.shape} must have the rows of A {A.shape} and the columns of B "
             f"{B.shape}"
         )
@@ -288,9 +289,11 @@ def eigh_tridiagonal(
     _choice("eigh_tridiagonal", "select", select, ("a", "i", "v"))
     d, e = float_array(d), float_array(e)
     if d.ndim != 1 or e.shape != (max(d.shape[0] - 1, 0),):
-        raise ValueError(f"eigh_tridiagonal: d is (n,) and e (n - 1,), got {d.shape} and {e.shape}")
+        raise ArgumentError(
+            f"eigh_tridiagonal: d is (n,) and e (n - 1,), got {d.shape} and {e.shape}"
+        )
     if (select_range is None) != (select == "a"):
-        raise ValueError(
+        raise ArgumentError(
             f"eigh_tridiagonal: select={select!r} and select_range={select_range} do not fit"
         )
     n = d.shape[0]
@@ -304,7 +307,9 @@ def eigh_tridiagonal(
     if select == "i":
         first, last = (static_int(v, "eigh_tridiagonal: select_range") for v in select_range)
         if not 0 <= first <= last < n:
-            raise ValueError(f"eigh_tridiagonal: indices {select_range} are not in order below {n}")
+            raise ArgumentError(
+                f"eigh_tridiagonal: indices {select_range} are not in order below {n}"
+            )
         kept: Any = slice(first, last + 1)
     else:
         low, high = select_range

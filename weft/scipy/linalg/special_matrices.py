@@ -25,7 +25,7 @@ def _size(name: str, n: int, least: int = 0) -> int:
     if n.__class__ is not int:
         n = static_int(n, f"{name}: n")
     if n < least:
-        raise ValueError(f"{name}: n must be {least} or more, got {n}")
+        raise ArgumentError(f"{name}: n must be {least} or more, got {n}")
     return n
 
 
@@ -66,7 +66,7 @@ def block_diag(*arrs: Any) -> Any:
     blocks = [wnp.atleast_2d(a) for a in arrs] or [wnp.zeros((1, 0))]
     for i, b in enumerate(blocks):
         if b.ndim != 2:
-            raise ValueError(f"block_diag: argument {i} has {b.ndim} dimensions, more than 2")
+            raise ArgumentError(f"block_diag: argument {i} has {b.ndim} dimensions, more than 2")
     width, left, rows = sum(b.shape[1] for b in blocks), 0, []
     dtype = wnp.result_type(*blocks)
     for b in blocks:
@@ -208,7 +208,7 @@ def leslie(f: Any, s: Any) -> Any:
     """
     f, s = _vectors("leslie", f, 2), _vectors("leslie", s, 1)
     if f.shape[-1] != s.shape[-1] + 1:
-        raise ValueError(f"leslie: f {f.shape} must have one element more than s {s.shape}")
+        raise ArgumentError(f"leslie: f {f.shape} must have one element more than s {s.shape}")
     dtype = wnp.result_type(f, s)
     below = s[..., :, None] * wnp.eye(s.shape[-1], f.shape[-1], dtype=dtype)
     f = wnp.broadcast_to(f, (*s.shape[:-1], f.shape[-1])).astype(dtype)
@@ -273,7 +273,7 @@ def hadamard(n: int, dtype: DTypeLike | None = int) -> Any:
     """
     n = _size("hadamard", n, 1)
     if n & (n - 1):
-        raise ValueError(f"hadamard: n must be a power of 2, got {n}")
+        raise ArgumentError(f"hadamard: n must be a power of 2, got {n}")
     return _host(_hadamard, n, dtype=dtype)
 
 

@@ -54,13 +54,13 @@ def _solve(
     b = tree.map(wnp.asarray, b)
     x0 = tree.map(wnp.zeros_like, b) if x0 is None else tree.map(wnp.asarray, x0)
     if tree.structure(b) != tree.structure(x0):
-        raise ValueError(
+        raise ArgumentError(
             f"{name}: x0 and b must have one structure, got {tree.structure(x0)} and "
             f"{tree.structure(b)}"
         )
     shapes = [(x.shape, v.shape) for x, v in zip(tree.leaves(x0), tree.leaves(b), strict=True)]
     if any(a != b for a, b in shapes):
-        raise ValueError(f"{name}: x0 and b must have the same shapes, got {shapes}")
+        raise ArgumentError(f"{name}: x0 and b must have the same shapes, got {shapes}")
     size = sum(v.size for v in tree.leaves(b))
     limit = 10 * size if maxiter is None else maxiter
     start = lax.stop_gradient(x0)
@@ -284,7 +284,7 @@ def gmres(
     [0.5, 0.25]
     """
     if solve_method not in ("batched", "incremental"):
-        raise ValueError(
+        raise ArgumentError(
             f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}"
         )
     return _solve(

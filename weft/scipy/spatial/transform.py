@@ -9,6 +9,7 @@ from typing import Any
 
 import weft.numpy as wnp
 from weft import random, tree_util
+from weft.core.errors import ArgumentError
 from weft.core.namespace import seal
 from weft.runtime.array import Array
 from weft.scipy.special.factorials import as_float, float_array
@@ -60,7 +61,7 @@ class Rotation:
         if len(axes) == 1 and a.ndim < 2:
             a = a[..., None]
         if a.ndim == 0 or a.ndim > 2 or a.shape[-1] != len(axes):
-            raise ValueError(
+            raise ArgumentError(
                 f"from_euler: angles {wnp.shape(angles)} must end with the {len(axes)} axes of "
                 f"seq {seq!r}"
             )
@@ -139,12 +140,12 @@ class Rotation:
 
     def __getitem__(self, indexer: object) -> Rotation:
         if self.single:
-            raise TypeError("Single rotation is not subscriptable.")
+            raise ArgumentError("Single rotation is not subscriptable.")
         return Rotation(self.quat[indexer])
 
     def __len__(self) -> int:
         if self.single:
-            raise TypeError("Single rotation has no len().")
+            raise ArgumentError("Single rotation has no len().")
         return self.quat.shape[0]
 
     def __bool__(self) -> bool:
@@ -169,7 +170,9 @@ class Rotation:
         """
         axes, extrinsic = _axes_of("as_euler", seq)
         if len(axes) != 3 or axes[0] == axes[1] or axes[1] == axes[2]:
-            raise ValueError(f"as_euler: seq must name three axes, neighbors distinct, got {seq!r}")
+            raise ArgumentError(
+                f"as_euler: seq must name three axes, neighbors distinct, got {seq!r}"
+            )
         i, j, k = axes if extrinsic else axes[::-1]
         symmetric = i == k
         if symmetric:
@@ -245,7 +248,7 @@ class Rotation:
         q = wnp.atleast_2d(self.quat)
         w = wnp.ones(q.shape[:1], q.dtype) if weights is None else as_float(weights)
         if w.shape != q.shape[:1]:
-            raise ValueError(
+            raise ArgumentError(
                 f"mean: weights {w.shape} must have one element for each of {q.shape[0]} rotations"
             )
         _, vectors = wnp.linalg.eigh(wnp.einsum("n,ni,nj->ij", w, q, q))
@@ -268,12 +271,12 @@ class Slerp:
 
     def __init__(self, times: Any, rotations: Rotation):
         if not isinstance(rotations, Rotation):
-            raise TypeError("`rotations` must be a `Rotation` instance.")
+            raise ArgumentError("`rotations` must be a `Rotation` instance.")
         if rotations.single or len(rotations) < 2:
-            raise ValueError("Slerp: rotations must be a sequence of at least 2 rotations")
+            raise ArgumentError("Slerp: rotations must be a sequence of at least 2 rotations")
         self.times, self.rotations = float_array(times), rotations
         if self.times.shape != (len(rotations),):
-            raise ValueError(
+            raise ArgumentError(
                 f"Slerp: times {self.times.shape} must have one element for each of "
                 f"{len(rotations)} rotations"
             )
@@ -308,7 +311,7 @@ def _axes_of(function: str, seq: str) -> tuple[list[int], bool]:
     """The axes of a sequence as numbers, and whether they stay where they are."""
     extrinsic = seq.islower()
     if not 1 <= len(seq) <= 3 or set(seq) - set("xyz" if extrinsic else "XYZ"):
-        raise ValueError(
+        raise ArgumentError(
             f"{function}: seq must be one to three of 'xyz' (extrinsic) or of 'XYZ' (intrinsic), "
             f"got {seq!r}"
         )
@@ -317,7 +320,9 @@ def _axes_of(function: str, seq: str) -> tuple[list[int], bool]:
 
 def _check_shape(function: str, argument: str, x: Array, end: tuple[int, ...]) -> None:
     if x.shape[-len(end) :] != end:
-        raise ValueError(f"{function}: the shape of {argument} must end with {end}, got {x.shape}")
+        raise ArgumentError(
+            f"{function}: the shape of {argument} must end with {end}, got {x.shape}"
+        )
 
 
 def _norm(x: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
+from weft.core.errors import ArgumentError
 from weft.numpy.common import static_int, strong
 from weft.scipy.special.elementwise import choose, polynomial, special_op
 from weft.scipy.special.factorials import _unary, as_float, float_array
@@ -172,7 +173,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Any:
     -0.3689
     """
     if not 0 <= static_int(series_order, "log_ndtr: series_order") <= 30:
-        raise ValueError(f"log_ndtr: series_order must be from 0 to 30, got {series_order}")
+        raise ArgumentError(f"log_ndtr: series_order must be from 0 to 30, got {series_order}")
     return _log_ndtr_op(wnp.asarray(x))
 
 

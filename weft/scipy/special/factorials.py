@@ -321,7 +321,7 @@ def bernoulli(n: int) -> Any:
     """
     n = static_int(n, "bernoulli: n")
     if n < 0:
-        raise ValueError(f"bernoulli: n must be 0 or more, got {n}")
+        raise ArgumentError(f"bernoulli: n must be 0 or more, got {n}")
     exact = [Fraction(1), Fraction(-1, 2)]
     for m in range(2, n + 1):
         terms = (host_comb(m + 1, k) * exact[k] for k in range(m) if k < 2 or k % 2 == 0)

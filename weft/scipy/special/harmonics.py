@@ -10,6 +10,7 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import lax
+from weft.core.errors import ArgumentError
 from weft.numpy.common import is_concrete, static_int
 from weft.scipy.special.factorials import _unary, as_float, gammaln
 
@@ -60,7 +61,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
     """
     v, n_iter = static_int(v, "bessel_jn: v"), static_int(n_iter, "bessel_jn: n_iter")
     if not 0 <= v < n_iter:
-        raise ValueError(f"bessel_jn: v must be from 0 to n_iter - 1 = {n_iter - 1}, got {v}")
+        raise ArgumentError(f"bessel_jn: v must be from 0 to n_iter - 1 = {n_iter - 1}, got {v}")
     z = as_float(z)
 
     def step(carry: tuple, k: Array) -> tuple:
@@ -106,7 +107,7 @@ def sph_harm_y(
         )
     if n_max is None:
         if not is_concrete(n):
-            raise ValueError("sph_harm_y: give n_max, the largest degree, where n is traced")
+            raise ArgumentError("sph_harm_y: give n_max, the largest degree, where n is traced")
         n_max = int(np.max(np.asarray(n), initial=0))
     n_max = static_int(n_max, "sph_harm_y: n_max")
     theta, phi = as_float(theta), as_float(phi)

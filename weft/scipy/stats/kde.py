@@ -8,6 +8,7 @@ from typing import Any
 
 import weft.numpy as wnp
 from weft import lax, random, tree_util
+from weft.core.errors import ArgumentError
 from weft.lax import linalg as lax_linalg
 from weft.nn.exponential_sums import logsumexp
 from weft.scipy.special import ndtr
@@ -35,7 +36,7 @@ class gaussian_kde:
         if wnp.iscomplexobj(data):
             raise NotImplementedError("gaussian_kde: dataset must be real")
         if data.ndim != 2 or data.shape[1] < 2:
-            raise ValueError(
+            raise ArgumentError(
                 f"gaussian_kde: dataset must have several elements, got shape {data.shape}"
             )
         self.dataset = data
@@ -45,7 +46,7 @@ class gaussian_kde:
         else:
             w = as_float(weights).astype(data.dtype)
             if w.shape != (n,):
-                raise ValueError(f"gaussian_kde: weights must be ({n},), got {w.shape}")
+                raise ArgumentError(f"gaussian_kde: weights must be ({n},), got {w.shape}")
             self.weights = w / wnp.sum(w)
         factor = self._factor(bw_method)
         covariance = wnp.atleast_2d(wnp.cov(data, rowvar=True, bias=False, aweights=self.weights))
@@ -60,7 +61,7 @@ class gaussian_kde:
         if callable(method):
             return method(self)
         if isinstance(method, str):
-            raise ValueError(
+            raise ArgumentError(
                 f"gaussian_kde: bw_method must be 'scott', 'silverman', a number or a function, "
                 f"got {method!r}"
             )
@@ -104,11 +105,11 @@ class gaussian_kde:
     def _points(self, points: Any) -> Any:
         points = wnp.atleast_2d(as_float(points)).astype(self.dataset.dtype)
         if points.ndim != 2:
-            raise ValueError(f"gaussian_kde: points must be (d, m), got shape {points.shape}")
+            raise ArgumentError(f"gaussian_kde: points must be (d, m), got shape {points.shape}")
         if points.shape[0] != self.d and points.shape == (1, self.d):
             points = points.T
         if points.shape[0] != self.d:
-            raise ValueError(
+            raise ArgumentError(
                 f"gaussian_kde: points have {points.shape[0]} dimensions, the data set {self.d}"
             )
         return points
@@ -140,7 +141,7 @@ class gaussian_kde:
         mean = wnp.atleast_1d(as_float(mean))
         cov = wnp.atleast_2d(as_float(cov))
         if mean.shape != (self.d,) or cov.shape != (self.d, self.d):
-            raise ValueError(
+            raise ArgumentError(
                 f"gaussian_kde.integrate_gaussian: mean {mean.shape} and cov {cov.shape} must be "
                 f"({self.d},) and ({self.d}, {self.d})"
             )
@@ -149,7 +150,9 @@ class gaussian_kde:
     def integrate_box_1d(self, low: Any, high: Any) -> Any:
         """The integral of a density of one dimension from low to high."""
         if self.d != 1:
-            raise ValueError("gaussian_kde.integrate_box_1d: the data set has several dimensions")
+            raise ArgumentError(
+                "gaussian_kde.integrate_box_1d: the data set has several dimensions"
+            )
         deviation = wnp.sqrt(self.covariance[0, 0])
         ends = [ndtr((as_float(e) - self.dataset[0]) / deviation) for e in (low, high)]
         return wnp.sum(self.weights * (ends[1] - ends[0]))
@@ -157,7 +160,7 @@ class gaussian_kde:
     def integrate_kde(self, other: gaussian_kde) -> Any:
         """The integral of the product with another density."""
         if other.d != self.d:
-            raise ValueError(
+            raise ArgumentError(
                 f"gaussian_kde.integrate_kde: {other.d} dimensions do not fit {self.d}"
             )
         small, large = (self, other) if self.n < other.n else (other, self)

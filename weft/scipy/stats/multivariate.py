@@ -25,7 +25,7 @@ def _dirichlet_logpdf(x: Any, alpha: Any) -> Any:
     """
     x, alpha = as_float(x), as_float(alpha)
     if alpha.ndim != 1 or x.ndim < 1 or alpha.shape[0] - x.shape[0] not in (0, 1):
-        raise ValueError(
+        raise ArgumentError(
             f"dirichlet: x (k, ...) or (k - 1, ...) and alpha (k,) do not fit: got {x.shape}, "
             f"{alpha.shape}"
         )
@@ -74,7 +74,7 @@ def _normal_logpdf(x: Any, mean: Any, cov: Any, allow_singular: object = None) -
         gap = x - mean
         return -wnp.sum(gap * gap, -1) / (2 * cov) - n / 2 * wnp.log(2 * pi * cov)
     if cov.ndim < 2 or cov.shape[-2:] != (n, n):
-        raise ValueError(
+        raise ArgumentError(
             f"multivariate_normal: cov {cov.shape} must end with the shape ({n}, {n}) that mean "
             f"{mean.shape} asks for"
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft.numpy as wnp
 from weft import lax
+from weft.core.errors import ArgumentError
 from weft.scipy.special.factorials import as_float
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class ModeResult(NamedTuple):
 
 def _check_policy(name: str, policy: str, allowed: tuple = ("propagate", "omit")) -> None:
     if policy not in allowed:
-        raise ValueError(f"{name}: nan_policy must be one of {allowed}, got {policy!r}")
+        raise ArgumentError(f"{name}: nan_policy must be one of {allowed}, got {policy!r}")
 
 
 def mode(
@@ -78,7 +79,7 @@ def rankdata(
     """
     methods = ("average", "min", "max", "dense", "ordinal")
     if method not in methods:
-        raise ValueError(f"rankdata: method must be one of {methods}, got {method!r}")
+        raise ArgumentError(f"rankdata: method must be one of {methods}, got {method!r}")
     _check_policy("rankdata", nan_policy, ("propagate",))
     x = wnp.asarray(a)
     if axis is None:
