@@ -216,6 +216,10 @@ PROGRAMS = {
     """,
     "the default generator's functions of raw keys": """
         from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
+        from jax._src.numpy.util import promote_dtypes_complex
+
+        a, b = promote_dtypes_complex(jnp.arange(2), 0.5)
+        assert a.dtype == b.dtype == "complex64"
         a, b = promote_dtypes_inexact(jnp.arange(2), jnp.arange(2, dtype="int8"))
         assert a.dtype == b.dtype == "float32"
         a, b = promote_dtypes(jnp.arange(2, dtype="int16"), jnp.arange(2, dtype="int8"))
@@ -225,6 +229,43 @@ PROGRAMS = {
         key = threefry2x32.threefry_seed(jnp.asarray(7))
         close(key, [0, 7])
         close(threefry2x32.threefry_split(key, (2,)), jax.random.split(jax.random.PRNGKey(7), 2))
+    """,
+    "private names that libraries import": """
+        from jax._src.lib import xla_client
+        from jax._src.numpy.index_tricks import CClass, RClass
+        from jax._src.pjit import auto_axes
+        from jax._src.sharding_impls import canonicalize_sharding
+
+        assert xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError
+        assert type(jnp.c_) is CClass and close(RClass()[1:3, 7], [1, 2, 7]) is None
+        assert auto_axes is jax.sharding.auto_axes and canonicalize_sharding(None, "f") is None
+        mesh = jax.make_mesh((2,), ("x",))
+        with jax.set_mesh(mesh):
+            sharding = canonicalize_sharding(jax.P("x"), "f")
+        assert sharding.mesh.shape == {"x": 2} and sharding.spec == jax.P("x")
+    """,
+    "the parts that jax.numpy.vectorize is made of": """
+        from jax._src.numpy.vectorize import (
+            _apply_excluded,
+            _check_output_dims,
+            _parse_gufunc_signature,
+            _parse_input_dimensions,
+        )
+
+        inputs, outputs = _parse_gufunc_signature("(n),(m,n)->(m)")
+        assert inputs == [("n",), ("m", "n")] and outputs == [("m",)]
+        f = lambda a, b, k: k * (b @ a)
+        f, args, _ = _apply_excluded(f, {2}, (jnp.ones(3), jnp.ones((4, 2, 3)), 2.0), {})
+        lead, sizes = _parse_input_dimensions(tuple(args), inputs, "of f")
+        assert lead == (4,) and sizes == {"n": 3, "m": 2}
+        checked = _check_output_dims(f, sizes, outputs, "of f")
+        close(checked(args[0], args[1][0]), [6, 6])
+        try:
+            checked(args[0], args[1])
+        except ValueError as error:
+            assert "of f" in str(error)
+        else:
+            raise AssertionError
     """,
     "a trace of one's own": """
         from jax.extend import core

@@ -1,6 +1,7 @@
 """Functions applied piece by piece: derivatives where a piece that is not chosen has none."""
 
 import numpy as np
+import pytest
 
 import weft
 import weft.numpy as wnp
@@ -36,3 +37,34 @@ def test_pieces_that_are_numbers_are_of_x_s_type():
             given = [np.broadcast_to(np.asarray(c, bool), x.shape) for c in conds]
             want = np.piecewise(x, given, pieces)
             np.testing.assert_array_equal(wnp.piecewise(wnp.asarray(x), conds, pieces), want)
+
+
+def test_core_dimensions_named_by_digits_have_any_size():
+    total = wnp.vectorize(lambda x: x.sum(), signature="(2)->()")
+    assert np.array_equal(total(np.ones((4, 3), np.float32)), np.full(4, 3))
+
+
+def test_arguments_that_are_none_are_passed_as_they_are():
+    add = wnp.vectorize(lambda a, b, *, c: a + c if b is None else b)
+    assert np.array_equal(add(np.arange(3), None, c=np.ones((2, 1))), [[1, 2, 3]] * 2)
+    total = wnp.vectorize(lambda a, b: a.sum() if b is None else b, signature="(n),()->()")
+    assert np.array_equal(total(np.ones((2, 3)), None), [3, 3])
+    with pytest.raises(ValueError, match=r"operand 0 is None, but has the core dimensions"):
+        total(None, np.ones(2))
+
+
+def test_what_is_excluded_is_a_position_or_a_name():
+    with pytest.raises(TypeError, match=r"positions and names, got 1\.5"):
+        wnp.vectorize(lambda a: a, excluded={1.5})
+    with pytest.raises(ValueError, match="positions and names, got -1"):
+        wnp.vectorize(lambda a: a, excluded={-1})
+    scaled = wnp.vectorize(lambda n, a, k: a * n + k, excluded={0, "k"})
+    assert np.array_equal(scaled(2, np.arange(3), k=1), [1, 3, 5])
+
+
+def test_vectorized_functions_hold_to_the_option_of_rank_promotion():
+    with (
+        weft.numpy_rank_promotion("raise"),
+        pytest.raises(ValueError, match=r"\(2, 3\).*\(3,\)"),
+    ):
+        wnp.vectorize(lambda a, b: a + b)(np.ones((2, 3)), np.ones(3))

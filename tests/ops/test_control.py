@@ -82,6 +82,20 @@ def test_weakly_typed_carries_take_the_type_the_body_gives_them():
     assert changed == 1.0 and changed.dtype == np.float32 and not changed.weak_type
 
 
+def test_results_are_as_weakly_typed_as_what_the_body_or_the_first_branch_returns():
+    weak, strong = jnp.array(3), jnp.int32(3)
+    both = [(a, b) for a in (weak, strong) for b in (weak, strong)]
+    types = [lax.scan(lambda c, _: (b, None), a, length=2)[0].weak_type for a, b in both]
+    assert types == [True, False, True, False]
+    types = [lax.while_loop(lambda c: c < 5, lambda c: b + 5, a).weak_type for a, b in both]
+    assert types == [True, False, True, False]
+    p = jnp.array(True)
+    types = [lax.cond(p, lambda: a, lambda: b).weak_type for a, b in both]
+    assert types == [True, False, True, False]
+    types = [lax.switch(jnp.int32(1), [lambda: a, lambda: b]).weak_type for a, b in both]
+    assert types == [True, True, False, False]
+
+
 def test_random_keys_may_be_carried_and_stacked():
     key = weft.random.key(0)
 

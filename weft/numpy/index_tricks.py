@@ -49,11 +49,10 @@ mgrid, ogrid = _Grid(False), _Grid(True)
 
 
 class _Concatenator:
-    """The class of r_ and c_: slices and arrays, joined. Source: numpy.r_."""
+    """Join slices and arrays. Source: numpy.r_."""
 
-    def __init__(self, name: str, axis: int, ndmin: int, trans1d: int) -> None:
-        self.name = name
-        self.directives = (axis, ndmin, trans1d)
+    name: str
+    directives: tuple[int, int, int]  # axis, ndmin, trans1d
 
     def __getitem__(self, key: tuple) -> Any:
         items = key if isinstance(key, tuple) else (key,)
@@ -98,5 +97,16 @@ class _Concatenator:
         return f"weft.numpy.{self.name}"
 
 
-r_ = _Concatenator("r_", 0, 1, -1)
-c_ = _Concatenator("c_", -1, 2, 0)
+class RClass(_Concatenator):
+    """The class of r_."""
+
+    name, directives = "r_", (0, 1, -1)
+
+
+class CClass(_Concatenator):
+    """The class of c_."""
+
+    name, directives = "c_", (-1, 2, 0)
+
+
+r_, c_ = RClass(), CClass()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.api.vmap_api import vmap
@@ -13,6 +13,7 @@ from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
+from weft.core.config import config
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, cast, to_array
@@ -20,6 +21,7 @@ from weft.numpy.creation import asarray
 from weft.numpy.eager import as_one_program
 from weft.numpy.filled import zeros
 from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.promote import check_ranks
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
@@ -31,7 +33,7 @@ _ARGUMENT = rf"\((?:{_NAME}(?:,{_NAME})*)?,?\)"
 _SIGNATURE = re.compile(rf"^{_ARGUMENT}(?:,{_ARGUMENT})*->{_ARGUMENT}(?:,{_ARGUMENT})*$")
 
 
-def _parse(signature: str) -> tuple[list[Core], list[Core]]:
+def parse_signature(signature: str) -> tuple[list[Core], list[Core]]:
     """'(m,n),(n)->(m)' as the core dimensions of operands and results."""
     text = re.sub(r"\s", "", signature)
     if not _SIGNATURE.match(text):
@@ -66,27 +68,59 @@ def vectorize(
             raise ArgumentError(
                 f"weft.numpy.vectorize: excluded holds nonnegative positions and names, got {key!r}"
             )
-    cores = None if signature is None else _parse(signature)
+    cores = None if signature is None else parse_signature(signature)
+    context = "" if signature is None else f" of {signature!r}"
 
     @api_boundary
     @functools.wraps(pyfunc)
-    def vectorized(*args: Any, **kwargs: object) -> Any:
-        fixed = {i: args[i] for i in excluded if isinstance(i, int) and i < len(args)}
-        named = {k: v for k, v in kwargs.items() if k in excluded}
-        mapped_names = [k for k in kwargs if k not in excluded]
-        positions = [i for i in range(len(args)) if i not in fixed]
+    def vectorized(*args: Any, **kwargs: Any) -> Any:
+        call, args, kwargs = fix_arguments(pyfunc, excluded, args, kwargs)
+        n, names = len(args), list(kwargs)
+        args = (*args, *kwargs.values())
+        inputs, outputs = cores or ([()] * len(args), None)
 
-        def call(*mapped: object) -> Any:
-            full = dict(fixed)
-            full.update(zip(positions, mapped, strict=False))
-            rest = dict(zip(mapped_names, mapped[len(positions) :], strict=True))
-            return pyfunc(*(full[i] for i in range(len(args))), **named, **rest)
+        def positional(*xs: object) -> Any:
+            return call(*xs[:n], **dict(zip(names, xs[n:], strict=True)))
 
-        operands = [_operand(args[i]) for i in positions]
-        operands += [_operand(kwargs[k]) for k in mapped_names]
-        return _map(call, operands, cores, signature)
+        for i, (x, core) in enumerate(zip(args, inputs, strict=False)):
+            if x is None and core:
+                raise ArgumentError(
+                    f"weft.numpy.vectorize: operand {i} is None, but has the core dimensions "
+                    f"{core}{context}; give an array, or name the position in excluded="
+                )
+        absent = {i for i, x in enumerate(args) if x is None}
+        inputs = [core for i, core in enumerate(inputs) if i not in absent]
+        function, args, _ = fix_arguments(positional, absent, args, {})
+        operands = [_operand(x) for x in args]
+        lead, sizes = input_dimensions(operands, inputs, context)
+        if outputs is not None:
+            function = check_results(function, sizes, outputs, context)
+        return _map(function, operands, [len(core) for core in inputs], lead)
 
     return vectorized
+
+
+def fix_arguments(
+    function: Callable, fixed: Collection[int | str], args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Callable, Sequence[Any], dict[str, Any]]:
+    """Fix the arguments of these positions and names; return the function of the others, and them.
+
+    A position counts among `args`.
+    """
+    if not fixed:
+        return function, args, kwargs
+    positions = [i for i in range(len(args)) if i not in fixed]
+    template = list(args)
+    named = {k: v for k, v in kwargs.items() if k in fixed}
+
+    def of_others(*others: object, **rest: object) -> Any:
+        full = list(template)
+        for i, x in zip(positions, others, strict=True):
+            full[i] = x
+        return function(*full, **named, **rest)
+
+    rest = {k: v for k, v in kwargs.items() if k not in fixed}
+    return of_others, [args[i] for i in positions], rest
 
 
 def _operand(x: Any) -> Any:
@@ -95,48 +129,56 @@ def _operand(x: Any) -> Any:
     return to_array(x)
 
 
-def _map(call: Callable, operands: list, cores: tuple | None, signature: str | None) -> Any:
-    if cores is not None:
-        inputs, outputs = cores
-        if len(inputs) != len(operands):
-            raise ArgumentError(
-                f"weft.numpy.vectorize: signature {signature!r} has {len(inputs)} operands, "
-                f"{len(operands)} were given"
-            )
-    else:
-        inputs, outputs = [()] * len(operands), None
+def input_dimensions(
+    operands: Sequence[Any], cores: Sequence[Core], context: str = ""
+) -> tuple[tuple[int, ...], dict[str, int]]:
+    """The shape over which operands are mapped, and the sizes of their core dimensions by name.
+
+    context: what messages say after a dimension's name. A name of digits is a name, as in
+    numpy.vectorize.
+    """
+    if len(operands) != len(cores):
+        raise ArgumentError(
+            f"weft.numpy.vectorize: {len(cores)} operands are needed{context}, got {len(operands)}"
+        )
     sizes: dict[str, int] = {}
     leads = []
-    for i, (x, core) in enumerate(zip(operands, inputs, strict=True)):
+    for i, (x, core) in enumerate(zip(operands, cores, strict=True)):
         shape = typeof(x).shape
         if len(shape) < len(core):
             raise ArgumentError(
                 f"weft.numpy.vectorize: operand {i} of shape {shape} lacks the core dimensions "
-                f"{core} of {signature!r}"
+                f"{core}{context}"
             )
         lead = shape[: len(shape) - len(core)]
         leads.append(lead)
         for name, n in zip(core, shape[len(lead) :], strict=True):
-            expected = int(name) if name.isdigit() else sizes.setdefault(name, n)
+            expected = sizes.setdefault(name, n)
             if expected != n:
                 raise ArgumentError(
-                    f"weft.numpy.vectorize: core dimension {name!r} of {signature!r} has size "
+                    f"weft.numpy.vectorize: core dimension {name!r}{context} has size "
                     f"{n} in operand {i} and {expected} elsewhere"
                 )
-    # What is not a core dimension is mapped, from the last to the first.
-    lead = ops.broadcast_shapes(*leads) if leads else ()
-    function = _checked(call, outputs, sizes, signature)
+    if config.numpy_rank_promotion != "allow":
+        ranked = [lead for x, lead in zip(operands, leads, strict=True) if typeof(x).shape]
+        check_ranks(ranked)
+    return ops.broadcast_shapes(*leads) if leads else (), sizes
+
+
+def _map(function: Callable, operands: list, ranks: list[int], lead: tuple[int, ...]) -> Any:
+    """The function mapped over the dimensions in front of the last `ranks` of each operand."""
+    leads = [typeof(x).shape[: typeof(x).ndim - r] for x, r in zip(operands, ranks, strict=True)]
     squeezed = []
-    ranks = [len(dims) for dims in leads]
     for x, dims in zip(operands, leads, strict=True):
         ones = tuple(
             d for d, n in enumerate(dims) if n == 1 and lead[len(lead) - len(dims) + d] != 1
         )
         squeezed.append(ops.squeeze(x, ones) if ones else x)
+    # What is not a core dimension is mapped, from the last to the first.
     for k in range(len(lead) - 1, -1, -1):
         axes = []
-        for dims, rank in zip(leads, ranks, strict=True):
-            d = k - (len(lead) - rank)
+        for dims in leads:
+            d = k - (len(lead) - len(dims))
             axes.append(0 if d >= 0 and dims[d] == lead[k] else None)
         if any(a is not None for a in axes):
             function = vmap(function, in_axes=tuple(axes))
@@ -145,28 +187,28 @@ def _map(call: Callable, operands: list, cores: tuple | None, signature: str | N
     return function(*squeezed)
 
 
-def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -> Callable:
-    """The function with its results held against the signature."""
-    if outputs is None:
-        return call
+def check_results(
+    call: Callable, sizes: dict[str, int], outputs: Sequence[Core], context: str = ""
+) -> Callable:
+    """The function with its results held against core dimensions and the sizes of operands'."""
 
     def function(*xs: object) -> Any:
         out = call(*xs)
         results = out if isinstance(out, tuple) else (out,)
         if len(results) != len(outputs):
             raise ArgumentError(
-                f"weft.numpy.vectorize: the function gave {len(results)} results, signature "
-                f"{signature!r} has {len(outputs)}"
+                f"weft.numpy.vectorize: the function gave {len(results)} results, "
+                f"{len(outputs)} are needed{context}"
             )
+        known = dict(sizes)
         for r, core in zip(results, outputs, strict=True):
             shape = typeof(r).shape
             if len(shape) != len(core) or any(
-                n != (int(c) if c.isdigit() else sizes.setdefault(c, n))
-                for c, n in zip(core, shape, strict=True)
+                n != known.setdefault(c, n) for c, n in zip(core, shape, strict=True)
             ):
                 raise ArgumentError(
-                    f"weft.numpy.vectorize: a result of shape {shape} does not fit {core} of "
-                    f"{signature!r} with sizes {sizes}"
+                    f"weft.numpy.vectorize: a result of shape {shape} does not fit {core}{context} "
+                    f"with sizes {sizes}"
                 )
         return out
 

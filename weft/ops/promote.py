@@ -141,7 +141,7 @@ def broadcast_args(*xs: ArrayLike) -> tuple:
     if all(s == ranked[0] for s in ranked[1:]):
         return xs
     if config.numpy_rank_promotion != "allow":
-        _check_ranks(ranked)
+        check_ranks(ranked)
     shape = broadcast_shapes(*shapes)
     mats = [typeof(x).mat for x in xs]
     if any(mat is not mats[0] for mat in mats):
@@ -172,7 +172,7 @@ def _cast_before(x: ArrayLike, mats: list[Mat]) -> Any:
     return as_state(x, tuple(sorted(reduced, key=str)), "reduced")
 
 
-def _check_ranks(shapes: list) -> None:
+def check_ranks(shapes: list) -> None:
     """Warns or raises, as `numpy_rank_promotion` says, if arrays of unequal rank meet."""
     if len({len(s) for s in shapes}) == 1:
         return

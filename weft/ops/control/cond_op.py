@@ -36,7 +36,7 @@ Branches = tuple[ClosedJaxpr, ...]
 
 
 def _abstract(index: ShapedArray, *avals: ShapedArray | AbstractRef, branches: Branches) -> list:
-    outs = [_strip_unless_all(aval) for aval in zip(*(b.out_avals for b in branches), strict=True)]
+    outs = list(branches[0].out_avals)
     if index.mat.varying:
         # Devices may take different branches, so the results vary where the index does. A partial
         # sum stays one.
@@ -50,10 +50,6 @@ def _abstract(index: ShapedArray, *avals: ShapedArray | AbstractRef, branches: B
             for o in outs
         ]
     return outs
-
-
-def _strip_unless_all(avals: Sequence[Any]) -> Any:
-    return avals[0] if all(a.weak_type for a in avals) else avals[0].strip_weak_type()
 
 
 def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:

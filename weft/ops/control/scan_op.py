@@ -53,7 +53,7 @@ def _abstract(
     **params: object,
 ) -> list:
     ys = [_stacked(a, length) for a in jaxpr.out_avals[num_carry:]]
-    return [*jaxpr.in_avals[num_consts : num_consts + num_carry], *ys]
+    return [*jaxpr.out_avals[:num_carry], *ys]
 
 
 def _stacked(aval: ShapedArray, length: int) -> Any:

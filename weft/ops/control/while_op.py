@@ -40,12 +40,9 @@ if TYPE_CHECKING:
 
 
 def _abstract(
-    *avals: InFlight | ShapedArray | AbstractRef,
-    cond_nconsts: int,
-    body_nconsts: int,
-    **params: object,
+    *avals: InFlight | ShapedArray | AbstractRef, body_jaxpr: ClosedJaxpr, **params: object
 ) -> list:
-    return list(avals[cond_nconsts + body_nconsts :])
+    return list(body_jaxpr.out_avals)
 
 
 def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:

@@ -1,7 +1,16 @@
 # Tests: tests/compat/test_other_modules.py
-"""jax._src.numpy.util, for interpax, orthax and quadax."""
+"""jax._src.numpy.util, for interpax, orthax, quadax and s2fft."""
+
+import numpy as np
 
 from weft.ops.promote import promote as promote_dtypes
 from weft.ops.promote import promote_inexact as promote_dtypes_inexact
+from weft.typing import ArrayLike
 
-__all__ = ["promote_dtypes", "promote_dtypes_inexact"]
+
+def promote_dtypes_complex(*xs: ArrayLike) -> tuple:
+    """As `promote_dtypes_inexact`, with floats made complex."""
+    return promote_dtypes(*promote_dtypes_inexact(*xs), np.complex64(0))[:-1]
+
+
+__all__ = ["promote_dtypes", "promote_dtypes_complex", "promote_dtypes_inexact"]
