@@ -323,3 +323,17 @@ def test_refs_are_leaves():
     assert frozen["b"] == [3.0]
     sums = weft.jit(lambda refs: weft.tree.map(lambda r: r[...].sum(), refs))
     assert sums({"a": weft.new_ref(weft.numpy.ones(2))}) == {"a": 2.0}
+
+
+def test_a_ref_is_a_leaf_in_whatever_way_a_tree_is_taken_apart():
+    ref = weft.new_ref(np.zeros(4, np.float32))
+    both = {"a": ref, "b": [ref, 1]}
+    kinds = ["Ref", "Ref", "int"]
+    pairs, treedef = weft.tree.flatten_with_path(both)
+    assert treedef == weft.tree.structure(both) and [type(x).__name__ for _, x in pairs] == kinds
+    assert [weft.tree_util.keystr(path) for path, _ in pairs] == ["['a']", "['b'][0]", "['b'][1]"]
+    names = weft.tree.map_with_path(lambda path, x: type(x).__name__, both)
+    assert weft.tree.leaves(names) == kinds
+    of_list = weft.tree.leaves_with_path(both, is_leaf=lambda x: isinstance(x, list))
+    assert [type(x).__name__ for _, x in of_list] == ["Ref", "list"]
+    assert weft.tree_util.all_leaves([ref, 1]) and not weft.tree_util.is_tree_node(type(ref))

@@ -18,11 +18,15 @@ from weft.refs.api import Ref
 def _flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
     """As `pytree.flatten`, but a ref is a leaf; transformations take it apart."""
     leaves, treedef = pytree.flatten(tree, is_leaf)
-    if not Ref.exist or not any(isinstance(getattr(x, "aval", None), AbstractRef) for x in leaves):
+    if not _has_refs(leaves):
         return leaves, treedef
     return pytree.flatten(
         tree, lambda x: isinstance(x, Ref) or (is_leaf is not None and is_leaf(x))
     )
+
+
+def _has_refs(leaves: Iterable) -> bool:
+    return Ref.exist and any(isinstance(getattr(x, "aval", None), AbstractRef) for x in leaves)
 
 
 _LEAF = _flatten(0)[1]
@@ -240,8 +244,13 @@ def flatten_with_path(
     """
     if is_leaf is not None and not is_leaf_takes_path:
         test = is_leaf
-        return pytree.flatten_with_path(tree, lambda path, x: test(x))
-    return pytree.flatten_with_path(tree, is_leaf)
+        is_leaf = lambda path, x: test(x)
+    pairs, treedef = pytree.flatten_with_path(tree, is_leaf)
+    if not _has_refs(x for _, x in pairs):
+        return pairs, treedef
+    return pytree.flatten_with_path(
+        tree, lambda path, x: isinstance(x, Ref) or (is_leaf is not None and is_leaf(path, x))
+    )
 
 
 def leaves_with_path(

@@ -20,6 +20,7 @@ from weft._xla.pytree import (
     treedef_tuple,
 )
 from weft.core.namespace import seal
+from weft.refs.api import Ref
 
 KeyEntry = Any
 KeyPath = tuple[KeyEntry, ...]
@@ -70,7 +71,7 @@ def all_leaves(iterable: Iterable, is_leaf: Callable[[Any], bool] | None = None)
     False
     """
     if is_leaf is None:
-        return pytree.all_leaves(iterable)
+        return pytree.all_leaves([x for x in iterable if not isinstance(x, Ref)])
     return all(pytree.flatten(x, is_leaf)[1] == _LEAF for x in iterable)
 
 
@@ -81,7 +82,7 @@ def is_tree_node(typ: type) -> bool:
     >>> [weft.tree_util.is_tree_node(kind) for kind in (list, dict, set, float)]
     [True, True, False, False]
     """
-    return default_registry.is_node(typ)
+    return default_registry.is_node(typ) and typ is not Ref
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable, Hashable]:

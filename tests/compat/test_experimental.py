@@ -64,3 +64,97 @@ def test_primitives_of_hijax_compute_where_they_are_applied():
         "3.0 2.0",
         "other: define impl, by which weft computes it",
     ]
+
+
+_BOXES = """
+    import jax, jax.numpy as jnp
+    from jax.experimental import hijax
+
+    class Box:  # holds a dictionary of arrays
+        def __init__(self, **values): self.values = values
+        def cur_qdd(self):
+            types = tuple(jax.typeof(x) for x in self.values.values())
+            return tuple(self.values), types
+
+    class BoxType(hijax.MutableHiType):
+        def __eq__(self, other): return type(other) is BoxType
+        def __hash__(self): return 0
+        def lo_ty_qdd(self, state): return list(state[1])
+        def new_from_loval(self, state, *arrays):
+            return Box(**dict(zip(state[0], arrays, strict=True)))
+        def read_loval(self, state, box): return list(box.values.values())
+        def update_from_loval(self, state, box, *arrays):
+            box.values = dict(zip(state[0], arrays, strict=True))
+
+    hijax.register_hitype(Box, lambda box: BoxType())
+
+    class Pair:  # never changes
+        def __init__(self, a, b): self.a, self.b = a, b
+
+    class PairType(hijax.HiType):
+        def __eq__(self, other): return type(other) is PairType
+        def __hash__(self): return 1
+        def lower_val(self, pair): return [pair.a, pair.b]
+        def raise_val(self, a, b): return Pair(a, b)
+
+    hijax.register_hitype(Pair, lambda pair: PairType())
+"""
+
+
+def test_jitted_functions_write_to_objects_of_hijax_types():
+    program = (
+        _BOXES
+        + """
+    traces = []
+
+    @jax.jit
+    def step(boxes, x, again=None):
+        traces.append(1)
+        box = boxes["box"]
+        box.values["n"] = box.values["n"] + x
+        box.values["last"] = x
+        return box.values["n"] * 2, again is box
+
+    box = Box(n=jnp.zeros(2))
+    for _ in range(3):
+        out, _ = step({"box": box}, jnp.arange(2.0))
+    print(box.values["n"], out, box.values["last"], len(traces))
+    print(step({"box": box}, 1.0, again=box)[1])
+
+    @jax.jit
+    def outer(box):  # in a program
+        step({"box": box}, 1.0)
+        return box
+    same = outer(box)
+    print(same is box, box.values["n"])
+    made = jax.jit(lambda box, x: Box(n=x + 1))(box, jnp.zeros(2))  # as a result
+    print(type(made).__name__, made.values["n"])
+    print(jax.eval_shape(lambda box, x: (box.values["n"] + x, Box(m=x)), box, 1.0)[0].shape)
+    pair = jax.jit(lambda k, p: Pair(p.b, k * p.a), static_argnums=0)(3, Pair(1.0, 2.0))
+    print(pair.a, pair.b)
+
+    def fails(box):
+        box.values["n"] = box.values["n"] * 0
+        raise KeyError("stopped")
+    try:
+        jax.jit(fails)(box)
+    except KeyError as e:
+        print(e, box.values["n"])
+    try:
+        jax.vmap(lambda box: 1.0)(box)
+    except NotImplementedError as e:
+        print(e)
+    """
+    )
+    assert on_weft(program).splitlines() == [
+        "[0. 3.] [0. 6.] [0. 1.] 2",
+        "True",
+        "True [2. 5.]",
+        "Box [1. 1.]",
+        "(2,)",
+        "2.0 3.0",
+        "'stopped' [2. 5.]",
+        "a Box is no argument of a traced function, other than of jit: what the function writes to "
+        "it would be lost. Pass its arrays and return the new ones, or weft.new_ref (in flax: "
+        "nnx.Variable without hijax=True)",
+    ]

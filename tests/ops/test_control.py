@@ -83,17 +83,17 @@ def test_weakly_typed_carries_take_the_type_the_body_gives_them():
 
 
 def test_results_are_as_weakly_typed_as_what_the_body_or_the_first_branch_returns():
-    weak, strong = jnp.array(3), jnp.int32(3)
-    both = [(a, b) for a in (weak, strong) for b in (weak, strong)]
-    types = [lax.scan(lambda c, _: (b, None), a, length=2)[0].weak_type for a, b in both]
-    assert types == [True, False, True, False]
-    types = [lax.while_loop(lambda c: c < 5, lambda c: b + 5, a).weak_type for a, b in both]
-    assert types == [True, False, True, False]
-    p = jnp.array(True)
-    types = [lax.cond(p, lambda: a, lambda: b).weak_type for a, b in both]
-    assert types == [True, False, True, False]
-    types = [lax.switch(jnp.int32(1), [lambda: a, lambda: b]).weak_type for a, b in both]
-    assert types == [True, True, False, False]
+    weak, strong, p = jnp.array(3), jnp.int32(3), jnp.array(True)
+    of_loops = {(0, 0): True, (0, 1): False, (1, 0): True, (1, 1): False}
+    for (i, j), expected in of_loops.items():
+        a, b = (weak, strong)[i], (weak, strong)[j]
+        scanned = lax.scan(lambda c, _, b=b: (b, None), a, length=2)[0]
+        looped = lax.while_loop(lambda c: c < 5, lambda c, b=b: b + 5, a)
+        # the first branch is the one of a false predicate
+        chosen = lax.cond(p, lambda a=a: a, lambda b=b: b)
+        switched = lax.switch(jnp.int32(1), [lambda b=b: b, lambda a=a: a])
+        types = [x.weak_type for x in (scanned, looped, chosen, switched)]
+        assert types == [expected] * 4
 
 
 def test_random_keys_may_be_carried_and_stacked():

@@ -67,6 +67,11 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "to_tangent_aval": tangent_aval,
         "to_ct_aval": cotangent_aval,
         "at_least_vspace": tangent_aval,
+        "normalize": lambda self: self,
+        # of a type of arrays, as the types of hijax say what their values lower to
+        "lo_ty": lambda self: [self],
+        "lower_val": lambda self, value: [value],
+        "raise_val": lambda self, value: value,
     },
     WeftConfig: {
         "parse_flags_with_absl": _parse_all_flags,

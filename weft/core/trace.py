@@ -80,21 +80,25 @@ def typeof(x: object) -> Any:
     return get(x)
 
 
-changeable: set[type] = set()
-"""Classes of values that operations read as arrays, and that programs write to."""
+changeable: dict[type, Any] = {}
+"""Class of values that operations read as arrays, and that programs write to -> how.
+
+`lower(x)` gives its arrays and a hashable structure, `make(structure, arrays)` another such value,
+and `update(x, structure, arrays)` writes to one.
+"""
 
 
 def check_unchangeable(leaves: Sequence[Any]) -> None:
     """Raises NotImplementedError for an argument whose changes a traced function would lose.
 
-    Whatever traces a function asks it about the function's flat arguments.
+    What traces a function, other than a call of a jitted one, asks it about the flat arguments.
     """
     for x in leaves if changeable else ():
         if type(x) in changeable:
             raise NotImplementedError(
-                f"a {type(x).__qualname__} is no argument of a traced function: what the function "
-                "writes to it would be lost. Pass its arrays and return the new ones, or "
-                "weft.new_ref (in flax: nnx.Variable without hijax=True)"
+                f"a {type(x).__qualname__} is no argument of a traced function, other than of jit: "
+                "what the function writes to it would be lost. Pass its arrays and return the new "
+                "ones, or weft.new_ref (in flax: nnx.Variable without hijax=True)"
             )
 
 

@@ -439,6 +439,11 @@ class JitInfo:
             return self.early.relay(args, kwargs), None, False
         if self.device_sharding is not None:
             return self.call_on_device(args, kwargs)
+        if changeable:
+            from weft.driver import changeable as with_changeable
+
+            if with_changeable.has_changeable(args, kwargs):
+                return with_changeable.call(self, args, kwargs), None, False
         return self.call(args, kwargs)
 
     def call_on_device(self, args: tuple, kwargs: dict) -> tuple:

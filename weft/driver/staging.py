@@ -19,7 +19,7 @@ from weft.core.notebook import displayed
 from weft.core.ref import AbstractRef
 from weft.core.source import function_name, wraps
 from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
-from weft.core.trace import EVAL, Tracer, check_unchangeable, trace_to_jaxpr
+from weft.core.trace import EVAL, Tracer, changeable, check_unchangeable, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
 from weft.sharding.named import NamedSharding, Sharding, is_over_nothing, type_sharding
@@ -303,7 +303,11 @@ def eval_shape(fun: Callable, *args: object, **kwargs: object) -> Any:
     if is_jitted(fun):
         return cast(Any, fun).eval_shape(*args, **kwargs)
     leaves, in_tree = flatten((args, kwargs))
-    check_unchangeable(leaves)
+    if changeable:
+        from weft.driver import changeable as with_changeable
+
+        if with_changeable.has_changeable(args, kwargs):
+            return with_changeable.eval_shape(fun, args, kwargs)
     flat_fun, out = flatten_fun(fun, in_tree)
     structs: dict[int, ShapeDtypeStruct] = {}  # among the results, which may be structs themselves
 

@@ -1,9 +1,13 @@
 # Tests: tests/compat/test_experimental.py
-"""jax.experimental.hijax: what flax needs to define its types, and to use them outside of jit."""
+"""jax.experimental.hijax: types of values that lower to arrays, as flax defines them.
+
+Jitted functions take values of such types; other transformations do not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from weft.autodiff.transpose import is_undefined as is_undefined_primal
@@ -43,7 +47,7 @@ class HiPrimitive:
     """An operation on values of such types, which it computes where it is applied.
 
     The values are objects of the running Python program: a traced function may make and use them,
-    but not take or return them.
+    and a jitted one may take and return them.
     """
 
     def __init__(self, name: str) -> None:
@@ -92,7 +96,34 @@ class _AllowedEffects:
 control_flow_allowed_effects = _AllowedEffects()
 
 
+@dataclasses.dataclass(frozen=True)
+class _OfType:
+    """How the values of a class are lowered to arrays, by the type that `to_type` tells."""
+
+    to_type: Callable
+
+    def lower(self, value: Any) -> tuple[Sequence[Any], Hashable]:
+        kind = self.to_type(value)
+        if not _is_mutable(kind):
+            return kind.lower_val(value), (kind, None)
+        state = value.cur_qdd()
+        return kind.read_loval(state, value), (kind, state)
+
+    def make(self, structure: tuple, arrays: Sequence[Any]) -> Any:
+        kind, state = structure
+        return kind.raise_val(*arrays) if state is None else kind.new_from_loval(state, *arrays)
+
+    def update(self, value: object, structure: tuple, arrays: Sequence[Any]) -> None:
+        kind, state = structure
+        if state is not None:
+            kind.update_from_loval(state, value, *arrays)
+
+
+def _is_mutable(kind: Any) -> bool:
+    return bool(getattr(kind, "has_qdd", isinstance(kind, MutableHiType)))
+
+
 def register_hitype(kind: type, to_type: Callable) -> None:
-    """Lets `jax.typeof` tell the type of values of this class."""
+    """Lets `jax.typeof` tell the type of values of this class, and jitted functions take them."""
     hitypes[kind] = to_type
-    changeable.add(kind)
+    changeable[kind] = _OfType(to_type)
