@@ -14,9 +14,6 @@ os.environ.setdefault("WEFT_BUILD_CACHE_DIR", os.path.join(compiled, "ffi"))
 if cores := os.environ.get("WEFT_TEST_CORES"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
 
-# Loaded here: pytest would put the module `all_to_all` where its function stands in the package.
-import weft.collectives  # noqa: E402, F401
-
 # Functions that these list are doctested where they are defined.
 collect_ignore_glob = ["weft/__init__.py", "weft/*/__init__.py", "tests/types/*.py"]
 

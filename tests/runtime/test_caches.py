@@ -1,5 +1,6 @@
 """What a compiled program is found by: in this process, and in a directory by another one."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -145,6 +146,18 @@ def test_clear_caches_forgets_programs_and_traces():
     weft.clear_caches()
     f(x)
     assert len(traces) == 2
+
+
+def test_clear_caches_forgets_programs_of_jitted_functions_that_are_gone():
+    added = 0
+
+    def add(x):
+        return x + added
+
+    for added in range(1, 6):
+        assert weft.jit(add)(np.float32(1)) == 1 + added
+        gc.collect()
+        weft.clear_caches()
 
 
 @pytest.mark.parametrize(

@@ -1249,7 +1249,7 @@ def stack(operands: Sequence[Any], axis: int = ...) -> Array:
     """Joins arrays of one shape along a new dimension."""
 
 def stage(x: ArrayLike, /) -> Array:
-    """The value in the current trace: traced where one is active, else an array."""
+    """The value in the current trace: traced where one is active, else an array, x if it …"""
 
 def stop_gradient(x: _T) -> _T:
     """The value with a zero derivative; pytrees leaf by leaf."""

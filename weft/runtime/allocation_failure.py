@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft._xla.compile import XlaRuntimeError
 from weft.partition.report import format_bytes
-from weft.runtime.compile import in_use
-
-if TYPE_CHECKING:
-    from weft.runtime.compile import LoadedExecutable
+from weft.runtime import backend
+from weft.runtime.compile import LoadedExecutable
 
 _SHOWN = 3
 """How many of the largest values are named."""
@@ -37,20 +35,22 @@ def explained(error: BaseException, compiled: Any = None) -> BaseException:
     return XlaRuntimeError(first).with_traceback(error.__traceback__)
 
 
-def _programs_of(text: str) -> list:
+def _programs_of(text: str) -> list[LoadedExecutable]:
     """The programs that allocate as many bytes as the error says, the one compiled last first."""
     size = re.search(r"allocat\w* (\d+) bytes", text)
     if size is None:
         return []
     programs = []
-    for _, compiled in sorted(in_use.items(), reverse=True, key=lambda entry: entry[0]):
-        stats = compiled.memory_analysis() if compiled.runs else None
-        if stats is not None and int(size[1]) in (
+    # The client's own list: a program runs on without weft when C++ alone remembers its function.
+    for xla in backend.client().live_executables():
+        stats = xla.get_compiled_memory_stats()
+        if int(size[1]) in (
             stats.output_size_in_bytes,
             stats.output_size_in_bytes - stats.alias_size_in_bytes,
             stats.temp_size_in_bytes,
         ):
-            programs.append(compiled)
+            name = xla.hlo_modules()[0].name.removeprefix("jit_")
+            programs.append(LoadedExecutable(xla, (), name, 0.0, False, None))
     return programs
 
 

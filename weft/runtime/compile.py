@@ -7,7 +7,6 @@ import itertools
 import re
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +42,6 @@ class CompileError(_xla_compile.XlaRuntimeError):
     """XLA rejected a module; the message holds XLA's own and the module's name."""
 
 
-in_use: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The compiled programs there are, by numbers in the order in which they were compiled."""
-_numbers = itertools.count()
-
-
 class LoadedExecutable:
     """A compiled module on its devices.
 
@@ -56,7 +50,7 @@ class LoadedExecutable:
     tells whether the persistent cache gave it.
     """
 
-    __slots__ = ("__weakref__", "devices", "from_cache", "keep_alive", "name", "seconds", "xla")
+    __slots__ = ("devices", "from_cache", "keep_alive", "name", "seconds", "xla")
 
     def __init__(
         self,
@@ -69,7 +63,6 @@ class LoadedExecutable:
     ):
         self.xla, self.devices, self.name = xla, devices, name
         self.seconds, self.from_cache, self.keep_alive = seconds, from_cache, keep
-        in_use[next(_numbers)] = self
 
     @property
     def runs(self) -> bool:

@@ -153,6 +153,7 @@ def _may_call_back(executable: Executable) -> bool:
 def clear_caches() -> None:
     """Forget every signature of every jitted function."""
     PjitFunctionCache.clear_all()
+    _cache.clear()  # those whose jitted function is gone, which another one of the same would find
 
 
 def _note_fork() -> None:
