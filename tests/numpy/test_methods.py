@@ -193,3 +193,13 @@ def test_sizes_given_keep_results_on_the_operands_devices():
     np.testing.assert_allclose(edges, [-9, -5.25, -1.5, 2.25, 6])
     for x in (found, counts, edges, wnp.linspace(split[0], 0, 4)):
         assert x.committed and len(x.devices()) == 8
+
+
+def test_shapes_and_axes_may_be_arrays_of_numbers():
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    for sizes in (np.array([3, 2]), weft.numpy.array([3, 2])):
+        assert weft.numpy.reshape(x, sizes).shape == weft.numpy.zeros(sizes).shape == (3, 2)
+        assert weft.numpy.asarray(x).reshape(sizes).shape == (3, 2)
+        assert weft.numpy.broadcast_to(x[:1, :1], sizes).shape == (3, 2)
+    for axes in (np.array([1, 0]), weft.numpy.array([1, 0])):
+        assert np.array_equal(weft.numpy.asarray(x).transpose(axes), x.T)

@@ -29,8 +29,8 @@ def check_shape(shape: Any, what: str = "shape") -> Shape:
     """A shape as a tuple of nonnegative Python ints."""
     if isinstance(shape, Sequence | np.ndarray):
         shape = (shape,) if getattr(shape, "ndim", 1) == 0 else shape
-    elif not hasattr(shape, "__index__") and hasattr(shape, "__iter__"):
-        shape = tuple(shape)  # a library's class of shapes
+    elif hasattr(shape, "__iter__") and getattr(shape, "ndim", 1):
+        shape = tuple(shape)  # an array of sizes, or a library's class of shapes
     else:
         shape = (shape,)
     result = []

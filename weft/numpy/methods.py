@@ -369,10 +369,11 @@ def _reshape(
 
 def _transpose(self: Array, *args: int | tuple) -> Any:
     """Dimensions permuted, by default reversed. See weft.numpy.transpose."""
-    if not args or args == (None,):
+    if not args or args[0] is None:
         return _function("transpose")(self)
     axes = _sequence(args)
-    return _function("transpose")(self, axes if isinstance(axes, tuple | list) else (axes,))
+    several = hasattr(axes, "__iter__") and getattr(axes, "ndim", 1)
+    return _function("transpose")(self, tuple(axes) if several else (axes,))
 
 
 def _view(self: Array, dtype: DTypeLike | None = None, type: object = None) -> Any:

@@ -94,7 +94,7 @@ def reshape(
     """
     aval = aval_of("reshape", a)
     if shape.__class__ is not tuple:
-        several = isinstance(shape, Sequence | np.ndarray) and getattr(shape, "ndim", 1) > 0
+        several = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0
         shape = tuple(shape) if several else (shape,)
     if order != "C":
         if order != "F":
