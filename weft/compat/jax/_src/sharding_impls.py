@@ -10,4 +10,6 @@ def canonicalize_sharding(
     api_name: str,
     check_mesh_consistency: bool = True,
 ) -> object:
-    return None if sharding is None else named(api_name, sharding)
+    if sharding is None or (isinstance(sharding, NamedSharding) and sharding.mesh.empty):
+        return None
+    return named(api_name, sharding)
