@@ -1,10 +1,16 @@
 """Compilation: checks before XLA, statistics, the persistent cache."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as wnp
+from weft import lax
+from weft._xla import compile as xla
 from weft._xla.compile import multiplies_splat
 from weft.core.aval import ShapedArray
 from weft.runtime import backend
@@ -158,3 +164,38 @@ def test_only_products_with_a_spread_scalar_are_compiled_again():
     assert program(lambda a: wnp.sum(a @ wnp.ones((256, 256))))[1] is False
     text, wrong = program(lambda a: wnp.sum(wnp.tanh(a @ a) * 2))
     assert not wrong and "__ynn_fusion" in text
+
+
+ROWS = {
+    "sums": (lambda x: x + x, False),
+    "other rows": (lambda x: x.reshape(2, 4, 8).swapaxes(0, 1) + 0, False),
+    "a kernel": (lambda x: wnp.sort(wnp.tile(x, 80)), False),
+    "a product": (lambda x: x @ x, False),
+    "a transpose": (lambda x: x.T + 0, True),
+    "one in a loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: y.T + 1, x), True),
+    "LAPACK": (wnp.linalg.cholesky, True),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_programs_without_transposes_have_loops_that_xla_does_not_tile(name, monkeypatch):
+    f, tiled = ROWS[name]
+    seen = []
+    options = xla.options
+    monkeypatch.setattr(xla, "options", lambda *a, **k: seen.append(options(*a, **k)) or seen[-1])
+    weft.jit(lambda x: f(x)).lower(np.eye(8, dtype=np.float32)).compile()
+    assert (b"xla_cpu_disable_tiled_emitter" not in seen[-1].SerializeAsString()) is tiled
+
+
+def test_options_without_tiles_keep_xlas_flags():
+    code = (
+        "import numpy as np; from weft._xla import compile as xla\n"
+        "ids = np.zeros((1, 1), np.int32)\n"
+        "options = xla.options(ids, tiled=False, use_spmd=True, use_shardy=True)\n"
+        "print(options.executable_build_options.debug_options.xla_cpu_enable_fast_math)"
+    )
+    env = {**os.environ, "XLA_FLAGS": "--xla_cpu_enable_fast_math=true"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"

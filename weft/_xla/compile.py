@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ DeviceAssignment = _jax.DeviceAssignment
 LoadedExecutable = _jax.LoadedExecutable
 CompiledMemoryStats = _jax.CompiledMemoryStats
 if TYPE_CHECKING:
+    from weft._xla.mlir import ir
 
     class XlaRuntimeError(RuntimeError):
         """An error of XLA's; jaxlib's bindings have no types."""
@@ -26,19 +28,64 @@ EFFORTS = ("optimization_level", "memory_fitting_level")
 """Options that are no flags of XLA's: how much it tries."""
 
 
+def _field(number: int, content: bytes) -> bytes:
+    """Encode a field of a protocol buffer that is a string or a message."""
+    head = [number << 3 | 2, len(content)]
+    varints = [bytes([n & 127 | 128, n >> 7]) if n > 127 else bytes([n]) for n in head]
+    return b"".join(varints) + content
+
+
+@cache
+def _untiled() -> bytes:
+    """Serialize compile options with one that has no binding."""
+    defaults = CompileOptions()
+    _ = defaults.executable_build_options.debug_options  # by which XLA_FLAGS are kept
+    # xla.CompileOptionsProto.executable_build_options.debug_options.xla_backend_extra_options
+    backend_option = _field(500, _field(1, b"xla_cpu_disable_tiled_emitter"))  # quirks.TILED_LOOPS
+    return defaults.SerializeAsString() + _field(3, _field(3, backend_option))
+
+
+def has_transposes(module: ir.Module) -> bool:
+    """Return whether XLA:CPU may transpose matrices for a module, which it does best in tiles."""
+    from weft._xla.mlir import ir
+
+    found = False
+
+    def look(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        match op.name:
+            case "stablehlo.transpose":
+                order = list(op.attributes["permutation"])
+                found = bool(order) and order[-1] != len(order) - 1
+            case "stablehlo.dot_general":
+                found = any(operand.type.rank > 2 for operand in op.operands)
+            case "stablehlo.custom_call":
+                found = not op.attributes["call_target_name"].value.startswith("weft_native")
+            case "stablehlo.convolution":
+                found = True
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return found
+
+
 def options(
     device_ids: np.ndarray,
     *,
+    tiled: bool = True,
     use_spmd: bool,
     use_shardy: bool,
     overrides: Sequence[tuple[str, str | bool | int | float]] = (),
     propagate_to_outputs: Sequence[bool] = (False,),
     propagate_to_parameters: Sequence[bool] = (False,),
 ) -> CompileOptions:
-    """Compile options for devices given as an int array [replica, partition] of device ids."""
+    """Compile options for devices given as an int array [replica, partition] of device ids.
+
+    tiled: False on the CPU for programs of which `has_transposes` says that they need no tiles.
+    """
     assignment = DeviceAssignment.create(np.ascontiguousarray(device_ids, np.int32))
     replicas, partitions = device_ids.shape
-    result = CompileOptions()
+    result = CompileOptions() if tiled else CompileOptions.ParseFromString(_untiled())
     result.num_replicas = replicas
     result.num_partitions = partitions
     result.device_assignment = assignment

@@ -197,6 +197,12 @@ DOT_ALGORITHM = Quirk(
     unprobed="which sizes are small changes: tests/ops/test_dot.py has products of several",
 )
 NARROW_DOT = Quirk("XLA:CPU", "compiles no product of 2- or 4-bit operands with a wider result")
+TILED_LOOPS = Quirk(
+    "XLA:CPU",
+    "writes elementwise loops of its tiled emitter through the stack, which takes three times the "
+    "time: abs(x), x + y, conversions, one_hot; its transposes are five times as fast as others",
+    unprobed="shows in times alone",
+)
 SPLAT_PRODUCT = Quirk(
     "XLA:CPU",
     "a library fusion that multiplies by a spread scalar reads past it: garbage",

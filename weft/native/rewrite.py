@@ -58,8 +58,9 @@ def rewrite(module: ir.Module) -> ir.Module:
         if any(_makes_much(op) for op in _operations(module)):
             passes.run(module, "inline{default-pipeline= },symbol-dce")
         for op in list(_marked(module)):
-            uneven.feed(op, _ONE_DEVICE)
             name, number = op.attributes[MARK].value.split()
+            if name != "compare":  # a part of a loop, which reads no vector from memory
+                uneven.feed(op, _ONE_DEVICE)
             del op.attributes[MARK]
             if name == "uneven":  # only what it reads is of interest
                 continue

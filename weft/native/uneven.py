@@ -1,10 +1,10 @@
 """Elementwise vectors whose length XLA:CPU's threads do not divide, in two parts.
 
 XLA cuts a loop over a vector into one piece for each thread, and where they are not of one length
-asks of every element whether it is still one: loops with that question are not vectorized, and take
-five to ten times the time. Here two parts that the threads can share are computed, of one length so
-that they overlap, and a kernel puts both together; where no vector is read, some more elements than
-asked for are computed, and the kernel copies the others. That is done to vectors which are in
+asks of every element whether it is still one: loops with that question and a long formula are not
+vectorized, and take five to ten times the time. Here two parts that the threads can share are
+computed, of one length so that they overlap, and a kernel puts both together; where no vector is
+read, some more elements than asked for are computed, and the kernel copies the others. That is done to vectors which are in
 memory anyway: those that a program returns, or that are read by a marked operation.
 
 XLA compiles equal loops once. Those of both parts are equal because a kernel tells
@@ -19,6 +19,7 @@ from weft._xla.mlir import ir
 from weft.lowering.context import MARK
 from weft.lowering.limits import UNEVEN
 from weft.native.calls import call, has_compiler, target
+from weft.native.engine import host
 from weft.native.parallel import threads
 from weft.native.sorting import KINDS
 from weft.partition.axis_layout import DeviceMesh
@@ -55,7 +56,8 @@ def _in_two(e: Emitter, op: ir.Operation) -> ir.Value | None:
     if n % pieces == 0 or name not in KINDS or not has_compiler():
         return None
     cluster = _cluster(op, n)
-    if all(x.name in _VECTORIZED for x in cluster):
+    stored = KINDS[name][1] >= 32 or "avx512bw" in host().able
+    if stored and name != "bf16" and all(x.name in _VECTORIZED for x in cluster):
         return None
     kernel = target("join", "join", {"U": f"u{KINDS[name][1]}"})
     made = {x.results[0] for x in cluster}
@@ -76,13 +78,16 @@ _VECTORIZED = {
     *(
         f"stablehlo.{name}"
         for name in (
-            *("abs", "add", "and", "compare", "convert", "divide", "exponential", "iota", "log"),
-            *("exponential_minus_one", "log_plus_one", "maximum", "minimum", "multiply", "negate"),
-            *("not", "or", "rsqrt", "select", "sqrt", "subtract", "tanh", "xor"),
+            *("abs", "add", "and", "broadcast_in_dim", "ceil", "clamp", "compare", "constant"),
+            *("convert", "divide", "exponential", "floor", "iota", "is_finite", "log", "logistic"),
+            *("maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "remainder"),
+            *("round_nearest_afz", "round_nearest_even", "rsqrt", "select", "shift_left"),
+            *("shift_right_arithmetic", "shift_right_logical", "sign", "sqrt", "subtract", "xor"),
         )
     ),
 }
-"""Operations whose loops are vectorized all the same, as long as there are no constants."""
+"""Operations whose loops are vectorized all the same, with a mask: where there are masks for
+elements as narrow as what is written, and no bfloat16 is rounded."""
 
 
 def _cluster(op: ir.Operation, n: int) -> list[ir.Operation]:
