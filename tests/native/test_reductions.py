@@ -211,3 +211,39 @@ def test_sums_over_columns_of_shards(rng):
         np.testing.assert_allclose(out, x.mean(0), rtol=1e-4, atol=1e-6)
         out = weft.jit(weft.vmap(lambda x: wnp.sum(x, 0)))(placed.reshape(8, 100, 400))
         np.testing.assert_allclose(out, x.reshape(8, 100, 400).sum(1), rtol=1e-4, atol=1e-4)
+
+
+COUNTED = {
+    "max": (wnp.max, np.max),
+    "min": (wnp.min, np.min),
+    "any": (wnp.any, np.any),
+    "all": (wnp.all, np.all),
+    "positive": (lambda x, axis: (x > 0).sum(axis), lambda x, axis: (x > 0).sum(axis)),
+    "nonzero": (wnp.count_nonzero, np.count_nonzero),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "bool"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((20_001,), None), ((77, 1300), 1), ((1300, 77), 0), ((33, 40, 41), (1, 2)), ((9, 30, 40), 1)],
+)
+def test_extrema_of_integers_and_counts_of_truths(dtype, shape, axis, rng):
+    x = rng.integers(-9 if dtype != "uint16" else 0, 9, shape).astype(dtype)
+    for name, (ours, reference) in COUNTED.items():
+        if (dtype, name) == ("bool", "positive"):
+            continue
+        want = reference(x, axis=axis)
+        np.testing.assert_array_equal(weft.jit(lambda x, f=ours: f(x, axis=axis))(x), want, name)
+        batch = weft.vmap(lambda x, f=ours: f(x, axis=axis))(np.stack([x, x]))
+        np.testing.assert_array_equal(batch, np.stack([want, want]), name)
+
+
+def test_few_truths_among_many_and_none(rng):
+    x = np.zeros(100_003, bool)
+    assert not weft.jit(wnp.any)(x) and weft.jit(wnp.count_nonzero)(x) == 0
+    x[-1] = True
+    assert weft.jit(wnp.any)(x) and weft.jit(wnp.count_nonzero)(x) == 1
+    assert weft.jit(wnp.count_nonzero)(~x) == 100_002 and not weft.jit(wnp.all)(~x)
+    assert weft.jit(wnp.all)(x | True) and weft.jit(wnp.count_nonzero)(x | True) == 100_003
+    assert "weft_native" in weft.jit(wnp.any).lower(x).compile().as_text()

@@ -43,6 +43,8 @@ UNFUSED = frozenset(
 def in_memory(x: ir.Value) -> bool:
     """Whether a value is in memory whoever reads it: a program's argument, a result of UNFUSED."""
     owner = x.owner
+    while not isinstance(owner, ir.Block) and owner.operation.name == "stablehlo.reshape":
+        owner = owner.operation.operands[0].owner
     if not isinstance(owner, ir.Block):
         return owner.operation.name in UNFUSED
     around = owner.owner.operation

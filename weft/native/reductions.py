@@ -1,4 +1,4 @@
-"""Indices of extrema and cumulative operations as calls of kernels."""
+"""Reductions and cumulative operations as calls of kernels, or as XLA makes vectors of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.native.calls import call, has_compiler, target
 from weft.native.parallel import threads
 from weft.native.sorting import KINDS, bindings_of, counts_up
 from weft.partition.emit import Emitter
-from weft.partition.walk import combiner_of
+from weft.partition.walk import combiner_of, maker
 
 
 def _split(shape: Sequence[int], dim: int) -> list[int]:
@@ -85,6 +85,42 @@ def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | 
     parameters = [outer, n, inner, length]
     kernel = target("columns", "columns", {"T": _TYPES[name], "OP": kind})
     return call(e, kernel, [x], [op.results[0].type, totals], parameters)[:1]
+
+
+COUNTED, LANES_OF_BYTES = (128, 32, 16), 32
+"""How many truths are added up as bytes, where as many such sums lie side by side."""
+
+
+def counts(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces a sum of truths by sums of bytes, extrema of integers by a kernel."""
+    x, init = op.operands
+    dims, shape, combiner = list(op.attributes["dimensions"]), list(x.type.shape), combiner_of(op)
+    first, last = min(dims), max(dims)
+    if last - first + 1 != len(dims):
+        return None
+    if combiner != "stablehlo.add":
+        least = combiner in ("stablehlo.minimum", "stablehlo.and")
+        return argreduce_of(e, x, dims, least) if in_memory(x) else None
+    source = maker(x)
+    outer, n = math.prod(shape[:first]), math.prod(shape[first : last + 1])
+    step = next((k for k in COUNTED if n // k >= LANES_OF_BYTES), 0)
+    if last != len(shape) - 1 or source is None or source.name != "stablehlo.convert" or not step:
+        return None
+    left = n % step
+    truths = source.operands[0]
+    if str(truths.type.element_type) != "i1":
+        return None
+    rows = e.reshape(truths, [outer, n])
+    whole = e.slice(rows, 1, 0, n - left) if left else rows
+    whole = e.reshape(whole, [outer, step, n // step])
+    byte = ir.IntegerType.get_unsigned(8, e.context)
+    parts = e.reduce(e.convert(whole, byte), e.const(0, byte), 1, combiner)
+    element = x.type.element_type
+    total = e.reduce(e.convert(parts, element), init, 1, combiner)
+    if left:
+        rest = e.convert(e.slice(rows, 1, n - left, n), element)
+        total = e.add(total, e.reduce(rest, init, 1, combiner))
+    return [e.reshape(total, list(op.results[0].type.shape))]
 
 
 def written_out(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:

@@ -23,6 +23,7 @@ RULES = {
     "argreduce": "reductions.argreduce",
     "batches": "batches.batches",
     "columns": "reductions.columns",
+    "counts": "reductions.counts",
     "compare": "extrema.elementwise",
     "depthwise": "convolution.depthwise",
     "extremum": "extrema.extremum",

@@ -4,8 +4,9 @@ XLA cuts a loop over a vector into one piece for each thread, and where they are
 asks of every element whether it is still one: loops with that question and a long formula are not
 vectorized, and take five to ten times the time. Here two parts that the threads can share are
 computed, of one length so that they overlap, and a kernel puts both together; where no vector is
-read, some more elements than asked for are computed, and the kernel copies the others. That is done to vectors which are in
-memory anyway: those that a program returns, or that are read by a marked operation.
+read, some more elements than asked for are computed, and the kernel copies the others. That is
+done to vectors which are in memory anyway: those that a program returns, or that are read by a
+marked operation.
 
 XLA compiles equal loops once. Those of both parts are equal because a kernel tells
 where they start, which XLA cannot fold into them.

@@ -39,6 +39,19 @@ Axes = tuple[int, ...]
 EXTREMA = ("reduce_max", "reduce_min")
 
 
+def _is_narrow_loop(name: str, dtype: np.dtype, x: ir.Value) -> bool:
+    """Whether XLA:CPU reduces element by element: integers' extrema, truths, sums of truths."""
+    if name == "reduce_sum":
+        source = None if in_memory(x) or not dtypes.is_integer(dtype) else x.owner.operation
+        return (
+            source is not None
+            and source.name == "stablehlo.convert"
+            and str(source.operands[0].type.element_type) == "i1"
+        )
+    truths = dtypes.is_bool(dtype) and name in ("reduce_or", "reduce_and")
+    return in_memory(x) and (truths or (name in EXTREMA and dtypes.is_integer(dtype)))
+
+
 def _reduced(x: ShapedArray, axes: Axes) -> tuple[int, ...]:
     return tuple(s for i, s in enumerate(x.shape) if i not in axes)
 
@@ -75,6 +88,8 @@ def reduction(
                 ctx.mark(out.owner, "columns")
         elif name in EXTREMA and dtypes.is_float(aval.dtype) and axes:
             ctx.mark(out.owner, "extremum")  # quirks.LOST_NANS
+        elif aval.size >= LARGE_SUMS and _is_narrow_loop(name, aval.dtype, x):
+            ctx.mark(out.owner, "counts")
         return out
 
     prim = Primitive(
