@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class AsyncType:
     """A value being communicated. It has the value's shape and manual-axis type, but is no array.
 
-    A kind of its own says how it is named, `of(value)` gives the like with another value, and
-    `arrive` and `land` turn it into its value and back. Interned by what `_of` is given.
+    A subclass says how it is named; `finish` turns it into its value, and `wrap` back. Interned by
+    what `_of` is given.
     """
 
     __slots__ = ("dtype", "key", "value")
@@ -54,7 +54,7 @@ class AsyncType:
         return type(self), (*self.key, self.value)
 
     def of(self, value: ShapedArray) -> Any:
-        """The same kind of type, of another value."""
+        """Make the same kind of type, of another value."""
         kind: Any = type(self)
         return kind(*self.key, value)
 

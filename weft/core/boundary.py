@@ -122,7 +122,7 @@ def show_user_frames(e: BaseException) -> None:
 
 
 def _note_raise(e: BaseException) -> None:
-    """Keeps whether weft raised it on purpose, for a boundary further out: see `blame.explain`."""
+    """Note whether weft raised it on purpose, for `argument_errors.explain` further out."""
     tb = e.__traceback__
     if tb is None or hasattr(e, "_weft_raised"):
         return

@@ -265,10 +265,8 @@ class RuleContext:
     def broadcast(
         self, x: ir.Value, shape: tuple[int, ...], dims: tuple[int, ...], dtype: object
     ) -> ir.Value:
-        attrs = {"broadcast_dimensions": i64_array(dims)}
-        return self.op("stablehlo.broadcast_in_dim", [x], [mlir.tensor_type(shape, dtype)], attrs)[
-            0
-        ]
+        attrs, types = {"broadcast_dimensions": i64_array(dims)}, [mlir.tensor_type(shape, dtype)]
+        return self.op("stablehlo.broadcast_in_dim", [x], types, attrs)[0]
 
     def spread(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Operands of an elementwise op, rank-0 ones broadcast to the result's shape."""
@@ -288,16 +286,13 @@ class RuleContext:
     def compare(
         self, x: ir.Value, y: ir.Value, direction: str, dtype: np.dtype, kind: str | None = None
     ) -> ir.Value:
-        shape = tuple(ir.RankedTensorType(x.type).shape)
+        kind = kind or comparison_kind(dtype)
         attrs = {
             "comparison_direction": parse_attr(f"#stablehlo<comparison_direction {direction}>"),
-            "compare_type": parse_attr(
-                f"#stablehlo<comparison_type {kind or comparison_kind(dtype)}>"
-            ),
+            "compare_type": parse_attr(f"#stablehlo<comparison_type {kind}>"),
         }
-        return self.op("stablehlo.compare", [x, y], [mlir.tensor_type(shape, dtypes.bool_)], attrs)[
-            0
-        ]
+        types = [mlir.tensor_type(tuple(ir.RankedTensorType(x.type).shape), dtypes.bool_)]
+        return self.op("stablehlo.compare", [x, y], types, attrs)[0]
 
     def reduce(
         self, hlo: str, x: ir.Value, identity: object, axes: Sequence[int], dtype: np.dtype

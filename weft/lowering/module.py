@@ -175,8 +175,7 @@ class ModuleContext:
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
         typed = self.mesh is not None and self.num_partitions > 1
-        # Constants belong to their block: those of an outer one are not used here, nor the other
-        # way.
+        # Constants belong to their block: an outer one's are not used here, nor these out there.
         outer, function.splats = function.splats, {}
         locations, of_all = self._locations, function.loc
         for eqn in jaxpr.eqns:
@@ -380,7 +379,6 @@ class ModuleContext:
         """Return the context of a function's body, marked if a GSPMD region calls it."""
         if self.use_shardy or not self.manual_axes:
             return nullcontext()
-
         return marked_sources(self)
 
 
@@ -460,33 +458,29 @@ def lower_module(
         )
         ctx.symbol("main")
 
-        # A sharding given for an argument goes before that of its type.
         def attrs_of(aval: ShapedArray, sharding: NamedSharding | None) -> dict:
-            typed = getattr(aval, "sharding", None)
-            if sharding is None and typed is not None and mesh is not None and use_shardy:
-                text = sharding_text(ctx, typed, physical_rank(aval))
-                return {"sdy.sharding": parse_attr(text)}
-            if sharding is None or mesh is None or not hasattr(sharding, "spec"):
-                return {}
-            rank = physical_rank(aval)
-            if use_shardy:
-                return {"sdy.sharding": parse_attr(sdy_sharding_text(sharding, rank))}
-            return {"mhlo.sharding": string_attr(mhlo_sharding_text(sharding, rank))}
+            """A sharding that is asked for goes before that of the value's type."""
+            attrs: dict[str, ir.Attribute] = {}
+            memory = getattr(sharding, "other_memory", None)
+            if memory is not None:
+                attrs["mhlo.memory_kind"] = string_attr(memory)
+            typed = getattr(aval, "sharding", None) if sharding is None and use_shardy else None
+            if mesh is None:
+                return attrs
+            if typed is not None:
+                attrs["sdy.sharding"] = parse_attr(sharding_text(ctx, typed, physical_rank(aval)))
+            elif hasattr(sharding, "spec") and use_shardy:
+                attrs["sdy.sharding"] = parse_attr(sdy_sharding_text(sharding, physical_rank(aval)))
+            elif hasattr(sharding, "spec"):
+                attrs["mhlo.sharding"] = string_attr(
+                    mhlo_sharding_text(sharding, physical_rank(aval))
+                )
+            return attrs
 
         n_in, n_out = len(jaxpr.in_avals), len(jaxpr.out_avals)
-        arg_attrs = [
-            attrs_of(a, s)
-            for a, s in zip(jaxpr.in_avals, in_shardings or [None] * n_in, strict=True)
-        ]
-        result_attrs = [
-            attrs_of(a, s)
-            for a, s in zip(jaxpr.out_avals, out_shardings or [None] * n_out, strict=True)
-        ]
-        for all_attrs, shardings in ((arg_attrs, in_shardings), (result_attrs, out_shardings)):
-            for attrs, sharding in zip(all_attrs, shardings or (), strict=False):
-                memory = getattr(sharding, "other_memory", None)
-                if memory is not None:
-                    attrs["mhlo.memory_kind"] = string_attr(memory)
+        asked = (in_shardings or [None] * n_in, out_shardings or [None] * n_out)
+        arg_attrs = [attrs_of(a, s) for a, s in zip(jaxpr.in_avals, asked[0], strict=True)]
+        result_attrs = [attrs_of(a, s) for a, s in zip(jaxpr.out_avals, asked[1], strict=True)]
         # XLA reuses the memory of an aliased argument for that result, of a donor for any.
         for i, attrs in enumerate(arg_attrs):
             if aliases and i in aliases:

@@ -118,9 +118,8 @@ def combine_start(jaxpr: ClosedJaxpr, init: Any, result: Any) -> Any:
     assert name is not None
     if is_identity(init, IDENTITIES[name](dtype)):
         return result
-    return elementwise_combine(jaxpr, [broadcast_in_dim(init, typeof(result).shape, ())], [result])[
-        0
-    ]
+    start = broadcast_in_dim(init, typeof(result).shape, ())
+    return elementwise_combine(jaxpr, [start], [result])[0]
 
 
 def is_identity(value: ArrayLike, identity: object) -> bool:

@@ -21,8 +21,8 @@ A result that is not all `Array`s, side effects, or debugging checks on results 
 ``out_pytree_def`` must come from ``dispatch_registry.flatten(result)``. ``cache_miss`` also gets
 calls with tracers or unknown types among the arguments: they have no signature.
 
-Runs that `in_flight` counts (several virtual CPU devices) take step 3 too; a hook that C++ calls
-after it counts them. The hook is set when the first such function gets its fast-path data.
+Runs that `cpu_run_limit` counts (several virtual CPU devices) take step 3 too; a hook that C++
+calls after it counts them. The hook is set when the first such function gets its fast-path data.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ def fastpath(
     *,
     logged: bool = False,
 ) -> tuple[FastpathData, int] | None:
-    """Fast-path data for a run of ``executable`` that gave ``result``, or None if it has none.
+    """Return the fast-path data for a run of ``executable`` that gave ``result``, or None.
 
-    Also where the program runs, as `cpu_run_limit.place_of` says it.
+    With it, where the program runs, as `cpu_run_limit.place_of` says it.
 
     args: the flat arguments of that run. logged: the caller notes calls over several processes.
     """
@@ -135,9 +135,8 @@ def fastpath(
         return None
     if executable.has_callbacks and not all(leaf.is_ready() for leaf in leaves):
         return None
-    data = executable.fastpath(tree, len(args), const_args)
     place = cpu_run_limit.CALLS_BACK if executable.has_callbacks else executable.place
-    return None if data is None else (data, place)
+    return executable.fastpath(tree, len(args), const_args), place
 
 
 def _may_call_back(executable: Executable) -> bool:

@@ -72,7 +72,7 @@ class Executable:
         "out_avals",
         "out_shardings",
         "log",  # of calls, where the program is over several processes
-        "place",
+        "place",  # which of its runs `cpu_run_limit` counts
         "without_bits",  # the results that are zeros of dtype float0, which no device holds
         "xla",
     )

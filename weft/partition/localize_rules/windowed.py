@@ -2,7 +2,7 @@
 """Operations that read a window of a dimension: slice, pad, concatenate, reverse, reduce_window.
 
 Along a split dimension each device fetches the global indices that its share of the result needs
-with `reshard.window` (halo exchange), and then runs the operation locally.
+with `window` (halo exchange), and then runs the operation locally.
 """
 
 from __future__ import annotations
