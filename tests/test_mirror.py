@@ -8,6 +8,8 @@ line: `# Tests: tests/ops/test_conv.py`, with a comma between several files.
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "weft"
 MODULES = [p for p in sorted(PACKAGE.rglob("*.py")) if p.name != "__init__.py"]
@@ -49,3 +51,13 @@ def test_first_lines_that_name_no_tests_are_faults():
     assert "no file of tests" in fault(without, "# Tests: tests/ops/test_none.py\n")
     assert "no file of tests" in fault(without, "# Tests: tests/conftest.py\n")
     assert not fault(without, "# Tests: tests/ops/test_sort.py, tests/ops/test_table.py\n")
+
+
+@pytest.mark.parametrize(
+    "package",
+    [*("driver", "native", "partition", "runtime"), *("pallas/cpu", "pallas/formulas")],
+)
+def test_a_package_that_lists_its_files_lists_each(package):
+    folder = PACKAGE / package
+    words = set(re.findall(r"\w+", (folder / "__init__.py").read_text("utf-8")))
+    assert not {p.stem for p in folder.glob("*.py")} - words - {"__init__"}

@@ -19,6 +19,7 @@ from weft.core.aval import Mat, ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
 from weft.core.jaxpr import NO_EFFECTS
+from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.source import capture, warn
 from weft.core.state import state
@@ -27,7 +28,7 @@ from weft.core.tree import flatten, leaf_names
 from weft.driver.staging import aval_of_spec
 from weft.lowering.call_device import device_of, mark
 from weft.lowering.manual import manual_attr
-from weft.ops.control.scan import scan
+from weft.ops.control.scan import scan_rows
 from weft.ops.joining import concatenate
 from weft.ops.slicing import index_in_dim
 from weft.runtime.array import ArrayImpl
@@ -120,28 +121,18 @@ def _batch(axis: AxisData, args: list, dims: list, **params: Any) -> tuple:
         shapes = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in outs)
         result = callback_p.bind(*moved, **{**params, "out_avals": shapes})
         return result, [0] * len(outs)
-    moved = [x if d is None else move_dim(x, d, 0, axis) for x, d in zip(args, dims, strict=True)]
-    batched = [d is not None for d in dims]
     # Unrolled, the calls of an eager program run at once and in order.
     if method == "sequential_unrolled" or (state.trace is EVAL and outs == ()):
-        return _unrolled(axis, moved, batched, params)
-
-    def body(_: object, rows: list) -> tuple:
-        it = iter(rows)
-        full = [next(it) if b else x for x, b in zip(moved, batched, strict=True)]
-        return None, callback_p.bind(*full, **params)
-
-    rows = [x for x, b in zip(moved, batched, strict=True) if b]
-    _, stacked = scan(body, None, rows, length=axis.size)
-    return stacked, [0] * len(outs)
+        return _unrolled(axis, args, dims, params)
+    return scan_rows(functools.partial(callback_p.bind, **params), axis, args, dims)
 
 
-def _unrolled(axis: AxisData, args: list, batched: list[bool], params: dict) -> tuple:
+def _unrolled(axis: AxisData, args: list, dims: list, params: dict) -> tuple:
     rows = []
     for i in range(axis.size):
         full = [
-            index_in_dim(x, i, 0, keepdims=False) if b else x
-            for x, b in zip(args, batched, strict=True)
+            x if d is None else index_in_dim(x, i, d, keepdims=False)
+            for x, d in zip(args, dims, strict=True)
         ]
         rows.append(callback_p.bind(*full, **params))
     outs = [
@@ -414,12 +405,10 @@ def debug_callback(
         raise ValueError("debug.callback: ordered and partitioned exclude each other")
     leaves, tree = flatten((args, kwargs))
     traced = [is_array_like(x) for x in leaves]
-    arrays = [x for x, t in zip(leaves, traced, strict=True) if t]
+    arrays = pick(leaves, traced)
 
     def call(*traced_args: object) -> None:
-        it = iter(traced_args)
-        full = [next(it) if t else x for x, t in zip(leaves_static, traced, strict=True)]
-        inner_args, inner_kwargs = tree.unflatten(full)
+        inner_args, inner_kwargs = tree.unflatten(unpick(traced_args, traced, leaves_static))
         callback(*inner_args, **inner_kwargs)
 
     leaves_static = [None if t else x for x, t in zip(leaves, traced, strict=True)]

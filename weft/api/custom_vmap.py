@@ -14,7 +14,7 @@ from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.vmap import AxisData, batch_flat, batch_jaxpr, remove_dim, to_front
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_axes
-from weft.core.masks import unpick
+from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.state import current_trace
 from weft.core.trace import typeof
@@ -237,8 +237,7 @@ def _derivative(
     nonzero = tuple(t is not None for t in tangents)
     operands = [*primals, *(t for t in tangents if t is not None)]
     outs, moving = rule(operands, nonzero, **params)
-    it = iter(moving)
-    return outs, [next(it) if has_tangent(typeof(o)) else None for o in outs]
+    return outs, unpick(moving, [has_tangent(typeof(o)) for o in outs])
 
 
 def _jvp(primals: list, tangents: list, **params: object) -> tuple:
@@ -432,11 +431,9 @@ def sequential_vmap(f: Callable) -> custom_vmap:
         flags = flatten(tuple(in_batched))[0]
 
         def one(batched: list) -> Any:
-            it = iter(batched)
-            full = [next(it) if b else x for x, b in zip(leaves, flags, strict=True)]
-            return mapped(*tree.unflatten(full))
+            return mapped(*tree.unflatten(unpick(batched, flags, leaves)))
 
-        out = sequential_map(one, [x for x, b in zip(leaves, flags, strict=True) if b])
+        out = sequential_map(one, pick(leaves, flags))
         return out, True
 
     return mapped

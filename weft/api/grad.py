@@ -37,6 +37,7 @@ from weft.autodiff.jvp import (
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import eval_jaxpr
+from weft.core.masks import pick, unpick
 from weft.core.source import function_name, wraps
 from weft.core.trace import Tracer, check_unchangeable, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
@@ -408,13 +409,12 @@ def closure_convert(fun: Callable, *example_args: object) -> tuple[Callable, lis
     flat_fun, out = flatten_fun(fun, in_tree)
     jaxpr, consts = trace_to_jaxpr(flat_fun, [aval_of_spec(x) for x in leaves])
     hoisted = [isinstance(c, Tracer) and has_tangent(typeof(c)) for c in consts]
-    values = [c for c, h in zip(consts, hoisted, strict=True) if h]
+    values = pick(consts, hoisted)
     kept = [None if h else c for c, h in zip(consts, hoisted, strict=True)]
 
     def converted(*args: ArrayLike | dict | tuple) -> Any:
         n = len(args) - len(values)
-        args, hoisted_values = args[:n], iter(args[n:])
-        full = [next(hoisted_values) if h else k for k, h in zip(kept, hoisted, strict=True)]
+        full, args = unpick(args[n:], hoisted, kept), args[:n]
         flat, tree = flatten((args, {}))
         if tree != in_tree:
             raise TypeError(f"closure_convert: the function was traced for {in_tree}, got {tree}")

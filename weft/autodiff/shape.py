@@ -29,7 +29,7 @@ def check_shape(shape: Any, what: str = "shape") -> Shape:
     """A shape as a tuple of nonnegative Python ints."""
     if isinstance(shape, Sequence | np.ndarray):
         shape = (shape,) if getattr(shape, "ndim", 1) == 0 else shape
-    elif hasattr(shape, "__iter__") and getattr(shape, "ndim", 1):
+    elif hasattr(shape, "__iter__") and getattr(shape, "ndim", None) != 0:
         shape = tuple(shape)  # an array of sizes, or a library's class of shapes
     else:
         shape = (shape,)

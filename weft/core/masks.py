@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,10 +12,12 @@ def pick(values: Sequence[Any], mask: Sequence[bool]) -> list:
     return [v for v, m in zip(values, mask, strict=True) if m]
 
 
-def unpick(picked: Iterable[Any], mask: Iterable[bool]) -> list:
-    """The picked values at the marked places, None elsewhere."""
+def unpick(
+    picked: Iterable[Any], mask: Iterable[bool], elsewhere: Iterable[Any] = itertools.repeat(None)
+) -> list:
+    """The picked values at the marked places, and those of `elsewhere`, or None, at the others."""
     values = iter(picked)
-    return [next(values) if m else None for m in mask]
+    return [next(values) if m else x for m, x in zip(mask, elsewhere, strict=False)]
 
 
 def closed_under(mask: Iterable[bool], step: Callable[[list[bool]], Iterable[bool]]) -> list[bool]:

@@ -20,7 +20,7 @@ from weft.ffi.native_errors import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition, name_for
 from weft.ffi.rule import ShardingRule, batch_rule
 from weft.lowering.manual import manual_attr
-from weft.ops.control.scan import scan
+from weft.ops.control.scan import scan_rows
 from weft.runtime.cpu_joint_failure import calls_of, failing_together
 from weft.runtime.host_calls import finish_before_exit, reporting
 
@@ -155,18 +155,8 @@ def _grown(layout: tuple | None) -> tuple | None:
 
 
 def _batch_sequential(axis: AxisData, args: list, dims: list, params: dict[str, Any]) -> tuple:
-    moved = [a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)]
-    batched = [d is not None for d in dims]
-
-    def body(carry: tuple, xs: tuple) -> tuple:
-        operands = iter(xs)
-        full = [next(operands) if b else a for a, b in zip(moved, batched, strict=True)]
-        return carry, tuple(ffi_call_p.bind(*full, **params))
-
-    xs = tuple(a for a, b in zip(moved, batched, strict=True) if b)
     unroll = axis.size if params["vmap_method"] == "sequential_unrolled" else 1
-    _, outs = scan(body, (), xs, length=axis.size, unroll=unroll)
-    return list(outs), [0] * len(outs)
+    return scan_rows(partial(ffi_call_p.bind, **params), axis, args, dims, unroll)
 
 
 def _lower(ctx: RuleContext, *operands: ir.Value, callback: tuple | None, **params: Any) -> list:

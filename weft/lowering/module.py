@@ -469,9 +469,9 @@ def lower_module(
                 return attrs
             if typed is not None:
                 attrs["sdy.sharding"] = parse_attr(sharding_text(ctx, typed, physical_rank(aval)))
-            elif hasattr(sharding, "spec") and use_shardy:
+            elif sharding is not None and hasattr(sharding, "spec") and use_shardy:
                 attrs["sdy.sharding"] = parse_attr(sdy_sharding_text(sharding, physical_rank(aval)))
-            elif hasattr(sharding, "spec"):
+            elif sharding is not None and hasattr(sharding, "spec"):
                 attrs["mhlo.sharding"] = string_attr(
                     mhlo_sharding_text(sharding, physical_rank(aval))
                 )

@@ -6,8 +6,12 @@ by calls of native kernels; derivatives, batching and sharding have happened bef
 `weft.config.native_ops` switches it off.
 
     rewrite                 the table of rules, and the walk over a program
+    batches, convolution, elementwise, extrema, filters, fourier, lapack, loops, pointwise,
+    reductions, sorting, uneven
+                            the rules: what each replaces, where, and by what
     calls                   kernels → targets of XLA's custom calls
-    language, parallel      kernels as typed Python functions → LLVM IR; loops over threads
+    language, types, expressions, writer, parallel
+                            kernels as typed Python functions → LLVM IR; loops over threads
     engine                  LLVM IR → machine code, kept in memory and on disk
     kernels/                the kernels, which Python never runs
 """

@@ -372,7 +372,7 @@ def _transpose(self: Array, *args: int | tuple) -> Any:
     if not args or args[0] is None:
         return _function("transpose")(self)
     axes = _sequence(args)
-    several = hasattr(axes, "__iter__") and getattr(axes, "ndim", 1)
+    several = hasattr(axes, "__iter__") and getattr(axes, "ndim", None) != 0
     return _function("transpose")(self, tuple(axes) if several else (axes,))
 
 

@@ -101,8 +101,8 @@ def vectorize(
 
 
 def fix_arguments(
-    function: Callable, fixed: Collection[int | str], args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[Callable, Sequence[Any], dict[str, Any]]:
+    function: Callable, fixed: Collection[int | str], args: Any, kwargs: dict[str, Any]
+) -> tuple[Callable, Any, dict[str, Any]]:
     """Fix the arguments of these positions and names; return the function of the others, and them.
 
     A position counts among `args`.

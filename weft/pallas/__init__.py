@@ -2,6 +2,15 @@
 
 `pallas_call` runs one function for each point of a grid, `mpmd_map` several functions at once,
 each on the cores of its mesh. See docs/kernels.md.
+
+    api/                        what users write: calls, blocks, meshes, memory, synchronization
+    ir, op                      a kernel call as data, and as an op under every transformation
+    lower                       chooses who runs it: a backend, or the interpreter
+    constants, split, order     what a kernel closes over; its call on shards; what may run at once
+    legalize, pairs, narrow_integers, formulas/
+                                a kernel in the ops that its backend has
+    combiners, uses, spin_loops what backends ask of a jaxpr
+    cpu/, gpu/, interpret/      LLVM IR; Triton IR; NumPy, with checks of every access
 """
 
 from weft.core.namespace import load_on_use

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from weft.core.aval import ShapedArray
 from weft.core.cell import DISCHARGE, put_back, split_open
 from weft.core.effects import DEBUG, WRITES
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Var, eval_closed
+from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ffi.rule import ShardingRule, batch_rule
-from weft.ops.control.scan import scan
+from weft.ops.control.scan import scan_rows
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 
 if TYPE_CHECKING:
@@ -144,16 +146,14 @@ def _jvp(primals: list, tangents: list, *, call: KernelCall) -> tuple:
     operands, pushed, out_nz = _push(primals, tangents, call)
     outs = pallas_call_p.bind(*operands, call=pushed)
     n = len(call.outputs)
-    rest = iter(outs[n:])
-    return outs[:n], [next(rest) if nz else None for nz in out_nz]
+    return outs[:n], unpick(outs[n:], out_nz)
 
 
 def _linearize(primals: list, tangents: list, *, call: KernelCall) -> tuple:
     """The linear program runs the kernel of primals and tangents again."""
     outs = pallas_call_p.bind(*primals, call=call)
     operands, pushed, out_nz = _push(primals, tangents, call)
-    rest = iter(pallas_call_p.bind(*operands, call=pushed)[len(outs) :])
-    return outs, [next(rest) if nz else None for nz in out_nz]
+    return outs, unpick(pallas_call_p.bind(*operands, call=pushed)[len(outs) :], out_nz)
 
 
 def _transpose(cts: list, *args: np.ndarray | UndefinedPrimal, call: KernelCall) -> list:
@@ -171,7 +171,7 @@ def _batch(axis: AxisData, args: list, dims: list, *, call: KernelCall) -> tuple
     """One more grid dimension in front; a loop where that cannot say it."""
     refs = any(isinstance(typeof(a), AbstractRef) for a in args)
     if call.is_mpmd or any(d is not None for d in dims[: call.num_scalars]) and not refs:
-        return _batch_by_loop(axis, args, dims, call)
+        return scan_rows(partial(pallas_call_p.bind, call=call), axis, args, dims)
     batched = tuple(d is not None for d in dims)
     for i, o in call.aliases:
         del o
@@ -223,20 +223,6 @@ def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
         whole=False,
         padding=((0, 0), *b.padding) if b.padding else (),
     )
-
-
-def _batch_by_loop(axis: AxisData, args: list, dims: list, call: KernelCall) -> tuple:
-    moved = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
-    batched = [d is not None for d in dims]
-
-    def body(carry: object, rows: list) -> tuple:
-        it = iter(rows)
-        full = [next(it) if b else x for x, b in zip(moved, batched, strict=True)]
-        return carry, pallas_call_p.bind(*full, call=call)
-
-    rows = [x for x, b in zip(moved, batched, strict=True) if b]
-    _, outs = scan(body, None, rows, length=axis.size)
-    return outs, [0] * len(outs)
 
 
 # Refs from outside -----------------------------------------------------------------------------

@@ -214,6 +214,10 @@ class AxisLayout:
         """The same shape, all of it on every device."""
         return self.without(*range(len(self.shape)))
 
+    def of_shape(self, shape: Sequence[int]) -> AxisLayout:
+        """The same split of a value of as many dimensions."""
+        return AxisLayout(self.mesh, tuple(shape), self.dims)
+
     def with_dim(self, dim: int, atoms: Atoms) -> AxisLayout:
         """The same layout with other atoms on one dimension."""
         return AxisLayout(self.mesh, self.shape, (*self.dims[:dim], atoms, *self.dims[dim + 1 :]))

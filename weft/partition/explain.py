@@ -98,7 +98,7 @@ def _consumer(op: ir.Operation) -> str:
         return "its user"
     if user.name == "func.return":
         return "the result"
-    return _op_text(user)
+    return op_text(user)
 
 
 def _named(producer: ir.Operation | None, number: int, value: ir.Value) -> str:
@@ -106,10 +106,11 @@ def _named(producer: ir.Operation | None, number: int, value: ir.Value) -> str:
         block = value.owner if isinstance(value.owner, ir.Block) else None
         outer = block is not None and block.owner.operation.name == "func.func"
         return f"argument {number}" if outer else f"carry {number}"
-    return _op_text(producer)
+    return op_text(producer)
 
 
-def _op_text(op: ir.Operation) -> str:
+def op_text(op: ir.Operation) -> str:
+    """An operation's name and the user's line, for reasons."""
     line = source_line(op.location)
     return op.name.split(".")[-1] + (f" ({line})" if line else "")
 

@@ -20,9 +20,8 @@ from weft._xla import passes, sdy
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, AxisLayout, DeviceMesh, Unsupported
 from weft.partition.carry_linearity import KEPT
-from weft.partition.collect import source_line
 from weft.partition.emit import Emitter
-from weft.partition.explain import nearest_location
+from weft.partition.explain import nearest_location, op_text
 from weft.partition.local_value import LocalValue
 from weft.partition.ops import facts, linear_operands
 from weft.partition.validate import only_mesh
@@ -314,11 +313,8 @@ class Localizer:
 
     def bind_argument(self, argument: ir.Value, layout: AxisLayout) -> None:
         if _ranked(argument.type):
-            element = argument.type.element_type
-            argument.set_type(self.e.type(layout.local, element))
-            self.values[argument] = LocalValue(argument, layout)
-        else:
-            self.values[argument] = LocalValue(argument, layout)
+            argument.set_type(self.e.type(layout.local, argument.type.element_type))
+        self.values[argument] = LocalValue(argument, layout)
 
     def walk(self, block: ir.Block, returns: Sequence[AxisLayout]) -> None:
         """Localizes a block whose terminator must deliver `returns`."""
@@ -434,9 +430,7 @@ class Localizer:
             why = op.attributes[WHY].value
             del op.attributes[WHY]
             return why
-        line = source_line(op.location)
-        name = op.name.split(".")[-1] + (f" ({line})" if line else "")
-        return f"{name} needs elements that other devices hold"
+        return f"{op_text(op)} needs elements that other devices hold"
 
     def _boundary(self, which: str, count: int) -> list[ir.Attribute | None]:
         """Shardings on the function's arguments or results."""

@@ -240,7 +240,7 @@ class Planner:
     Args:
       out: the layout that propagation gave the result.
       operands: which operands have to move.
-      need: the layout that an operand must have for a result layout.
+      need: the layout that an operand must have for a result layout; by default, the same split.
       fit: the layout nearest to a given one that the operation can produce.
       lead: the result layout in which an operand of a layout need not move, for operations that may
         run before their operands' moves.
@@ -258,7 +258,7 @@ class Planner:
         op: ir.Operation,
         out: AxisLayout,
         operands: Sequence[int],
-        need: Callable[[int, AxisLayout], AxisLayout],
+        need: Callable[[int, AxisLayout], AxisLayout] | None = None,
         *,
         fit: Callable[[AxisLayout], AxisLayout] = lambda layout: layout,
         lead: Callable[[int, AxisLayout], AxisLayout] | None = None,
@@ -267,7 +267,8 @@ class Planner:
         summed: Sequence[Sequence[tuple[int, int]]] = (),
         combiner: str | None = "add",
     ) -> None:
-        self.lz, self.op, self.need, self.fit, self.lead = lz, op, need, fit, lead
+        self.lz, self.op, self.fit, self.lead = lz, op, fit, lead
+        self.need = need or (lambda i, out: out.of_shape(lz.operand(op, i).layout.shape))
         self.exchange, self.flops = exchange, flops
         self.summed, self.combiner = summed, combiner
         self.numbers, self.out = operands, fit(out)

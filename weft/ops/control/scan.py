@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.autodiff.shape import expand_dims, iota
-from weft.autodiff.vmap import remove_dim
+from weft.autodiff.vmap import AxisData, move_dim, remove_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.errors import ArgumentError
+from weft.core.masks import pick, unpick
 from weft.core.provided import key_uses, use_operands
 from weft.core.ref import AbstractRef
 from weft.core.state import state
@@ -152,6 +153,20 @@ def scan(
     )
     k = len(carry)
     return init_tree.unflatten(outs[:k]), ys_tree.unflatten(outs[k:])
+
+
+def scan_rows(
+    call: Callable, axis: AxisData, args: Sequence[Any], dims: Sequence[Any], unroll: int = 1
+) -> tuple[list, list]:
+    """Batch a call that takes no batches: make it for one row after the other."""
+    batched = [d is not None for d in dims]
+    moved = [x if d is None else move_dim(x, d, 0, axis) for x, d in zip(args, dims, strict=True)]
+
+    def body(_: object, rows: list) -> tuple:
+        return None, list(call(*unpick(rows, batched, moved)))
+
+    _, outs = scan(body, None, pick(moved, batched), length=axis.size, unroll=unroll)
+    return outs, [0] * len(outs)
 
 
 def _holds_ref(x: ArrayLike) -> bool:

@@ -476,8 +476,8 @@ def _transpose(
     ct_xs = unpick(unpick(cotangents, back.ct_xs), xs)
     stacked = [*slices, *cotangents]
     sources = {v: stacked[i] for v, i in back.sources.items()}
-    late = iter([back.products.total(v, sources) for v in back.late])
-    sums = [next(late) if t else x for x, t in zip(sums, taken, strict=True)]
+    late = [back.products.total(v, sources) for v in back.late]
+    sums = unpick(late, taken, sums)
     wanted = zip(carries, undefined[num_consts:end], strict=True)
     totals = unpick(unpick(sums, back.ct_consts), consts)
     return [*totals, *(ct if undef else None for ct, undef in wanted), *ct_xs]

@@ -17,6 +17,7 @@ from weft.core.aval import ShapedArray
 from weft.core.effects import DEBUG, WRITES
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.kernel_frame import current_frame, inside_kernel
+from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten
@@ -224,8 +225,7 @@ def _scoped_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: 
     nonzero_tangents = [t for t in tangents if t is not None]
     outs = run_scoped_p.bind(*primals, *nonzero_tangents, jaxpr=pushed, num_consts=num_consts + k)
     m = len(jaxpr.out_avals)
-    rest = iter(outs[m:])
-    return outs[:m], [next(rest) if nz else None for nz in out_nonzero]
+    return outs[:m], unpick(outs[m:], out_nonzero)
 
 
 def _floats(aval: Any) -> bool:

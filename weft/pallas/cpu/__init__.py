@@ -6,7 +6,8 @@ In the order in which a kernel passes through:
     order, grid, threads        work of a program (weft/pallas/order.py says which run at once);
                                 blocks; chunks on XLA's pool of threads
     tile, nontemporal           a few rows at a time, to stay in cache; stores past the caches
-    mpmd, sync, waits           a thread for each core; semaphores, barriers, copies; how waits end
+    mpmd, sync, waits, interrupt
+                                a thread for each core; semaphores, barriers, copies; how waits end
     translate                   the walk over a jaxpr; what lives when memory changes
     values, loops               arrays as formulas or memory; loops that store and reduce them
     scalar, vectors             ops on one element, as code that LLVM vectorizes; what has no

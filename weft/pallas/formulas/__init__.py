@@ -9,5 +9,6 @@ complex         complex numbers as pairs
 floats          floats of 8 bits
 scalars         sums such as the zeta function's, and what is done to bits
 windows         convolutions and reductions of windows
+arrays          ops on arrays and refs
 sorting         bitonic sorting, updates of a part
 """

@@ -1,5 +1,11 @@
 """Kernels on NVIDIA and AMD GPUs: Triton IR that XLA compiles and launches.
 
+    program                     a call as a Triton module: parameters, the grid, blocks
+    emitter                     tensors of sizes that are powers of two; the walk over a jaxpr
+    elementwise, float8, arrays, control, memory, sync
+                                rules of ops, registered by `@rule(name)`
+    products, registers, edges  products streamed by parts; refs in registers; first and last steps
+
 Source: the Triton dialect, https://triton-lang.org/main/dialects/TritonDialect.html.
 """
 

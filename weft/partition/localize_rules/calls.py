@@ -7,7 +7,7 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, AxisLayout
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.factored import by_factor, split_factors
+from weft.partition.localize_rules.factored import by_factor, split_factors, whole_sums
 from weft.partition.localize_rules.host import host_call, is_host_call
 from weft.partition.localize_rules.kernels import is_kernel, kernel_call
 from weft.partition.ops import calls_lapack
@@ -32,7 +32,7 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     # LAPACK may see zeros where a batch does not divide; other calls may count.
     if any(n.padded(d) for n in now for d in range(batch)) and not calls_lapack(op):
         lead = ()
-        now = [_leading(o, (), 0) for o in outs]
+        now = [o.whole for o in outs]
     for x in xs:
         moved = lz.move(x, _leading(x.layout, lead, batch))
         values.append(fill_padding(lz.e, moved, range(min(batch, len(lead)))).value)
@@ -93,11 +93,8 @@ def _by_rule(
         moved = lz.move(x, by_factor(split, x.layout, mapping))
         values.append(fill_padding(lz.e, moved, range(len(mapping))).value)
     now = [by_factor(split, o, m) for o, m in zip(outs, r.results, strict=True)]
-    across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
     del op.attributes["sdy.sharding_rule"]
-    got = lz.keep(op, values, now)
-    if across:
-        got = [LocalValue(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
+    got = whole_sums(lz, r, split, lz.keep(op, values, now))
     return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
 
 

@@ -14,7 +14,7 @@ from weft.partition.axis_layout import Atoms, AxisLayout, free_of
 from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.windowed import held_window, listed, padding_of, window_of
+from weft.partition.localize_rules.windowed import HeldWindow, listed, padding_of, window_of
 from weft.partition.plan import FLOPS_PER_BYTE, comes_split, result_cost, scattered_to, share
 from weft.partition.window import window
 
@@ -185,7 +185,7 @@ def _windows(
         else:
             continue
         value = window(e, LocalValue(value, windowed), a, first, length)
-        windowed = held_window(windowed, a, length)
+        windowed = HeldWindow(windowed, a, length)
     return value, y, padding
 
 

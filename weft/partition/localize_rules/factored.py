@@ -233,3 +233,13 @@ def by_factor(split: Mapping[int, Atoms], layout: AxisLayout, mapping: Factors) 
     """A layout as the split of its dimensions' factors asks for."""
     dims = tuple(split.get(factors[0], ()) if factors else () for factors in mapping)
     return AxisLayout(layout.mesh, layout.shape, dims)
+
+
+def whole_sums(
+    lz: Localizer, rule: sdy.ShardingRule, split: Mapping[int, Atoms], got: list[LocalValue]
+) -> list[LocalValue]:
+    """Results of a call, added up over the axes that split what it sums over."""
+    across = tuple(i for f in sorted(rule.reduction) for i in split.get(f, ()))
+    if not across:
+        return got
+    return [LocalValue(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]

@@ -408,7 +408,7 @@ def scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         # XLA writes the scatter of one row as a dynamic_slice that reads what was there, and joins
         # that to a dynamic_slice before it: quirks.NESTED_SLICES.
         values = [e.make("stablehlo.optimization_barrier", (v,), v.type) for v in values]
-    got = lz.keep(op, [*values, index, *us], [AxisLayout(lz.mesh, o.shape, now.dims) for o in outs])
+    got = lz.keep(op, [*values, index, *us], [now.of_shape(o.shape) for o in outs])
     if across:
         assert kind is not None  # without one nothing is summed
         got[0].partial = (across, kind)

@@ -10,7 +10,7 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import AxisLayout
 from weft.partition.localize import Localizer
-from weft.partition.localize_rules.factored import by_factor, split_factors, whole
+from weft.partition.localize_rules.factored import by_factor, split_factors, whole, whole_sums
 from weft.partition.reshard import LocalValue
 
 KERNELS: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -49,8 +49,6 @@ def kernel_call(
     with lz.e.ip:
         call = kernel.emit(values, [layout.local for layout in now])
     got = [LocalValue(v, o) for v, o in zip(call.results, [*now[n:], *outs[count:]], strict=True)]
-    across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
-    if across:
-        got = [LocalValue(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
+    got = whole_sums(lz, r, split, got)
     moved = [lz.move(x, o) for x, o in zip(got[:count], outs[:count], strict=True)]
     return lz.replace(op, *moved, *got[count:])

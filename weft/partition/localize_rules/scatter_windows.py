@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import AxisLayout
 from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.windowed import held_window, listed, padding_of
+from weft.partition.localize_rules.windowed import HeldWindow, listed, padding_of
 from weft.partition.simplify import never_selected
 from weft.partition.window import window
 
@@ -43,7 +42,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     split = [d for d in range(rank) if not trivial[d] and now.dims[d]]
     source = lz.move(
         source,
-        AxisLayout(lz.mesh, source.layout.shape, now.dims).without(
+        now.of_shape(source.layout.shape).without(
             *(d for d in split if source.layout.shape[d] * stride[d] != out.shape[d])
         ),
     )
@@ -54,7 +53,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
             continue
         low, high = padding[d]
         values[0] = e.pad(values[0], d, low, high, fill)
-        windowed = held_window(windowed, d, values[0].type.shape[d])
+        windowed = HeldWindow(windowed, d, values[0].type.shape[d])
         keep[d] = (low, windowed.local[d])
         padding[d] = [0, 0]
     for d in split:
@@ -71,13 +70,13 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
             pad_high = max(0, int(first.max()) + count - held_source.shape[d])
             values[1] = e.pad(values[1], d, pad_low, pad_high, zero)
             values[1] = e.dynamic_slice(values[1], d, e.lookup(now.dims[d], first + pad_low), count)
-        windowed, held_source = held_window(windowed, d, length), held_window(held_source, d, count)
+        windowed, held_source = HeldWindow(windowed, d, length), HeldWindow(held_source, d, count)
         keep[d] = (int(-(first[0] * step - low)), length)
         padding[d] = [0, 0]
     op.attributes["padding"] = e.table(np.array(padding, np.int64).reshape(rank, 2))
     wide = now
     for d, (_, length) in keep.items():
-        wide = held_window(wide, d, length)
+        wide = HeldWindow(wide, d, length)
     [got] = lz.keep(op, [*values, init.value], [wide])
     value = got.value
     for d, (offset, length) in keep.items():

@@ -7,6 +7,8 @@ with `window` (halo exchange), and then runs the operation locally.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from weft._xla.mlir import ir
@@ -46,15 +48,12 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     shape = lz.operand(op, 0).layout.shape
 
     def fit(layout: AxisLayout) -> AxisLayout:
-        return _no_empty_shards(AxisLayout(lz.mesh, shape, layout.dims), layout)[1]
-
-    def need(index: int, layout: AxisLayout) -> AxisLayout:
-        return AxisLayout(lz.mesh, shape, layout.dims)
+        return _without_empty_shards(layout, shape)
 
     def exchange(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> None:
         _slice_operand(e, op, x, layout)
 
-    planner = Planner(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    planner = Planner(lz, op, out, [0], fit=fit, exchange=exchange)
     [x], way = planner.moved()
     now = way.out
     value, bounds = _slice_operand(lz.e, op, x, now)
@@ -76,7 +75,7 @@ def _slice_operand(
         if not layout.dims[d]:
             value = e.slice(value, d, begin[d], limit[d], stride[d])
             local_shape[d] = value.type.shape[d]
-            layout = held_window(layout, d, local_shape[d])
+            layout = HeldWindow(layout, d, local_shape[d])
             begin[d], limit[d], stride[d] = 0, local_shape[d], 1
     for d in range(len(shape)):
         if not layout.dims[d]:
@@ -92,28 +91,22 @@ def _slice_operand(
         )
         local_shape[d] = begin[d] = 0
         limit[d] = size
-        layout = held_window(layout, d, size)
+        layout = HeldWindow(layout, d, size)
     return value, dict(zip(names, (begin, limit, stride), strict=True))
 
 
-def _no_empty_shards(layout: AxisLayout, out: AxisLayout) -> tuple[AxisLayout, AxisLayout]:
-    """Both layouts without the splits of dimensions of size 0."""
-    empty = [d for d in range(len(out.shape)) if 0 in (layout.shape[d], out.shape[d])]
-    return layout.without(*empty), out.without(*empty)
+def _without_empty_shards(layout: AxisLayout, source: Sequence[int]) -> AxisLayout:
+    """The layout without the splits of dimensions that are empty, here or in the operand."""
+    sizes = enumerate(zip(layout.shape, source, strict=True))
+    return layout.without(*(d for d, both in sizes if 0 in both))
 
 
-class _Held(AxisLayout):
+class HeldWindow(AxisLayout):
     """A layout whose dimension `dim` is held as a window of `size` elements."""
 
     def __init__(self, base: AxisLayout, dim: int, size: int):
         super().__init__(base.mesh, base.shape, base.dims)
-        local = list(base.local)
-        local[dim] = size
-        self.__dict__["local"] = tuple(local)
-
-
-def held_window(layout: AxisLayout, dim: int, size: int) -> AxisLayout:
-    return _Held(layout, dim, size)
+        self.__dict__["local"] = (*base.local[:dim], size, *base.local[dim + 1 :])
 
 
 @rule("stablehlo.pad")
@@ -124,25 +117,22 @@ def pad(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     amounts = [list(op.attributes[name]) for name in _PAD_AMOUNTS]
 
     def fit(layout: AxisLayout) -> AxisLayout:
-        return _no_empty_shards(AxisLayout(lz.mesh, shape, layout.dims), layout)[1]
+        return _without_empty_shards(layout, shape)
 
     def fit_alike(layout: AxisLayout) -> AxisLayout:
         """Leave dimensions whole where the shares of the devices would begin differently."""
         pairs = enumerate(amounts[2])
         return fit(layout.without(*(d for d, more in pairs if layout.local[d] % (more + 1))))
 
-    def need(index: int, layout: AxisLayout) -> AxisLayout:
-        return AxisLayout(lz.mesh, shape, layout.dims)
-
     def exchange(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> None:
         _pad_operand(e, x, layout, fill, *amounts)
 
     def lead(index: int, layout: AxisLayout) -> AxisLayout:
-        return AxisLayout(lz.mesh, out.shape, layout.dims)
+        return layout.of_shape(out.shape)
 
-    planner = Planner(lz, op, out, [0], need, fit=fit_alike, lead=lead, exchange=exchange)
+    planner = Planner(lz, op, out, [0], fit=fit_alike, lead=lead, exchange=exchange)
     if fit_alike(out) != fit(out):
-        split = Planner(lz, op, out, [0], need, fit=fit, lead=lead, exchange=exchange)
+        split = Planner(lz, op, out, [0], fit=fit, lead=lead, exchange=exchange)
         # What is whole now is not gathered behind this, so that it has to save as much again.
         if 2 * split.cost(split.best()) < planner.cost(planner.best()):
             planner = split
@@ -153,7 +143,7 @@ def pad(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         op.attributes[name] = lz.e.i64s(numbers)
     padded = now
     for d, _ in cuts:
-        padded = held_window(padded, d, now.local[d] + amounts[2][d])
+        padded = HeldWindow(padded, d, now.local[d] + amounts[2][d])
     [got] = lz.keep(op, [value, fill], [padded])
     value = got.value
     for d, offsets in cuts:
@@ -198,7 +188,7 @@ def _pad_operand(
             cuts.append((d, step - 1 - lead))
             local += step - 1
         high[d] = local - low[d] - ((size - 1) * step + 1)
-        layout = held_window(layout, d, size)
+        layout = HeldWindow(layout, d, size)
     return value, (low, high, interior), cuts
 
 
@@ -216,9 +206,6 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     some = [i for i, shape in enumerate(shapes) if shape[dim]]
     offsets = [sum(shape[dim] for shape in shapes[:i]) for i in range(len(shapes))]
 
-    def need(index: int, layout: AxisLayout) -> AxisLayout:
-        return AxisLayout(lz.mesh, shapes[index], layout.dims)
-
     def part(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> ir.Value:
         """Return the window of an operand for the device's share of the result, with its halo."""
         if not layout.dims[dim] or len(some) < 2:
@@ -227,7 +214,7 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         first = starts(layout, dim) - offsets[index]
         return window(e, x, dim, first, layout.local[dim], exact=False)
 
-    planner = Planner(lz, op, out, some, need, exchange=part)
+    planner = Planner(lz, op, out, some, exchange=part)
     xs, way = planner.moved()
     now = way.out
     parts = [part(e, i, x, now) for i, x in zip(some, xs, strict=True)]
@@ -306,7 +293,7 @@ def reverse(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
                 value = window(e, LocalValue(value, layout), d, first, layout.local[d], exact=False)
         return value
 
-    planner = Planner(lz, op, out, [0], lambda index, layout: layout, exchange=exchange)
+    planner = Planner(lz, op, out, [0], exchange=exchange)
     [x], way = planner.moved()
     now = way.out
     [got] = lz.keep(op, [exchange(lz.e, 0, x, now)], [now])
@@ -330,11 +317,11 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     # A shard must begin at an element of the dilated operand, not in a gap between two.
     def fit(out: AxisLayout) -> AxisLayout:
         drop = [d for d in range(rank) if not trivial[d] and out.local[d] * stride[d] % base[d]]
-        return out.without(*drop, *(d for d in range(rank) if 0 in (shape[d], out.shape[d])))
+        return _without_empty_shards(out.without(*drop), shape)
 
     def scan_of(out: AxisLayout) -> int | None:
-        layout = AxisLayout(lz.mesh, shape, out.dims)
-        return _cumulative_dim(op, layout, size, stride, base, dilation, padding, trivial, count)
+        layout, window_attributes = out.of_shape(shape), (size, stride, base, dilation, padding)
+        return _cumulative_dim(op, layout, *window_attributes, trivial) if count == 1 else None
 
     def exchange(e: Emitter, index: int, x: LocalValue, out: AxisLayout) -> list[list[int]]:
         """Fetches the operand's windows into `x`; returns the padding that the op still needs."""
@@ -351,15 +338,12 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
             extent = (size[d] - 1) * dilation[d] + 1
             first, length, *left[d] = window_of(out, d, stride[d], base[d], extent, padding[d][0])
             x.value = window(e, LocalValue(x.value, windowed), d, first, length, inits[index])
-            windowed = held_window(windowed, d, length)
+            windowed = HeldWindow(windowed, d, length)
         return left
-
-    def need(index: int, out: AxisLayout) -> AxisLayout:
-        return AxisLayout(lz.mesh, shape, out.dims)
 
     # Several operands share their windows; the planner weighs the moves of one operand only.
     if count == 1:
-        planner = Planner(lz, op, outs[0], [0], need, fit=fit, exchange=exchange)
+        planner = Planner(lz, op, outs[0], [0], fit=fit, exchange=exchange)
         xs, way = planner.moved()
         now = way.out
         scan = scan_of(now)
@@ -368,14 +352,13 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
             return [planner.deliver(got, outs[0])]
     else:
         now = fit(outs[0])
-        xs = [lz.move(lz.operand(op, i), need(i, now)) for i in range(count)]
+        xs = [lz.move(lz.operand(op, i), now.of_shape(shape)) for i in range(count)]
     xs = [LocalValue(x.value, x.layout) for x in xs]
     for index, x in enumerate(xs):
         left = exchange(e, index, x, now)
     op.attributes["padding"] = e.table(np.array(left).reshape(rank, 2))
-    kept = lz.keep(
-        op, [x.value for x in xs] + inits, [AxisLayout(lz.mesh, o.shape, now.dims) for o in outs]
-    )
+    values = [x.value for x in xs]
+    kept = lz.keep(op, values + inits, [now.of_shape(o.shape) for o in outs])
     if count == 1:
         return [planner.deliver(kept[0], outs[0])]
     return [lz.move(x, o) for x, o in zip(kept, outs, strict=True)]
@@ -399,22 +382,16 @@ def window_of(
     return -(-first // base), elements, lead, tail
 
 
-def _cumulative_dim(
-    op, layout, size, stride, base, dilation, padding, trivial, count
-) -> int | None:
+def _cumulative_dim(op, layout, size, stride, base, dilation, padding, trivial) -> int | None:
     """The one split dimension along which this is a cumulative sum, product, max or min."""
     split = [d for d in range(len(size)) if not trivial[d]]
-    if len(split) != 1 or count != 1 or not combiner_kind(op.regions[0]):
+    if len(split) != 1 or not combiner_kind(op.regions[0]):
         return None
     d = split[0]
     n = layout.shape[d]
-    if (
-        not layout.dims[d]
-        or n < 2
-        or not (stride[d] == base[d] == dilation[d] == 1 and size[d] == n)
-    ):
-        return None
-    return d if padding[d] in ([n - 1, 0], [0, n - 1]) else None
+    whole = stride[d] == base[d] == dilation[d] == 1 and size[d] == n
+    cumulates = whole and padding[d] in ([n - 1, 0], [0, n - 1])
+    return d if layout.dims[d] and n >= 2 and cumulates else None
 
 
 def _scan_shards(
