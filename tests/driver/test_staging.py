@@ -251,3 +251,15 @@ def test_a_struct_is_of_a_shape_a_dtype_and_a_sharding_that_fits(case):
     args, kwargs, error, match = BAD_STRUCTS[case]
     with pytest.raises(error, match=match):
         weft.ShapeDtypeStruct(*args, **kwargs)
+
+
+@pytest.mark.parametrize("wide", ["int64", "float64", "complex128"])
+def test_structs_keep_64_bits_that_programs_do_not_compute_in(wide):
+    struct = weft.ShapeDtypeStruct((2,), wide)
+    narrow = {"int64": np.int32, "float64": np.float32, "complex128": np.complex64}[wide]
+    assert struct.dtype == np.dtype(wide) and wide in repr(struct)
+    assert struct != weft.ShapeDtypeStruct((2,), narrow)
+    assert weft.typeof(struct).dtype == narrow
+    assert weft.eval_shape(lambda x: x + 1, struct).dtype == narrow
+    assert weft.jit(lambda x: x + 1).lower(struct).in_avals[0][0].dtype == narrow
+    assert jnp.zeros_like(struct).dtype == weft.lax.full_like(struct, 1).dtype == narrow

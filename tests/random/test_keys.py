@@ -326,3 +326,10 @@ def test_pickled_keys_may_be_what_a_process_begins_with(tmp_path):
     command = [sys.executable, "-c", program, str(file)]
     out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
     assert out.split() == ["key<fry>", "key<rbg>", "[0,", "0]"]
+
+
+def test_bounds_may_have_dimensions_of_size_1_that_the_shape_has_not(keys):
+    low, high = np.full((1, 1), 2.0, np.float32), np.full((1,), 3.0, np.float32)
+    sample = np.asarray(weft.random.uniform(keys[0], (), minval=low, maxval=high))
+    assert sample.shape == (1, 1) and 2 <= sample.item() < 3
+    np.testing.assert_allclose(sample.item() - 2, weft.random.uniform(keys[0]), atol=1e-6)

@@ -446,7 +446,7 @@ def precv(
                 "precv: out_shape must have a shape and a dtype, as weft.ShapeDtypeStruct has, for "
                 f"each value of the token; got {like!r:.100}"
             )
-        want = (tuple(like.shape), np.dtype(like.dtype))
+        want = (tuple(like.shape), dtypes.canonicalize_dtype(like.dtype))
         if want != (sent.value.shape, sent.value.dtype):
             raise TypeError(
                 f"precv: out_shape is {ShapedArray(*want).str_short()}, but what was sent is "

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.boundary import api_boundary
-from weft.core.dtypes import canonicalize_dtype
+from weft.core.dtypes import canonicalize_dtype, is_extended
 from weft.core.errors import ArgumentError, kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.notebook import displayed
@@ -39,10 +39,11 @@ class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist.
 
     Args:
-      shape: tuple of int. dtype: any dtype. sharding: a Sharding, a `weft.layout.Format`, a `P`
-      over the mesh that is in context when it is used, or None. weak_type: as of Python scalars.
-      manual_axis_type: the `weft.sharding.ManualAxisType` inside shard_map (mat is the same,
-      short), or vma: only the mesh axes along which the value varies.
+      shape: tuple of int. dtype: any dtype; one of 64 bits stands for what a program computes in.
+      sharding: a Sharding, a `weft.layout.Format`, a `P` over the mesh that is in context when it
+      is used, or None. weak_type: as of Python scalars. manual_axis_type: the
+      `weft.sharding.ManualAxisType` inside shard_map (mat is the same, short), or vma: only the
+      mesh axes along which the value varies.
 
     Raises TypeError or ValueError for what is no shape, dtype or sharding of such a shape.
 
@@ -67,7 +68,9 @@ class ShapeDtypeStruct:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be given, got None")
         self.shape = checked_shape("ShapeDtypeStruct", shape)
-        self.dtype = canonicalize_dtype(dtype)
+        usable = canonicalize_dtype(dtype)  # an error for what is no dtype
+        # 64 bits stay, whatever `enable_x64` says: files of checkpoints have them.
+        self.dtype = usable if is_extended(usable) else np.dtype(dtype)
         self._sharding = _checked_sharding(sharding, self.shape)
         self.weak_type = bool(weak_type)
         mat = manual_axis_type if mat is None else mat
@@ -117,7 +120,8 @@ class ShapeDtypeStruct:
     @property
     def aval(self) -> ShapedArray:
         typed = type_sharding(self.sharding, len(self.shape))
-        return ShapedArray(self.shape, self.dtype, self.weak_type, typed, self.mat)
+        dtype = canonicalize_dtype(self.dtype)
+        return ShapedArray(self.shape, dtype, self.weak_type, typed, self.mat)
 
     def update(self, **changes: object) -> ShapeDtypeStruct:
         old = {name.strip("_"): getattr(self, name) for name in self.__slots__}

@@ -232,7 +232,7 @@ def full_like(
     Array([7, 7], dtype=int32)
     """
     described = hasattr(x, "shape") and not is_array_like(x)  # by a ShapeDtypeStruct
-    aval = ShapedArray(x.shape, x.dtype) if described else typeof(x)
+    aval = ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype)) if described else typeof(x)
     of_same_shape = shape is None
     shape = aval.shape if of_same_shape else check_shape(shape)
     weak = dtype is None and aval.weak_type

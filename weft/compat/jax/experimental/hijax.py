@@ -104,6 +104,12 @@ class _OfType:
 
     def lower(self, value: Any) -> tuple[Sequence[Any], Hashable]:
         kind = self.to_type(value)
+        if isinstance(kind, ShapedArray):  # nothing says what of the value is the array
+            raise NotImplementedError(
+                f"a {type(value).__qualname__}, whose type is {kind.str_short()}, is no argument "
+                "of a traced function: what the function writes to it would be lost. Pass its "
+                "array and return the new one, or register a HiType, whose lower_val tells arrays"
+            )
         if not _is_mutable(kind):
             return kind.lower_val(value), (kind, None)
         state = value.cur_qdd()
