@@ -78,8 +78,8 @@ def public(
     """
     if type(value) is not FunctionType:
         for cls in (value, type(value)):
-            if isinstance(cls, type):
-                _bound_class(cls)
+            for base in cls.__mro__ if isinstance(cls, type) else ():
+                _bound_class(base)
         return value
     if value in _made or value.__code__ is _BOUNDARY:
         return value
