@@ -12,7 +12,6 @@ from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
-from weft.lax import bessel_i0e, while_loop
 from weft.numpy.common import (
     INEXACT,
     INTEGERS,
@@ -49,7 +48,9 @@ from weft.numpy.ufuncs import (
 )
 from weft.numpy.value_tests import isfinite, isinf, isnan, isneginf, isposinf, signbit
 from weft.ops import elementwise_api as ew
+from weft.ops.control.loops import while_loop
 from weft.ops.promote import broadcast_args, promote
+from weft.ops.special_functions import bessel_i0e
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike

@@ -109,7 +109,8 @@ class ufunc(functools.partial):
     @api_boundary
     def accumulate(self, a: Any, axis: int = 0, dtype: object = None, out: object = None) -> Any:
         """The results of folding ever longer beginnings of an axis."""
-        from weft.lax import associative_scan, scan
+        from weft.api.mapping import associative_scan
+        from weft.ops.control.scan import scan
 
         refuse_out(f"{self.__name__}.accumulate", out)
         self._check_binary("accumulate")
@@ -157,9 +158,9 @@ class ufunc(functools.partial):
     @api_boundary
     def at(self, a: Any, indices: object, b: Any = None, /, *, inplace: bool = True) -> Any:
         """`a` with the function applied at the indices, as often as they occur; `a` stays."""
-        from weft.lax import fori_loop
         from weft.numpy.creation import arange
         from weft.ops.control.divergence import vary
+        from weft.ops.control.loops import fori_loop
 
         if inplace:
             raise UnsupportedArgumentError(
@@ -234,9 +235,9 @@ def _fold(
     fun: ufunc, a: Any, axes: tuple, dtype: object, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     """A fold without an op of its own: pairwise over halves, so its depth is logarithmic."""
-    from weft.lax import scan
     from weft.numpy.selection import where as choose
     from weft.numpy.shaping import broadcast_to, moveaxis, reshape
+    from weft.ops.control.scan import scan
 
     a = fun._operand(a, dtype)
     start = fun.identity if initial is None else initial
