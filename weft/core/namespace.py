@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from types import CodeType, FunctionType
 from typing import Any
@@ -324,7 +324,12 @@ def load_on_use(
     home: as `seal` has them. Return its `__getattr__`, and the module of each name.
     """
     package = scope["__name__"]
-    home_of = {name: module for module, names in homes.items() for name in names.split()}
+    home_of = {
+        name: module if module.startswith("weft.") else f"{package}.{module}"
+        for module, names in homes.items()
+        for name in names.split()
+    }
+    programs_once = lru_cache(maxsize=1)(programs or (lambda: None))
     listed = scope["__all__"] = sorted({*home_of, *modules, *scope.get("__all__", ())})
 
     def load(name: str) -> Any:
@@ -332,17 +337,14 @@ def load_on_use(
             return import_module(f"{package}.{name}")
         if name not in home_of:
             raise missing(package, name)
-        module = (
-            home_of[name] if home_of[name].startswith("weft.") else f"{package}.{home_of[name]}"
-        )
-        value = getattr(import_module(module), (aliases or {}).get(name, name))
+        value = getattr(import_module(home_of[name]), (aliases or {}).get(name, name))
         value_name = getattr(value, "__name__", None)
         scope[name] = value = public(
             value,
             home or package,
             None if value_name in listed else name,
             example=(examples or {}).get(name),
-            programs=programs and programs(),
+            programs=programs_once(),
         )
         return value
 

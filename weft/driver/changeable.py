@@ -127,7 +127,9 @@ def call(info: JitInfo, args: tuple, kwargs: dict) -> Any:
     """Call a jitted function with objects among its arguments, and write to them what it wrote."""
     jitted = _jitted.get(info)
     if jitted is None:
-        jitted = _jitted[info] = _jit_of_arrays(info)
+        fun = of_arrays(info.fun, info.static_argnums, info.static_argnames)
+        asked = None if info.out_shardings is None else (info.out_shardings, None)
+        jitted = _jitted[info] = info.jitted_again(fun, asked)
     objects = _Objects()
     args, kwargs = _map_dynamic(
         objects.lowered, args, kwargs, info.static_argnums, info.static_argnames
@@ -137,28 +139,6 @@ def call(info: JitInfo, args: tuple, kwargs: dict) -> Any:
         kind, structure = state.structure
         changeable[kind].update(x, structure, state.arrays)
     return objects.lifted(result)
-
-
-def _jit_of_arrays(info: JitInfo) -> Callable:
-    from weft.driver.jit import jit
-
-    placed: dict[str, Any] = {}
-    if info.in_shardings is not None:
-        placed["in_shardings"] = info.in_shardings
-    if info.out_shardings is not None:
-        placed["out_shardings"] = (info.out_shardings, None)
-    return jit(
-        of_arrays(info.fun, info.static_argnums, info.static_argnames),
-        static_argnums=info.static_argnums,
-        static_argnames=info.static_argnames,
-        donate_argnums=info.donate_argnums,
-        donate_argnames=info.donate_argnames,
-        keep_unused=info.keep_unused,
-        inline=info.inline,
-        compiler_options=info.options,
-        partitioner=info.partitioner,
-        **placed,
-    )
 
 
 def eval_shape(fun: Callable, args: tuple, kwargs: dict) -> Any:

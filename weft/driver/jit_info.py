@@ -1,5 +1,5 @@
 # Tests: tests/driver/test_jit.py
-"""What a jitted function keeps: its options, the trace of each signature, and the way of a call.
+"""The record of a jitted function: its options, the trace of each signature, and the way of a call.
 
 A call of a known signature runs in jaxlib's compiled dispatch; `JitInfo.answer` gets the others.
 """
@@ -384,14 +384,14 @@ class JitInfo:
         """Return the functions that name a program's arguments and results."""
         return lambda: self.leaf_names(entry), lambda: names_in(entry.out_tree)
 
-    def jitted_in_group(self) -> LoggedJit:
-        """Jit the function again, now that the process is one of several."""
+    def jitted_again(self, fun: Callable | None = None, out_shardings: object = None) -> Any:
+        """Jit the function with its options again, or another one, whose results are others."""
         from weft.driver.jit import jit  # which makes this object
 
         return jit(
-            self.fun,
+            fun or self.fun,
             in_shardings=self.in_shardings,
-            out_shardings=self.out_shardings,
+            out_shardings=self.out_shardings if fun is None else out_shardings,
             static_argnums=self.static_argnums,
             static_argnames=self.static_argnames,
             donate_argnums=self.donate_argnums,
@@ -480,7 +480,7 @@ class JitInfo:
         if self.logged is not None:
             noted, logged = self.logged.settle(executable.log, executable.label)
         elif executable.log is not None:
-            self.early = self.jitted_in_group()
+            self.early = self.jitted_again()  # now the process is one of several
         outs = execute(executable, consts, operands, entry.closed, noted)
         result = entry.out_tree.unflatten(outs)
         fast = None

@@ -6,9 +6,9 @@ XLA:CPU has no code of its own for a feature group of one: it runs a loop (quirk
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
+from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.lowering.limits import DEPTHWISE
 from weft.native.calls import call, has_compiler, target
@@ -24,20 +24,17 @@ def ints(op: ir.Operation, name: str, count: int, default: int) -> list[int]:
     return [int(v) for v in op.attributes[name]] if name in op.attributes else [default] * count
 
 
-def _order(spec: str, letters: str) -> list[int]:
-    """Positions of the two named dimensions, then of the spatial ones."""
-    names = [n.strip() for n in spec.split(",")]
-    return [names.index(x) for x in (*letters, *map(str, range(len(names) - 2)))]
-
-
 def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replaces a convolution each of whose features reads one feature, in one or two dimensions."""
     x, w = op.operands
     out = op.results[0].type
     name, rank = str(out.element_type), out.rank
-    texts = re.search(r"\[(.*)\]x\[(.*)\]->\[(.*)\]", str(op.attributes["dimension_numbers"]))
-    assert texts is not None
-    orders = [_order(t, s) for t, s in zip(texts.groups(), ("bf", "oi", "bf"), strict=True)]
+    d = stablehlo.conv_dimensions(op.attributes["dimension_numbers"])
+    orders = [
+        [d.lhs_batch, d.lhs_feature, *d.lhs_spatial],
+        [d.rhs_out, d.rhs_in, *d.rhs_spatial],
+        [d.out_batch, d.out_feature, *d.out_spatial],
+    ]
     features = op.attributes["feature_group_count"].value
     batches = op.attributes["batch_group_count"].value
     spatial = rank - 2

@@ -7,9 +7,9 @@ operands, and runs them at half the speed of its other convolutions.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
+from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.lowering.limits import FILTERS
 from weft.native.calls import call, has_compiler, target
@@ -27,18 +27,18 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     x, w = op.operands
     out = op.results[0].type
     name, spatial = str(out.element_type), out.rank - 2
-    texts = re.search(r"\[(.*)\]x\[(.*)\]->\[(.*)\]", str(op.attributes["dimension_numbers"]))
-    assert texts is not None
     if spatial not in (1, 2) or name not in _BYTES or not has_compiler():
         return None
     if {str(v.type.element_type) for v in (x, w)} != {name}:
         return None
     if any(ints(op, "window_reversal", spatial, 0)) or set(ints(op, "lhs_dilation", 1, 1)) != {1}:
         return None
-    places = [str(d) for d in range(spatial)]
-    wanted = (["f", *places, "b"], ["i", *places, "o"], [*places, "b", "f"])
-    named = [[n.strip() for n in t.split(",")] for t in texts.groups()]
-    order = [[own.index(n) for n in names] for own, names in zip(named, wanted, strict=True)]
+    d = stablehlo.conv_dimensions(op.attributes["dimension_numbers"])
+    order = [
+        [d.lhs_feature, *d.lhs_spatial, d.lhs_batch],
+        [d.rhs_in, *d.rhs_spatial, d.rhs_out],
+        [*d.out_spatial, d.out_batch, d.out_feature],
+    ]
     x_shape, w_shape, out_shape = (
         [v.shape[d] for d in o] for v, o in zip((x.type, w.type, out), order, strict=True)
     )

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
+from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.lowering.limits import FEW_PLACES
 from weft.native.convolution import ints
@@ -20,28 +20,27 @@ def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     """
     x, w = op.operands
     out = op.results[0].type
-    texts = re.search(r"\[(.*)\]x\[(.*)\]->\[(.*)\]", str(op.attributes["dimension_numbers"]))
-    assert texts is not None
-    of_x, of_w, of_out = ([n.strip() for n in t.split(",")] for t in texts.groups())
-    places = [n for n in of_x if n.isdigit()]
-    first = of_x == ["b", "f", *places]
-    if of_x != of_out or sorted(places, key=int) != places or not places:
+    d = stablehlo.conv_dimensions(op.attributes["dimension_numbers"])
+    of_x = d.lhs_batch, d.lhs_feature, d.lhs_spatial
+    rank = out.rank
+    first = of_x == (0, 1, tuple(range(2, rank)))
+    if of_x != (d.out_batch, d.out_feature, d.out_spatial) or rank < 3:
         return None
-    if not first and of_x != ["b", *places, "f"]:
+    if not first and of_x != (0, rank - 1, tuple(range(1, rank - 1))):
         return None
     counts = (op.attributes[f"{n}_group_count"].value for n in ("feature", "batch"))
     plain = (("window_strides", 1), ("padding", 0), ("lhs_dilation", 1))
     if any(set(ints(op, n, 1, v)) != {v} for n, v in plain) or set(counts) != {1}:
         return None
-    if any(w.type.shape[of_w.index(n)] != 1 for n in places):
+    if any(w.type.shape[n] != 1 for n in d.rhs_spatial):
         return None
     if {str(v.type.element_type) for v in (x, w)} != {str(out.element_type)}:
         return None
     if str(out.element_type) not in ("f32", "f64") or math.prod(out.shape) == 0:
         return None
 
-    outputs_first = of_w.index("o") < of_w.index("i")
-    features_out, features_in = (w.type.shape[of_w.index(n)] for n in "oi")
+    outputs_first = d.rhs_out < d.rhs_in
+    features_out, features_in = w.type.shape[d.rhs_out], w.type.shape[d.rhs_in]
     batch, size = x.type.shape[0], math.prod(x.type.shape) // x.type.shape[0] // features_in
     w = e.reshape(w, [features_out, features_in] if outputs_first else [features_in, features_out])
     summed_dim = 1 if outputs_first else 0  # the dimension of w that is summed over

@@ -1,7 +1,5 @@
 """Functions of neural networks, under the names and with the semantics of jax.nn."""
 
-from functools import lru_cache
-
 from weft.core.namespace import EagerPrograms, load_on_use
 from weft.numpy import tanh as tanh
 
@@ -13,7 +11,6 @@ _PROGRAMS = """
 """
 
 
-@lru_cache(maxsize=1)
 def _programs() -> EagerPrograms:
     from weft.numpy.eager import eager_programs  # where a function is used, not to import weft.nn
 

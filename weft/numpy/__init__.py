@@ -170,8 +170,6 @@ _INSTEAD = {
 
 
 def __getattr__(name: str) -> Any:
-    import weft.numpy.methods  # noqa: F401  (gives arrays their operators; it needs this package)
-
     module = _HOME.get(name)
     if module is None:
         if name in ("fft", "linalg"):

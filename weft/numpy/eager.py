@@ -85,24 +85,13 @@ def as_one_program(function: Callable, *operands: object, **options: object) -> 
     """
     if state.trace is not EVAL or not _PLAIN.issuperset(map(type, operands)):
         return function(*operands, **options)
-    for x in operands:
-        if x.__class__ is ArrayImpl:
-            break
-    else:
+    if ArrayImpl not in map(type, operands):
         return function(*operands, **options)
-    if not options:
-        program = _without_options.get(function)
-        if program is None:
-            program = _without_options[function] = compiled(function, options)
-        return program(*operands)
     try:
         program = compiled(function, options)
     except TypeError:
         return function(*operands, **options)
     return program(*operands)
-
-
-_without_options: dict[Callable, Callable] = clearable({})
 
 
 OPERANDS = (ArrayImpl, np.ndarray, bool, int, float, complex)

@@ -1,8 +1,5 @@
 """Random numbers from explicit keys, under the names and with the values of jax.random."""
 
-from functools import lru_cache
-
-import weft.numpy.methods  # noqa: F401  (of the arrays that samplers give)
 from weft.core.config import config
 from weft.core.namespace import EagerPrograms, load_on_use
 from weft.numpy.eager import eager_programs
@@ -19,7 +16,6 @@ def _each_key_is_looked_at() -> bool:
     return config.debug_key_reuse or config.legacy_prng_key != "allow"
 
 
-@lru_cache(maxsize=1)
 def _programs() -> EagerPrograms:
     from weft.random.keys import PRNGKeyArray  # this package loads none of its modules
 

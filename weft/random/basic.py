@@ -102,9 +102,9 @@ def uniform_in(
     key: Array, minval: ArrayLike, maxval: ArrayLike, *, shape: tuple, dtype: Any
 ) -> Any:
     """Uniform floats between bounds that broadcast to the shape."""
-    both = broadcast_shapes(shape, typeof(minval).shape, typeof(maxval).shape)
-    if math.prod(both) == math.prod(shape):
-        shape = both  # as in JAX, the bounds may have more dimensions of size 1
+    with_bounds = broadcast_shapes(shape, typeof(minval).shape, typeof(maxval).shape)
+    if math.prod(with_bounds) == math.prod(shape):
+        shape = with_bounds  # as in JAX, the bounds may have more dimensions of size 1
     sample_shape("uniform", shape, minval, maxval)
     x = unit_uniform(key, shape=shape, dtype=dtype)
     low, high = param(minval, shape, dtype), param(maxval, shape, dtype)

@@ -13,6 +13,7 @@ The parameters by position are made by `weft.native.filters`.
 
 from __future__ import annotations
 
+from weft.native.kernels.depthwise import clear
 from weft.native.language import (
     i64,
     load_wide,
@@ -51,11 +52,6 @@ def products(x: ptr[T], w: ptr[T], at: ptr[i64], n: i64, out: ptr[T]):
         store_wide(out + i * LANES, load_wide(sums + i * LANES))
 
 
-def clear(x: ptr[T], n: i64):
-    for i in range(n):
-        x[i] = 0.0
-
-
 def copy_inputs(x: ptr[T], packed: ptr[T], columns: i64, p: ptr[i64], at: i64):
     """ROWS inputs of neighbouring columns; what vectors write past them the next overwrites."""
     vectors = (ROWS + LANES - 1) // LANES
@@ -81,7 +77,7 @@ def pack_inputs(
     x: ptr[T], packed: ptr[T], p: ptr[i64], first: i64, n: i64, images: i64,
     y: i64, lines: i64, column: i64, columns: i64,
 ):  # fmt: skip
-    """What the taps read of ROWS inputs at a block of positions, zeros around the images."""
+    """Copy the ROWS inputs that taps read at a block of positions, zeros around the images."""
     left = max(0, min(columns, -column))
     right = max(left, min(columns, p[WIDTH] - column))
     target = packed

@@ -1,7 +1,5 @@
 """Linear algebra, under the names and with the semantics of jax.scipy.linalg."""
 
-from functools import lru_cache
-
 from weft.core.namespace import EagerPrograms, load_on_use
 
 _PROGRAMS = """
@@ -17,7 +15,6 @@ _OPTIONS = """
 """
 
 
-@lru_cache(maxsize=1)
 def _programs() -> EagerPrograms:
     from weft.numpy.eager import eager_programs  # where a function is used, not to import this
 

@@ -1,7 +1,5 @@
 """Special functions, under the names and with the semantics of jax.scipy.special."""
 
-from functools import lru_cache
-
 from weft.core.namespace import EagerPrograms, load_on_use
 from weft.scipy.special.examples import EXAMPLES
 
@@ -12,7 +10,6 @@ _PROGRAMS = """
 """
 
 
-@lru_cache(maxsize=1)
 def _programs() -> EagerPrograms:
     from weft.numpy.eager import eager_programs  # where a function is used, not to import this
 
@@ -24,7 +21,8 @@ __getattr__, _NAMES = load_on_use(
     {
         "entropies": "boxcox boxcox1p entr expit kl_div logit rel_entr xlog1py xlogy",
         "error_functions": "dawsn erf erfc erfcx erfinv log_ndtr ndtr ndtri owens_t wofz",
-        "exponentials": "log_softmax logsumexp softmax",
+        "exponentials": "log_softmax softmax",
+        "weft.nn.exponential_sums": "logsumexp",
         "factorials": """bernoulli beta betainc betaln comb digamma factorial gamma gammainc
             gammaincc gammaln gammasgn loggamma multigammaln poch polygamma zeta""",
         "harmonics": "bessel_jn i0 i0e i1 i1e sph_harm_y",

@@ -1,8 +1,7 @@
 # Tests: tests/scipy/test_special.py
-"""Softmax and sums of exponentials, with SciPy's parameters."""
+"""Softmax with SciPy's parameters."""
 
 from weft.nn.exponential_sums import log_softmax as _log_softmax
-from weft.nn.exponential_sums import logsumexp as logsumexp
 from weft.nn.exponential_sums import softmax as _softmax
 
 
