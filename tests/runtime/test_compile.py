@@ -174,6 +174,8 @@ ROWS = {
     "a transpose": (lambda x: x.T + 0, True),
     "one in a loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: y.T + 1, x), True),
     "LAPACK": (wnp.linalg.cholesky, True),
+    "exponentials": (wnp.exp, False),
+    "those of float64": (lambda x: wnp.exp(x.astype("float64")), True),
 }
 
 
@@ -183,7 +185,8 @@ def test_programs_without_transposes_have_loops_that_xla_does_not_tile(name, mon
     seen = []
     options = xla.options
     monkeypatch.setattr(xla, "options", lambda *a, **k: seen.append(options(*a, **k)) or seen[-1])
-    weft.jit(lambda x: f(x)).lower(np.eye(8, dtype=np.float32)).compile()
+    with weft.enable_x64(True):
+        weft.jit(lambda x: f(x)).lower(np.eye(8, dtype=np.float32)).compile()
     assert (b"xla_cpu_disable_tiled_emitter" not in seen[-1].SerializeAsString()) is tiled
 
 

@@ -45,8 +45,8 @@ def _untiled() -> bytes:
     return defaults.SerializeAsString() + _field(3, _field(3, backend_option))
 
 
-def has_transposes(module: ir.Module) -> bool:
-    """Return whether XLA:CPU may transpose matrices for a module, which it does best in tiles."""
+def wants_tiles(module: ir.Module) -> bool:
+    """Return whether a module has what XLA:CPU does best in tiles: transposes, some float64."""
     from weft._xla.mlir import ir
 
     found = False
@@ -63,6 +63,8 @@ def has_transposes(module: ir.Module) -> bool:
                 found = not op.attributes["call_target_name"].value.startswith("weft_native")
             case "stablehlo.convolution":
                 found = True
+            case "stablehlo.exponential" | "stablehlo.sqrt" | "stablehlo.tanh":
+                found = str(op.results[0].type.element_type) == "f64"
         return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
@@ -81,7 +83,7 @@ def options(
 ) -> CompileOptions:
     """Compile options for devices given as an int array [replica, partition] of device ids.
 
-    tiled: False on the CPU for programs of which `has_transposes` says that they need no tiles.
+    tiled: False on the CPU for programs of which `wants_tiles` says that they need none.
     """
     assignment = DeviceAssignment.create(np.ascontiguousarray(device_ids, np.int32))
     replicas, partitions = device_ids.shape
