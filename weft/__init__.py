@@ -18,7 +18,8 @@ __version_info__ = tuple(map(int, __version__.split(".")))
 # that importing weft costs little.
 _HOMES = {
     "weft.core.config": "config",
-    "weft.driver.jit": "jit UNSPECIFIED",
+    "weft.driver.jit": "jit",
+    "weft.driver.jit_info": "UNSPECIFIED",
     "weft.bucketing.sizes": "powers_of_two",
     "weft.api.grad": """grad value_and_grad vjp jvp linearize linear_transpose
         fwd_and_bwd closure_convert""",

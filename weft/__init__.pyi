@@ -85,7 +85,7 @@ from weft.driver.context import transfer_guard_device_to_device as transfer_guar
 from weft.driver.context import transfer_guard_device_to_host as transfer_guard_device_to_host
 from weft.driver.context import transfer_guard_host_to_device as transfer_guard_host_to_device
 from weft.driver.context import varying_promotion as varying_promotion
-from weft.driver.jit import UNSPECIFIED as UNSPECIFIED
+from weft.driver.jit_info import UNSPECIFIED as UNSPECIFIED
 from weft.driver.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from weft.refs.api import Ref as Ref
 from weft.runtime.array import Shard as Shard
