@@ -44,8 +44,7 @@ _HOMES = {
         make_user_context""",
     "weft.core.dtypes": "float0",
     "weft.core.source": "named_scope named_call",
-    "weft.sharding.mesh": """make_mesh Mesh set_mesh use_mesh get_mesh get_abstract_mesh
-        AxisType""",
+    "weft.sharding.mesh": "make_mesh Mesh set_mesh use_mesh get_mesh get_abstract_mesh AxisType",
     "weft.sharding.spec": "P",
     "weft.sharding.named": "NamedSharding",
     "weft.sharding.explicit": "reshard",
