@@ -148,101 +148,17 @@ def _equal(a: object, b: object) -> bool:
     return a == b
 
 
-_PAGE = """# Libraries written for JAX, on weft
-
-`python -m weft.as_jax -m pytest …` runs a library's tests on weft, unmodified; see
-[from-jax.md](from-jax.md). This page is written by `make libraries` (`make libraries LIB=equinox`
-for one; `ARGS="--resume"` continues a run), which downloads the libraries' sources from PyPI and
-runs their tests on JAX {jax} and then on weft, a file at a time. Counted are the tests that pass on
-JAX. The sources of equinox, jaxtyping, lineax, optimistix and diffrax come without tests; there,
-programs of `benchmarks/library_programs` are run on both, and their results must be equal.
-`files` counts those that both ran; a
-file that took longer than its limit counts as far as JAX came. Times include starting and
-compiling, on a machine that did other work at the same time. Tests that failed and were repaired
-since the run of a whole library were run again alone. In the last run of flax nnx, seven of its 30
-files were stopped on JAX at 120 s, which is why fewer tests count than the 1,686 of the run before.
-
-| library | version | files | pass on JAX | of these on weft | ratio | time ÷ JAX |
-|--|--|--|--|--|--|--|
-{rows}
-
-## Tried unprepared
-
-Libraries that nobody had tried, chosen before any result was seen, for tests in their sources on
-PyPI; run file by file, on JAX first, with at most 100 to 300 s a file on a loaded machine. What JAX
-did not reach in that time, or did not collect there (tests that need tensorflow or helpers that the
-sources lack), does not count. jaxlie 1.5.0 collects on neither.
-
-| library | version | files that JAX ran | pass on JAX | of these on weft |
-|--|--|--|--|--|
-| rlax | 0.1.9 | 23 of 23 | 734 | 734 |
-| gpjax | 1.0.0 | 14, every third of 55 until the time was over | 266 | 266 |
-| dm_pix | 0.4.5 | 2 of 7 | 176 | 176 |
-| mctx | 0.0.71 | 4 of 5 | 20 | 20 |
-| kfac_jax | 0.0.8 | 1 of 6 | 10 | 10 |
-| jax_md | 0.2.29 | 1 of 9, in part | 5 | 5 |
-
-A second set, in the same way but on weft first: what failed there ran on JAX, and what fails on
-both does not count. Files in a random order, 100 s each, until the time was over.
-
-| library | version | files | passed when first run | after repairs |
-|--|--|--|--|--|
-| orthax | 0.2.11 | 2, then 4 of 9 | 19 of 75 (one name) | 47 of 47 |
-| coordax | 0.2.8 | 4 of 6 | 172 of 174 | 173 of 174 |
-| probdiffeq | 0.9.2 | 3 of 32 | 5 of 8 | 8 of 8 |
-| rax | 0.4.0 | 4 of 11 | 85 of 85 | |
-| tree-math | 0.2.1 | 4 of 6 | 25 of 25 | |
-| interpax | 0.3.16 | 2 of 2 | 21 of 21 | |
-| quadax | 0.3.1 | 4 of 10 | 20 of 20 | |
-| dynamax | 1.0.3 | 3 of 18 | 11 of 11 | |
-| tinygp, again | 0.3.1 | 4 of 12 | 17 of 17 | |
-| quax, again | 0.4.6 | 4 of 27 | 36 of 36 | |
-| distrax, again | 0.1.9 | 4 of 68 | 129 of 129 | |
-| penzai, again | 0.2.5 | 4 of 29 | 9 of 9 | |
-| numpyro, again | 0.22.0 | 5 of 15 | 244 of 247 | 246 of 247 |
-| blackjax, again | 1.7.1 | 4 of 74 | 127 of 127 | |
-
-A third set, each file on JAX and on weft, 100 s each: pytreeclass 0.11.1, 6 of 6 files, 237 of 237
-tests when first run.
-
-A fourth set, as the second, 45 to 90 s a file on two cores with a load of 10 to 16, so few files of
-each were reached:
-
-| library | version | files | passed when first run | after repairs |
-|--|--|--|--|--|
-| saiunit | 0.5.2 | 5 of 63 | 415 of 415 | |
-| exponax | 0.2.0 | 2 of 21 | 122 of 122 | |
-| e3nn-jax | 0.21.0 | 2 of 34 | 59 of 59 | |
-| jax_dataclasses | 1.6.3 | 8 of 8 | 34 of 34 | |
-| gymnax | 1.0.1 | 2 of 6 | 23 of 23 | |
-| scico | 0.0.7 | 3, then 2 of 65 | 4 of 15 (`vars(jnp)`) | 15 of 15 |
-| jaxoplanet | 0.2.0 | 2 of 19 | 14 of 14 | |
-| brax | 0.14.2 | 3 of 38 | 13 of 13 | |
-| rlax, again | 0.1.9 | 6 of 23 | 178 of 178 | |
-| unxt | 1.11.4 | 4 of 22 | 0 of 53 (private names, below) | 0 |
-| quaxed | 0.10.7 | 3 of 14 | 0 of 5 (private names, below) | 0 |
-| brainstate | 0.5.4 | 5 of 96 | 0 (private names, below) | 0 |
-
-quaxed, which unxt imports, took the version of jax apart into numbers, which it can now, and makes
-`jax.numpy.vectorize` again of JAX's private functions; brainstate makes JAX's private `BatchTrace`
-and imports saiunit's sparse arrays, which now load. These are left.
-
-The notebooks of flax's documentation, cell by cell on both: of 347 cells that run on JAX 316 print
-the same to tolerance. The others are texts of tracers, meshes and drawings of shardings, counts of
-live arrays, and ten cells with a `HijaxVariable` under `jax.jit`, which weft refuses.
-
-numpyro asks that infinity times False be 0 outside of `jit`, as XLA makes it inside of one program;
-so it is now. coordax maps over a `ShapeDtypeStruct`, which has no values.
-
-## What fails, and why
-
-{faults}
-"""
+_HEAD = "| library | version | files | pass on JAX | of these on weft | ratio | time ÷ JAX |"
+_FAULTS = "## What fails, and why"
 
 
-def page(records: dict[str, dict]) -> str:
-    """The page of all libraries that have been run."""
-    rows, faults = [], []
+def page(text: str, records: dict[str, dict]) -> str:
+    """The page, with the rows and failures of the libraries that have been run put in."""
+    before, _, rest = text.partition(_HEAD)
+    rule, *table = rest.partition("\n\n")[0].strip().splitlines()
+    middle, _, told = rest.partition("\n\n")[2].partition(_FAULTS)
+    rows = {row.split(" | ")[0].strip("| "): row for row in table}
+    faults = {part.partition("\n")[0]: part.strip() for part in told.split("### ")[1:]}
     for name, library in LIBRARIES.items():
         record = records.get(name, {})
         ran = [f for f in record.get("jax", {}) if f in record.get("weft", {})]
@@ -253,16 +169,16 @@ def page(records: dict[str, dict]) -> str:
         failed = {t: why for t, why in verdict.items() if why is not None}
         ratio = 1 - len(failed) / max(1, len(verdict))
         version = library.requirement.partition("==")[2]
-        label = f"{name} ({library.trial})" if library.trial else name
         counts = f"{len(ran)} of {len(files(library))} | {len(verdict)}"
         passed = f"{len(verdict) - len(failed)} | {ratio:.3f} | {second / first:.2f}"
-        rows.append(f"| {label} | {version} | {counts} | {passed} |")
-        if failed:
-            # without the folder, which would read as one of weft's own
-            named = {t.removeprefix("tests/"): why for t, why in failed.items()}
-            lines = [f"* `{t}`: {_plain(why)}" for t, why in sorted(named.items())]
-            faults.append(f"### {name}\n\n" + "\n".join(lines))
-    return _PAGE.format(jax=JAX, rows="\n".join(rows), faults="\n\n".join(faults) or "Nothing.")
+        rows[name] = f"| {name} | {version} | {counts} | {passed} |"
+        # without the folder, which would read as one of weft's own
+        named = {t.removeprefix("tests/"): why for t, why in failed.items()}
+        lines = [f"* `{t}`: {_plain(why)}" for t, why in sorted(named.items())]
+        faults[name] = f"{name}\n\n" + "\n".join(lines) if lines else ""
+    table = "\n".join([_HEAD, rule, *rows.values()])
+    told = "".join(f"\n\n### {part}" for part in faults.values() if part) or "\n\nNothing."
+    return f"{before}{table}\n\n{middle.strip()}\n\n{_FAULTS}{told}\n"
 
 
 def _plain(reason: str) -> str:
@@ -298,7 +214,8 @@ def main() -> int:
                     _store(name, side, file, result)
             _tell(library, file, _load(name))
     if options.write:
-        options.write.write_text(page({name: _load(name) for name in LIBRARIES}))
+        records = {name: _load(name) for name in LIBRARIES}
+        options.write.write_text(page(options.write.read_text(), records))
     return 0
 
 

@@ -21,7 +21,6 @@ class Library:
     without: tuple[str, ...] = ()  # patterns of files that ask for what is not installed
     cases: tuple[str, ...] = ()  # files of `benchmarks.library_programs`
     also: tuple[str, ...] = ()  # requirements of its tests
-    trial: str = ""  # "" or how a library that was not prepared for is told of
 
 
 _FLAX = "flax==0.12.8"

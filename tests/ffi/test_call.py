@@ -233,6 +233,22 @@ def test_a_lowering_rule_has_layouts_from_the_fastest_dimension():
     np.testing.assert_array_equal(np.asarray(weft.jit(p.bind)(x)).ravel(), x.T.ravel())
 
 
+def test_a_rule_written_for_jax_lowers_to_a_call_of_types_of_its_own():
+    from weft.compat.lowering import register_lowering
+    from weft.compat.primitive import Primitive
+
+    scaled_p = Primitive("test_scale_for_jax")
+    scaled_p.def_abstract_eval(lambda x: x)
+    rule = weft.ffi.ffi_lowering("Scale")
+    register_lowering(
+        scaled_p,
+        lambda ctx, x: rule(ctx.replace(avals_out=ctx.avals_in), x, scale=np.float32(3)),
+        platform="cpu",
+    )
+    np.testing.assert_array_equal(weft.jit(scaled_p.bind)(X), 3 * X)
+    np.testing.assert_array_equal(scaled_p.bind(X), 3 * X)
+
+
 # Bad input --------------------------------------------------------------------------------------
 
 

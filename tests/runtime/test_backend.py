@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from weft.core.config import config
+from weft.core.config import config, options
 from weft.runtime import backend
 
 
@@ -29,6 +29,23 @@ def test_the_number_of_devices_is_fixed_once_used():
     backend.devices()
     with pytest.raises(RuntimeError, match="WEFT_NUM_CPU_DEVICES"):
         config.update("num_cpu_devices", 3)
+
+
+@pytest.fixture
+def platforms():
+    before = config.platforms
+    yield
+    options["platforms"].state.set_global(before)
+
+
+@pytest.mark.parametrize("name", ["platforms", "jax_platforms", "jax_platform_name"])
+def test_the_platform_in_use_may_be_asked_for_again(name, platforms):
+    assert backend.default_backend() == "cpu"
+    config.update(name, "cpu")
+    assert backend.default_backend() == config.platforms == "cpu"
+    config.update("num_cpu_devices", config.num_cpu_devices)
+    with pytest.raises(RuntimeError, match="fixed once a device has been used"):
+        config.update(name, "cuda")
 
 
 @pytest.mark.parametrize(

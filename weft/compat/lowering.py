@@ -49,6 +49,10 @@ class LoweringRuleContext:
         self.dim_var_values: Sequence[Any] = ()
         self.__dict__.update(changes)
 
+    def __getattr__(self, name: str) -> Any:
+        # What weft's own rules ask of their context, such as those of `ffi_lowering`.
+        return getattr(self.__dict__["weft"], name)
+
     def replace(self, **changes: object) -> LoweringRuleContext:
         fields = {name: value for name, value in self.__dict__.items() if name != "weft"}
         return LoweringRuleContext(self.weft, **{**fields, **changes})

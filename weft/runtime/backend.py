@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft._xla import client as _xla_client
@@ -166,16 +167,21 @@ def started() -> bool:
     return bool(_clients)
 
 
-def _refuse_after_start(value: int | str) -> None:
-    if _clients:
-        raise RuntimeError(
-            "the number of CPU devices and the platforms are fixed once a device has been used; "
-            "set them first, at the top of the program or with WEFT_NUM_CPU_DEVICES"
-        )
+def _refuse_after_start(in_force: Callable[[], tuple]) -> Callable[[int | str], None]:
+    def refuse(value: int | str) -> None:
+        if _clients and value not in in_force():
+            raise RuntimeError(
+                "the number of CPU devices and the platforms are fixed once a device has been "
+                "used; set them first, at the top of the program or with WEFT_NUM_CPU_DEVICES"
+            )
+
+    return refuse
 
 
-options["num_cpu_devices"].on_change = _refuse_after_start
-options["platforms"].on_change = _refuse_after_start
+options["num_cpu_devices"].on_change = _refuse_after_start(lambda: (config.num_cpu_devices,))
+options["platforms"].on_change = _refuse_after_start(
+    lambda: (config.platforms, _default and _default.platform)
+)
 
 
 def devices(backend: str | None = None) -> list[Device]:
