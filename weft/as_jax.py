@@ -63,7 +63,7 @@ def _pth_file() -> str:
 
 
 def _install() -> int:
-    """Writes a file that Python reads when it starts, to run the hook where the variable is set."""
+    """Write a file that Python reads when it starts, to run the hook where the variable is set."""
     hook = os.path.join(_STARTUP, "sitecustomize.py")
     line = (
         "import os, runpy; os.environ.get('WEFT_AS_JAX', '0') not in ('', '0') "

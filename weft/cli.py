@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit status. What follows `--` is for the program."""
+    """Run the command; returns the exit status. What follows `--` is for the program."""
     words = list(sys.argv[1:] if argv is None else argv)
     cut = words.index("--") if "--" in words else len(words)
     parser = _parser()
@@ -170,7 +170,7 @@ def parse_mesh(text: str) -> dict[str, int]:
 
 
 def _check(options: argparse.Namespace) -> tuple[str, str]:
-    """The program and the function to explain; raises for options that can only fail later."""
+    """Return the program and the function to explain; raise for options that would fail later."""
     from weft.driver.program_stages import NAMES
     from weft.partition.cost import hardware
 
@@ -237,7 +237,7 @@ def _explain(options: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _run(path: str, rest: list[str]) -> int:
-    """Runs a file or module as the main program; a status other than 0 where it failed."""
+    """Run a file or module as the main program; a status other than 0 where it failed."""
     from weft.core.boundary import filter_traceback
 
     argv, sys.argv = sys.argv, [path, *rest]

@@ -37,7 +37,7 @@ def comm(
     profile: str | os.PathLike[str] | None = None,
     **kwargs: object,
 ) -> CommReport:
-    """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its shardings.
+    """Report the communication of `fun(*args, **kwargs)` on its shardings' devices or mesh.
 
     args: arrays, or `ShapeDtypeStruct`s with shardings, for which no devices are needed.
     hardware: 'cpu', 'a100', 'h100', 'h200', 'b200', 'tpu_v5p', 'tpu_v5e', 'tpu_v6e' or a
@@ -69,7 +69,7 @@ def comm(
 
 
 def optimized_text(lowered: Any) -> str:
-    """The optimized program of `weft.jit(f).lower(*args)`, with the user's lines."""
+    """Return the optimized program of `weft.jit(f).lower(*args)`, with the user's lines."""
     return lowered.stages.optimized.text(sources=True)
 
 
@@ -80,7 +80,7 @@ def program_report(
     compile: bool = False,
     names: Sequence[str] = (),
 ) -> CommReport:
-    """The report of a lowered program (`weft.driver.program.Program`) and its stages."""
+    """Return the report of a lowered program (`weft.driver.program.Program`) and its stages."""
     partitioned = stages.partitioned
     if partitioned is None:
         partitioned = Stages(None, None, program.module, DeviceMesh({}), [], [])
@@ -101,7 +101,7 @@ def program_report(
 
 
 def _padded_constraints(closed: ClosedJaxpr) -> list[str]:
-    """The constraints whose axes do not divide a dimension, whose parts are therefore padded."""
+    """Return the constraints whose axes do not divide a dimension: its parts are padded."""
     notes = []
     for eqn in walk_eqns(closed):
         sharding = eqn.params.get("sharding")

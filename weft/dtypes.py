@@ -50,7 +50,7 @@ class prng_key(extended):  # noqa: N801
 
 
 def canonicalize_dtype(dtype: object, allow_extended_dtype: bool = False) -> Any:
-    """The dtype weft computes in: 64-bit types become 32-bit unless `enable_x64` is set.
+    """Return the dtype weft computes in: 64-bit types become 32-bit unless `enable_x64` is set.
 
     allow_extended_dtype: take dtypes of random keys, too, which are as they are.
 
@@ -86,7 +86,7 @@ def itemsize_bits(dtype: Any) -> int:
 
 
 def scalar_type_of(x: ArrayLike) -> type:
-    """The Python type of a value's elements: bool, int, float or complex.
+    """Return the Python type of a value's elements: bool, int, float or complex.
 
     >>> import weft
     >>> weft.dtypes.scalar_type_of(weft.numpy.ones(2, "bfloat16"))
@@ -106,7 +106,7 @@ def scalar_type_of(x: ArrayLike) -> type:
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
-    """The dtype that the arguments promote to; see `weft.numpy.result_type`.
+    """Return the dtype that the arguments promote to; see `weft.numpy.result_type`.
 
     return_weak_type_flag: return (dtype, whether it is weak, as that of Python scalars).
 

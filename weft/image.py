@@ -40,7 +40,7 @@ class ResizeMethod(enum.Enum):
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
-        """The method of a name: 'nearest', 'linear' (also 'bilinear', 'trilinear', 'triangle'),
+        """Return the named method: 'nearest', 'linear' (also 'bilinear', 'trilinear', 'triangle'),
         'lanczos3', 'lanczos5', 'cubic' (also 'bicubic', 'tricubic'), 'cubic-pytorch'."""
         try:
             return _METHODS[s]
@@ -99,7 +99,7 @@ def _weights(
     translation: Any,
     antialias: bool,
 ) -> Any:
-    """The matrix (size, out_size) by which one dimension is resampled, of float32 at least."""
+    """Return the matrix (size, out_size) that resamples one dimension, in float32 at least."""
     inverse = 1 / scale
     # Filters widen with pixels that are taken together, so that none is left out.
     width = wnp.maximum(inverse, 1) if antialias else 1.0
@@ -125,7 +125,7 @@ def _resampled(
     x: Any, shape: Sequence[int], dims: Sequence[int], scales: Sequence, translations: Sequence,
     method: ResizeMethod, antialias: bool, precision: Precision,
 ) -> Any:  # fmt: skip
-    """The image with its dimensions multiplied by matrices of weights, one after the other."""
+    """Multiply the image's dimensions by matrices of weights, one after the other."""
     for d, scale, translation in zip(dims, scales, translations, strict=True):
         w = _weights(method, x.shape[d], shape[d], scale, translation, antialias).astype(x.dtype)
         contracted = lax.dot_general(x, w, (((d,), (0,)), ((), ())), precision=precision)
@@ -158,7 +158,7 @@ def resize(
     antialias: bool = True,
     precision: Any = lax.Precision.HIGHEST,
 ) -> Any:
-    """The image resampled to a shape of the same rank; dimensions of equal size stay as they are.
+    """Resample the image to a shape of the same rank; dimensions of equal size stay.
 
     method: 'nearest', 'linear', 'cubic', 'lanczos3', 'lanczos5', 'cubic-pytorch', or a
     ResizeMethod. antialias: widen the filter where the image becomes smaller. Pixels are squares:
@@ -191,7 +191,7 @@ def scale_and_translate(
     antialias: bool = True,
     precision: Any = lax.Precision.HIGHEST,
 ) -> Any:
-    """The image, scaled and then moved along some dimensions, seen in a window of a shape.
+    """Return the image, scaled and then moved along some dimensions, seen in a window of a shape.
 
     spatial_dims: these dimensions; scale, translation: a number for each, which are differentiable.
     The pixel at x comes to x * scale + translation; what lies outside of the image is 0. method,

@@ -118,7 +118,7 @@ class Series:
 
 
 def as_series(x: Any, order: int) -> Series:
-    """A series, of zeros after the first term where x is constant."""
+    """Return a series, of zeros after the first term where x is constant."""
     if isinstance(x, Series):
         return x
     dtype = typeof(x).dtype if dtypes.is_inexact(typeof(x).dtype) else np.float32
@@ -162,7 +162,7 @@ def _joined(results: list, multiple: bool) -> Any:
 
 
 def _linear(prim: Primitive, order: int, ins: list, params: dict, linear: Sequence[int]) -> Any:
-    """The op of each order's coefficients; what is constant takes part in the first alone."""
+    """Apply the op to each order's coefficients; constants take part in the first alone."""
     results = [prim.bind(*map(_primal, ins), **params)]
     zeros = {i: wnp.zeros_like(x) for i, x in enumerate(ins) if i in linear and not _is(x)}
     for k in range(1, order + 1):
@@ -185,7 +185,7 @@ def _bilinear(prim: Primitive, order: int, ins: list, params: dict) -> Any:
 
 
 def _convolved(a: Sequence, b: Sequence, k: int, product: Callable = wnp.multiply) -> Any:
-    """The coefficient of order k of a product."""
+    """Return the coefficient of order k of a product."""
     total = product(a[0], b[k])
     for j in range(1, k + 1):
         total = total + product(a[j], b[k - j])
@@ -228,7 +228,7 @@ def _by_derivative(prim: Primitive, order: int, ins: list, params: dict) -> Any:
 
 
 def _slopes(x: Series) -> list:
-    """The coefficients of the derivative."""
+    """Return the coefficients of the derivative."""
     return [c * k for k, c in enumerate(x.terms) if k]
 
 

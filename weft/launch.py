@@ -38,7 +38,7 @@ class Failure(NamedTuple):
     errors: list[str]
 
     def describe(self) -> str:
-        """The failure in a line: an exit status, or the signal that ended the process."""
+        """Return the failure in a line: an exit status, or the signal that ended the process."""
         if self.status < 0:
             return f"process {self.rank} was ended by {signal.Signals(-self.status).name}"
         return f"process {self.rank} failed with exit status {self.status}"
@@ -123,7 +123,7 @@ class Group:
 
 
 def free_port() -> int:
-    """A TCP port that nobody listens at on this machine's loopback address."""
+    """Return a TCP port that nobody listens at on this machine's loopback address."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]

@@ -21,7 +21,7 @@ def create_device_mesh(
     contiguous_submeshes: bool = False,
     allow_split_physical_axes: bool = False,
 ) -> np.ndarray:
-    """The devices as an array of a shape, for `weft.sharding.Mesh`, in their own order.
+    """Return the devices as an array of a shape, for `weft.sharding.Mesh`, in their own order.
 
     Args:
       mesh_shape: the sizes of the axes; their product is the number of devices. Those that
@@ -56,7 +56,7 @@ def create_hybrid_device_mesh(
     should_sort_granules_by_key: bool = True,
     allow_split_physical_axes: bool = False,
 ) -> np.ndarray:
-    """The devices as an array whose axes are split between a slow and a fast network.
+    """Return the devices as an array whose axes are split between a slow and a fast network.
 
     A granule is a group of devices that a fast network connects: those with the same slice_index,
     or those of one process. Along each axis, granules follow one another, each with its part.

@@ -85,7 +85,7 @@ def record_scalar(event: str, value: float, **kwargs: str | int) -> None:
 
 
 def register_event_listener(callback: Callable[..., None]) -> None:
-    """Calls callback(event, **tags) at each event.
+    """Call callback(event, **tags) at each event.
 
     >>> import weft
     >>> weft.monitoring.register_event_listener(print)
@@ -97,7 +97,7 @@ def register_event_listener(callback: Callable[..., None]) -> None:
 
 
 def register_event_duration_secs_listener(callback: Callable[..., None]) -> None:
-    """Calls callback(event, seconds, **tags) at each duration.
+    """Call callback(event, seconds, **tags) at each duration.
 
     >>> import weft
     >>> seen = {}
@@ -115,7 +115,7 @@ def register_event_duration_secs_listener(callback: Callable[..., None]) -> None
 
 
 def register_event_time_span_listener(callback: Callable[..., None]) -> None:
-    """Calls callback(event, start, end, **tags) at each span of time.
+    """Call callback(event, start, end, **tags) at each span of time.
 
     >>> import weft
     >>> weft.monitoring.register_event_time_span_listener(print)
@@ -125,7 +125,7 @@ def register_event_time_span_listener(callback: Callable[..., None]) -> None:
 
 
 def register_scalar_listener(callback: Callable[..., None]) -> None:
-    """Calls callback(event, value, **tags) at each number.
+    """Call callback(event, value, **tags) at each number.
 
     >>> import weft
     >>> weft.monitoring.register_scalar_listener(print)
@@ -135,7 +135,7 @@ def register_scalar_listener(callback: Callable[..., None]) -> None:
 
 
 def unregister_event_listener(callback: Callable[..., None]) -> None:
-    """Takes a listener back. Raises ValueError if it is none.
+    """Take a listener back. Raises ValueError if it is none.
 
     >>> import weft
     >>> weft.monitoring.register_event_listener(print)
@@ -145,7 +145,7 @@ def unregister_event_listener(callback: Callable[..., None]) -> None:
 
 
 def unregister_event_duration_listener(callback: Callable[..., None]) -> None:
-    """Takes a listener to durations back. Raises ValueError if it is none.
+    """Take a listener to durations back. Raises ValueError if it is none.
 
     >>> import weft
     >>> weft.monitoring.register_event_duration_secs_listener(print)
@@ -155,7 +155,7 @@ def unregister_event_duration_listener(callback: Callable[..., None]) -> None:
 
 
 def unregister_event_time_span_listener(callback: Callable[..., None]) -> None:
-    """Takes a listener to spans of time back. Raises ValueError if it is none.
+    """Take a listener to spans of time back. Raises ValueError if it is none.
 
     >>> import weft
     >>> weft.monitoring.register_event_time_span_listener(print)
@@ -165,7 +165,7 @@ def unregister_event_time_span_listener(callback: Callable[..., None]) -> None:
 
 
 def unregister_scalar_listener(callback: Callable[..., None]) -> None:
-    """Takes a listener to numbers back. Raises ValueError if it is none.
+    """Take a listener to numbers back. Raises ValueError if it is none.
 
     >>> import weft
     >>> weft.monitoring.register_scalar_listener(print)
@@ -175,7 +175,7 @@ def unregister_scalar_listener(callback: Callable[..., None]) -> None:
 
 
 def clear_event_listeners() -> None:
-    """Takes all listeners back.
+    """Take all listeners back.
 
     >>> import weft
     >>> weft.monitoring.register_event_listener(print)

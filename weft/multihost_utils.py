@@ -70,7 +70,7 @@ def _bytes(value: np.ndarray) -> np.ndarray:
 
 
 def broadcast_one_to_all(in_tree: object, is_source: bool | None = None) -> Any:
-    """The tree of one process as NumPy arrays, on all.
+    """Return the tree of one process as NumPy arrays, on all.
 
     in_tree: arrays and numbers, of the same shapes and dtypes on every process. is_source: True
     on the process whose values count, by default process 0.
@@ -93,7 +93,7 @@ def broadcast_one_to_all(in_tree: object, is_source: bool | None = None) -> Any:
 
 
 def sync_global_devices(name: str) -> None:
-    """Waits until every process has come here, and all their devices with them.
+    """Wait until every process has come here, and all their devices with them.
 
     Raises AssertionError if they come here from places of different names.
 
@@ -104,7 +104,7 @@ def sync_global_devices(name: str) -> None:
 
 
 def assert_equal(in_tree: object, fail_message: str = "") -> None:
-    """Raises AssertionError, on every process, unless all have process 0's values.
+    """Raise AssertionError, on every process, unless all have process 0's values.
 
     >>> import weft
     >>> weft.multihost_utils.assert_equal({"step": 10})
@@ -122,7 +122,7 @@ def assert_equal(in_tree: object, fail_message: str = "") -> None:
 
 
 def process_allgather(in_tree: object, tiled: bool = False) -> Any:
-    """The values of all processes as NumPy arrays, on every process.
+    """Return the values of all processes as NumPy arrays, on every process.
 
     in_tree: host values and arrays of a process's own devices are stacked along a new first
     dimension in the order of processes; with tiled=True they are joined along their first. Arrays

@@ -50,7 +50,7 @@ def odeint(
     mxstep: float = np.inf,
     hmax: float = np.inf,
 ) -> Any:
-    """The solution of dy/dt = func(y, t, *args) with y0 at t[0], at each time of t.
+    """Return the solution of dy/dt = func(y, t, *args) with y0 at t[0], at each time of t.
 
     y0: a pytree of floats; the result has an axis for the times before its own. t: increasing.
     args: pytrees that the function depends on and that are differentiated. rtol, atol: the error
@@ -117,7 +117,7 @@ def _first_step(f: Callable, y: object, dy: object, time: object, options: tuple
 
 
 def _quartic(y: Any, new: Any, middle: Any, dy: Any, dnew: Any, h: Any, share: Any) -> Any:
-    """The polynomial of degree 4 through both ends, their slopes, and the middle."""
+    """Return the polynomial of degree 4 through both ends, their slopes, and the middle."""
     a = -2 * h * dy + 2 * h * dnew - 8 * y - 8 * new + 16 * middle
     b = 5 * h * dy - 3 * h * dnew + 18 * y + 14 * new - 32 * middle
     c = -4 * h * dy + h * dnew - 11 * y - 5 * new + 16 * middle

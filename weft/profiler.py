@@ -56,7 +56,7 @@ def start_trace(
     create_perfetto_trace: bool = False,
     profiler_options: object = None,
 ) -> None:
-    """Starts to record what host and devices do; `stop_trace` writes it.
+    """Start to record what host and devices do; `stop_trace` writes it.
 
     Args:
       log_dir: the folder to write to. What is recorded goes to plugins/profile/ in it.
@@ -96,7 +96,7 @@ def start_trace(
 
 
 def stop_trace() -> None:
-    """Ends the trace and writes it. See `start_trace` for an example.
+    """End the trace and writes it. See `start_trace` for an example.
 
     Raises RuntimeError if none is being recorded.
 
@@ -117,7 +117,7 @@ def stop_trace() -> None:
 
 
 def _write_perfetto(folder: Path) -> None:
-    """The newest run's trace without the metadata, which Perfetto does not read."""
+    """Return the newest run's trace without the metadata, which Perfetto does not read."""
     newest = max((folder / "plugins" / "profile").iterdir(), key=os.path.getmtime)
     [source] = newest.glob("*.trace.json.gz")
     with gzip.open(source, "rt") as file:
@@ -134,7 +134,7 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: object = None,
 ) -> Iterator[None]:
-    """Records what happens in a `with` block. See `start_trace` for the arguments.
+    """Record what happens in a `with` block. See `start_trace` for the arguments.
 
     >>> import tempfile, weft
     >>> with tempfile.TemporaryDirectory() as folder, weft.profiler.trace(folder):
@@ -151,7 +151,7 @@ def trace(
 def measured(
     log_dir: os.PathLike | str, lowered: Any, hardware: str | HardwareModel | None = None
 ) -> list[Operation]:
-    """Finds a program's operations in a trace: the time that each took, beside the estimate.
+    """Find a program's operations in a trace: the time that each took, beside the estimate.
 
     Operations of the trace for Perfetto, where one was written, get the program's kinds and lines
     as their names.
@@ -211,7 +211,7 @@ class StepTraceAnnotation(TraceAnnotation):
 def annotate_function(
     func: Callable | None = None, name: str | None = None, **decorator_kwargs: object
 ) -> Callable:
-    """The function with its calls shown in the trace, by its name or the one given.
+    """Return the function with its calls shown in the trace, by its name or the one given.
 
     Without a function it is a decorator. decorator_kwargs are shown with the calls.
 
@@ -234,7 +234,7 @@ def annotate_function(
 
 
 def start_server(port: int, requires_backend: bool = True) -> Any:
-    """Serves traces of this process to XProf or TensorBoard, until `stop_server`.
+    """Serve traces of this process to XProf or TensorBoard, until `stop_server`.
 
     requires_backend: start the devices now, so that they are traced.
 
@@ -255,7 +255,7 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
 
 
 def stop_server() -> None:
-    """Ends the server. Raises RuntimeError if none is running.
+    """End the server. Raises RuntimeError if none is running.
 
     >>> import weft
     >>> weft.profiler.stop_server()
@@ -299,7 +299,7 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 
 
 def save_device_memory_profile(filename: os.PathLike | str, backend: str | None = None) -> None:
-    """Writes `device_memory_profile` to a file, for `pprof` to read.
+    """Write `device_memory_profile` to a file, for `pprof` to read.
 
     >>> import os, tempfile, weft
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def get(ref: object, idx: object = None) -> Any:
-    """The value of a ref at an index, `ref[idx]`; without an index all of it.
+    """Return the value of a ref at an index, `ref[idx]`; without an index all of it.
 
     >>> import weft
     >>> weft.ref.get(weft.new_ref(weft.numpy.arange(3)), 1)
@@ -42,7 +42,7 @@ def get(ref: object, idx: object = None) -> Any:
 
 
 def set(ref: object, idx: object, value: object) -> None:
-    """Writes a value to a ref at an index, as `ref[idx] = value`; None: to all of it.
+    """Write a value to a ref at an index, as `ref[idx] = value`; None: to all of it.
 
     >>> import weft
     >>> ref = weft.new_ref(weft.numpy.zeros(2))
@@ -53,7 +53,7 @@ def set(ref: object, idx: object, value: object) -> None:
 
 
 def swap(ref: object, idx: object, value: object) -> Any:
-    """Writes a value to a ref at an index and returns the one before.
+    """Write a value to a ref at an index and returns the one before.
 
     >>> import weft
     >>> ref = weft.new_ref(weft.numpy.arange(3))
@@ -64,7 +64,7 @@ def swap(ref: object, idx: object, value: object) -> Any:
 
 
 def addupdate(ref: object, idx: object, x: ArrayLike) -> None:
-    """Adds to a ref at an index in one op; where indices repeat, each addition counts.
+    """Add to a ref at an index in one op; where indices repeat, each addition counts.
 
     >>> import weft
     >>> ref = weft.new_ref(weft.numpy.zeros(2))
@@ -75,7 +75,7 @@ def addupdate(ref: object, idx: object, x: ArrayLike) -> None:
 
 
 def empty_ref(ty: object, memory_space: object = None) -> Ref:
-    """A ref to an array that need not have any particular value yet.
+    """Return a ref to an array that need not have any particular value yet.
 
     ty: an array, a `ShapeDtypeStruct` or anything with shape and dtype that describes it.
 
@@ -89,7 +89,7 @@ def empty_ref(ty: object, memory_space: object = None) -> Ref:
 
 
 def free_ref(ref: object) -> None:
-    """Gives up a ref: any later use of it is an error, and its memory is free.
+    """Give up a ref: any later use of it is an error, and its memory is free.
 
     Raises TypeError if it is not a whole ref made by `new_ref` in the same function.
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def _shapes(input_size: int, hidden_size: int, num_layers: int, bidirectional: bool) -> list:
-    """The shapes of W_ih and W_hh of each layer and direction."""
+    """Return the shapes of W_ih and W_hh of each layer and direction."""
     directions = 2 if bidirectional else 1
     shapes = []
     for layer in range(num_layers):

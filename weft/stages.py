@@ -26,10 +26,10 @@ class Wrapped(Protocol):
     __call__: Callable[..., Any]
 
     def trace(self, *args: object, **kwargs: object) -> Traced:
-        """The function traced for these arguments."""
+        """Return the function traced for these arguments."""
 
     def lower(self, *args: object, **kwargs: object) -> Lowered:
-        """The function lowered for these arguments."""
+        """Return the function lowered for these arguments."""
 
 
 seal(globals())

@@ -266,7 +266,7 @@ class _Differences:
 
 
 def _by_dtype(name: str, bound: Tolerance) -> Any:
-    """A tolerance as a number, or as a dict whose keys are NumPy's dtypes."""
+    """Return a tolerance as a number, or as a dict whose keys are NumPy's dtypes."""
     if bound is None:
         return DEFAULT_TOLERANCE
     if not isinstance(bound, Mapping):

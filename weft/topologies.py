@@ -44,7 +44,7 @@ class TopologyDescription:
 
 
 def get_attached_topology(platform: str | None = None) -> TopologyDescription:
-    """The devices of this machine, of one platform or of the default one.
+    """Return the devices of this machine, of one platform or of the default one.
 
     >>> import weft
     >>> weft.topologies.get_attached_topology().devices == weft.devices()
@@ -56,7 +56,7 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
 def get_topology_desc(
     topology_name: str = "", platform: str | None = None, **kwargs: object
 ) -> TopologyDescription:
-    """A description of GPUs or TPUs that need not be there, by XLA's plugin for them.
+    """Return a description of GPUs or TPUs that need not be there, by XLA's plugin for them.
 
     Programs whose shardings are over a mesh of its devices can be traced, lowered and compiled, and
     everything but run: `.as_text()`, `.memory_analysis()`, `.cost_analysis()`, `weft.comm`.
@@ -125,7 +125,7 @@ def _gpus(name: str, options: dict[str, Any]) -> list:
 def _parsed(
     topology_name: str, target_config: str | None = None, topology: str | None = None, **_: object
 ) -> tuple[str, str]:
-    """The description of a device as text, and the counts of groups, hosts and devices."""
+    """Return the description of a device as text, and the counts of groups, hosts and devices."""
     gpu, colon, counts = topology_name.lower().partition(":")
     if not colon and re.fullmatch(r"\d+(x\d+)*", gpu):
         gpu, counts = "", gpu
@@ -158,7 +158,7 @@ def make_mesh(
     *,
     contiguous_submeshes: bool = False,
 ) -> Mesh:
-    """A mesh over the devices of a topology.
+    """Return a mesh over the devices of a topology.
 
     Args:
       topo: from `get_topology_desc` or `get_attached_topology`.

@@ -34,7 +34,7 @@ _MISSING = object()
 
 
 def flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
-    """The leaves of a tree in order, and its structure.
+    """Return the leaves of a tree in order, and its structure.
 
     is_leaf: says of a node that it counts as a leaf.
 
@@ -46,7 +46,7 @@ def flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple
 
 
 def unflatten(treedef: PyTreeDef, leaves: Iterable) -> Any:
-    """The tree of a structure and its leaves: the inverse of `flatten`.
+    """Return the tree of a structure and its leaves: the inverse of `flatten`.
 
     >>> import weft
     >>> weft.tree.unflatten(weft.tree.structure((0, [0])), [1, 2])
@@ -56,7 +56,7 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable) -> Any:
 
 
 def leaves(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> list:
-    """The leaves of a tree, in order.
+    """Return the leaves of a tree, in order.
 
     >>> import weft
     >>> weft.tree.leaves((1, None, [2]))
@@ -66,7 +66,7 @@ def leaves(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> list:
 
 
 def structure(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeDef:
-    """The structure of a tree: its nodes, with leaves left open.
+    """Return the structure of a tree: its nodes, with leaves left open.
 
     >>> import weft
     >>> weft.tree.structure((1, [2]))
@@ -143,7 +143,7 @@ def reduce(
     initializer: object = _MISSING,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """function folded over the leaves from left to right.
+    """Return function folded over the leaves from left to right.
 
     >>> import weft
     >>> weft.tree.reduce(lambda a, b: a + b, [1, (2, 3)])
@@ -160,7 +160,7 @@ def reduce_associative(
     identity: object = _MISSING,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """An associative operation over the leaves, as a balanced tree of applications.
+    """Return an associative operation over the leaves, as a balanced tree of applications.
 
     >>> import weft
     >>> weft.tree.reduce_associative(lambda a, b: a + b, [1, (2, 3)])
@@ -194,7 +194,7 @@ def all(tree: object, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
 def transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: object
 ) -> Any:
-    """A tree of trees turned inside out: inner structure outside, outer inside.
+    """Return a tree of trees turned inside out: inner structure outside, outer inside.
 
     inner_treedef: None takes that of the first inner tree.
 
@@ -217,7 +217,7 @@ def transpose(
 def broadcast(
     prefix_tree: object, full_tree: object, is_leaf: Callable[[Any], bool] | None = None
 ) -> Any:
-    """The full tree's structure with each leaf of a prefix tree repeated below it.
+    """Return the full tree's structure with each leaf of a prefix tree repeated below it.
 
     >>> import weft
     >>> weft.tree.broadcast((1, 2), ([0, 0], 0))
@@ -286,7 +286,7 @@ def map_with_path(
 
 
 def static(**kwargs: Any) -> Any:
-    """A dataclass field that is part of the structure, not a leaf (for `register_dataclass`).
+    """Declare a dataclass field part of the structure, not a leaf (for `register_dataclass`).
 
     Takes the arguments of `dataclasses.field`.
 

@@ -44,7 +44,7 @@ _LEAF = pytree.flatten(0)[1]
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of a structure's children.
+    """Return the structures of a structure's children.
 
     >>> import weft
     >>> weft.tree_util.treedef_children(weft.tree.structure((1, [2])))
@@ -86,7 +86,7 @@ def is_tree_node(typ: type) -> bool:
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable, Hashable]:
-    """The children of a node and its data. Raises ValueError for a leaf.
+    """Return the children of a node and its data. Raises ValueError for a leaf.
 
     >>> import weft
     >>> weft.tree_util.flatten_one_level({"a": 1})
@@ -115,7 +115,7 @@ def _one_level(flatten: Callable, tree: dict | int) -> tuple[Iterable, Hashable]
 
 
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
-    """A path as Python writes it, `['w'][0].bias`; simple: only the names, joined by separator.
+    """Write a path as Python does, `['w'][0].bias`; simple: only names, joined by separator.
 
     >>> import weft
     >>> path = (weft.tree_util.DictKey("w"), weft.tree_util.SequenceKey(0))
@@ -141,7 +141,7 @@ def register_pytree_node(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_with_keys_func: Callable[[Any], tuple] | None = None,
 ) -> None:
-    """Makes a type a pytree node.
+    """Make a type a pytree node.
 
     flatten_func(node) -> (children, data), data hashable and comparable; unflatten_func(data,
     children) -> node; flatten_with_keys_func(node) -> ((key, child) pairs, data) names children.
@@ -181,7 +181,7 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_func: Callable[[Any], tuple] | None = None,
 ) -> None:
-    """Makes a type a pytree node whose children have names.
+    """Make a type a pytree node whose children have names.
 
     flatten_with_keys(node) -> ((key, child) pairs, data). flatten_func: a faster way without keys.
 
@@ -237,7 +237,7 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Any:
-    """Makes a dataclass a pytree node; also a class decorator.
+    """Make a dataclass a pytree node; also a class decorator.
 
     data_fields: children. meta_fields: part of the structure, hashable. Without both, fields made
     with `weft.tree.static()` are meta fields, the others data. drop_fields: left to their defaults.

@@ -52,7 +52,7 @@ live_arrays = _jax.Client.live_arrays
 
 
 def to_numpy(array: ArrayImpl) -> np.ndarray:
-    """The data of a single-device array as a read-only NumPy array, without a copy on the CPU."""
+    """Return a single-device array's data as a read-only NumPy array, uncopied on the CPU."""
     try:
         # The buffer protocol: 1 us, zero-copy. It knows neither ml_dtypes nor other platforms.
         return np.asarray(memoryview(array))
@@ -63,5 +63,5 @@ def to_numpy(array: ArrayImpl) -> np.ndarray:
 
 
 def to_dlpack(array: ArrayImpl, stream: int | None = None):
-    """A DLPack capsule that shares the buffer of a single-device array."""
+    """Return a DLPack capsule that shares the buffer of a single-device array."""
     return _jax.buffer_to_dlpack_managed_tensor(array, stream=stream)

@@ -28,7 +28,7 @@ API_VERSION = 4
 
 
 def target_name(platform: str, *, partitioned: bool = False) -> str:
-    """The custom-call target of a callback. A partitioned one runs once on each shard."""
+    """Return the custom-call target of a callback. A partitioned one runs once on each shard."""
     try:
         return _TARGETS[platform, partitioned]
     except KeyError:
@@ -38,7 +38,7 @@ def target_name(platform: str, *, partitioned: bool = False) -> str:
 
 
 def buffer_target_name(platform: str, *, command_buffer: bool = False) -> str:
-    """The custom-call target of a callback on buffers; it takes the index as an attribute."""
+    """Return the custom-call target of a callback on buffers; its index is an attribute."""
     try:
         name = _BUFFER_TARGETS[platform]
     except KeyError:

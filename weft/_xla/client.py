@@ -24,7 +24,7 @@ def is_compile_only(client: Client) -> bool:
 
 @functools.cache
 def platform_of(device: Device) -> str:
-    """The platform that programs for a device are lowered for: "cpu", "cuda", "rocm", "tpu".
+    """Return the platform that programs for a device are lowered for: "cpu", "cuda", "rocm", "tpu".
 
     jaxlib's ``device.platform`` is "gpu" for all GPUs.
     """
@@ -41,7 +41,7 @@ def make_cpu_client(
     collectives: str | None = "gloo",
     hostname: str | None = None,
 ) -> Client:
-    """The CPU client. ``num_devices`` virtual devices share the host's memory.
+    """Return the CPU client. ``num_devices`` virtual devices share the host's memory.
 
     With a ``distributed_client`` the processes form one platform of ``num_nodes`` and exchange
     data through ``collectives`` ("gloo", "mpi" or None). Gloo listens at the address of

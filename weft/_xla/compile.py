@@ -182,7 +182,7 @@ def cost_analysis(modules: Sequence, client: _jax.Client) -> dict[str, float]:
 
 
 def serialize(client: _jax.Client, executable: LoadedExecutable) -> bytes:
-    """The compiled executable as bytes, for the same platform and jaxlib version."""
+    """Return the compiled executable as bytes, for the same platform and jaxlib version."""
     return client.serialize_executable(executable)
 
 

@@ -16,7 +16,7 @@ trace_context_names = _jax.config.trace_context_names
 
 
 def state(name: str, value, *, traced: bool = False) -> Config:
-    """A named state. ``traced`` states are part of every trace and dispatch cache key.
+    """Return a named state. ``traced`` states are part of every trace and dispatch cache key.
 
     Each of these is hashed by every call of a jitted function (8 ns), so there are
     few: see `TracedOptions`.
@@ -25,7 +25,7 @@ def state(name: str, value, *, traced: bool = False) -> Config:
 
 
 def dispatch_flag(name: str, value) -> Config:
-    """A state that is part of the C++ dispatch key only: it does not change what is traced."""
+    """Return a state of the C++ dispatch key only: it does not change what is traced."""
     return Config(name, value, include_in_jit_key=True, include_in_trace_context=False)
 
 

@@ -27,7 +27,7 @@ _loaded: str | None = None
 
 
 def find_plugin() -> str | None:
-    """The path of the CUDA PJRT plugin in use or installed, or None. Imports nothing."""
+    """Return the path of the CUDA PJRT plugin in use or installed, or None. Imports nothing."""
     explicit = _loaded or os.environ.get("WEFT_CUDA_PLUGIN")
     if explicit:
         return explicit
@@ -41,7 +41,7 @@ def find_plugin() -> str | None:
 
 @functools.cache
 def load_plugin() -> tuple[Any, str]:
-    """The plugin's C API and its path, loaded once; no device is touched.
+    """Return the plugin's C API and its path, loaded once; no device is touched.
 
     Raises:
       RuntimeError: no plugin is installed, or it cannot be loaded (says what to install).
@@ -91,7 +91,7 @@ def _attach(api: Any, path: str) -> None:
 
 @functools.cache
 def register_kernels(family: str) -> None:
-    """Registers jaxlib's kernels of a family for GPUs: "_solver", "_linalg", "_prng", ….
+    """Register jaxlib's kernels of a family for GPUs: "_solver", "_linalg", "_prng", ….
 
     Raises:
       RuntimeError: the plugin is not there, or comes without its kernels.
@@ -113,7 +113,7 @@ def register_kernels(family: str) -> None:
 
 
 def _library(path: str, name: str) -> Any:
-    """A library of the package jax_cuda1x_plugin, from the plugin's own place or the path."""
+    """Return a library of the package jax_cuda1x_plugin, from the plugin's place or the path."""
     version = "13" if "xla_cuda13" in path else "12"
     package = f"jax_cuda{version}_plugin"
     beside = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(path))))
@@ -135,7 +135,7 @@ def make_client(
     visible_devices: str | None = None,
     partition_index: int | None = None,
 ) -> _jax.Client:
-    """The client of this machine's GPUs; XLA_CLIENT_MEM_FRACTION and others shape its memory."""
+    """Return the client of this machine's GPUs; XLA_CLIENT_MEM_FRACTION etc. shape its memory."""
     from jaxlib.xla_client import generate_pjrt_gpu_plugin_options
 
     load_plugin()

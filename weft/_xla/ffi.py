@@ -86,7 +86,7 @@ def register_batch_partitionable(name: str) -> None:
 
 
 def capsule(function) -> Any:
-    """A capsule for a C function: an address, a ctypes function, or a ctypes foreign function."""
+    """Return a capsule for a C function: an address, a ctypes or a ctypes foreign function."""
     if isinstance(function, int):
         address = function
     else:
@@ -100,7 +100,7 @@ def capsule(function) -> Any:
 
 
 def address(capsule) -> int:
-    """The address that a capsule holds, whatever its name."""
+    """Return the address that a capsule holds, whatever its name."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     name = ctypes.pythonapi.PyCapsule_GetName
@@ -113,7 +113,7 @@ _lapack_handlers: dict = {}
 
 
 def lapack_handler(name: str) -> int:
-    """The address of jaxlib's handler of a LAPACK target."""
+    """Return the address of jaxlib's handler of a LAPACK target."""
     register_lapack_targets()
     return address(_lapack_handlers[name])
 
@@ -136,7 +136,7 @@ def register_lapack_targets() -> None:
 
 
 def package_dir() -> str:
-    """The folder of the jaxlib package, whose `include` has the FFI headers."""
+    """Return the folder of the jaxlib package, whose `include` has the FFI headers."""
     import os
 
     import jaxlib

@@ -18,7 +18,7 @@ guarding = False
 
 
 def guard_transfers(direction: str, level: str | None, *, local: bool) -> None:
-    """Sets what happens at transfers "host_to_device", "device_to_device" or "device_to_host".
+    """Set what happens at transfers "host_to_device", "device_to_device" or "device_to_host".
 
     level: None stands for the process's.
     """
@@ -29,7 +29,7 @@ def guard_transfers(direction: str, level: str | None, *, local: bool) -> None:
 
 
 def guard_collection(level: str | None, *, local: bool) -> None:
-    """Sets what happens when the garbage collector frees an array: allow, log or fatal."""
+    """Set what happens when the garbage collector frees an array: allow, log or fatal."""
     levels = _lib.GarbageCollectionGuardLevel
     value = None if level is None else getattr(levels, level.upper())
     _state(local).garbage_collect_array = value
@@ -46,7 +46,7 @@ def _state(local: bool):
 
 @contextmanager
 def explicit(what: str) -> Iterator[None]:
-    """Marks the transfers of this thread as asked for. what: "device_put" or "device_get"."""
+    """Mark the transfers of this thread as asked for. what: "device_put" or "device_get"."""
     state = _lib.thread_local_state()
     name = f"explicit_{what}"
     before = getattr(state, name)

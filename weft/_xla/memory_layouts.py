@@ -26,7 +26,7 @@ def _fields(pjrt_layout: Any) -> tuple:
 
 
 def of_array(array: Array) -> tuple:
-    """The layout of each of the array's parts."""
+    """Return the layout of each of the array's parts."""
     return _fields(array._pjrt_layout)
 
 
@@ -37,7 +37,7 @@ def is_laid_out(array: Array) -> bool:
 
 
 def of_executable(executable: Any) -> tuple[list, list]:
-    """The layouts of its arguments' and of its results' parts."""
+    """Return the layouts of its arguments' and of its results' parts."""
     ins, outs = executable.get_parameter_layouts(), executable.get_output_layouts()
     return [_fields(x) for x in ins], [_fields(x) for x in outs]
 
@@ -49,7 +49,7 @@ def _xla_layout(layout: tuple) -> Any:
 
 
 def text(layout: tuple) -> str:
-    """The layout as XLA writes it: from minor to major, then the tiles."""
+    """Return the layout as XLA writes it: from minor to major, then the tiles."""
     return str(_xla_layout(layout))
 
 

@@ -46,7 +46,7 @@ _contexts: list[ir.Context] = []
 
 
 def context() -> ir.Context:
-    """The process-wide context, into which nothing is loaded after it is made.
+    """Return the process-wide context, into which nothing is loaded after it is made.
 
     A context may be read by any number of threads, XLA's among them, while none loads a dialect.
     """
@@ -78,13 +78,13 @@ def _new_context() -> ir.Context:
 
 @functools.cache
 def unknown_location() -> ir.Location:
-    """The location of operations that stem from no user line."""
+    """Return the location of operations that stem from no user line."""
     return ir.Location.unknown(context())
 
 
 @functools.lru_cache(maxsize=8192)
 def file_location(file: str, line: int, column: int = 0, name: str | None = None) -> ir.Location:
-    """A cached ``file:line:column`` location, named after the primitive when ``name`` is given."""
+    """Return a cached ``file:line:column`` location, named after the primitive if it is given."""
     here = ir.Location.file(file, line, column, context())
     return here if name is None else ir.Location.name(name, here, context())
 
@@ -95,7 +95,7 @@ def dialect(name: str) -> ModuleType:
 
 
 def parse(source: str | bytes) -> ir.Module:
-    """A module from MLIR text or bytecode."""
+    """Return a module from MLIR text or bytecode."""
     return ir.Module.parse(source, context())
 
 
@@ -105,7 +105,7 @@ def verify(module: ir.Module) -> None:
 
 
 def text(module: ir.Module, *, locations: bool = False, large_constants: bool = False) -> str:
-    """The module as MLIR text; constants over 16 elements are abbreviated unless asked for."""
+    """Return the module as MLIR text; constants over 16 elements are abbreviated by default."""
     return module.operation.get_asm(
         enable_debug_info=locations,
         large_elements_limit=None if large_constants else 16,
@@ -113,7 +113,7 @@ def text(module: ir.Module, *, locations: bool = False, large_constants: bool = 
 
 
 def bytecode(module: ir.Module) -> bytes:
-    """The module as MLIR bytecode, without locations changing between runs of one program."""
+    """Return the module as MLIR bytecode, without locations that change between its runs."""
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
@@ -154,7 +154,7 @@ _ELEMENT_TYPES = {
 
 @functools.cache
 def element_type(dtype) -> ir.Type:
-    """The MLIR element type of a NumPy (or ml_dtypes) dtype."""
+    """Return the MLIR element type of a NumPy (or ml_dtypes) dtype."""
     name = np.dtype(dtype).name
     spelling = _ELEMENT_TYPES.get(name)
     if spelling is None:
@@ -164,7 +164,7 @@ def element_type(dtype) -> ir.Type:
 
 @functools.lru_cache(maxsize=16384)
 def tensor_type(shape: tuple[int, ...], dtype) -> ir.RankedTensorType:
-    """The ranked tensor type ``tensor<shape x dtype>``."""
+    """Return the ranked tensor type ``tensor<shape x dtype>``."""
     if math.prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize > _LARGEST:
         # quirks.SIZE_OVERFLOW; dynamic sizes are negative.
         raise ValueError(
@@ -184,7 +184,7 @@ def _numpy_dtypes() -> dict[str, np.dtype]:
 
 
 def dtype_of(mlir_type: ir.Type) -> np.dtype:
-    """The NumPy dtype of an MLIR element type or of a tensor type's elements."""
+    """Return the NumPy dtype of an MLIR element type or of a tensor type's elements."""
     is_tensor = isinstance(mlir_type, ir.RankedTensorType)
     dtype = _numpy_dtypes().get(str(mlir_type.element_type if is_tensor else mlir_type))
     if dtype is None:
@@ -193,14 +193,14 @@ def dtype_of(mlir_type: ir.Type) -> np.dtype:
 
 
 def to_hlo(module: ir.Module) -> Any:
-    """The unoptimized HLO that XLA makes of a StableHLO module, as an `XlaComputation`."""
+    """Return the unoptimized HLO that XLA makes of a StableHLO module, as an `XlaComputation`."""
     from jaxlib import _jax
 
     return _jax.mlir.mlir_module_to_xla_computation(bytecode(module))
 
 
 def to_hlo_text(module: ir.Module, *, metadata: bool = False) -> str:
-    """The unoptimized HLO that XLA makes of a StableHLO module, with its sources if asked for."""
+    """Return the unoptimized HLO that XLA makes of a StableHLO module, on request with sources."""
     computation = to_hlo(module)
     if not metadata:
         return computation.as_hlo_text()

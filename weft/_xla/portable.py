@@ -11,24 +11,24 @@ from weft._xla import mlir
 
 
 def current_version() -> str:
-    """The newest StableHLO version that this jaxlib reads."""
+    """Return the newest StableHLO version that this jaxlib reads."""
     return _stablehlo.get_current_version()
 
 
 def target_version() -> str:
-    """A StableHLO version that jaxlibs of the last three months read."""
+    """Return a StableHLO version that jaxlibs of the last three months read."""
     return _stablehlo.get_version_from_compatibility_requirement(
         _stablehlo.StablehloCompatibilityRequirement.WEEK_12
     )
 
 
 def serialize(module: ir.Module, version: str, *, shardings: bool) -> bytes:
-    """The module as an artifact of that StableHLO version; shardings: it holds Shardy's."""
+    """Return the module as an artifact of that StableHLO version; shardings: it holds Shardy's."""
     return _jax.mlir.serialize_portable_artifact(mlir.bytecode(module), version, shardings)
 
 
 def deserialize(artifact: bytes) -> ir.Module:
-    """The module of an artifact; ValueError if it is none, or of a newer version."""
+    """Return the module of an artifact; ValueError if it is none, or of a newer version."""
     try:
         return _stablehlo.deserialize_portable_artifact(mlir.context(), artifact)
     except (ir.MLIRError, RuntimeError) as e:

@@ -59,12 +59,12 @@ def register_dispatch_node(node_type: type, to_iterable, from_iterable) -> None:
 
 
 def all_leaves(values) -> bool:
-    """True when no element of ``values`` is a pytree node."""
+    """Return whether no element of ``values`` is a pytree node."""
     return _pytree.all_leaves(registry, values)
 
 
 def treedef_tuple(treedefs) -> PyTreeDef:
-    """The tree definition of a tuple with the given children.
+    """Return the tree definition of a tuple with the given children.
 
     >>> import weft
     >>> weft.tree_util.treedef_tuple([weft.tree.structure(0), weft.tree.structure(0)])

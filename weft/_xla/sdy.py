@@ -34,22 +34,22 @@ def axis_ref(axis: ir.Attribute) -> AxisRef:
 
 
 def dim_axes(dim: ir.Attribute) -> list[AxisRef]:
-    """The axes of one DimensionShardingAttr."""
+    """Return the axes of one DimensionShardingAttr."""
     return [axis_ref(a) for a in _sdy.DimensionShardingAttr(dim).axes]
 
 
 def dims_of(sharding: ir.Attribute) -> list[list[AxisRef]]:
-    """The axes of each dimension of a TensorShardingAttr."""
+    """Return the axes of each dimension of a TensorShardingAttr."""
     return [dim_axes(d) for d in _sdy.TensorShardingAttr(sharding).dimension_shardings]
 
 
 def unreduced_of(sharding: ir.Attribute) -> list[AxisRef]:
-    """The unreduced axes of a TensorShardingAttr."""
+    """Return the unreduced axes of a TensorShardingAttr."""
     return [axis_ref(a) for a in _sdy.TensorShardingAttr(sharding).unreduced_axes]
 
 
 def argument_sharding(function: ir.Operation, number: int) -> Any:
-    """The sharding on an argument of a func.func operation, or None."""
+    """Return the sharding on an argument of a func.func operation, or None."""
     if "arg_attrs" not in function.attributes:
         return None
     entries = {e.name: e.attr for e in function.attributes["arg_attrs"][number]}
@@ -57,31 +57,31 @@ def argument_sharding(function: ir.Operation, number: int) -> Any:
 
 
 def per_value(attribute: ir.Attribute) -> list[Any]:
-    """The shardings of a TensorShardingPerValueAttr, one a value."""
+    """Return the shardings of a TensorShardingPerValueAttr, one a value."""
     return list(_sdy.TensorShardingPerValueAttr(attribute).shardings)
 
 
 def for_values(*shardings: ir.Attribute) -> Any:
-    """The attribute that gives an operation's results these shardings, from their attributes."""
+    """Return the attribute for these shardings of an operation's results."""
     texts = (str(s).removeprefix("#sdy.sharding") for s in shardings)
     text = f"#sdy.sharding_per_value<[{', '.join(texts)}]>"
     return ir.Attribute.parse(text, shardings[0].context)
 
 
 def target_of(op: ir.Operation) -> Any:
-    """The sharding that one of Shardy's collectives, reshards or constraints asks for."""
+    """Return the sharding that one of Shardy's collectives, reshards or constraints asks for."""
     short = op.name in ("sdy.reshard", "sdy.sharding_constraint")
     return op.attributes["sharding" if short else "out_sharding"]
 
 
 def axis_refs(attribute: ir.Attribute) -> list[AxisRef]:
-    """The axes of an axis-ref list, which has no class (quirks.AXIS_REF_LISTS)."""
+    """Return the axes of an axis-ref list, which has no class (quirks.AXIS_REF_LISTS)."""
     matches = re.findall(r'"([^"]+)"(?::\((\d+)\)(\d+))?', str(attribute))
     return [(name, int(pre or 1), int(size) if size else None) for name, pre, size in matches]
 
 
 def manual_axes(attribute: ir.Attribute) -> list[str]:
-    """The names in a ManualAxesAttr."""
+    """Return the names in a ManualAxesAttr."""
     axes = _sdy.ManualAxesAttr(attribute)
     return [axes[i] for i in range(len(axes))]
 
@@ -99,7 +99,7 @@ class ShardingRule(NamedTuple):
     whole: frozenset[int]
 
     def places(self, factor: int) -> list[tuple[int, int]]:
-        """The (operand, dimension) pairs whose major factor this is."""
+        """Return the (operand, dimension) pairs whose major factor this is."""
         return [
             (i, d)
             for i, mapping in enumerate(self.operands)
@@ -114,7 +114,7 @@ def is_custom(attribute: ir.Attribute) -> bool:
 
 
 def sharding_rule(attribute: ir.Attribute) -> ShardingRule:
-    """The contents of an OpShardingRuleAttr."""
+    """Return the contents of an OpShardingRuleAttr."""
     rule = _sdy.OpShardingRuleAttr(attribute)
 
     def mappings(tensors: list) -> tuple[tuple[tuple[int, ...], ...], ...]:

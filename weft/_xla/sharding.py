@@ -33,7 +33,7 @@ def tile(
     transpose_perm: Sequence[int],
     subgroups: Sequence = (),
 ) -> HloSharding:
-    """A tiling of the iota device list.
+    """Return a tiling of the iota device list.
 
     ``dimension_sizes`` counts tiles for each array dimension, followed by one entry for each of
     ``subgroups`` (REPLICATED, MANUAL, UNREDUCED). ``reshape_dims`` is the mesh shape and
@@ -48,17 +48,17 @@ def tile(
 
 
 def tile_with_devices(tiles: np.ndarray, subgroups: Sequence = ()) -> HloSharding:
-    """A tiling given by the device number of every tile: int[tiles of each dim, subgroups]."""
+    """Return a tiling by the device number of every tile: int[tiles of each dim, subgroups]."""
     return HloSharding.subgroup_with_device_ordering(tiles, subgroup_types=list(subgroups))
 
 
 def from_proto(proto: OpSharding) -> HloSharding:
-    """The HLO sharding of an ``OpSharding`` message."""
+    """Return the HLO sharding of an ``OpSharding`` message."""
     return HloSharding.from_proto(proto)
 
 
 def same_placement(a: HloSharding, b: HloSharding) -> bool:
-    """True when both place every tile on the same devices, however they are written."""
+    """Return whether both place every tile on the same devices, however they are written."""
     if a == b:
         return True
     if is_replicated(a) and is_replicated(b):
@@ -69,7 +69,7 @@ def same_placement(a: HloSharding, b: HloSharding) -> bool:
 
 
 def is_replicated(sharding: HloSharding) -> bool:
-    """True when every device holds the whole array."""
+    """Return whether every device holds the whole array."""
     if sharding.is_replicated():
         return True
     if not sharding.is_tiled() or sharding.is_unreduced():
@@ -85,7 +85,7 @@ def is_replicated(sharding: HloSharding) -> bool:
 
 
 def tile_key(sharding: HloSharding) -> tuple:
-    """A hashable normal form of a tiled sharding: tiles, subgroup kinds, devices by tile."""
+    """Return a hashable normal form of a tiled sharding: tiles, subgroup kinds, devices by tile."""
     dims = tuple(sharding.tile_assignment_dimensions())
     types = tuple(sharding.subgroup_types())
     if not types and sharding.replicate_on_last_tile_dim():

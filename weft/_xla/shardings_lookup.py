@@ -39,12 +39,12 @@ __builtins__ = {**vars(builtins), "__import__": _import}  # type: ignore[assignm
 
 
 def parts_of(array: Any) -> list[Any]:
-    """The parts of an array in this process, each an array on one device without an aval."""
+    """Return the parts of an array in this process, each an array on one device without an aval."""
     return array._arrays
 
 
 def from_dlpack(
     capsule: Any, device: _jax.Device, stream: int | None = None, copy: bool | None = None
 ) -> Any:
-    """An array without an aval over the memory of a DLPack capsule."""
+    """Return an array without an aval over the memory of a DLPack capsule."""
     return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream, copy)

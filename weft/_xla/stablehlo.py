@@ -81,7 +81,7 @@ def scatter_dimensions(attribute: ir.Attribute) -> ScatterDimensions:
 
 
 def scatter_attribute(dimensions: ScatterDimensions) -> Any:
-    """The attribute of a scatter with these dimension numbers."""
+    """Return the attribute of a scatter with these dimension numbers."""
     return _stablehlo.ScatterDimensionNumbers.get(*map(_plain, dimensions))
 
 

@@ -27,7 +27,7 @@ _ALONE = {
 
 
 def find_library() -> str | None:
-    """The path of libtpu.so, from TPU_LIBRARY_PATH or the package libtpu. Imports nothing."""
+    """Return the path of libtpu.so: TPU_LIBRARY_PATH or the package libtpu. Imports nothing."""
     explicit = os.environ.get("TPU_LIBRARY_PATH")
     if explicit:
         return explicit

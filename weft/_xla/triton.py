@@ -7,7 +7,7 @@ from weft._xla.mlir import ir
 
 
 def pointer_type(element: ir.Type) -> ir.Type:
-    """A pointer to elements in global memory."""
+    """Return a pointer to elements in global memory."""
     from jaxlib.mlir._mlir_libs import _triton_ext
 
     return _triton_ext.PointerType.get(element, 1)

@@ -74,7 +74,7 @@ def _run(
 
 
 def one_like(aval: ShapedArray) -> Any:
-    """The cotangent 1 of a value of this type."""
+    """Return the cotangent 1 of a value of this type."""
     return match_type(aval.dtype.type(1), cotangent_aval(aval))
 
 
@@ -89,7 +89,7 @@ def _is_eager() -> bool:
 
 
 def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
-    """The compiled backward pass of programs like this one."""
+    """Return the compiled backward pass of programs like this one."""
     if jaxpr.effects or not jaxpr.eqns or any(map(_stands_alone, jaxpr.eqns)):
         return None
     table = _compiled

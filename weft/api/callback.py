@@ -66,7 +66,7 @@ def _abstract(*avals: ShapedArray, out_avals: tuple, **params: object) -> list:
 
 
 def _gathered(x: ArrayLike) -> Any:
-    """An operand of an eager call: on one device, as in a program."""
+    """Return an operand of an eager call: on one device, as in a program."""
     return np.asarray(x) if isinstance(x, ArrayImpl) and x.sharding.num_devices > 1 else x
 
 
@@ -271,7 +271,7 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: object,
 ) -> Any:
-    """Calls a Python function without side effects when the program runs.
+    """Call a Python function without side effects when the program runs.
 
     Args:
       callback: takes arrays in the structure of the arguments and returns what
@@ -313,7 +313,7 @@ def io_callback(
     ordered: bool = False,
     **kwargs: object,
 ) -> Any:
-    """Calls a Python function with side effects when the program runs, exactly once.
+    """Call a Python function with side effects when the program runs, exactly once.
 
     ordered: keep the program's order among such calls. Other arguments as for `pure_callback`. Has
     no derivative.
@@ -385,7 +385,7 @@ def debug_callback(
     partitioned: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function when the program runs, for its side effects; its result is dropped.
+    """Call a Python function when the program runs, for its side effects; its result is dropped.
 
     Works under every transformation: derivatives pass it by, and vmap calls it for each example.
     ordered: keep the program's order among such calls. partitioned: call it for each shard with
@@ -431,7 +431,7 @@ def debug_print(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Prints values when the program runs, formatted as by `fmt.format(*args, **kwargs)`.
+    """Print values when the program runs, formatted as by `fmt.format(*args, **kwargs)`.
 
     Works under every transformation, as `weft.debug.callback`. Raises at once if the arguments do
     not match the placeholders of `fmt`. Without a format: the function with the options given.
@@ -463,7 +463,7 @@ class _Printer:
 
 
 def check_format(who: str, fmt: object, num_args: int, kwargs: dict, *, skip: bool) -> None:
-    """Raises unless fmt is a string and, if not skipped, its placeholders match the arguments."""
+    """Raise unless fmt is a string and, if not skipped, its placeholders match the arguments."""
     if not isinstance(fmt, str):
         raise TypeError(f"{who}: fmt must be a string, got {type(fmt).__name__}")
     if skip:

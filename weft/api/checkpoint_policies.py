@@ -38,12 +38,12 @@ class Offload:
 
 
 def everything_saveable(prim: Primitive, *_: ShapedArray, **params: object) -> bool:
-    """Keeps everything: as without checkpoint."""
+    """Keep everything: as without checkpoint."""
     return True
 
 
 def nothing_saveable(prim: Primitive, *_: ShapedArray, **params: object) -> bool:
-    """Keeps the inputs only; the default."""
+    """Keep the inputs only; the default."""
     return False
 
 
@@ -51,12 +51,12 @@ _PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot_genera
 
 
 def dots_saveable(prim: Primitive, *_: ShapedArray, **params: object) -> bool:
-    """Keeps matrix products and convolutions."""
+    """Keep matrix products and convolutions."""
     return prim.name in _PRODUCTS
 
 
 def dots_with_no_batch_dims_saveable(prim: Primitive, *_: ShapedArray, **params: Any) -> bool:
-    """Keeps matrix products without batch dimensions, such as those with weights."""
+    """Keep matrix products without batch dimensions, such as those with weights."""
     if prim.name != "dot_general":
         return False
     _, (lhs_batch, rhs_batch) = params["dimension_numbers"]
@@ -109,17 +109,17 @@ def _check_names(who: str, names: Sequence) -> frozenset:
 
 
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
-    """Keeps only values named so by `checkpoint_name`."""
+    """Keep only values named so by `checkpoint_name`."""
     return _Names(_check_names("save_only_these_names", names_which_can_be_saved), {}, False)
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
-    """Keeps values that have names, but not these."""
+    """Keep values that have names, but not these."""
     return _Names(_check_names("save_any_names_but_these", names_not_to_save), {}, "names")
 
 
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
-    """Keeps everything but values of these names."""
+    """Keep everything but values of these names."""
     return _Names(
         _check_names("save_anything_except_these_names", names_not_to_save), {}, "anything"
     )
@@ -132,7 +132,7 @@ def save_and_offload_only_these_names(
     offload_src: str,
     offload_dst: str,
 ) -> Policy:
-    """Keeps values of some names, and those of others in another memory.
+    """Keep values of some names, and those of others in another memory.
 
     offload_src, offload_dst: memory kinds, such as 'device' and 'pinned_host'.
     """
@@ -164,7 +164,7 @@ class _OffloadDots:
 
 
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
-    """Keeps matrix products without batch dimensions in another memory."""
+    """Keep matrix products without batch dimensions in another memory."""
     return _OffloadDots(Offload(offload_src, offload_dst))
 
 
@@ -189,5 +189,5 @@ class _Either:
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Keeps what either policy keeps."""
+    """Keep what either policy keeps."""
     return _Either((policy_1, policy_2))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @api_boundary
 def custom_gradient(fun: Callable) -> Callable:
-    """A function that returns its output and its own backward function; use as a decorator.
+    """Return a function that returns its output and its own backward function; use as a decorator.
 
     `fun(*args)` returns (output, vjp_fun), where vjp_fun maps an output cotangent to the tuple of
     the arguments' cotangents (or to the one cotangent of a single argument). It may close over
@@ -173,7 +173,7 @@ linear_call_p = Primitive(
 def linear_call(
     fun: Callable, fun_transpose: Callable, residual_args: object, linear_args: object
 ) -> Any:
-    """Calls a linear function that brings its own transpose.
+    """Call a linear function that brings its own transpose.
 
     Args:
       fun: `fun(residual_args, linear_args)`, linear in the second argument.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def call_primitive(name: str, **rules: Any) -> Primitive:
-    """The op of calls of functions with rules: params call, jaxpr (the body, once traced) and
+    """Return the op of calls of functions with rules: params call, jaxpr (the body if traced) and
     num_consts. Run, lowered and transposed it is its body; `rules` are jvp, batch, stage, …"""
     return Primitive(
         name,
@@ -65,7 +65,7 @@ def call_primitive(name: str, **rules: Any) -> Primitive:
 
 
 def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) -> Callable:
-    """The batching rule of such an op, whose rules are batched by a `batched_call`."""
+    """Return the batching rule of such an op, whose rules are batched by a `batched_call`."""
 
     def batch(
         axis: AxisData,
@@ -128,7 +128,7 @@ class BatchedCall:
         return outs
 
     def own(self, consts: Sequence[Any], primals: Sequence[Any]) -> Sequence[Any]:
-        """The values in front that the call takes. Others, before them, are those of its jaxpr."""
+        """Return the call's own leading values. Others, before them, are those of its jaxpr."""
         return consts[len(consts) + len(primals) - len(self.dims) :]
 
 
@@ -146,7 +146,7 @@ class SymbolicZero:
     size = property(lambda self: self.aval.size)
 
     def instantiate(self) -> Any:
-        """The zero as an array."""
+        """Return the zero as an array."""
         return instantiate_zero(self.aval)
 
     def __repr__(self) -> str:
@@ -154,12 +154,12 @@ class SymbolicZero:
 
     @staticmethod
     def from_primal_value(val: object) -> SymbolicZero:
-        """The zero tangent of a value."""
+        """Return the zero tangent of a value."""
         return zero_from_primal(val, symbolic_zeros=True)
 
 
 def zero_from_primal(val: object, symbolic_zeros: bool = False) -> Any:
-    """The zero tangents of the values in a tree, as arrays or as `SymbolicZero`s.
+    """Return the zero tangents of the values in a tree, as arrays or as `SymbolicZero`s.
 
     >>> import weft
     >>> weft.custom_derivatives.zero_from_primal(weft.numpy.ones(2))
@@ -239,7 +239,7 @@ class Signature:
         return bound.args
 
     def split(self, args: tuple) -> tuple[tuple, tuple]:
-        """The differentiated arguments and the others."""
+        """Return the differentiated arguments and the others."""
         if not self.nondiff:
             return args, ()
         n = len(args)
@@ -255,7 +255,7 @@ class Signature:
         )
 
     def join(self, dynamic: Sequence[Any], static: tuple) -> list:
-        """The arguments in their own order again."""
+        """Return the arguments in their own order again."""
         if not static:
             return list(dynamic)
         n = len(dynamic) + len(static)
@@ -288,7 +288,7 @@ _NUMBERS = frozenset((bool, int, float, complex))
 
 
 def numbers_as_arrays(leaves: Sequence[Any]) -> list:
-    """The leaves, Python numbers as arrays: functions and rules may ask for dtypes and shapes."""
+    """Return the leaves, Python numbers as arrays: rules may ask for dtypes and shapes."""
     return [_as_array(x) if x.__class__ in _NUMBERS else x for x in leaves]
 
 
@@ -315,7 +315,7 @@ class FunctionWithRules:
         self._tracing_rules = False
 
     def __getattr__(self, name: str) -> Any:
-        """The attributes of the function, such as `def_vmap` of a custom_vmap function."""
+        """Return the attributes of the function, such as `def_vmap` of a custom_vmap function."""
         if name in ("fun", "__wrapped__"):  # copying and pickling ask before there is one
             raise AttributeError(name)
         return getattr(self.fun, name)
@@ -433,7 +433,7 @@ def check_type(
     name: str,
     error: type[Exception] = TypeError,
 ) -> None:
-    """Raises if a rule's tangent or cotangent has not the type it must have."""
+    """Raise if a rule's tangent or cotangent has not the type it must have."""
     if not (isinstance(want, ShapedArray) and isinstance(got, ShapedArray)):
         return
     if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):

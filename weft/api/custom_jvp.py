@@ -42,7 +42,7 @@ class Call(FlatCall):
     __slots__ = ()
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
-        """Outputs and their tangents (None where zero), from tangents that are None where zero."""
+        """Return outputs and their tangents, from tangents; either are None where zero."""
         owner, primals = self.owner, numbers_as_arrays(primals)
         zero = SymbolicZero if owner._symbolic_zeros else instantiate
         in_tangents = [
@@ -269,7 +269,7 @@ class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         self.jvp: Any = None
 
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
-        """Sets the rule; returns it, so it serves as a decorator.
+        """Set the rule; returns it, so it serves as a decorator.
 
         symbolic_zeros: zero tangents arrive as `SymbolicZero` instead of arrays, and may be
         returned as such.
@@ -282,7 +282,7 @@ class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         return jvp
 
     def defjvps(self, *jvps: Callable | None) -> None:
-        """Sets one rule for each argument: `jvp(tangent, output, *primals)`, None for a zero."""
+        """Set one rule for each argument: `jvp(tangent, output, *primals)`, None for a zero."""
         if self._signature.nondiff:
             raise TypeError("defjvps does not take nondiff_argnums; use defjvp")
 

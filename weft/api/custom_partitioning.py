@@ -86,7 +86,7 @@ class custom_partitioning:
         permutation_factors: tuple[str, ...] = (),
         **factor_sizes: int,
     ) -> Callable:
-        """Sets how the function runs on shards.
+        """Set how the function runs on shards.
 
         partition(*static arguments, mesh, arguments, result): arguments and result are pytrees of
         `ShapeDtypeStruct` with whole shapes and the shardings that propagation chose. Returns
@@ -227,7 +227,7 @@ class _Call:
     def per_device(
         self, mesh: Any, axes: frozenset, operands: Sequence[Any], results: Sequence[Any]
     ) -> ClosedJaxpr:
-        """The call as a program that runs on every device, on whole arrays."""
+        """Return the call as a program that runs on every device, on whole arrays."""
         partition: Any = self.owner.partition
         answer = partition(
             *self.static, mesh, self.in_tree.unflatten(operands), self.out_tree.unflatten(results)
@@ -338,7 +338,7 @@ def _lower(ctx: RuleContext, *operands: ir.Value, jaxpr: ClosedJaxpr, call: _Cal
 
 
 def _factors(avals: list, outs: list, *, jaxpr: ClosedJaxpr, call: _Call) -> str:
-    """The call's dimensions as factors of explicit sharding types."""
+    """Return the call's dimensions as factors of explicit sharding types."""
     mesh = next(a.sharding.mesh for a in avals if a.sharding is not None)
     rule = call.rule(mesh, avals, outs)
     if rule is None:

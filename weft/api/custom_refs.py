@@ -92,7 +92,7 @@ class CallOnValues:
 
 
 def _sum(ct: object, other: object) -> Any:
-    """The sum of two cotangents, of which None is zero."""
+    """Return the sum of two cotangents, of which None is zero."""
     if ct is None or other is None:
         return ct if other is None else other
 
@@ -100,7 +100,7 @@ def _sum(ct: object, other: object) -> Any:
 
 
 def _call(prim: Primitive) -> Any:
-    """The rule of calls of which some operands are open refs."""
+    """Return the rule of calls of which some operands are open refs."""
 
     def apply(args: Sequence[Any], **params: Any) -> list:
         trace: Any = state.trace

@@ -47,7 +47,7 @@ def _is_complex(aval: ShapedArray) -> bool:
 
 
 def _cast(got: ShapedArray, want: ShapedArray) -> Any:
-    """The type `got` with the dtype of `want`, where both are of numbers."""
+    """Return the type `got` with the dtype of `want`, where both are of numbers."""
     if not all(isinstance(a, ShapedArray) and not dtypes.is_extended(a.dtype) for a in (got, want)):
         return got
     return ShapedArray(got.shape, want.dtype)
@@ -64,7 +64,7 @@ class CustomVJPPrimal:
 
 
 def _with_perturbed(tree: object, perturbed: object) -> Any:
-    """The tree with a CustomVJPPrimal for each array and each whole ref."""
+    """Return the tree with a CustomVJPPrimal for each array and each whole ref."""
     values, structure = flatten(tree, is_ref)
     flags = [f._handle if is_ref(f) else f for f in flatten(perturbed, is_ref)[0]]
     pairs = zip(values, flags, strict=True)
@@ -117,7 +117,7 @@ class Call(FlatCall):
         return self._match(result, primals)
 
     def _match(self, result: tuple, primals: list) -> list:
-        """The backward rule's result leaf by leaf; None stands for a whole argument's zeros."""
+        """Match the backward rule's result leaf by leaf; None: zeros of a whole argument."""
         who = f"the backward rule of {self.name}"
         children = self.in_tree.children()
         if isinstance(result, list):
@@ -486,7 +486,7 @@ class custom_vjp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
-        """Sets the forward and the backward rule.
+        """Set the forward and the backward rule.
 
         symbolic_zeros: the leaves of fwd's arguments have `.value` and `.perturbed`, and zero
         cotangents reach bwd as `SymbolicZero`. optimize_remat: accepted for compatibility; under

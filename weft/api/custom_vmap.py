@@ -85,7 +85,7 @@ class Call:
         return outs, flags
 
     def output(self, batched: Sequence[bool], args: Sequence[Any]) -> tuple[Any, list]:
-        """The structure and the types of the function's own output for one example."""
+        """Return the structure and the types of the function's own output for one example."""
         avals = [_example(typeof(x), b) for x, b in zip(args, batched, strict=True)]
         traced = trace_call(self, avals, (self.owner.fun,))[0]
         return traced.out_tree, traced.jaxpr.out_avals
@@ -229,7 +229,7 @@ def _body(call: Call | Pulled | Pushed, jaxpr: ClosedJaxpr | None) -> Callable[.
 def _derivative(
     rule: Callable[..., tuple[list, list]], primals: list, tangents: list, params: dict
 ) -> tuple[list, list]:
-    """The derivative by a call with a rule; in values that are closed over, that of the body."""
+    """Differentiate a call with a rule; in closed-over values, by its body."""
     if any(t is not None for t in tangents[: params["num_consts"]]):
         outs = custom_vmap_p.bind(*primals, **params)
         body = _body(params["call"], params["jaxpr"])
@@ -284,7 +284,7 @@ def _linearize(primals: list, tangents: list, **params: object) -> tuple:
 
 
 def _tangents_of(params: dict) -> Callable[..., list]:
-    """The function of a linear op's operands: the tangents, by a call with a rule."""
+    """Return the function of a linear op's operands: the tangents, by a call with a rule."""
 
     def evaluate(*operands: ArrayLike) -> list:
         body = _body(params["call"], params["jaxpr"])
@@ -393,7 +393,7 @@ class custom_vmap:  # noqa: N801  (the public name is JAX's)
         self.vmap_rule: Any = None
 
     def def_vmap(self, vmap_rule: Callable) -> Callable:
-        """Sets the rule; returns it, so it serves as a decorator."""
+        """Set the rule; returns it, so it serves as a decorator."""
         if not callable(vmap_rule):
             raise TypeError(
                 f"def_vmap: the rule must be a function, got {type(vmap_rule).__name__}"
@@ -416,7 +416,7 @@ class custom_vmap:  # noqa: N801  (the public name is JAX's)
 
 @api_boundary
 def sequential_vmap(f: Callable) -> custom_vmap:
-    """A function that vmap applies to one example after the other, by `weft.lax.map`.
+    """Return a function that vmap applies to one example after the other, by `weft.lax.map`.
 
     >>> import weft
     >>> f = weft.custom_batching.sequential_vmap(lambda x: x * 2)

@@ -92,7 +92,7 @@ def jvp(
 
 
 def _check_tangent(primal: ArrayLike, tangent: ArrayLike, tree: PyTreeDef, i: int) -> Any:
-    """The tangent, of the primal's tangent type; None for what has no derivative."""
+    """Return the tangent, of the primal's tangent type; None for what has no derivative."""
     p, t = typeof(primal), typeof(tangent)
     if not has_tangent(p):
         if getattr(tangent, "dtype", None) != dtypes.float0:
@@ -114,7 +114,7 @@ def _check_tangent(primal: ArrayLike, tangent: ArrayLike, tree: PyTreeDef, i: in
 
 @api_boundary
 def linearize(fun: Callable, *primals: object, has_aux: bool = False) -> Any:
-    """The value of `fun` and its derivative at `primals` as a function of tangents.
+    """Return the value of `fun` and its derivative at `primals` as a function of tangents.
 
     The nonlinear work is done once. Returns (out, f_jvp), or (out, f_jvp, aux); f_jvp is a pytree
     of the values it keeps.
@@ -137,7 +137,7 @@ def linearize(fun: Callable, *primals: object, has_aux: bool = False) -> Any:
 def _linearize(
     fun: Callable, primals: tuple, has_aux: bool, who: str, root: str = "primals"
 ) -> tuple[list, Linearized, Flat, list]:
-    """Outputs, the linear program, the function's trees, the types of the flat inputs."""
+    """Return outputs, the linear program, the function's trees, the types of the flat inputs."""
     leaves, in_tree = flatten(primals)
     check_unchangeable(leaves)
     try:
@@ -161,7 +161,7 @@ def vjp(
     reduce_axes: Sequence = (),
     saveable_args: bool | tuple = True,
 ) -> Any:
-    """The value of `fun` and a function from output cotangents to input cotangents.
+    """Return the value of `fun` and a function from output cotangents to input cotangents.
 
     Returns (out, f_vjp), or (out, f_vjp, aux); f_vjp returns a tuple with one cotangent for
     each primal, float0 for integers. f_vjp is a pytree of the values it keeps: of primals that the
@@ -213,7 +213,7 @@ def fwd_and_bwd(
     has_aux: bool = False,
     jitted: bool = True,
 ) -> tuple[Callable, Callable]:
-    """The forward and the backward pass of `fun` as two functions, each compiled once.
+    """Return the forward and the backward pass of `fun` as two functions, each compiled once.
 
     fwd(*args) returns (out, residuals), or (out, residuals, aux); bwd(residuals, cotangent) the
     cotangents of the arguments at argnums. jitted: whether both are `weft.jit`ted.
@@ -251,7 +251,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence = (),
 ) -> Callable:
-    """A function returning both the scalar value of `fun` and its gradient.
+    """Return a function returning both the scalar value of `fun` and its gradient.
 
     The gradient has the structure of the argument(s) at argnums. With has_aux, fun returns
     (value, aux) and the result is ((value, aux), gradient). Options and errors as of `grad`.
@@ -334,7 +334,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence = (),
 ) -> Callable:
-    """The gradient of a scalar-valued function, by reverse mode.
+    """Return the gradient of a scalar-valued function, by reverse mode.
 
     The result has the structure of the argument at argnums (a tuple of such for several). With
     has_aux, fun returns (value, aux) and the result is (gradient, aux).
@@ -371,7 +371,7 @@ def grad(
 
 @api_boundary
 def linear_transpose(fun: Callable, *primals: object, reduce_axes: Sequence = ()) -> Callable:
-    """The transpose of a linear function, for inputs of the types of `primals`.
+    """Return the transpose of a linear function, for inputs of the types of `primals`.
 
     primals may be arrays or `ShapeDtypeStruct`s. The result maps a cotangent of the output to
     a tuple of cotangents of the inputs. A function of integers alone has integer cotangents.
@@ -395,7 +395,7 @@ def linear_transpose(fun: Callable, *primals: object, reduce_axes: Sequence = ()
 
 @api_boundary
 def closure_convert(fun: Callable, *example_args: object) -> tuple[Callable, list[Any]]:
-    """A function without closed-over tracers, and their values as extra arguments.
+    """Return a function without closed-over tracers, and their values as extra arguments.
 
     Returns (converted, values): `converted(*args, *values)` equals `fun(*args)`. Needed where a
     function that closes over differentiated values is an argument of a custom_vjp function.

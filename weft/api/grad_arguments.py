@@ -57,7 +57,7 @@ def described(x: ArrayLike) -> str:
 
 
 def check_arrays(leaves: Sequence[Any], tree: object, who: str, root: str) -> None:
-    """Raises TypeError naming the first leaf that is no array."""
+    """Raise TypeError naming the first leaf that is no array."""
     for i, x in enumerate(leaves):
         if not is_array_like(x):
             raise TypeError(
@@ -162,7 +162,7 @@ def check_inputs(
     allow_int: bool = False,
     real: bool = False,
 ) -> None:
-    """Raises TypeError for an argument without a derivative (real: or with a complex one)."""
+    """Raise TypeError for an argument without a derivative (real: or with a complex one)."""
     for number, x in zip(numbers, primals, strict=True):
         leaves, tree = flatten(x)
         for i, leaf in enumerate(leaves):

@@ -36,7 +36,7 @@ class HostFunction:
         self.__name__ = function_name(fun)
 
     def __call__(self, *leaves: Any) -> list:
-        """The flat results, from arrays or NumPy arrays."""
+        """Return the flat results, from arrays or NumPy arrays."""
         with eager(self.x64):
             args, kwargs = self.in_tree.unflatten([_owned(x) for x in leaves])
             result = self.fun(*args, **kwargs)
@@ -70,7 +70,7 @@ def _narrowed(x: ArrayLike) -> Any:
 
 
 def _owned(x: ArrayLike) -> Any:
-    """An array with memory of its own: what XLA passes is valid during the call only."""
+    """Return an array with memory of its own: what XLA passes is valid during the call only."""
     if type(x) is np.ndarray:
         return put_host(x, copy=True)
 

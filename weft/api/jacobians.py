@@ -46,7 +46,7 @@ def _basis(leaves: Sequence[Any]) -> list:
 
 
 def _split(array: ArrayLike, leaves: Sequence[Any], axis: int) -> list:
-    """Splits the basis dimension of a result into the leaves' shapes."""
+    """Split the basis dimension of a result into the leaves' shapes."""
     if getattr(array, "dtype", None) == dtypes.float0:
         return [_no_derivative(array, x, axis) for x in leaves]
     start, parts = 0, []
@@ -91,7 +91,7 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable:
-    """The Jacobian by forward mode: one pass per input element, batched.
+    """Return the Jacobian by forward mode: one pass per input element, batched.
 
     The result has the output's structure; each leaf has the input's structure inside, with
     shapes (*output shape, *input shape). Outputs may be complex or integer (float0 then).
@@ -141,7 +141,7 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable:
-    """The Jacobian by reverse mode: one pass per output element, batched.
+    """Return the Jacobian by reverse mode: one pass per output element, batched.
 
     Structure and shapes as of `jacfwd`; inputs may be complex, or integer with allow_int.
 
@@ -187,7 +187,7 @@ def hessian(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable:
-    """The Hessian: forward mode over reverse mode.
+    """Return the Hessian: forward mode over reverse mode.
 
     For a scalar function, shapes (*input shape, *input shape); trees nest twice. Errors as of
     `jacfwd` and `jacrev`.

@@ -204,7 +204,7 @@ class Pullback:
         return [x for x, i in pairs if i is None]
 
     def replace(self, *, args_res: Sequence[Any]) -> Pullback:
-        """This function with other `args_res`.
+        """Return this function with other `args_res`.
 
         >>> import weft
         >>> _, f_vjp = weft.vjp(lambda w, x: w * x, 2.0, 3.0, saveable_args=(False, True))
@@ -216,7 +216,7 @@ class Pullback:
         return other
 
     def _kept(self) -> Sequence[Any]:
-        """The residuals, with what was assigned to `args_res`."""
+        """Return the residuals, with what was assigned to `args_res`."""
         if self._args is None:
             return self._residuals
         p = self._program
@@ -286,7 +286,7 @@ class Pullback:
         )
 
     def with_refs(self, *refs: object) -> Callable[[Any], Any]:
-        """A function that adds cotangents of the inputs to refs, instead of returning them.
+        """Return a function that adds cotangents of the inputs to refs, instead of returning them.
 
         refs: for each primal a Ref of its cotangent's type, `weft.ad.GradValue()` to get the
         cotangent, or `weft.ad.DontWant()` for none, which is then not computed; in the structure
@@ -421,7 +421,7 @@ def as_arrays(xs: Sequence[Any]) -> list:
 
 
 def full_tangent(t: ArrayLike | None, of: ShapedArray) -> Any:
-    """The tangent of a result of type `of`: zeros if there is none, weakly typed if `of` is.
+    """Return the tangent of a result of type `of`: zeros if there is none, weakly typed if `of` is.
 
     Inside the transformations tangents are never weakly typed, so that sums of them agree.
     """

@@ -55,7 +55,7 @@ def _impl(*args: ArrayLike, solve: ClosedJaxpr, counts: tuple, **params: object)
 
 
 def _jvp(primals: list, tangents: list, *, counts: tuple, **params: Any) -> tuple:
-    """A dx = db - dA x: the tangent solves the same system."""
+    """Solve A dx = db - dA x: the tangent has the same system."""
     outs = linear_solve_p.bind(*primals, counts=counts, **params)
     parts, b = _constants(primals, counts)
     t_parts, tb = _constants(tangents, counts)
@@ -269,7 +269,7 @@ def custom_root(
     tangent_solve: Callable,
     has_aux: bool = False,
 ) -> Any:
-    """A root of f found by a given solver; its derivative is that of the implicit function.
+    """Return a root of f found by a given solver; its derivative is that of the implicit function.
 
     Args:
       f: from a pytree like initial_guess to the same; what it closes over is differentiated.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @api_boundary
 def map(f: Callable, xs: object, *, batch_size: int | None = None) -> Any:
-    """Applies f to every slice of xs along the leading axis, one after the other.
+    """Apply f to every slice of xs along the leading axis, one after the other.
 
     As vmap, with the memory of one call. batch_size: apply f to so many slices at a time by vmap.
 

@@ -44,7 +44,7 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Iterable[int] = (),
 ) -> Callable:
-    """Runs `fun` on several devices at once, each with its own element of the mapped axes.
+    """Run `fun` on several devices at once, each with its own element of the mapped axes.
 
     axis_name: what collectives call the axis. in_axes, out_axes: as `vmap` has them; an argument
     with None goes whole to every device, a result with None must be equal on all. Results are
@@ -72,7 +72,7 @@ def pmap(
     programs: dict = {}
 
     def prepared(args: tuple, kwargs: dict) -> tuple[Callable, list]:
-        """The compiled function of leaves for such arguments, and the leaves."""
+        """Return the compiled function of leaves for such arguments, and the leaves."""
         if max(static, default=-1) >= len(args):
             raise ValueError(
                 f"pmap: static_broadcasted_argnums {static} name positions beyond the {len(args)} "
@@ -199,7 +199,7 @@ def pmap(
         return vmap(dynamic, axes, out_axes, axis_name, axis_size)(*rest, **kwargs)
 
     def lower(*args: np.ndarray, **kwargs: object) -> Any:
-        """The program's stages, as `jit(f).lower` gives them."""
+        """Return the program's stages, as `jit(f).lower` gives them."""
         program, leaves = prepared(args, kwargs)
         return program.lower(*leaves)  # type: ignore[attr-defined]
 

@@ -54,7 +54,7 @@ def _write_in_place(
     n: int,
     params: dict[str, Any],
 ) -> list:
-    """Runs the pure jaxpr, which gives n results, in the memory of the refs that it writes.
+    """Run the pure jaxpr, which gives n results, in the memory of the refs that it writes.
 
     An array that something else has, too, is copied first.
     """
@@ -104,7 +104,7 @@ def _cond(args: tuple, *, branches: tuple[ClosedJaxpr, ...]) -> list:
 def _as_carry(
     pure: Discharged, num_consts: int, num_carry: int
 ) -> tuple[ClosedJaxpr, list[int], list[int]]:
-    """A loop's body whose written consts are carries, behind the others.
+    """Return a loop's body whose written consts are carries, behind the others.
 
     Returns it with the positions of the consts that stay and of those that became carries.
     """
@@ -191,7 +191,7 @@ def _while(
     c_args, b_args, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
 
     def with_cells(inner: ClosedJaxpr, consts: Sequence[Any], gives_refs: bool) -> ClosedJaxpr:
-        """The jaxpr on (plain consts, carry, values of all cells)."""
+        """Return the jaxpr on (plain consts, carry, values of all cells)."""
         k = sum(id(a) not in number for a in consts)
 
         def flat(*operands: Array) -> list:

@@ -58,7 +58,7 @@ name_p = Primitive(
 
 
 def checkpoint_name(x: ArrayLike, name: str) -> Any:
-    """The value, named for the policies of `checkpoint`; pytrees leaf by leaf.
+    """Return the value, named for the policies of `checkpoint`; pytrees leaf by leaf.
 
     >>> import weft
     >>> from weft.ad_checkpoint import checkpoint_name
@@ -247,7 +247,7 @@ def choose_kept(
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The jaxpr with jitted calls replaced by their equations, which policies look at."""
+    """Return the jaxpr with jitted calls replaced by their equations, which policies look at."""
     if not any(e.primitive is jit_p for e in closed.eqns):
         return closed
 
@@ -398,7 +398,7 @@ def checkpoint(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
 ) -> Callable:
-    """The function with a derivative that keeps little and computes the rest again.
+    """Return the function with a derivative that keeps little and computes the rest again.
 
     Args:
       fun: the function; left out, `checkpoint(policy=...)` is a decorator.
@@ -442,7 +442,7 @@ def checkpoint(
 
     # Traces are kept by function, so that equal static values must give the same one.
     def with_static(count: int, values: tuple, fixed: tuple) -> Callable:
-        """The function of the other arguments: one for equal values, so that it is traced once."""
+        """Return the function of the other arguments: one for equal values, to be traced once."""
         if not values and not fixed:
             return fun
         key = (count, values, fixed, *(type(v) for _, v in (*values, *fixed)))
@@ -496,7 +496,7 @@ _STATIC_VALUES = 64
 
 
 def _with_values(fun: Callable, count: int, values: tuple, fixed: tuple) -> Callable:
-    """The function with the values of some positions, out of `count`, and keywords in place."""
+    """Return the function with values of some positions, out of `count`, and keywords bound."""
     positional, keywords = dict(values), dict(fixed)
 
     def inner(*dynamic: object, **kwargs: object) -> Any:
@@ -564,7 +564,7 @@ def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tupl
 
 
 def print_saved_residuals(f: Callable, *args: object, **kwargs: object) -> None:
-    """Prints what reverse-mode differentiation of `f` keeps, one value a line.
+    """Print what reverse-mode differentiation of `f` keeps, one value a line.
 
     >>> import weft
     >>> weft.ad_checkpoint.print_saved_residuals(lambda x: weft.numpy.sin(x) * 2.0, 1.0)

@@ -40,7 +40,7 @@ class _Body:
 
 
 def look_inside(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
-    """Returns the two forms of a scan or cond, None of others and where nothing is to be kept.
+    """Return the two forms of a scan or cond, None of others and where nothing is to be kept.
 
     policy: says of an equation whether its results are kept. inline: replaces jitted calls in a
     jaxpr by their equations.
@@ -94,7 +94,7 @@ def _of_cond(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
 
 
 def _with_zeros(branch: ClosedJaxpr, before: list, after: list, num_kept: int) -> ClosedJaxpr:
-    """The branch with zeros around its last results, for what other branches keep."""
+    """Return the branch with zeros around its last results, for what other branches keep."""
 
     def run(*operands: object) -> list:
         outs = eval_closed(branch, *operands)
@@ -107,7 +107,7 @@ def _with_zeros(branch: ClosedJaxpr, before: list, after: list, num_kept: int) -
 
 
 def _with_unread(branch: ClosedJaxpr, before: list, after: list, num_kept: int) -> ClosedJaxpr:
-    """The branch with operands around its last ones, which only other branches read."""
+    """Return the branch with operands around its last ones, which only other branches read."""
     j = branch.jaxpr
     n = len(j.invars) - num_kept
     unread = [[Var(aval) for aval, _ in part] for part in (before, after)]
@@ -151,7 +151,7 @@ def _of_body(closed: ClosedJaxpr, policy: Callable, inline: Callable) -> _Body |
 
 
 def _renamed(eqn: Eqn, names: dict[Any, Var]) -> Eqn:
-    """The equation on the kept names of values; what makes such a value may still read it."""
+    """Keep the named values' equation; what makes such a value may still read it."""
     if not any(v in names for v in eqn.invars):
         return eqn
     return eqn.replace(invars=[names.get(v, v) for v in eqn.invars])

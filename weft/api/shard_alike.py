@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @api_boundary
 def shard_alike(x: object, y: object) -> tuple[Any, Any]:
-    """Returns two trees of arrays as they are, which partitioners will split alike.
+    """Return two trees of arrays as they are, which partitioners will split alike.
 
     Where propagation gives a leaf of one tree a sharding, the leaf at its place in the other gets
     the same. Their cotangents are split alike as well.

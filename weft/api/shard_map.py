@@ -75,7 +75,7 @@ def shard_map(
     axis_names: Any = frozenset(),
     check_vma: bool = True,
 ) -> Any:
-    """Runs a function on every device, on its shards of the arguments.
+    """Run a function on every device, on its shards of the arguments.
 
     in_specs, out_specs: pytree prefixes of the positional arguments and of the result, with a `P`
     for each: a mesh axis named at a dimension splits it; along axes not named, arguments are given
@@ -219,7 +219,7 @@ def _forgotten(*_: object) -> Any:
 
 
 def _program(options: Options, tree: PyTreeDef | None, static: tuple) -> Callable:
-    """The jitted shard_map of a function, which it refers to weakly: `_compiled` keeps it."""
+    """Return the jitted shard_map of a function, weakly referenced: `_compiled` keeps it."""
     fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
     bare = replace(options, fun=_forgotten)
 
@@ -242,7 +242,7 @@ def _program(options: Options, tree: PyTreeDef | None, static: tuple) -> Callabl
 
 
 def _as_written(options: Options) -> Any:
-    """The results' shardings with the specs that the program wrote; None where others choose, too.
+    """Return the results' shardings with the program's own specs; None where others choose, too.
 
     A partitioner's own shardings name no axes of size 1, nor dimensions at the end that are whole.
     """
@@ -419,7 +419,7 @@ def _check_result_type(
 
 
 def _exact(x: ArrayLike, spec: PartitionSpec, manual: tuple) -> Any:
-    """The result with exactly the type its spec gives: promoted where the spec splits it."""
+    """Return the result with exactly the type its spec gives: promoted where the spec splits it."""
     for axes, to in (
         (spec.used_axes(), "varying"),
         (spec.unreduced, "unreduced"),

@@ -53,7 +53,7 @@ class Site(NamedTuple):
 
 
 def search(wanted: Wanted, eqn: Eqn, operands: Sequence[Any]) -> str | None:
-    """The first equation of a shard_map with such a result, and the devices where it is."""
+    """Return the first equation of a shard_map with such a result, and the devices where it is."""
     params, body = dict(eqn.params), eqn.params["jaxpr"]
     mesh, manual = params["mesh"], params["manual"]
     sites = _sites(body)
@@ -97,7 +97,7 @@ def search(wanted: Wanted, eqn: Eqn, operands: Sequence[Any]) -> str | None:
 
 
 def _sites(closed: ClosedJaxpr, around: tuple = ()) -> list[Site]:
-    """The equations whose results are looked at, in the order in which `_run` gives their flags."""
+    """Return the equations whose results are looked at, in the order of `_run`'s flags."""
     sites: list[Site] = []
     for eqn in closed.eqns:
         for what, inner in _inner(eqn):
@@ -107,7 +107,7 @@ def _sites(closed: ClosedJaxpr, around: tuple = ()) -> list[Site]:
 
 
 def _inner(eqn: Eqn) -> list[tuple[str | None, ClosedJaxpr]]:
-    """The programs of an equation that are entered, each with the word for a run of it."""
+    """Return the programs of an equation that are entered, each with the word for a run of it."""
     name, params = eqn.primitive.name, eqn.params
     if name in CALLS:
         return [(None, params["jaxpr"])]
@@ -121,7 +121,7 @@ def _inner(eqn: Eqn) -> list[tuple[str | None, ClosedJaxpr]]:
 def _run(
     wanted: Wanted, closed: ClosedJaxpr, args: Sequence[Any], manual: tuple
 ) -> tuple[list, list]:
-    """A vector for each site, and the results of the program.
+    """Return a vector for each site, and the results of the program.
 
     The first number of a vector says whether the site has such a result, the others in which
     iterations of the loops around it that was first, from the outermost.
@@ -157,7 +157,7 @@ def _no_hits(closed: ClosedJaxpr, more: int, manual: tuple) -> list:
 
 
 def _joined(firsts: Sequence[Any], hits: Sequence[Any], iteration: object, manual: tuple) -> list:
-    """The vectors of a loop after an iteration: what was found first stays."""
+    """Return the vectors of a loop after an iteration: what was found first stays."""
     count = pvary(reshape(iteration, (1,)), manual)
     result = []
     for old, new in zip(firsts, hits, strict=True):

@@ -55,7 +55,7 @@ def manual_scope(mesh: Any, manual: tuple, check_vma: bool) -> Iterator[None]:
 
 
 def manual_mesh(mesh: Mesh, manual: tuple) -> AbstractMesh:
-    """The mesh in context inside the body, whose manual axes are Manual."""
+    """Return the mesh in context inside the body, whose manual axes are Manual."""
     types = dict.fromkeys(manual, AxisType.Manual)
     outer = context_mesh()
     if outer is not None and outer.shape == mesh.shape:
@@ -78,12 +78,12 @@ inside_manual[:] = [_closed_over]
 
 
 def varying_axes(mat: Mat, manual: Sequence[Any]) -> tuple:
-    """The manual axes along which a value is not simply equal on all devices, in mesh order."""
+    """Return the manual axes along which a value may differ between devices, in mesh order."""
     return tuple(n for n in manual if n in mat.varying or n in mat.unreduced)
 
 
 def global_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, manual: tuple) -> Any:
-    """The type of the array whose shards these are."""
+    """Return the type of the array whose shards these are."""
     shape = list(aval.shape)
     for d, axes in enumerate(spec.axes):
         shape[d] *= math.prod(mesh.shape[a] for a in axes)
@@ -127,7 +127,7 @@ def _named_axes(params: dict[str, Any]) -> frozenset:
 
 
 def retraced(jaxpr: ClosedJaxpr, key: Any, fun: Callable, avals: Sequence[Any]) -> ClosedJaxpr:
-    """A jaxpr of fun(*flat arguments), made once for the jaxpr it derives from."""
+    """Return a jaxpr of fun(*flat arguments), made once for the jaxpr it derives from."""
 
     def make() -> ClosedJaxpr:
         traced, consts = trace_to_jaxpr(fun, avals, jaxpr.jaxpr.debug)
@@ -208,7 +208,7 @@ def _linearize(
 
 
 def _differing(jaxpr: ClosedJaxpr, manual: tuple, specs: Specs) -> tuple:
-    """The manual axes along which values of an untracked body may differ.
+    """Return the manual axes along which values of an untracked body may differ.
 
     Along others all devices compute the same, so that a vmap can spread its examples over them.
     """
@@ -225,7 +225,7 @@ def _residual_spec(aval: ShapedArray, manual: tuple, check_vma: bool) -> Partiti
 
 
 def _leaving(primal: ClosedJaxpr, num_outs: int, specs: Sequence[PartitionSpec]) -> ClosedJaxpr:
-    """The primal jaxpr with residuals in the form in which they leave: rank 1 at least."""
+    """Return the primal jaxpr with residuals in the form in which they leave: rank 1 at least."""
 
     def fun(*args: object) -> list:
         outs = eval_closed(primal, *args)
@@ -253,7 +253,7 @@ def _leaving(primal: ClosedJaxpr, num_outs: int, specs: Sequence[PartitionSpec])
 
 
 def _entering(tangent: ClosedJaxpr, specs: dict[int, PartitionSpec], mesh: Any) -> ClosedJaxpr:
-    """The tangent jaxpr that takes residuals in the form in which they left."""
+    """Return the tangent jaxpr that takes residuals in the form in which they left."""
     avals = list(tangent.in_avals)
     for i, spec in specs.items():
         a = avals[i]
@@ -298,7 +298,7 @@ relabel_p = Primitive(
 
 
 def _dual(spec: PartitionSpec) -> PartitionSpec:
-    """The spec of cotangents."""
+    """Return the spec of cotangents."""
     if not spec.unreduced and not spec.reduced:
         return spec
     return spec.update(unreduced=spec.reduced, reduced=spec.unreduced)
@@ -342,7 +342,7 @@ def _transpose(
 
 
 def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
-    """The backward jaxpr whose results have exactly the cotangents' types."""
+    """Return the backward jaxpr whose results have exactly the cotangents' types."""
     if all(a.mat is b.mat for a, b in zip(backward.out_avals, avals, strict=True)):
         return backward
 
@@ -435,7 +435,7 @@ def _batch(
 def _spread_axis(
     axis: AxisData, lead: tuple, mesh: Any, jaxpr: ClosedJaxpr, specs: Specs
 ) -> AxisData:
-    """The batch axis on one device, when spmd_axis_name spreads it over manual axes."""
+    """Return the batch axis on one device, when spmd_axis_name spreads it over manual axes."""
     for spec in specs:
         if spec.used_axes() & frozenset(lead):
             raise ValueError(

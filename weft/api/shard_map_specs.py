@@ -63,7 +63,7 @@ def is_spec(x: tuple | PartitionSpec) -> bool:
 
 
 def resolve_mesh(options: Options) -> tuple[Any, tuple, frozenset]:
-    """The mesh, the axes that become manual (in mesh order), and those that are already."""
+    """Return the mesh, the axes that become manual (in mesh order), and those that are already."""
     who = f"shard_map of {options.name}"
     mesh, context = options.mesh, context_mesh()
     if mesh is None:
@@ -133,7 +133,7 @@ def check_spec(spec: PartitionSpec, what: Callable[[], str], mesh: Mesh, manual:
 def local_aval(
     aval: ShapedArray, spec: PartitionSpec, name: str, mesh: Mesh, manual: tuple, check_vma: bool
 ) -> ShapedArray:
-    """The type of one device's shard."""
+    """Return the type of one device's shard."""
     if len(spec) > aval.ndim:
         raise ValueError(
             f"{name} of type {aval.str_short()} has rank {aval.ndim}, but its in_specs {spec!r} "

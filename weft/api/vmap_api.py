@@ -32,7 +32,7 @@ def vmap(
     spmd_axis_name: Any = None,
     sum_match: bool = False,
 ) -> Callable:
-    """Maps `fun` over an axis of its arguments.
+    """Map `fun` over an axis of its arguments.
 
     in_axes: an int, None (not mapped), or a tuple with a pytree prefix for each positional
     argument; keyword arguments are mapped over axis 0. out_axes: likewise for the result.
@@ -127,7 +127,7 @@ def vmap(
 
 
 def _mesh_axes(leaves: list, dims: list, asked: tuple | None) -> tuple | None:
-    """The mesh axes the mapped dimension is split over: given, or in the arguments' types.
+    """Return the mesh axes the mapped dimension is split over: given, or in the arguments' types.
 
     Types decide about explicit axes: those given that split no argument have no effect.
     """
@@ -150,7 +150,7 @@ def _mesh_axes(leaves: list, dims: list, asked: tuple | None) -> tuple | None:
 
 
 def in_dims(in_axes: object, args: tuple, kwargs: dict, api: str = "vmap") -> list:
-    """The mapped dimension of each leaf as in_axes, a prefix, says."""
+    """Return the mapped dimension of each leaf as in_axes, a prefix, says."""
     arg_tree = flatten(args)[1]
     dims = broadcast_prefix(in_axes, arg_tree, f"{api}: in_axes")
     return dims + [0] * len(flatten(kwargs)[0])
@@ -163,7 +163,7 @@ def _name(fun: Callable, in_tree: PyTreeDef, i: int) -> str:
 def check_dim(
     x: ArrayLike, dim: object, i: int, fun: Callable, in_tree: PyTreeDef, api: str = "vmap"
 ) -> int | None:
-    """A leaf's mapped dimension, counted from the front; raises where it has none."""
+    """Return a leaf's mapped dimension, counted from the front; raises where it has none."""
     if dim is None:
         return None
     if not isinstance(dim, int):
@@ -196,7 +196,7 @@ def common_axis_size(
     in_tree: PyTreeDef,
     api: str = "vmap",
 ) -> int:
-    """The one size of the mapped dimensions; raises where they differ or there is none."""
+    """Return the one size of the mapped dimensions; raises where they differ or there is none."""
     sizes = {
         i: typeof(x).shape[d]
         for i, (x, d) in enumerate(zip(leaves, dims, strict=True))

@@ -8,7 +8,7 @@ from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr
 
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
-    """The jaxpr with only the used outputs; also which inputs are still read.
+    """Return the jaxpr with only the used outputs; also which inputs are still read.
 
     Inputs stay: the caller drops those it wants to drop.
     """
@@ -19,7 +19,7 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[b
 
 
 def _live(jaxpr: Jaxpr, outvars: Sequence[Atom]) -> tuple[list[Eqn], set]:
-    """The equations that matter for `outvars`, and all atoms they and the outputs read."""
+    """Return the equations that matter for `outvars`, and all atoms they and the outputs read."""
     live: set = set(outvars)
     kept: list[Eqn] = []
     update, keep = live.update, kept.append
@@ -36,7 +36,7 @@ def _live(jaxpr: Jaxpr, outvars: Sequence[Atom]) -> tuple[list[Eqn], set]:
 
 
 def dce_closed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
-    """The program without dead equations and unread constants; also which inputs are read."""
+    """Return the program without dead equations and unread constants; and the inputs it reads."""
     jaxpr = closed.jaxpr
     eqns, live = _live(jaxpr, jaxpr.outvars)
     pairs = [p for p in zip(jaxpr.constvars, closed.consts, strict=True) if p[0] in live]

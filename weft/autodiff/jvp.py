@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def tangent_aval(aval: ShapedArray) -> Any:
-    """The type of tangents of a value: float0 for what has no derivative."""
+    """Return the type of tangents of a value: float0 for what has no derivative."""
     if not isinstance(aval, ShapedArray):
         return aval.to_tangent() if hasattr(aval, "to_tangent") else aval
     if dtypes.is_inexact(aval.dtype):
@@ -50,7 +50,7 @@ def tangent_aval(aval: ShapedArray) -> Any:
 
 
 def cotangent_aval(aval: Any) -> Any:
-    """The type of cotangents: as tangents, with reduced and unreduced exchanged."""
+    """Return the type of cotangents: as tangents, with reduced and unreduced exchanged."""
     if hasattr(aval, "to_cotangent"):
         return aval.to_cotangent()
     aval = tangent_aval(aval)
@@ -64,7 +64,7 @@ def cotangent_aval(aval: Any) -> Any:
 
 
 def filled_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
-    """The tangents of the values, zeros where there are none."""
+    """Return the tangents of the values, zeros where there are none."""
     return [
         instantiate_zero(tangent_aval(typeof(p))) if t is None else t
         for p, t in zip(primals, tangents, strict=True)
@@ -72,7 +72,7 @@ def filled_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
 
 
 def filled_cotangents(avals: Sequence[Any], cts: Sequence[Any]) -> list:
-    """The cotangents of values of the types, zeros where there are none."""
+    """Return the cotangents of values of the types, zeros where there are none."""
     return [
         instantiate_zero(cotangent_aval(a)) if ct is None else ct
         for a, ct in zip(avals, cts, strict=True)
@@ -203,7 +203,7 @@ class JVPTrace:
 def _linear_rule(
     prim: Primitive, primals: list, tangents: list, params: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """An op of the tangents where it is linear, zero where there are none, as of the primals."""
+    """Apply an op to the tangents where it is linear, with as many zeros as primals elsewhere."""
     out = prim.bind(*primals, **params)
     if len(primals) == 1:
         return out, prim.bind(*tangents, **params)
@@ -268,7 +268,7 @@ class RuleTrace(DualTrace):
 
 
 def forward_trace() -> JVPTrace:
-    """A trace for pushing tangents forward here: inside a rule under linearization, these are
+    """Make a trace for pushing tangents forward here: inside a rule under linearization, these are
     recorded apart from the primals."""
     t = state.trace
     return JVPTrace(t, t.frame) if isinstance(t, DualTrace) else JVPTrace(t)
@@ -328,7 +328,7 @@ def linearize_flat(
     nonzero: Sequence[bool] | None = None,
     extra: list | None = None,
 ) -> tuple[list, Linearized]:
-    """Evaluates a flat function and records its derivative as a linear program.
+    """Evaluate a flat function and records its derivative as a linear program.
 
     extra: what else the function leaves there; its tracers are replaced by their values.
     """
@@ -370,7 +370,7 @@ def linearize_flat(
 def jvp_jaxpr(
     jaxpr: ClosedJaxpr, nonzero: Sequence[bool], instantiate: Sequence[bool] | bool = False
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """A jaxpr from (primals, nonzero tangents) to (outs, nonzero out tangents).
+    """Return a jaxpr from (primals, nonzero tangents) to (outs, nonzero out tangents).
 
     instantiate: which output tangents to give even where they are zero. Returns it with the
     list saying which outputs have a tangent.
@@ -427,7 +427,7 @@ class LinearizedJaxpr:
         self.residual_inputs = residual_inputs
 
     def residuals(self, inputs: Sequence[Any], extra: Sequence[Any]) -> list:
-        """The tangent jaxpr's leading arguments, from the primal's inputs and extra outputs."""
+        """Return the tangent jaxpr's leading arguments, from primal inputs and extra outputs."""
         rest = iter(extra)
         return [next(rest) if i is None else inputs[i] for i in self.residual_inputs]
 
@@ -435,7 +435,7 @@ class LinearizedJaxpr:
 def linearize_jaxpr(
     jaxpr: ClosedJaxpr, nonzero: Sequence[bool], instantiate: Sequence[bool] | bool = False
 ) -> LinearizedJaxpr:
-    """Splits a jaxpr into its primal part with residuals and a linear tangent part."""
+    """Split a jaxpr into its primal part with residuals and a linear tangent part."""
     if isinstance(instantiate, bool):
         instantiate = [instantiate] * len(jaxpr.jaxpr.outvars)
     key = ("linearize", tuple(nonzero), tuple(instantiate))

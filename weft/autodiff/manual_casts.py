@@ -61,7 +61,7 @@ def _transpose(ct: ArrayLike, x: Any, *, axes: tuple, to: str) -> list:
 
 
 def sizes_of(axes: tuple) -> tuple[int, ...]:
-    """The sizes of manual axes in scope, or of the mesh in context."""
+    """Return the sizes of manual axes in scope, or of the mesh in context."""
     sizes = []
     for name in axes:
         entry = state.axes.get(name)
@@ -85,7 +85,7 @@ pcast_p = Primitive(
 
 
 def as_state(x: ArrayLike, axes: tuple, to: str) -> Any:
-    """The value with the given state along the axes, cast where it is not in it yet."""
+    """Return the value with the given state along the axes, cast where it is not in it yet."""
     mat = typeof(x).mat
     missing = tuple(a for a in axes if mat.state(a) != to)
     if not missing:
@@ -96,7 +96,7 @@ def as_state(x: ArrayLike, axes: tuple, to: str) -> Any:
 
 
 def cast_to(x: ArrayLike, mat: Mat) -> Any:
-    """A value that is invarying along the axes where it differs from `mat`, cast to that type.
+    """Cast a value that is invarying along the axes where it differs from `mat` to that type.
 
     Only zeros may become unreduced this way: any other value would be counted once per device.
     """
@@ -110,7 +110,7 @@ def cast_to(x: ArrayLike, mat: Mat) -> Any:
 
 
 def varying_over(x: object, tracked: tuple) -> Any:
-    """The operand of a collective: promoted along the axes over which it is invarying."""
+    """Return the operand of a collective: promoted along the axes over which it is invarying."""
     aval = typeof(x)
     mat = aval.mat
     missing = tuple(

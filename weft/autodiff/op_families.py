@@ -72,7 +72,7 @@ def check_kind(name: str, dtype: np.dtype, kind: str) -> None:
 
 
 def scalar(value: float | int, like: Any) -> np.generic:
-    """A constant of the dtype of `like` (an array, a tracer, a scalar or a dtype)."""
+    """Return a constant of the dtype of `like` (an array, a tracer, a scalar or a dtype)."""
     if isinstance(like, np.dtype):
         return like.type(value)
     try:
@@ -86,7 +86,7 @@ PYTHON_NUMBERS = {bool: ANY, int: NUMBER, float: INEXACT, complex: COMPLEX}
 
 
 def scalar_for(what: str, value: object, aval: ShapedArray) -> np.generic:
-    """A Python number as a constant of an array's dtype, which must hold its kind of number."""
+    """Make a Python number a constant of an array's dtype, which must hold its kind of number."""
     if not _ACCEPTS[PYTHON_NUMBERS[value.__class__]](aval.dtype):
         raise TypeError(
             f"{what} {value!r} does not fit {aval.str_short()}; give a number of its kind"
@@ -95,7 +95,7 @@ def scalar_for(what: str, value: object, aval: ShapedArray) -> np.generic:
 
 
 def common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
-    """The shape of operands that must agree; rank-0 operands stand for any shape."""
+    """Return the shape of operands that must agree; rank-0 operands stand for any shape."""
     shape: tuple[int, ...] = ()
     for a in avals:
         if a.shape:
@@ -111,7 +111,7 @@ def common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
 
 
 def common_dtype(name: str, avals: Sequence[ShapedArray]) -> tuple[Any, bool]:
-    """The dtype that operands must share, and whether all are weak."""
+    """Return the dtype that operands must share, and whether all are weak."""
     dtype, weak = avals[0].dtype, True
     for a in avals:
         if a.dtype != dtype:
@@ -136,7 +136,7 @@ def elementwise(
     linear: tuple = (),
     bilinear: tuple[int, ...] = (),
 ) -> Primitive:
-    """An op applied element by element.
+    """Return an op applied element by element.
 
     hlo: the StableHLO or CHLO op's name, or a lowering rule (ctx, *operands, **params).
     result: result dtype, a function of the operands' dtype giving it, or None for the same.
@@ -243,7 +243,7 @@ def _add_any(x: object, y: object) -> Any:
 
 
 def bilinear_jvp(prim: Callable[[], Primitive]) -> Callable:
-    """The rule of an op that is linear in each of two operands: the product rule."""
+    """Return the rule of an op that is linear in each of two operands: the product rule."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple:
         (x, y), (tx, ty) = primals, tangents
@@ -266,7 +266,7 @@ def _broadcast(x: ArrayLike, shape: tuple[int, ...], dims: tuple[int, ...] = ())
 
 
 def unbroadcast(ct: ArrayLike, operand: UndefinedPrimal) -> Any:
-    """The cotangent of an operand that elementwise lowering may have broadcast from rank 0."""
+    """Return an operand's cotangent; elementwise lowering may have broadcast it from rank 0."""
     aval = operand.aval if is_undefined(operand) else typeof(operand)
     ct_aval = typeof(ct)
     if aval.ndim == ct_aval.ndim:
@@ -284,7 +284,7 @@ def linear_unary(
     sharding: str | None = None,
     structural: bool = False,
 ) -> Primitive:
-    """An op linear in its one operand: the derivative is the op itself.
+    """Return an op linear in its one operand: the derivative is the op itself.
 
     transpose(ct, aval, **params) gives the operand's cotangent from the operand's type.
     batch(axis, x, dim, **params) gives the result and its batch dimension.
@@ -304,7 +304,7 @@ def linear_unary(
 
 
 def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = None) -> Callable:
-    """The batching rule of an op that runs over leading dimensions, or over dimensions it names.
+    """Make the batching rule of an op over leading dimensions, or over dimensions it names.
 
     shifted(params) gives the params for one more dimension in front.
     """
@@ -318,7 +318,7 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
 
 
 def static_ints(name: str, what: str, values: Iterable[SupportsIndex]) -> tuple[int, ...]:
-    """The ints of an argument that shapes depend on; floats are refused, whole ones too."""
+    """Return the ints of an argument that shapes depend on; floats are refused, whole ones too."""
     try:
         return tuple([v.__index__() for v in values])
     except JAXTypeError:  # of a traced value
@@ -328,7 +328,7 @@ def static_ints(name: str, what: str, values: Iterable[SupportsIndex]) -> tuple[
 
 
 def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
-    """A Python int in [0, ndim) from an axis in [-ndim, ndim)."""
+    """Return a Python int in [0, ndim) from an axis in [-ndim, ndim)."""
     try:
         axis = axis.__index__()
     except JAXTypeError:  # of a traced axis

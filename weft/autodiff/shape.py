@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 def check_shape(shape: Any, what: str = "shape") -> Shape:
-    """A shape as a tuple of nonnegative Python ints."""
+    """Return a shape as a tuple of nonnegative Python ints."""
     if isinstance(shape, Sequence | np.ndarray):
         shape = (shape,) if getattr(shape, "ndim", 1) == 0 else shape
     elif hasattr(shape, "__iter__") and getattr(shape, "ndim", None) != 0:
@@ -161,7 +161,7 @@ def bind_placed(
 
 
 def _place(x: object, out_sharding: object) -> Any:
-    """A result that no explicit type was needed for, placed as asked."""
+    """Return a result that no explicit type was needed for, placed as asked."""
     if out_sharding is None:
         return x
     from weft.sharding.explicit import reshard
@@ -183,7 +183,7 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: object 
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
-    """The shape to which NumPy's rules broadcast the given shapes.
+    """Return the shape to which NumPy's rules broadcast the given shapes.
 
     >>> import weft
     >>> weft.lax.broadcast_shapes((2, 1), (3,))
@@ -265,7 +265,7 @@ def reshape(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """The same elements in row-major order with another shape; one size may be -1.
+    """Return the same elements in row-major order with another shape; one size may be -1.
 
     Source: StableHLO specification, `reshape`.
 
@@ -296,7 +296,7 @@ def reshape(
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """Drops size-1 dimensions.
+    """Drop size-1 dimensions.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.squeeze(wnp.ones((1, 3, 1)), (0, 2)).shape
@@ -316,7 +316,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """Adds size-1 dimensions at these positions of the result.
+    """Add size-1 dimensions at these positions of the result.
 
     >>> import weft
     >>> weft.lax.expand_dims(weft.numpy.ones(3), (0,)).shape
@@ -380,7 +380,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
 
 
 def moveaxis(x: ArrayLike, source: int, target: int) -> Any:
-    """Moves one dimension; tokens and refs move their own way."""
+    """Move one dimension; tokens and refs move their own way."""
     aval = typeof(x)
     if not isinstance(aval, ShapedArray):
         return aval.moveaxis(x, source, target) if hasattr(aval, "moveaxis") else x

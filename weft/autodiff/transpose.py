@@ -94,7 +94,7 @@ def backward_pass(
 
 
 def _read_by_results(jaxpr: Jaxpr, eqns: list[Eqn]) -> set[int]:
-    """The ids of the equations that results are computed from."""
+    """Return the ids of the equations that results are computed from."""
     live: set[Any] = {v for v in jaxpr.outvars if isinstance(v, Var)}
     read = set()
     for eqn in reversed(eqns):
@@ -113,7 +113,7 @@ def _is_broadcast(eqn: Eqn) -> bool:
 
 
 def _evaluate(jaxpr: Jaxpr, linear: set[Any], env: dict[Any, Any], unwanted: set[Any]) -> list[Eqn]:
-    """Evaluates what is not linear into `env`; the other equations, their results in `linear`.
+    """Evaluate what is not linear into `env`; the other equations, their results in `linear`.
 
     Those that are linear in unwanted values alone are left out, their results unwanted, too.
     """
@@ -212,7 +212,7 @@ def _not_linear(eqn: Eqn) -> str:
 def _transpose_untyped(
     prim: Primitive, cts: Any, ins: Sequence[Any], params: dict[str, Any]
 ) -> list:
-    """The transpose where explicit shardings leave its results open.
+    """Return the transpose where explicit shardings leave its results open.
 
     Cotangents are placed as their primals are, so nothing is ambiguous: the rule runs without
     explicit types, and the partitioner finds the way.
@@ -231,14 +231,14 @@ def _transpose_untyped(
 
 
 def _placed_like(ct: object, aval: object) -> Any:
-    """A cotangent with the explicit sharding that its primal's type asks for."""
+    """Return a cotangent with the explicit sharding that its primal's type asks for."""
     from weft.sharding.explicit import reshard
 
     return reshard(ct, cotangent_aval(aval).sharding)
 
 
 def _evaluate_nonlinear(eqn: Eqn, linear: set[Any], env: dict[Any, Any]) -> None:
-    """Adds to `linear` the results that are linear, and to `env` the others.
+    """Add to `linear` the results that are linear, and to `env` the others.
 
     An inner program may compute both, as the derivative of a checkpoint does. The others do not
     depend on linear operands, for which zeros do.
@@ -263,7 +263,7 @@ def transpose_jaxpr(
     nonzero_cts: Sequence[bool],
     instantiate: Sequence[bool] | bool = False,
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The transpose of a jaxpr in its linear inputs.
+    """Return the transpose of a jaxpr in its linear inputs.
 
     Maps (nonlinear inputs, nonzero output cotangents) to the cotangents of the linear inputs;
     the list says which of these are nonzero (all that `instantiate` names are given).
@@ -308,7 +308,7 @@ def _transpose_jaxpr(
 def linear_transpose_flat(
     fun: Callable[..., Sequence[Any]], in_avals: Sequence[Any]
 ) -> Callable[[Sequence[Any]], list]:
-    """The transpose of a linear flat function, on cotangents of its outputs."""
+    """Return the transpose of a linear flat function, on cotangents of its outputs."""
     jaxpr, consts = trace_to_jaxpr(fun, in_avals, "linear")
 
     def transposed(cts: Sequence[Any]) -> list:
@@ -319,5 +319,5 @@ def linear_transpose_flat(
 
 
 def ct_aval_of(x: UndefinedPrimal) -> Any:
-    """The type a cotangent of this linear operand must have."""
+    """Return the type a cotangent of this linear operand must have."""
     return cotangent_aval(x.aval if is_undefined(x) else typeof(x))

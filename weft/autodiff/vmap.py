@@ -70,7 +70,7 @@ class AxisData:
 
 
 def remove_dim(aval: ShapedArray, dim: Dim) -> Any:
-    """The type of one example of a batched value."""
+    """Return the type of one example of a batched value."""
     if dim is None or not isinstance(aval, ShapedArray):
         return aval if dim is None else aval.remove_dim(dim)
     shape = aval.shape[:dim] + aval.shape[dim + 1 :]
@@ -79,7 +79,7 @@ def remove_dim(aval: ShapedArray, dim: Dim) -> Any:
 
 
 def add_dim(aval: ShapedArray, dim: Dim, axis: AxisData) -> Any:
-    """The type of a batch of values along a new dimension."""
+    """Return the type of a batch of values along a new dimension."""
     if dim is None:
         return aval
     if not isinstance(aval, ShapedArray):
@@ -193,7 +193,7 @@ def _all_equal(dims: Any) -> Any:
 def batch_flat(
     fun: Callable[..., Sequence[Any]], axis: AxisData, vals: Sequence[Any], dims: Sequence[Dim]
 ) -> tuple[list, list[Dim]]:
-    """Applies a flat function to batched values; returns the outputs with their batch dims."""
+    """Apply a flat function to batched values; returns the outputs with their batch dims."""
     trace = BatchTrace(state.trace, axis)
     args = [trace.wrap(v, d) for v, d in zip(vals, dims, strict=True)]
     entries = [] if axis.name is None else [AxisEntry(axis.name, axis.size, "vmap")]
@@ -215,7 +215,7 @@ def batch_flat(
 
 
 def move_dim(x: Any, source: Dim, target: int, axis: AxisData) -> Any:
-    """The value with its batch dimension at `target`; an unbatched one is broadcast."""
+    """Return the value with its batch dimension at `target`; an unbatched one is broadcast."""
     from weft.autodiff.shape import broadcast_to_dim, moveaxis
 
     if source is None:
@@ -231,7 +231,7 @@ def move_dim(x: Any, source: Dim, target: int, axis: AxisData) -> Any:
 
 
 def _spread(x: Any, dim: int, axis: AxisData) -> Any:
-    """A stack of equal values over explicit mesh axes, split like the mapped values."""
+    """Return a stack of equal values over explicit mesh axes, split like the mapped values."""
     from weft.sharding.explicit import reshard
 
     aval = typeof(x)
@@ -250,7 +250,7 @@ def batch_jaxpr(
     batched: Sequence[bool],
     instantiate: Sequence[bool] | bool = False,
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """A jaxpr over batches, with every batch dimension in front.
+    """Return a jaxpr over batches, with every batch dimension in front.
 
     batched: which inputs are. instantiate: outputs to give batched even if they are not.
     Returns it with the list saying which outputs are batched, as `EqualDim(1)`
@@ -285,12 +285,12 @@ def _batch_jaxpr(
 
 
 def dims_in_front(batched: Sequence[Any]) -> list[Dim]:
-    """The batch dimensions of the outputs that `batch_jaxpr` names."""
+    """Return the batch dimensions of the outputs that `batch_jaxpr` names."""
     return [(EqualDim(0) if b.__class__ is EqualDim else 0) if b else None for b in batched]
 
 
 def in_front(axis: AxisData, args: Sequence[Any], dims: Sequence[Dim]) -> list:
-    """The values with the batch dimension in front of all, those that are not batched broadcast."""
+    """Move the batch dimension to the front of all values, and broadcast those without one."""
     return [move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
 
 

@@ -59,12 +59,12 @@ add_any_p = Primitive(
 
 
 def add_any(x: object, y: object) -> Any:
-    """The sum of two tangents or cotangents of one value."""
+    """Return the sum of two tangents or cotangents of one value."""
     return add_any_p.bind(x, y)
 
 
 def instantiate_zero(aval: ShapedArray) -> Any:
-    """A zero of the type, as a value."""
+    """Return a zero of the type, as a value."""
     if isinstance(aval, AbstractToken):
         return create_token()
     if hasattr(aval, "instantiate_zero"):
@@ -76,7 +76,7 @@ def instantiate_zero(aval: ShapedArray) -> Any:
 
 
 def match_type(x: ArrayLike, aval: ShapedArray) -> Any:
-    """The value cast to the manual-axis type and sharding of `aval`."""
+    """Return the value cast to the manual-axis type and sharding of `aval`."""
     if not isinstance(aval, ShapedArray):
         return x
     if aval.mat is not typeof(x).mat:
@@ -91,7 +91,7 @@ def match_type(x: ArrayLike, aval: ShapedArray) -> Any:
 
 
 def full(shape: tuple[int, ...], value: object, dtype: np.dtype) -> Any:
-    """An array of one repeated scalar."""
+    """Return an array of one repeated scalar."""
     if not isinstance(value, np.generic) or value.dtype != dtype:
         value = np.asarray(value).astype(dtype)[()]
     return broadcast_in_dim(value, shape, ())
@@ -141,7 +141,7 @@ optimization_barrier_p = Primitive(
 
 
 def optimization_barrier(operand: ArrayLike) -> Any:
-    """Keeps the compiler from moving computations across; a pytree in and out, unchanged.
+    """Keep the compiler from moving computations across; a pytree in and out, unchanged.
 
     Source: StableHLO specification, `optimization_barrier`.
 
@@ -163,7 +163,7 @@ create_token_p = Primitive(
 
 
 def create_token(_: object = None) -> Any:
-    """A new token, from which an order of effects can be threaded.
+    """Return a new token, from which an order of effects can be threaded.
 
     >>> from weft import lax, numpy as wnp
     >>> token = lax.create_token()
@@ -174,7 +174,7 @@ def create_token(_: object = None) -> Any:
 
 
 def stop_gradient(x: ArrayLike) -> Any:
-    """The value with a zero derivative; pytrees leaf by leaf.
+    """Return the value with a zero derivative; pytrees leaf by leaf.
 
     >>> import weft
     >>> weft.grad(lambda x: x * weft.lax.stop_gradient(x))(3.0)

@@ -124,7 +124,7 @@ class Bucketed:
             cache.clear()
 
     def _dims_of(self, in_tree: PyTreeDef, avals: Sequence[Any], statics: tuple) -> list:
-        """The names of the dimensions of each leaf."""
+        """Return the names of the dimensions of each leaf."""
         key = (in_tree, statics, tuple([len(a.shape) for a in avals]))
         cached = self._dims.get(key)
         if cached is None:
@@ -140,7 +140,7 @@ class Bucketed:
         return cached
 
     def _padded(self, dims: list, avals: Sequence[Any], names: Callable[[], Any]) -> tuple:
-        """The size and the padded size of each named dimension."""
+        """Return the size and the padded size of each named dimension."""
         sizes: dict[str, tuple[int, int]] = {}
         for i, (leaf, aval) in enumerate(zip(dims, avals, strict=True)):
             for name, size in zip(leaf, aval.shape, strict=True):
@@ -234,7 +234,7 @@ class Bucketed:
         )
 
     def _less(self, name: str, size: int, step: int) -> int:
-        """A smaller size in the same bucket, if there is one that `step` parts divide."""
+        """Return a smaller size in the same bucket, if there is one that `step` parts divide."""
         rule = self.rules[name]
         if size - step < 2 or padded_size(rule, size - step, name) != size:
             return size
@@ -318,7 +318,7 @@ def _specs(entry: Entry) -> list:
 
 
 def _explicit(aval: object) -> Any:
-    """The sharding in a type, where it splits dimensions."""
+    """Return the sharding in a type, where it splits dimensions."""
     sharding = getattr(aval, "sharding", None)
     return sharding if sharding is not None and any(sharding.spec) else None
 
@@ -338,7 +338,7 @@ def _is_plain(x: object) -> bool:
 
 
 def _filled(x: Any, shape: Sequence[int]) -> Any:
-    """An array that begins with x, with zeros beyond."""
+    """Return an array that begins with x, with zeros beyond."""
     if np.shape(x) == tuple(shape):
         return x
     if _on_host(x):
@@ -357,7 +357,7 @@ def _filled(x: Any, shape: Sequence[int]) -> Any:
 
 
 def _like(value: np.ndarray, x: object) -> Any:
-    """The value where x is, if x is bound to a place."""
+    """Return the value where x is, if x is bound to a place."""
     if not isinstance(x, ArrayImpl):
         return value
     from weft.runtime.device_put import device_put
@@ -380,7 +380,7 @@ def _parts(dims: list, avals: Sequence[Any]) -> dict[str, int]:
 
 
 def _cut(x: Any, shape: Sequence[int]) -> Any:
-    """The start of a result."""
+    """Return the start of a result."""
     if np.shape(x) == tuple(shape):
         return x
     part = tuple(map(slice, shape))

@@ -91,7 +91,7 @@ class Numbered:
         return None
 
     def _param(self, value: Any) -> Any:
-        """The slots of the numbers in a param, nested as they are."""
+        """Return the slots of the numbers in a param, nested as they are."""
         if isinstance(value, Jaxpr | ClosedJaxpr):
             return self._jaxpr(value)
         if type(value) in (tuple, list):
@@ -116,14 +116,14 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def differing(a: Numbered, b: Numbered) -> frozenset[int]:
-    """The slots whose numbers differ."""
+    """Return the slots whose numbers differ."""
     return frozenset(
         i for i, (x, y) in enumerate(zip(a.numbers, b.numbers, strict=True)) if not _is_same(x, y)
     )
 
 
 def first_difference(a: Numbered, b: Numbered) -> tuple[Eqn | None, Eqn | None] | None:
-    """The equations where two jaxprs first differ in more than numbers, None if nowhere."""
+    """Return the equations where two jaxprs first differ in more than numbers, None if nowhere."""
     for (p, x), (q, y) in zip(a.rest, b.rest, strict=False):
         try:
             same = x is y or bool(x == y)

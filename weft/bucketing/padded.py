@@ -46,7 +46,7 @@ class Case:
         return any(s is not None for d in shapes for s in d) or bool(self.varying_params())
 
     def varying_params(self) -> list[str]:
-        """The params with numbers that depend on the sizes."""
+        """Return the params with numbers that depend on the sizes."""
         return [n for n, s in self.slots.params.items() if self.padded.varies(s)]
 
     def allow(self, *names: str) -> None:
@@ -56,14 +56,14 @@ class Case:
             raise self.refused(f"its {', '.join(sorted(rest))} depends on the bucketed size")
 
     def number(self, name: str, *path: int) -> Any:
-        """A number in a param: an int, or a scalar where it depends on the sizes."""
+        """Return a number in a param: an int, or a scalar where it depends on the sizes."""
         value, slot = self.params[name], self.slots.params[name]
         for i in path:
             value, slot = value[i], slot[i]
         return self.padded.scalar(slot) if slot in self.padded.varying else value
 
     def size(self, i: int, dim: int) -> Any:
-        """The true size of an operand's dimension."""
+        """Return the true size of an operand's dimension."""
         true_size = self.dims[i][dim]
         return self.ins[i].shape[dim] if true_size is None else true_size
 
@@ -80,7 +80,7 @@ class Case:
         return self.bind(*self.ins)
 
     def refused(self, why: str) -> BucketError:
-        """The error that names the operation and its line."""
+        """Return the error that names the operation and its line."""
         source = self.eqn.source
         where = f" ({source.short()})" if source is not None and source.file else ""
         return BucketError(
@@ -142,15 +142,15 @@ class Padded:
         return slots in self.varying
 
     def scalar(self, slot: int) -> Any:
-        """The number of a slot at the true sizes."""
+        """Return the number of a slot at the true sizes."""
         return self.numbers[slot]
 
     def sizes(self, slots: tuple[int, ...]) -> tuple[Size, ...]:
-        """The true sizes of dimensions."""
+        """Return the true sizes of dimensions."""
         return tuple([self.numbers[s] if s in self.varying else None for s in slots])
 
     def jaxpr(self, jaxpr: Jaxpr | ClosedJaxpr, slots: JaxprSlots, args: Sequence[Any]) -> list:
-        """The results at padded sizes."""
+        """Return the results at padded sizes."""
         from weft.bucketing.rules import apply
 
         inner = open_jaxpr(jaxpr)

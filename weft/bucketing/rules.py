@@ -25,7 +25,7 @@ Rule = Callable[[Case], Any]
 
 
 def apply(c: Case) -> Results:
-    """The equation's results at padded sizes."""
+    """Return the equation's results at padded sizes."""
     p = c.eqn.primitive
     if not c.is_padded:
         outs = c.plain()
@@ -198,7 +198,7 @@ def _top_k(c: Case) -> Any:
 
 
 def _shifted(x: Any, starts: Sequence[Any], shape: Sequence[int]) -> Any:
-    """A slice of the given shape from positions known at run time; it may reach past the end."""
+    """Slice the given shape from positions known at run time, perhaps past the end."""
     config = [
         (0, max(s, 0) if not isinstance(at, int) else max(0, at + s - n), 0)
         for at, s, n in zip(starts, shape, x.shape, strict=True)
@@ -343,7 +343,7 @@ def _dynamic_update_slice(c: Case) -> Any:
 
 
 def _columns(c: Case, i: int, positions: Sequence[int], windows: Sequence[Any]) -> tuple:
-    """The indices' columns as int32, and the largest true position of each."""
+    """Return the indices' columns as int32, and the largest true position of each."""
     indices = lax.convert_element_type(c.ins[i], "int32")
     last = indices.ndim - 1
     columns = [lax.slice_in_dim(indices, k, k + 1, axis=last) for k in range(len(positions))]

@@ -25,7 +25,7 @@ def powers_of_two(size: int) -> int:
 
 
 def check_rules(bucket: object, name: str) -> dict[str, Rule]:
-    """The bucket argument, checked."""
+    """Return the bucket argument, checked."""
     if not isinstance(bucket, dict) or not bucket:
         raise ArgumentError(
             f"jit of {name}: bucket must be a dict from names of dimensions to sizes, like "
@@ -42,7 +42,7 @@ def check_rules(bucket: object, name: str) -> dict[str, Rule]:
 
 
 def padded_size(rule: Rule, size: int, what: str) -> int:
-    """The size that a dimension is padded to. NumPy's rules treat 0 and 1 apart: they stay."""
+    """Return a dimension's padded size. NumPy's rules treat 0 and 1 apart: they stay."""
     if size < 2:
         return size
     if callable(rule):
@@ -62,7 +62,7 @@ def padded_size(rule: Rule, size: int, what: str) -> int:
 
 
 def _dims_of(spec: Any, ndim: int, what: str, names: Any) -> Dims:
-    """The names of the dimensions of an argument with ndim dimensions."""
+    """Return the names of the dimensions of an argument with ndim dimensions."""
     if spec is None:
         return (None,) * ndim
     words = spec.strip("() ").replace(",", " ").split()
@@ -78,7 +78,7 @@ def _dims_of(spec: Any, ndim: int, what: str, names: Any) -> Dims:
 
 
 def _annotated_shape(hint: object) -> str | None:
-    """The shape in an annotation: `Annotated[Array, 'n 4']`, or one of jaxtyping."""
+    """Return the shape in an annotation: `Annotated[Array, 'n 4']`, or one of jaxtyping."""
     if get_origin(hint) is Annotated:
         return next((m for m in get_args(hint)[1:] if isinstance(m, str)), None)
     text = getattr(hint, "dim_str", None)
@@ -116,7 +116,7 @@ class ShapeNames:
                 )
 
     def spec_of(self, where: int | str) -> Any:
-        """The shapes that are given for an argument, by its position or keyword."""
+        """Return the shapes that are given for an argument, by its position or keyword."""
         if isinstance(self.shapes, str):
             return self.shapes
         if isinstance(self.shapes, dict):
@@ -128,7 +128,7 @@ class ShapeNames:
         return self.shapes[where] if where < len(self.shapes) else None
 
     def of(self, arguments: Sequence[tuple[int | str, PyTreeDef]], ranks: Sequence[int]) -> list:
-        """The dimensions' names of all leaves of the arguments."""
+        """Return the dimensions' names of all leaves of the arguments."""
         specs: list = []
         for where, tree in arguments:
             spec = self.spec_of(where)
@@ -148,5 +148,5 @@ class ShapeNames:
         ]
 
     def label(self, where: int) -> str:
-        """The name of a positional argument."""
+        """Return the name of a positional argument."""
         return self.parameters[where] if where < len(self.parameters) else str(where)

@@ -70,7 +70,7 @@ __all__ = [
 
 @api_boundary
 def checkify(f: Callable, errors: frozenset[ErrorCategory] = user_checks) -> Callable:
-    """The function with an `Error` in front of its result, which tells the first check that failed.
+    """Return the function with an `Error` in front of its result: the first check that failed.
 
     Args:
       f: a function of arrays and pytrees of them.
@@ -129,7 +129,7 @@ def _is_integer(x: object) -> bool:
 
 
 def _with_integers(f: Callable, values: list, tree: PyTreeDef) -> tuple[Callable, list, PyTreeDef]:
-    """The function of the rest: integers stay Python's, as a jit's static arguments need."""
+    """Return the function of the rest: integers stay Python's, as a jit's static arguments need."""
 
     @wraps(f)
     def fun(arrays: list) -> Any:

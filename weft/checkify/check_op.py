@@ -74,7 +74,7 @@ check_p = Primitive(
 def check(
     pred: ArrayLike, msg: str, *fmt_args: object, debug: bool = False, **fmt_kwargs: object
 ) -> None:
-    """Checks that a scalar is true, in a function that `checkify` is applied to.
+    """Check that a scalar is true, in a function that `checkify` is applied to.
 
     Args:
       pred: a boolean scalar.
@@ -135,7 +135,7 @@ def debug_check(pred: ArrayLike, msg: str, *fmt_args: object, **fmt_kwargs: obje
 
 @api_boundary
 def check_error(error: Error) -> None:
-    """Raises JaxRuntimeError if the error tells of a failure; in a traced function, as `check`.
+    """Raise JaxRuntimeError if the error tells of a failure; in a traced function, as `check`.
 
     >>> from weft import checkify
     >>> error, y = checkify.checkify(lambda x: 1 / x, errors=checkify.float_checks)(2.0)

@@ -116,7 +116,7 @@ class Error:
         return self._payloads[start : start + self._sites[site].num_payload]
 
     def _failures(self) -> list[tuple[tuple[int, ...], Site, str]]:
-        """The examples that failed, each with its check and the message."""
+        """Return the examples that failed, each with its check and the message."""
         codes = np.asarray(self._code)
         failures = []
         for example in map(tuple, np.argwhere(codes).tolist()):
@@ -127,7 +127,7 @@ class Error:
         return failures
 
     def get(self) -> str | None:
-        """The message of the check that failed, a line for each failing example; None if none did.
+        """Return the failed check's message, a line for each failing example; None if none did.
 
         >>> from weft import checkify
         >>> error, _ = checkify.checkify(lambda x: x)(1.0)
@@ -143,12 +143,12 @@ class Error:
         )
 
     def get_exception(self) -> JaxException | None:
-        """The first failure as an exception of its kind; None if no check failed."""
+        """Return the first failure as an exception of its kind; None if no check failed."""
         failures = self._failures()
         return failures[0][1].kind(failures[0][2]) if failures else None
 
     def throw(self) -> None:
-        """Raises JaxRuntimeError if a check failed.
+        """Raise JaxRuntimeError if a check failed.
 
         >>> from weft import checkify
         >>> error, _ = checkify.checkify(lambda x: 1 / x, errors=checkify.div_checks)(0.0)

@@ -50,7 +50,7 @@ def _jit(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
 
 def _with_rules(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
-    """A call of a function with rules of its own, which it keeps: the checks run beside it."""
+    """Call a function with rules of its own, which it keeps: the checks run beside it."""
     inner = checked(eqn.params["jaxpr"], checks.errors)
     if not inner.sites:
         return None
@@ -68,7 +68,7 @@ def _as_varying(x: ArrayLike, axes: frozenset) -> Any:
 
 
 def _found(inner: Checked) -> list:
-    """The types of what a checked jaxpr gives of its checks."""
+    """Return the types of what a checked jaxpr gives of its checks."""
     return inner.jaxpr.out_avals[inner.num_outs :]
 
 
@@ -140,7 +140,7 @@ def _scan(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
 
 def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
-    """The condition's checks run beside it: once before the loop and at the end of the body."""
+    """Run the condition's checks beside it: once before the loop and at the end of the body."""
     p, errors = eqn.params, checks.errors
     cond, body = checked(p["cond_jaxpr"], errors), checked(p["body_jaxpr"], errors)
     # Without checks inside, the loop stays as it is.

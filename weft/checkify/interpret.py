@@ -66,11 +66,11 @@ class Checks:
         self.sites += sites
 
     def run(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list:
-        """The results of a jaxpr whose checks are entered here."""
+        """Return the results of a jaxpr whose checks are entered here."""
         return interpret(closed, args, self.apply)
 
     def apply(self, eqn: Eqn, ins: Sequence[Any]) -> Any:
-        """Returns the results of an equation; its checks are entered."""
+        """Return the results of an equation; its checks are entered."""
         name = eqn.primitive.name
         if name == "check":
             kinds = {FailedCheckError, eqn.params["site"].kind}  # check_error tells of any kind
@@ -103,7 +103,7 @@ class Checks:
         self.add(Site(NaNError, text, str(eqn.source)), wnp.any(wnp.isnan(x)))
 
     def check_index(self, eqn: Eqn, indices: ArrayLike, axes: Sequence[int], windows: Any) -> None:
-        """Checks index vectors, in the last dimension, that point into axes of the operand."""
+        """Check index vectors, in the last dimension, that point into axes of the operand."""
         shape, aval = eqn.invars[0].aval.shape, typeof(indices)
         if not aval.size:
             return
@@ -132,13 +132,13 @@ class Checks:
 
 
 def whole(x: ArrayLike) -> Any:
-    """A value that has no dimension spread over explicit mesh axes: one element can be taken."""
+    """Return a value with no dimension spread over explicit axes: an element can be taken."""
     sharding = getattr(typeof(x), "sharding", None)
     return x if sharding is None or not sharding.spec.used_axes() else reshard(x, PartitionSpec())
 
 
 def checked(closed: ClosedJaxpr, errors: frozenset) -> Checked:
-    """The jaxpr with its checks as results, made once."""
+    """Return the jaxpr with its checks as results, made once."""
 
     def make() -> Checked:
         sites: list[Site] = []
@@ -156,7 +156,7 @@ def checked(closed: ClosedJaxpr, errors: frozenset) -> Checked:
 
 
 def without_checks(checked: Checked) -> ClosedJaxpr:
-    """The jaxpr of the results alone."""
+    """Return the jaxpr of the results alone."""
     j = checked.jaxpr.jaxpr
     eqns = [e for e in j.eqns if e.outvars]
     cut = j.replace(outvars=j.outvars[: checked.num_outs], eqns=eqns)

@@ -40,7 +40,7 @@ class CheckpointError(ValueError):
 
 
 def tensorstore() -> Any:
-    """The module `tensorstore`, which an extra installs."""
+    """Return the module `tensorstore`, which an extra installs."""
     try:
         import tensorstore as ts  # type: ignore[import-untyped, import-not-found]
     except ImportError:
@@ -51,17 +51,17 @@ def tensorstore() -> Any:
 
 
 def array_folder(root: Path, number: int) -> Path:
-    """The folder of the array with this number in the manifest."""
+    """Return the folder of the array with this number in the manifest."""
     return root / "arrays" / str(number)
 
 
 def spec(folder: Path) -> dict[str, Any]:
-    """The part of a TensorStore spec that says where an array is."""
+    """Return the part of a TensorStore spec that says where an array is."""
     return {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(folder)}}
 
 
 def chunk_shape(shard: Sequence[int], itemsize: int) -> list[int]:
-    """A shape that cuts a shard into equal chunks of at most CHUNK_BYTES, where sizes allow."""
+    """Return a shape that cuts a shard into equal chunks of CHUNK_BYTES at most, if sizes allow."""
     chunk = [max(1, n) for n in shard]
     while math.prod(chunk) * itemsize > CHUNK_BYTES:
         largest = max(range(len(chunk)), key=chunk.__getitem__)
@@ -130,7 +130,7 @@ def write_json(path: Path, content: object, indent: int | None = None) -> None:
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
-    """The manifest of a checkpoint.
+    """Return the manifest of a checkpoint.
 
     Raises:
       FileNotFoundError: there is no checkpoint.

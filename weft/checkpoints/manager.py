@@ -99,7 +99,7 @@ class Manager:
         )
 
     def all_steps(self) -> tuple[int, ...]:
-        """The steps that are committed, in order."""
+        """Return the steps that are committed, in order."""
         steps = []
         for entry in self.folder.iterdir() if self.folder.exists() else ():
             step = self._step_of(entry.name)
@@ -113,11 +113,11 @@ class Manager:
         return int(match[1]) if match else None
 
     def latest_step(self) -> int | None:
-        """The newest committed step, or None."""
+        """Return the newest committed step, or None."""
         return max(self.all_steps(), default=None)
 
     def path(self, step: int) -> Path:
-        """The folder of a step."""
+        """Return the folder of a step."""
         return self.folder / (str(step) if self.layout == "orbax" else f"step_{step:08}")
 
     def save(self, step: int, tree: object) -> None:
@@ -160,7 +160,7 @@ class Manager:
         self._bytes[0] += size
 
     def bytes_written(self) -> int:
-        """The number of bytes that this process has written of the step under way."""
+        """Return the number of bytes that this process has written of the step under way."""
         return self._bytes[0]
 
     def wait(self) -> None:

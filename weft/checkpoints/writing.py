@@ -136,7 +136,7 @@ def _writes(ts: Any, folders: list[Path], shards: list[list]) -> Iterator[tuple[
 def _snapshot(
     name: str, leaf: object, copy: bool
 ) -> tuple[dict[str, Any], list[tuple[tuple, np.ndarray]]]:
-    """The manifest's entry of an array, and the shards that this process writes."""
+    """Return the manifest's entry of an array, and the shards that this process writes."""
     entry: dict[str, Any] = {}
     if is_extended(getattr(leaf, "dtype", None)):
         entry["key"] = str(weft.random.key_impl(leaf))

@@ -42,7 +42,7 @@ def operand(who: str, x: Any, name: str = "x") -> Any:
 
 
 def flag(who: str, name: str, value: bool) -> bool:
-    """A flag that decides shapes: True or False, known while tracing."""
+    """Return a flag that decides shapes: True or False, known while tracing."""
     if isinstance(value, bool | np.bool_ | int | None):
         return bool(value)
     shown = typeof(value).str_short() if isinstance(value, Tracer) else f"{value!r:.60}"
@@ -50,7 +50,7 @@ def flag(who: str, name: str, value: bool) -> bool:
 
 
 def check_index(who: str, what: str, value: int, over: AxisGroup) -> int:
-    """An index of the axis group as a Python int."""
+    """Return an index of the axis group as a Python int."""
     try:
         index = int(value.__index__())
     except (AttributeError, TypeError):

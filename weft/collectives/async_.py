@@ -71,7 +71,7 @@ STARTS: dict[Primitive, Primitive] = {}
 
 
 def _start_of(sync: Primitive) -> Primitive:
-    """The op that starts a collective; all its rules come from the collective's."""
+    """Return the op that starts a collective; all its rules come from the collective's."""
 
     def batch(axis: AxisData, args: list, dims: list, /, **params: Any) -> tuple:
         if axis.name in params["over"].names:  # becomes local work, and maybe other collectives
@@ -150,7 +150,7 @@ _TAILS = frozenset(
 
 
 def _tail(x: ir.Value, names: frozenset, source: ir.Value | None = None) -> tuple[list, Any]:
-    """The unary ops behind the op that matters, last first, and that op.
+    """Return the unary ops behind the op that matters, last first, and that op.
 
     None if it is not found this side of `source`, an SSA value.
     """
@@ -215,7 +215,7 @@ class Future(FutureTree):
     remedy = InFlight.remedy
 
     def done(self) -> Any:
-        """The collective's value. Work traced before this call may overlap with it."""
+        """Return the collective's value. Work traced before this call may overlap with it."""
         return tree_map(
             lambda x: done_p.bind(x) if isinstance(typeof(x), InFlight) else x, self._started
         )

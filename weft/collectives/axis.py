@@ -38,7 +38,7 @@ def _lower(ctx: RuleContext, *, over: AxisGroup) -> Any:
 
 
 def _from_partition_id(ctx: RuleContext, over: AxisGroup) -> Any:
-    """The index by arithmetic on the device's position in the program."""
+    """Return the index by arithmetic on the device's position in the program."""
     int32, mesh = dtypes.int32, ctx.module.mesh
     scalar = ctx.tensor((), int32)
     position = ctx.op("stablehlo.partition_id", [], [ctx.type("tensor<ui32>")])[0]
@@ -94,7 +94,7 @@ axis_index_p = Primitive(
 
 
 def axis_index(axis_name: object) -> Any:
-    """The index of the device (or vmapped example) along a named axis, an int32 scalar.
+    """Return the index of the device (or vmapped example) along a named axis, an int32 scalar.
 
     axis_name: an axis in scope, or a tuple of them: then the row-major index, the first axis
     major.
@@ -110,7 +110,7 @@ def axis_index(axis_name: object) -> Any:
 
 
 def axis_size(axis_name: object) -> int:
-    """The size of a named axis, a Python int; of a tuple of axes, their product.
+    """Return the size of a named axis, a Python int; of a tuple of axes, their product.
 
     Raises:
       NameError: an axis is not in scope.

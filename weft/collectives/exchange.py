@@ -229,7 +229,7 @@ def all_to_all(
     axis_index_groups: object = None,
     tiled: bool = False,
 ) -> Any:
-    """Splits each device's array, sends part q to the device of rank q and joins what arrives.
+    """Split each device's array, sends part q to the device of rank q and joins what arrives.
 
     split_axis: the dimension that is split. concat_axis: where parts are joined, by rank of their
     sender. tiled: False needs the split dimension to have the size of the group, removes it and

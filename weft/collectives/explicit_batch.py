@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def joining(rule: Callable, *, if_grouped: bool = False) -> Callable:
-    """A batch rule that, for an own axis of the collective, gets the whole batch on each device.
+    """Make a batch rule that gets the whole batch on each device of a collective's own axis.
 
     Rules take rows of the batch at constant places, which types do not allow of a dimension that
     is split. if_grouped: the rule reduces the batch, and needs it whole only for several groups.
@@ -38,7 +38,7 @@ def joining(rule: Callable, *, if_grouped: bool = False) -> Callable:
 
 
 def _entry(x: ArrayLike, dim: int | None) -> tuple:
-    """The mesh axes over which the batch dimension is split."""
+    """Return the mesh axes over which the batch dimension is split."""
     sharding = typeof(x).sharding
     return () if sharding is None or dim is None else sharding.spec_of(dim)
 

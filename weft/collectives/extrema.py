@@ -79,7 +79,7 @@ def _by_integers(prim: Primitive, x: ArrayLike, over: AxisGroup) -> Any:
 
 
 def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Primitive:
-    """The extremum over an axis group and over array dimensions `dims` in one.
+    """Return the extremum over an axis group and over array dimensions `dims` in one.
 
     Where vmap turns an axis of the axis group into a dimension, `dims` takes it up, so that the
     derivative counts the members that attain the extremum over all axes alike.
@@ -95,7 +95,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
     def jvp(
         primals: Sequence[Any], tangents: Sequence[Any], *, over: AxisGroup, dims: tuple[int, ...]
     ) -> tuple:
-        """The tangent is the mean of those of the members that attain the extremum."""
+        """Average the tangents of the members that attain the extremum."""
         (x,), (t,) = primals, tangents
         out = prim.bind(x, over=over, dims=dims)
         shape = typeof(x).shape

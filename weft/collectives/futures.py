@@ -43,7 +43,7 @@ class FutureTree:
 
 
 def _type_text(x: object) -> str:
-    """The type of a value, or of what `eval_shape` gives for one."""
+    """Return the type of a value, or of what `eval_shape` gives for one."""
     return str(x if isinstance(x, AsyncType) else typeof(x))
 
 
@@ -64,7 +64,7 @@ for _name in _OTHER.split():
 
 
 def register(kind: type[FutureTree]) -> None:
-    """Makes a kind of them a pytree node."""
+    """Make a kind of them a pytree node."""
 
     def children(future: FutureTree) -> tuple[tuple, None]:
         return (future._started,), None

@@ -176,7 +176,7 @@ def all_gather(
     tiled: bool = False,
     to: str = "varying",
 ) -> Any:
-    """The values of all devices along named axes, on each of them; pytrees leaf by leaf.
+    """Return the values of all devices along named axes, on each of them; pytrees leaf by leaf.
 
     axis: where the parts are put together. tiled: False stacks them along a new dimension
     `axis`; True concatenates them along the existing one. axis_index_groups: lists of indices of
@@ -319,7 +319,7 @@ def _broadcast_abstract(x: ShapedArray, *, over: AxisGroup, source: int) -> Shap
 
 
 def _broadcast_transpose(ct: object, x: object, *, over: AxisGroup, source: int) -> list:
-    """The source gets the sum of all cotangents, the others nothing."""
+    """Give the source the sum of all cotangents, the others nothing."""
     from weft.collectives.axis import axis_index_p
     from weft.collectives.reduce import psum_p
 

@@ -81,7 +81,7 @@ class AxisGroup:
         return self.groups if self.groups is not None else (tuple(range(self.size)),)
 
     def only(self, names: Sequence[Any]) -> AxisGroup:
-        """The axis group over some of the axes, as one group."""
+        """Return the axis group over some of the axes, as one group."""
         kept = tuple(n for n in self.names if n in names)
         sizes = dict(zip(self.names, self.sizes, strict=True))
         return AxisGroup(
@@ -92,11 +92,11 @@ class AxisGroup:
         )
 
     def whole(self) -> AxisGroup:
-        """The axis group over the same axes, as one group."""
+        """Return the axis group over the same axes, as one group."""
         return AxisGroup(self.names, self.sizes, None, self.tracked)
 
     def untracked(self) -> AxisGroup:
-        """The same axis group without states of axes: for lowering, where types are checked."""
+        """Return the axis group without states of axes: for lowering, where types are checked."""
         return AxisGroup(self.names, self.sizes, self.groups)
 
     def memo(self, key: str | tuple, make: Callable) -> Any:
@@ -124,7 +124,7 @@ def _forget_memos() -> None:
 
 
 def named_axes(params: dict[str, Any]) -> tuple:
-    """The axes a collective communicates over: the `named_axes` rule of all of them."""
+    """Return the axes a collective communicates over: the `named_axes` rule of all of them."""
     return params["over"].names
 
 
@@ -132,7 +132,7 @@ def named_axes(params: dict[str, Any]) -> tuple:
 
 
 def axis_group_of(who: str, axis_name: Any, groups: object = None) -> AxisGroup:
-    """The axis group that a public function's `axis_name` and `axis_index_groups` name."""
+    """Return the axis group that a public function's `axis_name` and `axis_index_groups` name."""
     if groups is None and axis_name.__class__ is str:
         entry = state.axes.get(axis_name)
         if entry is not None:
@@ -155,7 +155,7 @@ def axis_group_of(who: str, axis_name: Any, groups: object = None) -> AxisGroup:
 
 
 def entry_of(name: str) -> AxisEntry:
-    """The axis in scope; a mesh axis that is not manual is an error that says so."""
+    """Return the axis in scope; a mesh axis that is not manual is an error that says so."""
     try:
         return axis_entry(name)
     except NameError as error:
@@ -233,7 +233,7 @@ def listed(x: Sequence) -> Any:
 
 
 def equal_groups(who: str, axis_group: AxisGroup) -> int:
-    """The size of the groups, for collectives whose result's shape depends on it."""
+    """Return the size of the groups, for collectives whose result's shape depends on it."""
     if axis_group.group_size is None:
         sizes = [len(g) for g in axis_group.all_groups]
         raise ValueError(
@@ -297,7 +297,7 @@ def communicates(axis_group: AxisGroup) -> bool:
 
 
 def empty(ctx: RuleContext) -> Any:
-    """The result of an operand without elements, which StableHLO's collectives do not take."""
+    """Return the result for an operand without elements, which StableHLO's collectives refuse."""
     aval = getattr(ctx.avals_out[0], "value", ctx.avals_out[0])
     return ctx.splat(0, aval.shape, aval.dtype)
 
@@ -345,7 +345,7 @@ def as_bytes(ctx: RuleContext, over: AxisGroup) -> bool:
 
 
 def byte_wise(name: str) -> Callable[[Callable], Callable]:
-    """Decorates the lowering of the collective `name`: `as_bytes` where that is needed."""
+    """Decorate the lowering of the collective `name`: `as_bytes` where that is needed."""
 
     def wrap(lower: Callable) -> Callable:
         def lower_collective(
@@ -463,7 +463,7 @@ class Split:
         return components
 
     def row(self, table: np.ndarray) -> Any:
-        """This device's row of a table with one row for each device."""
+        """Return this device's row of a table with one row for each device."""
         if (table == table[0]).all():
             return table[0]
         from weft.collectives.axis import axis_index_p
@@ -481,7 +481,7 @@ class Split:
 
 
 def split(axis_group: AxisGroup, name: str | None) -> Split:
-    """The group as seen along one of its axes, which is a mapped one."""
+    """Return the group as seen along one of its axes, which is a mapped one."""
     assert name is not None, "only named axes are part of a group"
     return axis_group.memo(("split", name), lambda: Split(axis_group, name))
 
@@ -506,5 +506,5 @@ def take_static(x: ArrayLike, index: np.ndarray) -> Any:
 
 
 def batch_in_front(x: ArrayLike, dim: int | None, size: int) -> Any:
-    """The operand with its batch dimension in front, broadcast if it has none."""
+    """Return the operand with its batch dimension in front, broadcast if it has none."""
     return broadcast_to_dim(x, 0, size) if dim is None else moveaxis(x, dim, 0)

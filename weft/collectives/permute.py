@@ -142,7 +142,7 @@ def _lower(ctx: Any, x: ir.Value, *, over: AxisGroup, perm: Pairs) -> Any:
 
 
 def _lower_gathered(ctx: RuleContext, x: object, over: AxisGroup, perm: Pairs) -> Any:
-    """A permutation by a gather, which waits for its own axis group only (quirks.PERMUTE_WAITS).
+    """Permute by a gather, which waits for its own axis group only (quirks.PERMUTE_WAITS).
 
     So where others may not come, the group gathers, and each device takes what it was to receive.
     """
@@ -221,7 +221,7 @@ def _pairs(who: str, perm: Sequence, over: AxisGroup) -> Pairs:
 
 
 def ppermute(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -> Any:
-    """Sends values between devices along named axes; pytrees leaf by leaf.
+    """Send values between devices along named axes; pytrees leaf by leaf.
 
     perm: (source, target) pairs of indices along the axis (row-major along a tuple of axes). A
     device that is no target receives zeros.
@@ -381,7 +381,7 @@ class Message(FutureTree):
 
 
 def psend(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -> Any:
-    """Starts sending values along a named axis; returns the token that `precv` takes.
+    """Start sending values along a named axis; returns the token that `precv` takes.
 
     perm: (source, target) pairs, as for `ppermute`. The derivative runs the other way.
 

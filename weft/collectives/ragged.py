@@ -132,7 +132,7 @@ def exchange(
     add: bool,
     chunk: int | None,
 ) -> Any:
-    """The collective in terms of others: rounds of an all_to_all of `chunk` rows a slice.
+    """Return the collective in terms of others: rounds of an all_to_all of `chunk` rows a slice.
 
     With chunk = rows / K, a balanced exchange takes one round and sends as many bytes as an
     all_to_all of the operand; in general the longest slice sets the number of rounds. chunk None
@@ -190,7 +190,7 @@ def _slices(operand: object, starts: object, first: Any, width: int) -> Any:
 def _write(
     out: Any, block: object, starts: object, sizes: object, first: object, width: int, add: bool
 ) -> Any:
-    """The received rows in their places."""
+    """Return the received rows in their places."""
     shape = typeof(out).shape
     k = typeof(starts).shape[0]
     flat = reshape(block, (k * width, *shape[1:]))
@@ -205,7 +205,7 @@ def _write(
 
 
 def _add_rows(out: object, flat: object, starts: Any, sizes: Any, first: Any, width: int) -> Any:
-    """The received rows added to those in their places."""
+    """Return the received rows added to those in their places."""
     shape = typeof(out).shape
     k = typeof(starts).shape[0]
     row = np.broadcast_to(np.arange(width, dtype=np.int32), (k, width)).copy()
@@ -285,7 +285,7 @@ def ragged_all_to_all(
     axis_name: object,
     axis_index_groups: object = None,
 ) -> Any:
-    """Sends slices of rows to all devices along named axes; lengths may differ and are data.
+    """Send slices of rows to all devices along named axes; lengths may differ and are data.
 
     operand: (N, …), rows to send. output: (M, …), of which rows are replaced by what arrives.
     The other four are int vectors of one length K, a multiple of the number of devices; slice i

@@ -182,7 +182,7 @@ psum_p = Primitive(
 
 
 def psum_over_axes(x: ArrayLike, axes: tuple, sizes: tuple[int, ...]) -> Any:
-    """The sum of a value over manual axes of the given sizes whose types are tracked."""
+    """Return the sum of a value over manual axes of the given sizes whose types are tracked."""
     return psum_p.bind(x, over=AxisGroup(axes, sizes, None, axes))
 
 
@@ -190,7 +190,7 @@ def psum_over_axes(x: ArrayLike, axes: tuple, sizes: tuple[int, ...]) -> Any:
 
 
 def split_axes(who: str, axis_name: Any, groups: object) -> tuple[Any, tuple]:
-    """The named axes among those a caller gave, and the positional ones."""
+    """Return the named axes among those a caller gave, and the positional ones."""
     if axis_name.__class__ is str:
         return axis_name, ()
     names = axis_names(who, axis_name)
@@ -206,7 +206,7 @@ def split_axes(who: str, axis_name: Any, groups: object) -> tuple[Any, tuple]:
 
 
 def dimensions(who: str, positional: tuple, x: ArrayLike) -> tuple[int, ...]:
-    """The array dimensions that positional axes name."""
+    """Return the array dimensions that positional axes name."""
     ndim = typeof(x).ndim
     return tuple(canonical_axis(a, ndim, f"{who}: positional axis") for a in positional)
 
@@ -216,7 +216,7 @@ def _sum_positional(x: ArrayLike, positional: tuple) -> Any:
 
 
 def psum(x: ArrayLike, axis_name: object, *, axis_index_groups: object = None) -> Any:
-    """The sum over the devices along named axes, on each of them; pytrees leaf by leaf.
+    """Return the sum over the devices along named axes, on each of them; pytrees leaf by leaf.
 
     x: arrays of numbers; booleans are counted, as int32. Values that are unreduced along the
     axes are added up, too. axis_name: an axis, or a tuple of axes; ints among them are array
@@ -265,7 +265,7 @@ def _psum_leaf(x: ArrayLike, over: AxisGroup, positional: tuple, who: str = "psu
 
 
 def summand(who: str, x: ArrayLike, over: AxisGroup) -> Any:
-    """The operand of a sum: invarying values are promoted, mixed states refused."""
+    """Return the operand of a sum: invarying values are promoted, mixed states refused."""
     if over.tracked and state_over(who, typeof(x), over.tracked) == INVARYING:
         check_varies(who, x, over)
         return as_state(x, over.tracked, VARYING)
@@ -273,7 +273,7 @@ def summand(who: str, x: ArrayLike, over: AxisGroup) -> Any:
 
 
 def _psum_constant(x: ArrayLike, over: AxisGroup, positional: tuple) -> Any:
-    """A value that is no tracer is equal on all devices: the sum is a multiple of it."""
+    """Return a value that is no tracer is equal on all devices: the sum is a multiple of it."""
     if isinstance(x, bool | np.bool_):
         x = int(x)
     elif not isinstance(x, int | float | complex) and dtypes.is_bool(typeof(x).dtype):
@@ -290,7 +290,7 @@ def _psum_constant(x: ArrayLike, over: AxisGroup, positional: tuple) -> Any:
 
 
 def group_size(over: AxisGroup) -> Any:
-    """The size of the device's own group: an int, or an array where groups differ in size."""
+    """Return the size of the device's group: an int, or an array where sizes differ."""
     if over.group_size is not None:
         return over.group_size
     from weft.collectives.axis import axis_index_p
@@ -302,7 +302,7 @@ def group_size(over: AxisGroup) -> Any:
 
 
 def pmean(x: ArrayLike, axis_name: object, *, axis_index_groups: object = None) -> Any:
-    """The mean over the devices along named axes, on each of them; pytrees leaf by leaf.
+    """Return the mean over the devices along named axes, on each of them; pytrees leaf by leaf.
 
     Arguments, types and errors as `psum`; integers give floats.
 

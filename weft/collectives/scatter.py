@@ -135,7 +135,7 @@ def psum_scatter(
     axis_index_groups: object = None,
     tiled: bool = False,
 ) -> Any:
-    """The sum along named axes, of which each device keeps its own part; pytrees leaf by leaf.
+    """Sum along named axes; each device keeps its own part. Pytrees go leaf by leaf.
 
     scatter_dimension: the dimension that is split among the devices. tiled: False needs its size
     to be the number of devices and removes it; True keeps it, divided by that number.

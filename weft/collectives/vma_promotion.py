@@ -40,7 +40,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def varying_operand(who: str, x: Any, over: AxisGroup) -> Any:
-    """The operand of the public collective `who`, varying along all axes whose states are known."""
+    """Return the operand of the public collective `who`, varying along all tracked axes."""
     promoted = varying_over(x, over.tracked)
     if promoted is not x:
         check_varies(who, x, over)
@@ -48,7 +48,7 @@ def varying_operand(who: str, x: Any, over: AxisGroup) -> Any:
 
 
 def check_varies(who: str, x: ArrayLike, over: AxisGroup) -> None:
-    """Raises if `varying_promotion` is 'error' and the operand is equal along a tracked axis.
+    """Raise if `varying_promotion` is 'error' and the operand is equal along a tracked axis.
 
     Python numbers are welcome: `psum(1, axis)` is a way to write the size of an axis.
     """

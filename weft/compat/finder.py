@@ -61,7 +61,7 @@ def installed() -> bool:
 
 
 def install() -> None:
-    """Puts the finder in front of the import path, once."""
+    """Put the finder in front of the import path, once."""
     if installed():
         return
     for name, value in list(os.environ.items()):

@@ -121,7 +121,7 @@ class _Accumulator:
 
 
 def _as_zeros(tree: object) -> Any:
-    """The tree with JAX's class of symbolic zeros."""
+    """Return the tree with JAX's class of symbolic zeros."""
     return tree_map(lambda x: Zero(x.aval) if isinstance(x, SymbolicZero) else x, tree)
 
 
@@ -147,7 +147,7 @@ class _Rules(FunctionWithRules):
         return tree_map(lambda t, x: t.lower_val(x) if isinstance(t, HiType) else x, types, values)
 
     def lift(self, types: object, values: object) -> Any:
-        """The inverse of `lower`."""
+        """Return the inverse of `lower`."""
         if not self.high:
             return values
         return tree_map(lambda t, x: t.raise_val(*x) if isinstance(t, HiType) else x, types, values)

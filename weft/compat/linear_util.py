@@ -119,21 +119,21 @@ def _keep(result: tuple, store: Store | None) -> Any:
 
 
 def wrap_init(f: Callable, params: dict | None = None, *, debug_info: object = None) -> WrappedFun:
-    """A function without transformations so far."""
+    """Return a function without transformations so far."""
     params = params or {}
     bound = functools.partial(f, **params) if params else f
     return WrappedFun(f, bound, (), (), tuple(sorted(params.items())), debug_info)
 
 
 def transformation(generator: Callable, fun: Any = _EMPTY, *params: object) -> Any:
-    """A transformation written as a generator: it yields arguments and is sent the results."""
+    """Make a transformation of a generator, which yields arguments and is sent the results."""
     if fun is _EMPTY:
         return functools.partial(transformation, generator)
     return fun.wrap(generator, params, None)
 
 
 def transformation_with_aux(generator: Callable, fun: Any = _EMPTY, *params: object) -> Any:
-    """The same, yielding a pair of the results and what is left aside."""
+    """Return the same, yielding a pair of the results and what is left aside."""
     if fun is _EMPTY:
         return functools.partial(transformation_with_aux, generator)
     store = Store()
@@ -141,14 +141,14 @@ def transformation_with_aux(generator: Callable, fun: Any = _EMPTY, *params: obj
 
 
 def transformation2(transform: Callable, fun: Any = _EMPTY, *params: object) -> Any:
-    """A transformation written as a function: of the function, params and arguments."""
+    """Return a transformation written as a function: of the function, params and arguments."""
     if fun is _EMPTY:
         return functools.partial(transformation2, transform)
     return fun.wrap2(transform, params, None)
 
 
 def transformation_with_aux2(transform: Callable, fun: Any = _EMPTY, *params: PyTreeDef) -> Any:
-    """The same, of the function, a store, params and arguments."""
+    """Return the same, of the function, a store, params and arguments."""
     if fun is _EMPTY:
         return functools.partial(transformation_with_aux2, transform)
     store = Store()
@@ -169,7 +169,7 @@ def merge_linear_aux(first: Callable, second: Callable) -> tuple[bool, Any]:
 
 
 def cache(call: Callable, **_: object) -> Callable:
-    """A function of a WrappedFun that keeps its results."""
+    """Return a function of a WrappedFun that keeps its results."""
     results: dict = {}
 
     @functools.wraps(call)

@@ -68,7 +68,7 @@ def register_lowering(
     inline: bool = True,
     cacheable: bool = True,
 ) -> Callable:
-    """Gives a primitive its lowering, on one platform or on all that have none of their own."""
+    """Give a primitive its lowering, on one platform or on all that have none of their own."""
     lowerings = getattr(prim, "lowerings", None)
     if lowerings is None:  # one of weft's: the rule takes its place
         prim.lower = _lower({None: rule}, prim)
@@ -100,7 +100,7 @@ def _lower(lowerings: dict[str | None, Callable], prim: Primitive) -> Callable:
 
 
 def _flat(out: list | ir.Value) -> list:
-    """The values of a rule's result, which may be nested or an operation."""
+    """Return the values of a rule's result, which may be nested or an operation."""
     if isinstance(out, ir.Value):
         return [out]
     if hasattr(out, "results") and not isinstance(out, list | tuple):
@@ -109,7 +109,7 @@ def _flat(out: list | ir.Value) -> list:
 
 
 def lower_fun(fun: Callable, multiple_results: bool = True) -> Callable:
-    """A lowering rule made of a function that computes the primitive by other ops."""
+    """Return a lowering rule made of a function that computes the primitive by other ops."""
 
     def rule(ctx: LoweringRuleContext, *values: ir.Value, **params: object) -> list:
         def flat(*xs: Array) -> list:
@@ -131,7 +131,7 @@ def dtype_to_ir_type(dtype: object) -> ir.Type:
 
 
 def ir_constant(value: object, aval: object = None) -> ir.Value:
-    """A constant at the insertion point."""
+    """Return a constant at the insertion point."""
     value = np.asarray(value)
     attribute = dense_attr(value)
     results = [_mlir.tensor_type(value.shape, value.dtype)]
@@ -141,7 +141,7 @@ def ir_constant(value: object, aval: object = None) -> ir.Value:
 
 
 def aval_to_ir_types(ctx: object, aval: object) -> tuple[ir.Type, ...]:
-    """The types of the values that stand for one value of a program: one."""
+    """Return the types of the values that stand for one value of a program: one."""
     return (ir_type(aval),)
 
 
@@ -166,7 +166,7 @@ def dense_int_elements(values: Sequence[int]) -> ir.Attribute:
 
 
 def ir_attribute(val: Any) -> ir.Attribute:
-    """A Python value as an attribute: what holds others becomes an array of attributes."""
+    """Return a Python value as an attribute: what holds others becomes an array of attributes."""
     context = _mlir.context()
     if isinstance(val, bool | np.bool_):
         return ir.BoolAttr.get(bool(val), context)

@@ -29,13 +29,13 @@ def _new_tracer(self: Any, trace: Any, aval: object) -> None:
 
 
 def _bind_with_trace(self: Any, trace: object, args: Any, *avals_and_params: Any) -> Any:
-    """Applies an operation under a trace, to operands whose types may be given too."""
+    """Apply an operation under a trace, to operands whose types may be given too."""
     with current_trace(trace):
         return self.bind(*args, **avals_and_params[-1])
 
 
 def _parse_flags(self: object) -> None:
-    """Sets the options that the command line gives as `--jax_name=value`."""
+    """Set the options that the command line gives as `--jax_name=value`."""
     import sys
 
     from weft.core.config import config
@@ -50,7 +50,7 @@ def _parse_flags(self: object) -> None:
 
 
 def _parse_all_flags(self: object) -> None:
-    """Sets the options of the command line, and absl's flags where a program has defined some."""
+    """Set the options of the command line, and absl's flags where a program has defined some."""
     import sys
 
     _parse_flags(self)
@@ -98,7 +98,7 @@ _MEMBERS: dict[type, dict[str, Any]] = {
 
 
 def install() -> None:
-    """Adds the members to the classes, and JAX's other options to weft's."""
+    """Add the members to the classes, and JAX's other options to weft's."""
     install_options()
     for cls, members in _MEMBERS.items():
         for name, member in members.items():

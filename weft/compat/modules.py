@@ -73,7 +73,7 @@ class _Loader:
 
 
 def find_spec(name: str) -> ModuleSpec:
-    """The spec of a module of JAX's; ModuleNotFoundError says what weft has instead."""
+    """Return the spec of a module of JAX's; ModuleNotFoundError says what weft has instead."""
     homes = homes_of(name)
     if not homes:
         raise ModuleNotFoundError(f"{missing(name)}; {_ADVICE}", name=name)
@@ -89,7 +89,7 @@ _ADVICE = (
 
 
 def homes_of(name: str) -> list[str]:
-    """The modules of weft that have the names of a module of JAX's, the one of aliases last."""
+    """Return weft's modules with the names of a module of JAX's, the one of aliases last."""
     rest = name.partition(".")[2]
     mirrored = [".".join(filter(None, (_MIRROR, rest)))] if _mirrored(rest) else []
     if not rest:
@@ -104,7 +104,7 @@ def homes_of(name: str) -> list[str]:
 
 
 def _public_homes(private: str) -> list[str]:
-    """The modules of weft that have the public names of the module `jax._src.private`."""
+    """Return the modules of weft that have the public names of the module `jax._src.private`."""
     if private in _PUBLIC:
         return homes_of(f"jax.{_PUBLIC[private]}".rstrip("."))
     levels = ("", "experimental.", "extend.", "interpreters.")
@@ -157,7 +157,7 @@ class _Module(ModuleType):
 
 
 def build(name: str, homes: list[str]) -> ModuleType:
-    """A module whose names are those of the modules `homes`, looked up when first used."""
+    """Return a module whose names are those of the modules `homes`, looked up when first used."""
     if name == "jax":
         from weft.compat import members
 
@@ -248,7 +248,7 @@ _WHY = {
 
 
 def missing(name: str) -> str:
-    """A sentence that names what weft lacks, and the nearest that it has, or why there is none."""
+    """Name in a sentence what weft lacks, and the nearest that it has, or why there is none."""
     parent, _, last = name.rpartition(".")
     text = f"weft has no {name}"
     reason = next((why for start, why in _WHY.items() if name.startswith(start)), None)

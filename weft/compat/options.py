@@ -72,7 +72,7 @@ _FIXED: dict[str, tuple[Any, str]] = {
 
 
 def _as(value: Any) -> Callable[[Any], Any]:
-    """Reads an option of the kind of its first value, which the environment gives as text."""
+    """Read an option of the kind of its first value, which the environment gives as text."""
     if isinstance(value, bool):
         return boolean
     if isinstance(value, int | float):
@@ -90,7 +90,7 @@ def _only(name: str, value: Any, remedy: str) -> Callable[[Any], Any]:
 
 
 def install() -> None:
-    """Adds the options to those of weft."""
+    """Add the options to those of weft."""
     doc = f"an option of JAX {REFERENCE}, which nothing here looks at"
     for name, value in _TAKEN.items():
         options.setdefault(name, Option(name, value, _as(value), doc, traced=False))

@@ -51,7 +51,7 @@ register_pytree_node(Zero, lambda z: ((), z.aval), lambda aval, _: Zero(aval))
 
 
 def instantiate_zeros(tangent: object) -> Any:
-    """An array of zeros for a `Zero`; other values as they are."""
+    """Return an array of zeros for a `Zero`; other values as they are."""
     if not isinstance(tangent, Zero):
         return tangent
     from weft.autodiff.zeros import instantiate_zero
@@ -129,7 +129,7 @@ _ONLY_JAX: dict[str, dict[str, Any]] = {
 
 
 def params_of_jax(prim: Any) -> dict[str, Any]:
-    """The parameters that JAX's primitive has besides; from here on `bind` takes them, too."""
+    """Return the parameters that only JAX's primitive has; `bind` takes them from here on."""
     params = _ONLY_JAX.get(prim.name)
     if params is None:
         return {}
@@ -160,7 +160,7 @@ class CallPrimitive(Primitive):
 
 
 def apply_primitive(prim: Primitive, *args: object, **params: object) -> Any:
-    """Runs one op by itself, compiled."""
+    """Run one op by itself, compiled."""
     return EvalTrace.dispatch(prim, args, params)
 
 
@@ -301,7 +301,7 @@ def _fancy_batch_in(prim: Primitive, rule: Callable) -> Callable:
 
 
 def _batched(prim: Primitive, result: tuple) -> tuple:
-    """The results with their dimensions, where one dimension may stand for all."""
+    """Return the results with their dimensions, where one dimension may stand for all."""
     outs, dims = result
     if not prim.multiple_results:
         return outs, dims

@@ -49,7 +49,7 @@ hitypes: dict[type, Callable] = {}
 
 @functools.lru_cache(4096)
 def as_jax_type(aval: ShapedArray) -> JaxType:
-    """The type as JAX tells it."""
+    """Return the type as JAX tells it."""
     told: JaxType = object.__new__(JaxType)
     for name in ("shape", "dtype", "weak_type", "sharding", "mat", "ndim", "size"):
         setattr(told, name, getattr(aval, name))

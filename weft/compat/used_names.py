@@ -81,7 +81,7 @@ def _dotted(node: ast.AST, aliases: dict[str, str]) -> str | None:
 
 
 def _lacking(name: str) -> str | None:
-    """The shortest part of a dotted name that weft lacks; members of values are not looked at."""
+    """Return the shortest part of a dotted name that weft lacks; values' members are ignored."""
     space: ModuleType | None = None
     prefix = ""
     for part in name.split("."):
@@ -99,7 +99,7 @@ def _lacking(name: str) -> str | None:
 
 
 def report(place: str) -> str:
-    """The names with their lines, as text."""
+    """Return the names with their lines, as text."""
     from weft.as_jax import as_jax
 
     as_jax()

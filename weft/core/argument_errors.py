@@ -193,7 +193,7 @@ def is_library(file: str) -> bool:
 
 
 def _arguments(frame: FrameType, original: Callable) -> dict[str, Any]:
-    """The arguments of the public function, from the frame of its boundary."""
+    """Return the arguments of the public function, from the frame of its boundary."""
     code, values = frame.f_code, frame.f_locals
     if code.co_name == "wrapped":  # of an `api_boundary`, or a method that is a function
         args = (values["self"], *values["args"]) if "self" in values else values["args"]
@@ -208,7 +208,7 @@ def _arguments(frame: FrameType, original: Callable) -> dict[str, Any]:
 
 
 def _parameters(function: Callable) -> tuple[str, ...]:
-    """The names of the parameters that are given by position."""
+    """Return the names of the parameters that are given by position."""
     code = getattr(function, "__code__", None)
     return code.co_varnames[: code.co_argcount] if code else ()
 
@@ -221,7 +221,7 @@ def _defaults(function: Callable) -> dict[str, Any]:
 
 
 def unfit_argument(annotations: Mapping[str, str], arguments: Mapping[str, object]) -> str | None:
-    """The one argument that its annotation does not admit; None where there are none or several.
+    """Return the one argument that its annotation does not admit; None if none or several.
 
     >>> unfit_argument({"shape": "Shape", "axis": "int | None"}, {"shape": (2,), "axis": "0"})
     'axis'
@@ -278,7 +278,7 @@ def _mentions(text: str, name: str) -> bool:
 
 
 def _shown(value: object) -> str:
-    """A value as a message shows it: arrays by type, others by a short repr."""
+    """Return a value as a message shows it: arrays by type, others by a short repr."""
     try:
         aval = getattr(value, "aval", None)
         if aval is not None:

@@ -60,14 +60,14 @@ class Mat:
         return self is not NO_MAT
 
     def state(self, axis: Axis) -> str:
-        """The state of one axis: 'varying', 'unreduced', 'reduced' or 'invarying'."""
+        """Return the state of one axis: 'varying', 'unreduced', 'reduced' or 'invarying'."""
         for name in ("varying", "unreduced", "reduced"):
             if axis in getattr(self, name):
                 return name
         return "invarying"
 
     def update(self, **sets: Iterable[Axis]) -> Mat:
-        """A copy with sets replaced."""
+        """Return a copy with sets replaced."""
         old = {"varying": self.varying, "unreduced": self.unreduced, "reduced": self.reduced}
         return Mat(**{**old, **sets})
 
@@ -84,11 +84,11 @@ class Mat:
         return self.varying | self.unreduced | self.reduced
 
     def invarying(self, mesh: Any) -> frozenset:
-        """The mesh's Manual axes that are in no set."""
+        """Return the mesh's Manual axes that are in no set."""
         return frozenset(mesh.manual_axes) - self.vur
 
     def to_ct_mat(self) -> Mat:
-        """The type of a cotangent: reduced and unreduced change places."""
+        """Return the type of a cotangent: reduced and unreduced change places."""
         return self.update(unreduced=self.reduced, reduced=self.unreduced)
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class ShapedArray:
         return ShapedArray, (self.shape, self.dtype, self.weak_type, self.sharding, self.mat)
 
     def update(self, **changes: object) -> ShapedArray:
-        """A copy with the given fields changed."""
+        """Return a copy with the given fields changed."""
         old = {name: getattr(self, name) for name in _FIELDS}
         return ShapedArray(**{**old, **changes})
 

@@ -53,7 +53,7 @@ def _chained(
 
 
 def filter_traceback(tb: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of weft's own files."""
+    """Return the traceback without the frames of weft's own files."""
     return _chained([t for t in _entries(tb) if not is_hidden(t.tb_frame.f_code.co_filename)])
 
 
@@ -93,7 +93,7 @@ def reword(e: BaseException) -> None:
 
 
 def show_user_frames(e: BaseException) -> None:
-    """Takes weft's frames out of an exception that is about to leave weft.
+    """Take weft's frames out of an exception that is about to leave weft.
 
     Operators and methods of arrays call it in an `except` clause of their own, which costs nothing
     until something is raised; functions that are called less often are an `api_boundary`.
@@ -150,7 +150,7 @@ def explain_and_show(label: str, e: Exception, fun: Callable) -> None:
 
 
 def api_boundary(fun: F) -> F:
-    """Wraps a public function: what it raises shows only frames outside weft."""
+    """Wrap a public function: what it raises shows only frames outside weft."""
     label = getattr(fun, "__qualname__", "<")
     named = "<" not in label  # functions made by others, such as those of jit, have no public name
 
@@ -170,7 +170,7 @@ setattr(WeftConfig, "update", api_boundary(WeftConfig.update))  # noqa: B010
 
 
 def install_excepthook() -> None:
-    """Filters weft's frames from the tracebacks of uncaught exceptions of eager operations."""
+    """Filter weft's frames from the tracebacks of uncaught exceptions of eager operations."""
     previous = sys.excepthook
 
     def hook(kind: type, value: BaseException, tb: TracebackType | None) -> None:

@@ -18,20 +18,20 @@ _interned: list[dict] = []
 
 
 def clearable(cache: C) -> C:
-    """Lists a mapping, or a function under `functools.cache` or `lru_cache`."""
+    """List a mapping, or a function under `functools.cache` or `lru_cache`."""
     kept: Any = cache
     _clear.append(kept.cache_clear if hasattr(kept, "cache_clear") else kept.clear)
     return cache
 
 
 def on_clear(forget: Callable[[], None]) -> Callable[[], None]:
-    """Lists a function that `weft.clear_caches` calls."""
+    """List a function that `weft.clear_caches` calls."""
     _clear.append(forget)
     return forget
 
 
 def interned(table: dict[Any, C]) -> dict[Any, C]:
-    """Lists a table of values of which equal ones are one object.
+    """List a table of values of which equal ones are one object.
 
     Values in use stay, since they are compared as pointers.
     """
@@ -51,7 +51,7 @@ def clear_listed() -> None:
 
 
 def forget_unused() -> None:
-    """Drops the interned values that only their tables, or values dropped before, refer to."""
+    """Drop the interned values that only their tables, or values dropped before, refer to."""
     alone = sys.getrefcount(object()) + 1  # the table's own reference
     dropped = True
     while dropped:

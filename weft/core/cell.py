@@ -51,7 +51,7 @@ class Cell:
         return self.value
 
     def put(self, value: object) -> None:
-        """Replaces the array; it must belong to the cell's trace or one outside of it."""
+        """Replace the array; it must belong to the cell's trace or one outside of it."""
         trace = state.trace
         while trace is not self.home:
             if getattr(value, "_trace", None) is trace:
@@ -95,7 +95,7 @@ DISCHARGE: dict[Any, Callable] = {}
 
 
 def bind_open(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Applies an op of which some operands are open cells."""
+    """Apply an op of which some operands are open cells."""
     if prim not in DISCHARGE:  # the rules of ops with jaxprs load when a ref first meets one
         import_module("weft.api.ref_rules")
     rule = DISCHARGE.get(prim)
@@ -110,7 +110,7 @@ def bind_open(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
 
 
 def split_open(args: Sequence[Any]) -> tuple[list, list[bool]]:
-    """The operands with the values of open cells, and which ones those are."""
+    """Return the operands with the values of open cells, and which ones those are."""
     is_open = [a.__class__ is Cell and a.is_open() for a in args]
     cells = [a for a, o in zip(args, is_open, strict=True) if o]
     if len({id(c) for c in cells}) < len(cells):

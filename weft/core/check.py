@@ -22,7 +22,7 @@ class JaxprTypeError(TypeError):
 
 
 def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
-    """Raises JaxprTypeError unless the jaxpr and all inner ones are well-formed and well-typed."""
+    """Raise JaxprTypeError unless the jaxpr and all inner ones are well-formed and well-typed."""
     if isinstance(jaxpr, ClosedJaxpr) and len(jaxpr.consts) != len(jaxpr.jaxpr.constvars):
         raise JaxprTypeError(
             f"{jaxpr.jaxpr.debug}: {len(jaxpr.consts)} constants for "

@@ -385,11 +385,11 @@ class WeftConfig:
         _find(name).set_global(val)
 
     def read(self, name: str) -> Any:
-        """The process's value of option ``name``, which a context manager may hide on a thread."""
+        """Return the process's value of option ``name``; a context manager may hide it."""
         return _find(name).state.get_global()
 
     def trace_key(self) -> tuple:
-        """The values that change what is traced or compiled: part of every jit cache key."""
+        """Return the values that change what is traced or compiled: part of every jit cache key."""
         return _xla_config.trace_context()
 
     @property

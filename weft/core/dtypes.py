@@ -158,7 +158,7 @@ _NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64
 
 
 def canonicalize_dtype(dtype: Any) -> Any:
-    """The dtype weft computes in: 64-bit types become 32-bit unless `enable_x64` is set.
+    """Return the dtype weft computes in: 64-bit types become 32-bit unless `enable_x64` is set.
 
     >>> import weft
     >>> weft.dtypes.canonicalize_dtype("float64")
@@ -254,7 +254,7 @@ def _join(nodes: frozenset) -> Any:
 
 
 def node_of(dtype: np.dtype, weak_type: bool) -> Any:
-    """The lattice node of a dtype."""
+    """Return the lattice node of a dtype."""
     if not weak_type or dtype == bool_:
         return dtype
     if is_integer(dtype):
@@ -292,7 +292,7 @@ def _promote(nodes: tuple, x64: bool, weak_dtypes: tuple) -> tuple[Any, bool]:
 
 
 def promote_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
-    """Joins `(dtype, weak_type)` pairs in the promotion lattice; returns `(dtype, weak_type)`."""
+    """Join `(dtype, weak_type)` pairs in the promotion lattice; returns `(dtype, weak_type)`."""
     if config.numpy_dtype_promotion == "strict":
         strong = {d for d, weak in dtypes if not weak}
         if len(strong) > 1:
@@ -318,7 +318,7 @@ def join_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
 
 
 def scalar_dtype(x: complex) -> np.dtype:
-    """The dtype of a Python scalar in the current mode: int → int32 or int64, and so on."""
+    """Return the dtype of a Python scalar in the current mode: int → int32 or int64, and so on."""
     dtype = _WEAK_DTYPE.get(type(x))
     if dtype is None:  # a subclass, such as an enumeration of integers
         dtype = next(_WEAK_DTYPE[base] for base in type(x).__mro__ if base in _WEAK_DTYPE)
@@ -326,7 +326,7 @@ def scalar_dtype(x: complex) -> np.dtype:
 
 
 def to_inexact(dtype: np.dtype) -> Any:
-    """The float type in which an integer or boolean operand of a float function is computed.
+    """Return the float type in which an integer or boolean operand of a float function is computed.
 
     Only 64-bit integers ask for 64-bit floats.
     """

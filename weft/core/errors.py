@@ -153,7 +153,7 @@ class PartialSumError(ShardingTypeError, NotImplementedError):
 
 
 def kind_of(value: ArrayLike | dict | list) -> str:
-    """The type of a value as messages say it."""
+    """Return the type of a value as messages say it."""
     name = type(value).__name__
     return {"ArrayImpl": "an array"}.get(
         name, "a traced array" if hasattr(value, "_trace") else name

@@ -23,7 +23,7 @@ CACHE_MISS = "/jax/compilation_cache/cache_misses"
 
 
 def tell(listeners: list[Callable[..., None]], event: str, *values: float, **tags: object) -> None:
-    """Calls each listener with the event, its values and its tags."""
+    """Call each listener with the event, its values and its tags."""
     for listener in tuple(listeners):
         listener(event, *values, **tags)
 

@@ -148,7 +148,7 @@ class Jaxpr(_Memoized):
         name_stack: bool = False,
         use_color: bool | None = None,
     ) -> str:
-        """The text, with lines, named scopes and a terminal's colors if asked."""
+        """Return the text, with lines, named scopes and a terminal's colors if asked."""
         from weft.core.printer import print_jaxpr
 
         return print_jaxpr(
@@ -181,13 +181,13 @@ class ClosedJaxpr(_Memoized):
     literals = property(lambda self: self.consts)
 
     def replace(self, *, jaxpr: Jaxpr | None = None, consts: Any = None) -> ClosedJaxpr:
-        """A copy with the jaxpr or its constants replaced."""
+        """Return a copy with the jaxpr or its constants replaced."""
         return ClosedJaxpr(
             self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
         )
 
     def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
-        """A copy with f(jaxpr) in place of the jaxpr."""
+        """Return a copy with f(jaxpr) in place of the jaxpr."""
         return self.replace(jaxpr=f(self.jaxpr))
 
     def pretty_print(
@@ -197,7 +197,7 @@ class ClosedJaxpr(_Memoized):
         name_stack: bool = False,
         use_color: bool | None = None,
     ) -> str:
-        """The text, with lines, named scopes and a terminal's colors if asked."""
+        """Return the text, with lines, named scopes and a terminal's colors if asked."""
         return self.jaxpr.pretty_print(
             source_info=source_info, name_stack=name_stack, use_color=use_color
         )
@@ -209,7 +209,7 @@ class ClosedJaxpr(_Memoized):
 
 
 def subjaxprs(params: dict[str, Any]) -> Iterator[tuple[str, Jaxpr | ClosedJaxpr]]:
-    """The jaxprs among an equation's params, with the name of the param that holds each."""
+    """Return the jaxprs among an equation's params, with the name of the param that holds each."""
     for name, value in params.items():
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, Jaxpr | ClosedJaxpr):
@@ -229,7 +229,7 @@ def walk_eqns(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[Eqn]:
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: ArrayLike) -> list:
-    """Evaluates a jaxpr under the current trace; equations keep their own source lines."""
+    """Evaluate a jaxpr under the current trace; equations keep their own source lines."""
     env: dict[Atom, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     before = state.source
@@ -244,7 +244,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: ArrayLike) -> list:
 
 
 def interpret(closed: ClosedJaxpr, args: Iterable[Any], apply: Callable[[Eqn, list], Any]) -> list:
-    """Evaluates a jaxpr, each equation by apply(eqn, operands); equations keep their lines."""
+    """Evaluate a jaxpr, each equation by apply(eqn, operands); equations keep their lines."""
     jaxpr = closed.jaxpr
     env: dict[Atom, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
@@ -272,12 +272,12 @@ def eval_closed(closed: ClosedJaxpr, *args: Any) -> list:
 
 
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list]:
-    """The function a closed jaxpr computes, on flat arguments."""
+    """Return the function a closed jaxpr computes, on flat arguments."""
     return lambda *args: eval_closed(closed, *args)
 
 
 def jaxpr_axes(jaxpr: ClosedJaxpr) -> frozenset:
-    """The named axes that a jaxpr's equations communicate over."""
+    """Return the named axes that a jaxpr's equations communicate over."""
 
     def find() -> frozenset:
         names: frozenset = frozenset()

@@ -78,7 +78,7 @@ def nested_grid(ids: tuple, grid: tuple) -> Iterator[None]:
 
 
 def current_frame(who: str) -> Frame:
-    """The kernel being traced; raises outside of one."""
+    """Return the kernel being traced; raises outside of one."""
     frame = _stack.frame
     if frame is None or not isinstance(_root(state.trace), StagingTrace):
         raise RuntimeError(
@@ -99,7 +99,7 @@ def _root(trace: Any) -> Any:
 
 
 def check_own(aval: AbstractRef) -> None:
-    """Raises for a ref that belongs to the cores of another mesh than that being traced."""
+    """Raise for a ref that belongs to the cores of another mesh than that being traced."""
     frame = _stack.frame
     if aval.core is not None and frame is not None and frame.mesh != aval.core:
         raise TypeError(

@@ -72,7 +72,7 @@ _REMEDY = {
 
 
 def state_over(who: str, aval: ShapedArray, axes: tuple) -> str:
-    """The one state that the value has along all the axes; they must agree."""
+    """Return the one state that the value has along all the axes; they must agree."""
     mat = aval.mat
     if not mat.unreduced and not mat.reduced:
         varying = mat.varying
@@ -99,7 +99,7 @@ def state_over(who: str, aval: ShapedArray, axes: tuple) -> str:
 
 
 def moved(mat: Mat, axes: tuple, after: str) -> Mat:
-    """The type with the axes in another state."""
+    """Return the type with the axes in another state."""
     moving = frozenset(axes)
     sets = {s: getattr(mat, s) - moving for s in (VARYING, UNREDUCED, REDUCED)}
     if after != INVARYING:
@@ -108,7 +108,7 @@ def moved(mat: Mat, axes: tuple, after: str) -> Mat:
 
 
 def check_state(who: str, aval: ShapedArray, axes: tuple, accepted: set[str]) -> str:
-    """The value's state along the axes, which must be one that the op accepts."""
+    """Return the value's state along the axes, which must be one that the op accepts."""
     state = state_over(who, aval, axes)
     if state not in accepted:
         raise ValueError(
@@ -120,7 +120,7 @@ def check_state(who: str, aval: ShapedArray, axes: tuple, accepted: set[str]) ->
 
 
 def result_mat(who: str, x: ShapedArray, over: AxisGroup, after: str) -> Mat:
-    """The type of a collective's result: the named axes change state by the table."""
+    """Return the type of a collective's result: the named axes change state by the table."""
     if over.groups is None:
         if over.tracked:
             before = check_state(who, x, over.tracked, ACCEPTED[who])
@@ -138,7 +138,7 @@ def result_mat(who: str, x: ShapedArray, over: AxisGroup, after: str) -> Mat:
 def result_type(
     who: str, x: ShapedArray, shape: Sequence[int], origin: Sequence[int | None], mat: Mat
 ) -> ShapedArray:
-    """The type of a result whose dimension d is the operand's dimension origin[d], or a new one.
+    """Return a result's type whose dimension d is the operand's dimension origin[d], or a new one.
 
     Inside a partly manual shard_map, each dimension keeps its split over explicit axes.
     """

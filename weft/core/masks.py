@@ -8,14 +8,14 @@ from typing import Any
 
 
 def pick(values: Sequence[Any], mask: Sequence[bool]) -> list:
-    """The values at the marked places."""
+    """Return the values at the marked places."""
     return [v for v, m in zip(values, mask, strict=True) if m]
 
 
 def unpick(
     picked: Iterable[Any], mask: Iterable[bool], elsewhere: Iterable[Any] = itertools.repeat(None)
 ) -> list:
-    """The picked values at the marked places, and those of `elsewhere`, or None, at the others."""
+    """Return the picked values at the marked places, those of `elsewhere` or None at others."""
     values = iter(picked)
     return [next(values) if m else x for m, x in zip(mask, elsewhere, strict=False)]
 

@@ -65,7 +65,7 @@ def public(
     example: str | None = None,
     programs: EagerPrograms | None = None,
 ) -> Any:
-    """A function as `module` offers it: what it raises shows only frames outside weft.
+    """Return a function as `module` offers it: what it raises shows only frames outside weft.
 
     The function has the parameters of the original written out, so that a call costs 15 to 40 ns
     more and no tuple or dict is made. Other values, and functions that are boundaries already, are
@@ -91,7 +91,7 @@ def public(
 
 
 def _bound_class(cls: type) -> None:
-    """Makes a class's own entrances boundaries, once; exceptions, enums and protocols have none."""
+    """Make a class's own entrances boundaries, once; exceptions, enums and protocols have none."""
     if cls in _entered or not cls.__module__.startswith("weft."):
         return
     _entered.add(cls)
@@ -230,7 +230,7 @@ def _maker(
     refuses: tuple[bool, bool],
     eager: str | None,
 ) -> Callable:
-    """Makes functions of one signature, from the text a person would write."""
+    """Make functions of one signature, from the text a person would write."""
     parameters = [*positional_only, *(["/"] if positional_only else []), *positional]
     arguments = [*positional_only, *positional]
     if varargs or keywords:
@@ -281,7 +281,7 @@ def _maker(
 
 
 def with_example(doc: str | None, example: str | None) -> str | None:
-    """A docstring that ends with an example."""
+    """Return a docstring that ends with an example."""
     if not example:
         return doc
     text = (doc or "").rstrip()
@@ -292,7 +292,7 @@ def with_example(doc: str | None, example: str | None) -> str | None:
 
 
 def examples_of(preamble: str, text: str) -> dict[str, str]:
-    """A table of examples: paragraphs, each a name and the lines that follow it.
+    """Return a table of examples: paragraphs, each a name and the lines that follow it.
 
     preamble: the statement that all examples begin with.
     """

@@ -142,7 +142,7 @@ def print_jaxpr(
     name_stack: bool = False,
     use_color: bool | None = None,
 ) -> str:
-    """The whole jaxpr.
+    """Return the whole jaxpr.
 
     source_info: each line ends with the user's file and line. name_stack: and with the named
     scopes. use_color: types, keywords and comments have the colors of a terminal; None: as the

@@ -77,7 +77,7 @@ class AbstractRef:
         return AbstractRef(inner, self.memory_space, self.core, self.weak_type, self.no_grad)
 
     def update(self, **changes: object) -> AbstractRef:
-        """The type with fields of the inner type changed."""
+        """Return the type with fields of the inner type changed."""
         return self.with_inner(self.inner.update(**changes))
 
     def strip_weak_type(self) -> AbstractRef:
@@ -204,7 +204,7 @@ class Indexer:
         return pairs
 
     def axes(self) -> list[tuple[int, ...]]:
-        """The dimensions of the result along which the positions of each dimension vary."""
+        """Return the dimensions of the result along which the positions of each dimension vary."""
         picked = range(self.place, self.place + len(self.block) if self.has_picks else self.place)
         free = iter(d for d in range(len(self.shape)) if d not in picked)
         return [
@@ -217,5 +217,5 @@ class Indexer:
 
 
 def whole(shape: Sequence[int]) -> Indexer:
-    """The indexer of `ref[...]`."""
+    """Return the indexer of `ref[...]`."""
     return Indexer(tuple(Window(0, n) for n in shape))

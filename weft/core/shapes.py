@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def dimension_groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The dimensions of two shapes, those of size 1 left out, in runs that hold as many elements.
+    """Return the dimensions of two shapes, other than 1, in runs that hold as many elements.
 
     >>> from weft.core.shapes import dimension_groups
     >>> dimension_groups((8, 3, 1, 4), (2, 4, 12))

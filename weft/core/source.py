@@ -88,7 +88,7 @@ def with_cells(text: str) -> str:
 
 
 def function_name(fun: Callable) -> str:
-    """The function's name, or its class's: callable objects have none, or what is no text."""
+    """Return the function's name, or its class's for callable objects or other than text."""
     while isinstance(fun, functools.partial):
         fun = fun.func
     name = getattr(fun, "__name__", None)
@@ -119,7 +119,7 @@ def is_internal_file(filename: str) -> bool:
 
 
 def capture() -> Source:
-    """The innermost frame outside weft, or the source of the equation being re-evaluated."""
+    """Return the innermost frame outside weft, or the source of the equation being re-evaluated."""
     if state.source is not None:
         return state.source
     frame: FrameType | None = sys._getframe(2)
@@ -168,7 +168,7 @@ def _scope(name: str) -> Iterator[None]:
 
 
 def named_call(fun: Callable, *, name: str | None = None) -> Callable:
-    """The function with its operations traced under a `named_scope` of its name.
+    """Return the function with its operations traced under a `named_scope` of its name.
 
     >>> import weft
     >>> f = weft.named_call(lambda x: x + 1, name="increment")

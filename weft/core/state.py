@@ -95,14 +95,14 @@ def extend_axes(entries: list[AxisEntry]) -> Iterator[None]:
 
 
 def axes_key() -> tuple:
-    """The named axes in scope, and what else of the state traces depend on, for cache keys."""
+    """Return the named axes in scope and the other state that traces depend on, as a cache key."""
     if state.spread or state.report_index is not None:
         return (*state.axes.values(), state.spread, state.report_index is not None)
     return tuple(state.axes.values())
 
 
 def axis_entry(name: str) -> AxisEntry:
-    """The axis bound to `name`; an unbound name raises NameError and lists the axes in scope."""
+    """Return the axis bound to `name`; NameError lists the axes in scope if there is none."""
     try:
         return state.axes[name]
     except KeyError:

@@ -66,7 +66,7 @@ aval_of[Cell] = cell_aval
 
 
 def typeof(x: object) -> Any:
-    """The aval of a value: its shape, dtype, weak type, sharding and manual-axis type.
+    """Return the aval of a value: its shape, dtype, weak type, sharding and manual-axis type.
 
     >>> import weft
     >>> weft.typeof(1.0)
@@ -89,7 +89,7 @@ and `update(x, structure, arrays)` writes to one.
 
 
 def check_unchangeable(leaves: Sequence[Any]) -> None:
-    """Raises NotImplementedError for an argument whose changes a traced function would lose.
+    """Raise NotImplementedError for an argument whose changes a traced function would lose.
 
     What traces a function, other than a call of a jitted one, asks it about the flat arguments.
     """
@@ -119,7 +119,7 @@ def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
 
 
 def check_not_masked(x: object) -> None:
-    """Raises ValueError for NumPy's masked arrays, whose mask no op would regard."""
+    """Raise ValueError for NumPy's masked arrays, whose mask no op would regard."""
     if isinstance(x, np.ndarray) and hasattr(x, "_mask"):
         raise ValueError(
             "masked NumPy arrays are no operands: the mask would be lost. Give x.filled(value), or "
@@ -187,7 +187,7 @@ State.trace = EVAL
 
 
 def check_not_leaked(args: Sequence[Any]) -> None:
-    """Raises UnexpectedTracerError if a tracer outlived its trace."""
+    """Raise UnexpectedTracerError if a tracer outlived its trace."""
     for a in args:
         if isinstance(a, Tracer):
             raise errors.leaked(a)
@@ -326,7 +326,7 @@ class StagingTrace:
         return self.process(prim, cast_args, params)
 
     def _broadcast_of(self, x: Any) -> tuple[Eqn | None, Var | None]:
-        """The equation that broadcast x from a smaller variable, and that; None, None without one.
+        """Return the equation that broadcast x from a smaller variable, and that; or None, None.
 
         A cast stands before it: its transpose is a sum over devices, of the smaller value then.
         """
@@ -339,7 +339,7 @@ class StagingTrace:
         return None, None
 
     def atom(self, x: ArrayLike) -> Atom:
-        """The variable or literal for any value: own tracer, outer tracer, array or scalar."""
+        """Return the variable or literal for a value: own or outer tracer, array or scalar."""
         if x.__class__ is StagedTracer and x._trace is self:
             return x.variable
         atom = self._atoms.get(id(x))
@@ -371,7 +371,7 @@ class StagingTrace:
         return var
 
     def lift(self, x: Any) -> StagedTracer:
-        """The value as a tracer of this trace; literals become constants."""
+        """Return the value as a tracer of this trace; literals become constants."""
         if x.__class__ is StagedTracer and x._trace is self:
             return x
         atom = self.atom(x)
@@ -467,7 +467,7 @@ def _staged(trace: StagingTrace, fun: Callable[..., Sequence[Any]], avals: Seque
 
 
 def check_nothing_leaked(trace: JVPTrace | BatchTrace | StagingTrace, name: str) -> None:
-    """Raises UnexpectedTracerError if a tracer of a finished trace can still be reached.
+    """Raise UnexpectedTracerError if a tracer of a finished trace can still be reached.
 
     name: what was traced, for the message. The caller must not hold tracers itself.
     """

@@ -83,5 +83,5 @@ def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Ca
 
 
 def args_tree(*args: ArrayLike | Sequence | dict | None) -> Any:
-    """The tree of a call with these positional arguments."""
+    """Return the tree of a call with these positional arguments."""
     return flatten((args, {}))[1]

@@ -50,11 +50,11 @@ class Tracer:
         return self.aval.sharding
 
     def _is_traced_array(self) -> bool:
-        """The attribute by which jaxlib tests isinstance(x, Array)."""
+        """Return the attribute by which jaxlib tests isinstance(x, Array)."""
         return isinstance(self.aval, ShapedArray)
 
     def concrete(self) -> Any:
-        """The value as an array, where the trace knows it; else None."""
+        """Return the value as an array, where the trace knows it; else None."""
         return None
 
     def source(self) -> Source | None:

@@ -127,12 +127,12 @@ def _first_difference(
 
 
 def key_path(path: Sequence[Any]) -> str:
-    """A leaf's path as Python writes it: `[0]['w'].bias`."""
+    """Return a leaf's path as Python writes it: `[0]['w'].bias`."""
     return "".join(map(str, path))
 
 
 def leaf_names(tree: object, root: str = "") -> list[str]:
-    """A name for every leaf of a tree, for messages."""
+    """Return a name for every leaf of a tree, for messages."""
     leaves, _ = pytree.flatten_with_path(tree)
     return [root + key_path(path) for path, _ in leaves]
 

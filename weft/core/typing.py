@@ -47,7 +47,7 @@ def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tupl
 def join_mats(
     prim: Primitive, avals: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Mat, tuple | None]:
-    """The results' manual-axis type, and for each operand the casts it needs first.
+    """Return the results' manual-axis type, and for each operand the casts it needs first.
 
     Casts are (axes, state) pairs: invarying and reduced operands become varying where others vary,
     and invarying ones reduced beside reduced and unreduced ones, whose derivatives need it. Where
@@ -72,7 +72,7 @@ def join_mats(
 def _partial(
     prim: Primitive, avals: Sequence[Any], axis: str, params: dict[str, Any]
 ) -> list[tuple[int, str]]:
-    """The operands to cast along an axis on which some are unreduced or reduced, and to what."""
+    """Return the operands to cast along an axis where some are unreduced or reduced, and how."""
     states = [a.mat.state(axis) for a in avals]
     partial = [i for i, s in enumerate(states) if s == "unreduced"]
     others = {s for s in states if s != "unreduced"}
@@ -91,13 +91,13 @@ def _partial(
 
 
 def linear_operands(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> Sequence[int]:
-    """The operands in which the op is linear, taken together."""
+    """Return the operands in which the op is linear, taken together."""
     which = prim.linear(avals, params) if callable(prim.linear) else prim.linear
     return range(which[0], len(avals)) if which[1:] == (...,) else which
 
 
 def mixed(prim: Primitive, avals: Sequence[Any], axis: str) -> TypeError:
-    """The error for operands in states that the op does not take together."""
+    """Return the error for operands in states that the op does not take together."""
     states = [a.mat.state(axis) for a in avals]
     others = {s for s in states if s != "unreduced"}
     listing = ", ".join(a.str_short() for a in avals)

@@ -18,7 +18,7 @@ def log(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Logs values when the program runs, formatted as by `fmt.format(*args, **kwargs)`.
+    """Log values when the program runs, formatted as by `fmt.format(*args, **kwargs)`.
 
     As `weft.debug.print`, but the line goes to the logger "weft" with level INFO.
 

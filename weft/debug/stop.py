@@ -52,7 +52,7 @@ def _is_iterator(node: object) -> bool:
 
 
 def _frames(innermost: FrameType | None, filter_frames: bool, most: int | None) -> list[Frame]:
-    """The stack from the innermost frame outwards."""
+    """Return the stack from the innermost frame outwards."""
     frames: list[Frame] = []
     frame = innermost
     while frame is not None and (most is None or len(frames) < most):
@@ -65,7 +65,7 @@ def _frames(innermost: FrameType | None, filter_frames: bool, most: int | None) 
 
 
 def _opened(frames: list[Frame]) -> tuple[list[Tracer], Callable[[tuple], list[Frame]]]:
-    """The traced values among the variables, and what puts computed ones in their places."""
+    """Return the traced values among the variables, and what puts computed ones in their places."""
     tracers: list[Tracer] = []
     position: dict[int, int] = {}
     plan: list[tuple[Frame, list]] = []
@@ -124,7 +124,7 @@ class Prompt(cmd.Cmd):
         return self.frames[self.current]
 
     def run(self) -> None:
-        """Takes commands until one says to go on; raises bdb.BdbQuit if it says to quit."""
+        """Take commands until one says to go on; raises bdb.BdbQuit if it says to quit."""
         self.cmdloop(f"> {self.frame}" if self.frames else "> no frame outside weft")
         if self.quitting:
             raise bdb.BdbQuit("quit at weft.debug.breakpoint")
@@ -219,7 +219,7 @@ def breakpoint(
     token: object = None,
     **kwargs: Any,
 ) -> Any:
-    """Stops when a program comes to this point, and takes commands as pdb does.
+    """Stop when a program comes to this point, and takes commands as pdb does.
 
     The variables of this function and its callers are there with the values that the program
     computes: `p x`, or any Python expression. Commands: p, pp, a(rgs), l(ist), w(here), u(p),
@@ -275,7 +275,7 @@ def breakpoint(
 
 
 def _after(token: Array, stop: Callable, tracers: list) -> Any:
-    """The token as Python hands it back after the stop; its derivative passes by."""
+    """Return the token as Python hands it back after the stop; its derivative passes by."""
 
     def call(token: Array, values: list) -> Any:
         stop(*values)

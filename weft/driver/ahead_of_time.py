@@ -89,7 +89,7 @@ class _Arguments:
         return self.out_tree.unflatten(structs[: self.out_tree.num_leaves])
 
     def _placed_results(self) -> Sequence[Any]:
-        """The flat results' shardings or formats as they are asked for, None for others."""
+        """Return the flat results' shardings or formats as they are asked for, None for others."""
         asked = self._entry.out_shardings
         if self._entry.layouts is None:
             return asked
@@ -98,7 +98,7 @@ class _Arguments:
 
 
 def value_of(x: object) -> Any:
-    """Returns the array that a ref holds; other values as they are."""
+    """Return the array that a ref holds; other values as they are."""
     return x.get() if x.__class__ is Cell else x
 
 
@@ -137,7 +137,7 @@ class Traced(_Arguments):
         return closed_over + self._info.leaf_names(self._entry)
 
     def _request(self) -> Request:
-        """Returns the placements it is lowered for; raises for values of other traces."""
+        """Return the placements it is lowered for; raises for values of other traces."""
         info, entry = self._info, self._entry
         if len(entry.consts) > len(self._refs):
             raise leaked(next(c for c in entry.consts if c.__class__ is not Cell))
@@ -189,13 +189,13 @@ class Lowered(_Arguments):
         self._entry = traced._entry
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The module's text, with sources if asked for: dialect 'stablehlo' (default) or 'hlo'."""
+        """Return the module's text, on request with sources: 'stablehlo' (default) or 'hlo'."""
         if _is_hlo("as_text", dialect):
             return mlir.to_hlo_text(self._program.module, metadata=debug_info)
         return mlir.text(self._program.module, locations=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The `ir.Module`, or jaxlib's `XlaComputation` for dialect 'hlo'."""
+        """Return the `ir.Module`, or jaxlib's `XlaComputation` for dialect 'hlo'."""
         module = self._program.module
         return mlir.to_hlo(module) if _is_hlo("compiler_ir", dialect) else module
 
@@ -247,7 +247,7 @@ class Compiled(_Arguments):
         self._entry = traced._entry
 
     def as_text(self) -> str:
-        """The optimized HLO."""
+        """Return the optimized HLO."""
         return self._executable.compiled.as_text()
 
     def cost_analysis(self) -> Any:
@@ -331,7 +331,7 @@ class Compiled(_Arguments):
         return function
 
     def _run(self, args: tuple, kwargs: dict) -> tuple:
-        """(result, fast-path data, False), as the compiled dispatch asks on a cache miss."""
+        """Return (result, fast-path data, False), as the compiled dispatch asks on a cache miss."""
         leaves, tree = flatten((args, kwargs))
         if tree != self.in_tree:
             raise TypeError(self._structure_error(args, kwargs, tree))

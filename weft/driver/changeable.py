@@ -54,7 +54,7 @@ class _Objects:
         return len(self.by_index) - 1
 
     def lowered(self, tree: object) -> Any:
-        """The tree with the arrays of objects."""
+        """Return the tree with the arrays of objects."""
 
         def lower(x: Any) -> Any:
             if type(x) not in changeable:
@@ -67,7 +67,7 @@ class _Objects:
         return tree_map(lower, tree)
 
     def lifted(self, tree: object) -> Any:
-        """The tree with objects again; those that are not known yet are made."""
+        """Return the tree with objects again; those that are not known yet are made."""
 
         def lift(x: Any) -> Any:
             if not _is_lowered(x):
@@ -96,14 +96,14 @@ def _positions(numbers: Sequence[int], n: int) -> frozenset[int]:
 def _map_dynamic(
     f: Callable, args: tuple, kwargs: dict, numbers: Sequence[int], names: Sequence[str]
 ) -> tuple[tuple, dict]:
-    """The arguments, those that are not static mapped by f, in an order that both sides have."""
+    """Return the arguments, f applied to those not static, in an order that both sides have."""
     static = _positions(numbers, len(args))
     args = tuple(x if i in static else f(x) for i, x in enumerate(args))
     return args, {k: kwargs[k] if k in names else f(kwargs[k]) for k in sorted(kwargs)}
 
 
 def of_arrays(fun: Callable, numbers: Sequence[int] = (), names: Sequence[str] = ()) -> Callable:
-    """The function of lowered arguments; it returns its lowered result, and the objects' states.
+    """Return the function of lowered arguments; it gives its lowered result and objects' states.
 
     numbers, names: the static arguments, which hold no objects.
     """

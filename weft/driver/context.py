@@ -46,7 +46,7 @@ thread_guard = _context("thread_guard")
 
 
 def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
-    """Runs jitted functions op by op inside the `with` block, on this thread.
+    """Run jitted functions op by op inside the `with` block, on this thread.
 
     >>> import weft
     >>> with weft.disable_jit():
@@ -82,7 +82,7 @@ def transfer_guard(new_val: str) -> Iterator[None]:
 
 
 def make_user_context(default_value: Any = None) -> UserContext:
-    """A value of yours that jitted functions may depend on: they are traced anew when it changes.
+    """Make a value that jitted functions may depend on: they are traced anew when it changes.
 
     The result is called with a value and is a context manager that sets it on this thread;
     `.value` reads it. Values are hashable.

@@ -44,7 +44,7 @@ class Wanted:
 
 
 def check_results(outs: Sequence[Any], closed: ClosedJaxpr, args: Sequence[Any]) -> None:
-    """Raises FloatingPointError naming the first equation whose result is not finite."""
+    """Raise FloatingPointError naming the first equation whose result is not finite."""
     wanted = Wanted(bool(config.debug_nans), bool(config.debug_infs))
     kind = wanted.among(outs)
     if kind is None:
@@ -58,12 +58,12 @@ def check_results(outs: Sequence[Any], closed: ClosedJaxpr, args: Sequence[Any])
 
 
 def named(kind: str, eqn: Eqn) -> str:
-    """The equation, and what is in its result."""
+    """Return the equation, and what is in its result."""
     return f"{kind} in the result of {eqn.primitive.name} ({eqn.source})"
 
 
 def _search(wanted: Wanted, closed: ClosedJaxpr, args: Sequence[Any]) -> str | None:
-    """The first equation of a program with such a result, in words."""
+    """Return the first equation of a program with such a result, in words."""
     if not closed.eqns:
         return "NaN or inf in the result of a constant" if wanted.among(closed.consts) else None
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
@@ -95,7 +95,7 @@ def _devices(wanted: Wanted, outs: Sequence[Any]) -> str:
 
 
 def on_devices(devices: Sequence[Any]) -> str:
-    """The devices, as the end of a message."""
+    """Return the devices, as the end of a message."""
     named = ", ".join(map(str, devices[:8])) + (", …" if len(devices) > 8 else "")
     return f", on {named}"
 
@@ -157,7 +157,7 @@ def _first_step(
 
 
 def _run(closed: ClosedJaxpr, args: Sequence[Any]) -> list:
-    """The results of a program, compiled as a whole."""
+    """Return the results of a program, compiled as a whole."""
     return closed.memo("run to find NaNs", lambda: jit(lambda *xs: eval_closed(closed, *xs)))(*args)
 
 

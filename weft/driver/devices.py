@@ -53,7 +53,7 @@ def choose_devices(
     names: Sequence[str],
     unused: Sequence[Any] = (),
 ) -> tuple[tuple, Any]:
-    """The program's devices and the mesh its shardings refer to.
+    """Return the program's devices and the mesh its shardings refer to.
 
     shardings: those of the arguments and results (None: free). unused: of arguments the program
     does not need, whose devices serve types that name none. Raises ValueError if two of
@@ -118,7 +118,7 @@ def _ids(devices: Sequence[Any]) -> str:
 
 
 def on_mesh(sharding: NamedSharding | None, mesh: Any, ndim: int) -> Any:
-    """The sharding in terms of the program's mesh; None leaves the placement to propagation."""
+    """Return the sharding on the program's mesh; None leaves the placement to propagation."""
     if sharding is None or mesh is None:
         return sharding
     if isinstance(sharding, NamedSharding):
@@ -136,7 +136,7 @@ def on_mesh(sharding: NamedSharding | None, mesh: Any, ndim: int) -> Any:
 
 
 def committed_sharding(x: Any) -> Any:
-    """The sharding of an argument that is bound to its place."""
+    """Return the sharding of an argument that is bound to its place."""
     if type(x) is ArrayImpl and x._committed:
         return x.sharding
     is_key = getattr(x, "_base", None) is not None  # whose own sharding has no words

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
-    """Returns the result that takes each argument's memory, and which others stay donors.
+    """Return the result that takes each argument's memory, and which others stay donors.
 
     An argument and a result match if they have equal types and shardings.
 

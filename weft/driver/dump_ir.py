@@ -19,7 +19,7 @@ _numbers = itertools.count()
 
 
 def dump_ir(program: Program) -> None:
-    """Writes the stages that dump_ir_modes names, each to a file of the folder dump_ir_to."""
+    """Write the stages that dump_ir_modes names, each to a file of the folder dump_ir_to."""
     folder = Path(config.dump_ir_to)
     folder.mkdir(parents=True, exist_ok=True)
     process = f"process{backend.process_index()}_" if backend.process_count() > 1 else ""

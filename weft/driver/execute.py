@@ -60,7 +60,7 @@ class Request:
     layouts: tuple | None = None
 
     def key(self, named: bool) -> tuple:
-        """Returns the key under which a jaxpr keeps its program for this request.
+        """Return the key under which a jaxpr keeps its program for this request.
 
         named: the program knows the names of its arguments and results, and keeps its module.
         """
@@ -91,7 +91,7 @@ def program_for(
     arg_names: Callable[[], Sequence[str]] = list,
     result_names: Callable[[], Sequence[str]] | None = None,
 ) -> Program:
-    """Returns the lowered program of a jaxpr for the platform that calls run on.
+    """Return the lowered program of a jaxpr for the platform that calls run on.
 
     arg_names, result_names: asked for where a program is made, for messages. A program whose
     results have names keeps its module, for `.lower` to show.
@@ -114,7 +114,7 @@ def compiled_for(
     arg_names: Callable[[], Sequence[str]] = list,
     result_names: Callable[[], Sequence[str]] | None = None,
 ) -> tuple[Executable, list]:
-    """Returns the executable of a jaxpr, and the constants to pass in front of its arguments."""
+    """Return the executable of a jaxpr, and the constants to pass in front of its arguments."""
     program = program_for(closed, request, arg_names, result_names)
     executable = program.compile()
     if result_names is None:
@@ -141,7 +141,7 @@ def layouts_for(
     n_out: int = 0,
     names: Callable[[], Sequence[str]] = list,
 ) -> tuple | None:
-    """The layouts of a program of these arguments: those asked of jit, else the arguments' own."""
+    """Return the layouts for these arguments: those asked of jit, else the arguments' own."""
     if not LAYOUTS.in_use:
         return None
     from weft.runtime.memory_layouts import held, resolved
@@ -156,7 +156,7 @@ def execute(
     closed: ClosedJaxpr,
     noted: bool = False,
 ) -> list:
-    """Runs an executable on any array-like arguments; results of extended dtypes are wrapped.
+    """Run an executable on any array-like arguments; results of extended dtypes are wrapped.
 
     noted: the caller has told of a call over several processes already.
     """
@@ -185,7 +185,7 @@ def is_debugging() -> bool:
 
 
 def run_jaxpr(closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) -> list:
-    """Runs the jit op eagerly, through a compiled dispatch function kept with the jaxpr."""
+    """Run the jit op eagerly, through a compiled dispatch function kept with the jaxpr."""
     if config.disable_jit:
         return eval_closed(closed, *args)
     key = ("dispatch", *params.items())
@@ -230,7 +230,7 @@ def _is_open(sharding: object) -> bool:
 
 
 def _within(closed: ClosedJaxpr, params: dict[str, Any]) -> tuple[ClosedJaxpr, dict[str, Any]]:
-    """A jaxpr that calls this one, with its shardings as constraints inside the program."""
+    """Return a jaxpr that calls this one, with its shardings as constraints inside the program."""
     outer, consts = trace_to_jaxpr(
         lambda *xs: jit_p.bind(*xs, jaxpr=closed, **params), closed.in_avals, params["name"]
     )
@@ -245,12 +245,12 @@ def _within(closed: ClosedJaxpr, params: dict[str, Any]) -> tuple[ClosedJaxpr, d
 
 
 def dispatch_op(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Runs one op eagerly: a compiled program for each (op, params, operand types)."""
+    """Run one op eagerly: a compiled program for each (op, params, operand types)."""
     return eager_call(prim, params)(*args)
 
 
 def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
-    """The compiled call that runs an op with these params."""
+    """Return the compiled call that runs an op with these params."""
     key = tuple(params.items())
     try:
         function = prim.eager_cache.get(key)

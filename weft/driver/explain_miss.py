@@ -16,17 +16,17 @@ Key = tuple[Any, Any, tuple, Any, Any, Any]
 
 
 def log_miss(name: str, arg_names: Sequence[str], key: Key, cached_keys: Sequence[Key]) -> None:
-    """Logs how a call differs from the most similar one of those that are known."""
+    """Log how a call differs from the most similar one of those that are known."""
     logging.getLogger("weft").warning("%s", explain(name, arg_names, key, cached_keys))
 
 
 def log_time(name: str, seconds: float) -> None:
-    """Logs how long the call was traced for; `weft.log_compiles` has the time of compiling."""
+    """Log how long the call was traced for; `weft.log_compiles` has the time of compiling."""
     logging.getLogger("weft").warning("%s was traced in %.1f ms", name, 1e3 * seconds)
 
 
 def explain(name: str, arg_names: Sequence[str], key: Key, cached_keys: Sequence[Key]) -> str:
-    """The text that is logged."""
+    """Return the text that is logged."""
     types = ", ".join(f"{n}: {_type(a)}" for n, a in zip(arg_names, key[2], strict=True))
     what = f"{name}({types}) is traced"
     if not cached_keys:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def final_shardings(program: Program, compiled: LoadedExecutable, local: bool) -> tuple[list, list]:
-    """Returns the shardings of the arguments and of the results.
+    """Return the shardings of the arguments and of the results.
 
     local: weft's partitioner made the program of each device, and chose what was left open.
     """
@@ -95,7 +95,7 @@ def _final(
 
 
 def _on_typed_mesh(aval: object, sharding: object, asked: object) -> Any:
-    """The result's sharding over a mesh with the axis types that its own type has."""
+    """Return the result's sharding over a mesh with the axis types that its own type has."""
     typed = getattr(aval, "sharding", None)
     if typed is None or type(sharding) is not NamedSharding:
         return sharding
@@ -114,7 +114,7 @@ def _on_typed_mesh(aval: object, sharding: object, asked: object) -> Any:
 
 
 def _as_asked(asked: object, aval: Any, sharding: object) -> Any:
-    """The result's sharding, over the mesh that the user named for it."""
+    """Return the result's sharding, over the mesh that the user named for it."""
     if type(asked) is not NamedSharding or type(sharding) is not NamedSharding:
         return sharding
     if asked.mesh.shape == sharding.mesh.shape or not isinstance(asked.mesh, Mesh):

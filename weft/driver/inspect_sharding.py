@@ -34,7 +34,7 @@ _EFFECTS = frozenset((INSPECT,))
 
 @api_boundary
 def inspect_array_sharding(value: object, *, callback: Callable[[Any], Any]) -> None:
-    """Calls callback(sharding) with the sharding of an array, or of a traced value.
+    """Call callback(sharding) with the sharding of an array, or of a traced value.
 
     Under jit, placements over Auto axes are known once shardings have been propagated: the callback
     is called whenever the program is lowered, for Shardy's choice; what a partitioner makes of it
@@ -105,7 +105,7 @@ def _batch(axis: AxisData, args: list, dims: list, *, callback: Callable) -> tup
 
 
 def _lower(ctx: RuleContext, x: ir.Value, *, callback: Callable) -> list:
-    """A call that nothing runs: `tell` takes it out, having read its result's sharding."""
+    """Return a call that nothing runs: `tell` takes it out, having read its result's sharding."""
     module = ctx.module
     number = len(module.inspections)
     module.inspections.append((callback, ctx.eqn.source))
@@ -146,7 +146,7 @@ inspect_p = Primitive(
 
 
 def tell(program: Program, tells: bool) -> None:
-    """Takes the marks out of a lowered program and, if it tells, calls the callbacks.
+    """Take the marks out of a lowered program and, if it tells, calls the callbacks.
 
     Raises ValueError if the program has no Shardy shardings to propagate.
     """

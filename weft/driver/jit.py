@@ -136,7 +136,7 @@ def unguarded(function: Any) -> Any:
 
 
 def _trace(function: Any, *args: object, **kwargs: object) -> Any:
-    """The function traced for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
+    """Trace the function for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
     from weft.driver.ahead_of_time import Traced
 
     info: JitInfo = function._jit_info
@@ -145,12 +145,12 @@ def _trace(function: Any, *args: object, **kwargs: object) -> Any:
 
 
 def _lower(function: Callable | GuardedJit, *args: object, **kwargs: object) -> Any:
-    """The function lowered to StableHLO for these arguments."""
+    """Return the function lowered to StableHLO for these arguments."""
     return _trace(function, *args, **kwargs).lower()
 
 
 def _eval_shape(function: Callable | GuardedJit, *args: object, **kwargs: object) -> Any:
-    """The result's tree of `ShapeDtypeStruct`s."""
+    """Return the result's tree of `ShapeDtypeStruct`s."""
     return _trace(function, *args, **kwargs).out_info
 
 

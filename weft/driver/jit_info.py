@@ -176,7 +176,7 @@ class JitInfo:
         )
 
     def split(self, args: tuple, kwargs: dict) -> tuple[Callable, list, dict, tuple]:
-        """The function of dynamic arguments, those, and the static values."""
+        """Return the function of dynamic arguments, those, and the static values."""
         static_kwargs = {k: v for k, v in kwargs.items() if k in self.static_argnames}
         n = len(args)
         numbers = {i % n if -n <= i < n else i for i in self.static_argnums}
@@ -191,7 +191,7 @@ class JitInfo:
         return fun, dynamic, dynamic_kwargs, (values, tuple(sorted(static_kwargs.items())))
 
     def explain_unhashable(self, args: tuple, kwargs: dict) -> str:
-        """The message for a call with a static argument that does not hash."""
+        """Return the message for a call with a static argument that does not hash."""
         n = len(args)
         values: list[tuple[int | str, Any]] = [
             (i % n, args[i]) for i in self.static_argnums if -n <= i < n
@@ -201,7 +201,7 @@ class JitInfo:
         return next(filter(None, texts), "a static argument must be hashable")
 
     def traced(self, args: tuple, kwargs: dict, specs: bool = False) -> tuple[Entry, list]:
-        """The entry for the arguments' signature, and the flat arguments."""
+        """Return the entry for the arguments' signature, and the flat arguments."""
         dynamic: Sequence[Any]
         if self.static_argnums or self.static_argnames:
             fun, dynamic, kwargs, static = self.split(args, kwargs)
@@ -294,7 +294,7 @@ class JitInfo:
         )
 
     def placed_arguments(self, in_tree: PyTreeDef) -> Any:
-        """The arguments that in_shardings speak of: those by position; of one device, all."""
+        """Return the arguments that in_shardings name: those by position; of one device, all."""
         positional, by_keyword = in_tree.children()
         if self.in_shardings is None or not by_keyword.num_leaves:
             return positional
@@ -309,7 +309,7 @@ class JitInfo:
     def flat_shardings(
         self, prefix: object, tree: PyTreeDef, avals: Sequence[Any], what: str
     ) -> tuple[tuple, tuple]:
-        """The shardings that are given for these values, and the layouts."""
+        """Return the shardings that are given for these values, and the layouts."""
         from weft.driver.program import physical
 
         free = (None,) * len(avals)
@@ -363,7 +363,7 @@ class JitInfo:
     def check_leaves(
         self, leaves: list, in_tree: PyTreeDef, statics: tuple[int, ...], type_of: Callable
     ) -> None:
-        """Raises a TypeError that names the first argument without a type."""
+        """Raise a TypeError that names the first argument without a type."""
         names = arg_names(self.fun, in_tree, statics)
         for x, name in zip(leaves, names, strict=True):
             try:
@@ -403,7 +403,7 @@ class JitInfo:
         )
 
     def layouts(self, entry: Entry, args: Sequence[Any]) -> tuple | None:
-        """The layouts of the program that these arguments need."""
+        """Return the layouts of the program that these arguments need."""
         n_out = len(entry.out_shardings)
         return layouts_for(self.name, args, entry.layouts, n_out, lambda: self.leaf_names(entry))
 

@@ -36,7 +36,7 @@ def _abstract(
 
 
 def typed_as(aval: ShapedArray, sharding: object) -> Any:
-    """The type of a value that jit places: Explicit axes of the sharding are part of it."""
+    """Return the type of a value that jit places: Explicit axes of the sharding are part of it."""
     typed = type_sharding(sharding, aval.ndim) if sharding is not None else None
     return aval if typed is None or typed is aval.sharding else aval.update(sharding=typed)
 
@@ -133,7 +133,7 @@ def _transpose(
 
 
 def _batched(sharding: Any, batched: bool, axis: AxisData) -> Any:
-    """The sharding of a value with a batch dimension in front; None where it has no spec."""
+    """Return the sharding of a value with a batch dimension in front; None where it has no spec."""
     if not batched:
         return sharding
     if not hasattr(sharding, "spec"):

@@ -52,7 +52,7 @@ class PartitionedCall:
 
 
 def replace_calls(lowered: ModuleContext) -> None:
-    """Puts computations per device in the place of the module's partitioned calls."""
+    """Put computations per device in the place of the module's partitioned calls."""
     module = lowered.module
     with mlir.context(), mlir.unknown_location():
         passes.run(module, "inline{default-pipeline= },symbol-dce")  # one call for each place
@@ -125,7 +125,7 @@ def _propagated(lowered: ModuleContext, sites: list[ir.Operation]) -> list[tuple
 def _typed(
     lowered: ModuleContext, mesh: DeviceMesh, avals: Sequence[Any], values: list[ir.Value] | None
 ) -> list[ShapeDtypeStruct]:
-    """The types with the shardings of the values; whole where a call was found to be dead."""
+    """Return the types with the values' shardings; whole where a call was found to be dead."""
     texts = [None] * len(avals) if values is None else [sharding_of(v) for v in values]
     return [
         ShapeDtypeStruct(
@@ -136,7 +136,7 @@ def _typed(
 
 
 def _spec(shape: tuple[int, ...], mesh: DeviceMesh, sharding: ir.Attribute | None) -> PartitionSpec:
-    """The whole axes of a sharding, as many as divide each dimension."""
+    """Return the whole axes of a sharding, as many as divide each dimension."""
     if sharding is None:
         return PartitionSpec(*(None for _ in shape))
     entries: list[Any] = []
@@ -152,7 +152,7 @@ def _spec(shape: tuple[int, ...], mesh: DeviceMesh, sharding: ir.Attribute | Non
 
 
 def sharding_of(value: ir.Value) -> ir.Attribute | None:
-    """The sharding that propagation gave a value, None for one that is whole."""
+    """Return the sharding that propagation gave a value, None for one that is whole."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         outer = owner.owner.operation

@@ -313,7 +313,7 @@ class LoadedPieces(LoadedExecutable):
         return True
 
     def as_text(self) -> str:
-        """The optimized HLO of each piece, with how often it runs."""
+        """Return the optimized HLO of each piece, with how often it runs."""
         plan = self.xla.plan
         runs = Counter(step.piece for step in plan.steps)
         texts = [

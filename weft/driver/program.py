@@ -103,7 +103,7 @@ class Program:
         *,
         hoist: bool = True,
     ) -> Program:
-        """Returns the program that is to be lowered: what it reads, its devices and shardings.
+        """Return the program that is to be lowered: what it reads, its devices and shardings.
 
         hoist: large constants are arguments of the program, not part of its module.
 
@@ -196,7 +196,7 @@ class Program:
         return program
 
     def _keep_constrained(self) -> None:
-        """Gives results the layouts of their constraints, unless others are asked for."""
+        """Give results the layouts of their constraints, unless others are asked for."""
         jaxpr = self.jaxpr.jaxpr
         constraint_layouts = {
             e.outvars[0]: e.params["layout"]
@@ -228,7 +228,7 @@ class Program:
         self.out_shardings = on(self.out_shardings, self.jaxpr.out_avals)
 
     def lower(self) -> Program:
-        """Emits the StableHLO module, once; over several devices, also partitions it."""
+        """Emit the StableHLO module, once; over several devices, also partitions it."""
         with self._making:
             if self.module is None and self.executable is None:
                 self._lower()
@@ -249,7 +249,7 @@ class Program:
         return self.partitioner == "xla" or not self.use_shardy
 
     def partition(self) -> None:
-        """Makes the per-device program; XLA's partitioner gets what weft's does not cover."""
+        """Make the per-device program; XLA's partitioner gets what weft's does not cover."""
         from weft.driver.use_partitioner import partition_program
 
         partition_program(self, self.partitioner)
@@ -258,7 +258,7 @@ class Program:
             self._tell_inspections(False)
 
     def _tell_inspections(self, tells: bool) -> None:
-        """Calls what asked where values are placed, and takes its marks out of the module."""
+        """Call what asked where values are placed, and takes its marks out of the module."""
         if self.inspections:
             from weft.driver.inspect_sharding import tell
 
@@ -312,7 +312,7 @@ class Program:
         self.diverges = lowered.parts_diverge and "cpu" in self.platforms
 
     def compile(self) -> Executable:
-        """Returns the executable for the program's devices, compiled once.
+        """Return the executable for the program's devices, compiled once.
 
         Raises ValueError for a program of an abstract mesh, which has no devices.
         """
@@ -387,7 +387,7 @@ class Program:
         return publish_program(self.name, print_lines, self.devices)
 
     def _module_to_compile(self, local: bool) -> ir.Module:
-        """The module with calls of the host placed, native kernels chosen and layouts set."""
+        """Prepare the module: calls of the host placed, native kernels chosen, layouts set."""
         module = self.stages.local if local and self.stages is not None else self.module
         if self.keepalives or self.host_callbacks:
             from weft.lowering.call_device import settle
@@ -406,7 +406,7 @@ class Program:
     def _executable(
         self, compiled: LoadedExecutable, local: bool, kind: Callable[..., Executable] = Executable
     ) -> Executable:
-        """Returns the compiled module with the types and shardings of its arguments and results."""
+        """Return the compiled module with the types and shardings of its arguments and results."""
         out_avals = self.jaxpr.out_avals
         ins: Sequence[Any]
         outs: Sequence[Any]
@@ -451,14 +451,14 @@ class Program:
 
 
 def physical(aval: ShapedArray) -> Any:
-    """Returns the aval of the array that holds values of an extended dtype."""
+    """Return the aval of the array that holds values of an extended dtype."""
     if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):
         return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
     return aval
 
 
 def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
-    """Moves large constants, and those with parts on other processes, to leading arguments."""
+    """Move large constants, and those with parts on other processes, to leading arguments."""
     if not closed.consts:
         return closed, []
     big = [

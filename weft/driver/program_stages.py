@@ -31,13 +31,13 @@ class Stage:
         self._texts: dict[bool, str] = {}
 
     def text(self, *, sources: bool = False) -> str:
-        """The stage's program; with `sources`, operations carry the user's file and line."""
+        """Return the stage's program; with `sources`, operations carry the user's file and line."""
         if sources not in self._texts:
             self._texts[sources] = self._make(sources)
         return self._texts[sources]
 
     def diff(self, other: Stage | None = None, *, context: int = 3) -> str:
-        """A unified diff from another stage, by default the one before."""
+        """Return a unified diff from another stage, by default the one before."""
         other = other or self.previous
         if other is None:
             return ""

@@ -14,7 +14,7 @@ from weft.sharding.placement import device_put_p
 def in_other_memory(
     closed: ClosedJaxpr, arg_shardings: Sequence[Any], asked: Sequence[Any]
 ) -> list[Any]:
-    """The results' shardings as asked for, or else those that name another memory.
+    """Return the results' shardings as asked for, or else those that name another memory.
 
     arg_shardings: the arguments' shardings. None stands for a placement that propagation decides.
     """

@@ -78,7 +78,7 @@ class ShapeDtypeStruct:
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
-        """The struct of an array's type and, if it is committed, of its sharding.
+        """Return the struct of an array's type and, if it is committed, of its sharding.
 
         >>> import weft
         >>> weft.ShapeDtypeStruct.like(weft.numpy.ones(3))
@@ -148,7 +148,7 @@ class ShapeDtypeStruct:
 
 
 def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
-    """The shape as a tuple of ints; an error names `who` was given it."""
+    """Return the shape as a tuple of ints; an error names `who` was given it."""
     try:
         # Dimensions of unknown size are ints of a class of their own, which index() would lose.
         sizes = tuple(d if hasattr(d, "poly") else operator.index(d) for d in shape)
@@ -192,7 +192,7 @@ def _checked_sharding(sharding: NamedSharding | None, shape: tuple[int, ...]) ->
 
 
 def aval_of_spec(x: ArrayLike | ShapeDtypeStruct) -> Any:
-    """The aval of a value or of anything with shape and dtype that describes one."""
+    """Return the aval of a value or of anything with shape and dtype that describes one."""
     if isinstance(x, ShapeDtypeStruct):
         return x.aval
     if isinstance(x, ShapedArray) or hasattr(x, "to_tangent"):
@@ -206,7 +206,7 @@ def aval_of_spec(x: ArrayLike | ShapeDtypeStruct) -> Any:
 
 
 def typeof(x: Any) -> Any:
-    """The type of a value: its shape, dtype, weak type, sharding and manual-axis type.
+    """Return the type of a value: its shape, dtype, weak type, sharding and manual-axis type.
 
     x: an array, a number, a `Ref`, or a `ShapeDtypeStruct` that describes a value.
 
@@ -219,7 +219,7 @@ def typeof(x: Any) -> Any:
 
 
 def struct_of(aval: InFlight | ShapedArray, sharding: object = None) -> Any:
-    """A type as a `ShapeDtypeStruct`, with the sharding of its value where that is known."""
+    """Return a type as a `ShapeDtypeStruct`, with the sharding of its value where that is known."""
     if not isinstance(aval, ShapedArray):
         return aval
     return ShapeDtypeStruct(
@@ -234,7 +234,7 @@ def struct_of(aval: InFlight | ShapedArray, sharding: object = None) -> Any:
 def split_static(
     fun: Callable, args: Sequence[Any], static: Sequence[int]
 ) -> tuple[Callable, list[Any]]:
-    """The function of its dynamic arguments only, and those arguments."""
+    """Return the function of its dynamic arguments only, and those arguments."""
     static = tuple(i + len(args) if i < 0 else i for i in static)
     if not static:
         return fun, list(args)
@@ -255,7 +255,7 @@ def make_jaxpr(
     axis_env: Sequence[tuple[Any, int]] | None = None,
     return_shape: bool = False,
 ) -> Callable:
-    """A function that returns the jaxpr `fun` traces to, for arguments like those given.
+    """Return a function that returns the jaxpr `fun` traces to, for arguments like those given.
 
     axis_env: (name, size) of named axes to be in scope. return_shape: also return the tree of
     `ShapeDtypeStruct` of the result.
@@ -297,7 +297,7 @@ def is_jitted(fun: object) -> bool:
 
 
 def eval_shape(fun: Callable, *args: object, **kwargs: object) -> Any:
-    """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed.
+    """Return the result's tree with `ShapeDtypeStruct` leaves; nothing is computed.
 
     >>> import weft
     >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))

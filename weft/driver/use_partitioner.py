@@ -46,7 +46,7 @@ class Boundary:
 
 
 def partition_program(program: Program, partitioner: str) -> None:
-    """Sets `program.stages`. With 'auto', a program weft does not cover is announced and left.
+    """Set `program.stages`. With 'auto', a program weft does not cover is announced and left.
 
     With 'xla', the program is one that would hang.
     """
@@ -169,7 +169,7 @@ def _even(mesh: object, layout: AxisLayout) -> NamedSharding:
 
 
 def _entries(layout: AxisLayout) -> tuple | None:
-    """The layout as the entries of a `P`; None where an axis is split into pieces."""
+    """Return the layout as the entries of a `P`; None where an axis is split into pieces."""
     mesh = layout.mesh
     entries = []
     for atoms in layout.dims:

@@ -51,7 +51,7 @@ class Optimizer(NamedTuple):
 
 
 def optimizer(opt_maker: Callable) -> Callable:
-    """Makes an optimizer of one array one of pytrees; use as a decorator.
+    """Make an optimizer of one array one of pytrees; use as a decorator.
 
     opt_maker: gives init(x0), update(step, grad, state) and get_params(state) of one array.
 
@@ -237,19 +237,19 @@ def sm3(step_size: object, momentum: float = 0.9) -> tuple:
 
 
 def constant(step_size: object) -> Schedule:
-    """The schedule that is always step_size."""
+    """Return the schedule that is always step_size."""
     return lambda i: step_size
 
 
 def exponential_decay(step_size: object, decay_steps: object, decay_rate: object) -> Schedule:
-    """The schedule step_size * decay_rate ** (i / decay_steps)."""
+    """Return the schedule step_size * decay_rate ** (i / decay_steps)."""
     return lambda i: step_size * decay_rate ** (i / decay_steps)
 
 
 def inverse_time_decay(
     step_size: object, decay_steps: object, decay_rate: Any, staircase: bool = False
 ) -> Schedule:
-    """The schedule step_size / (1 + decay_rate * i / decay_steps).
+    """Return the schedule step_size / (1 + decay_rate * i / decay_steps).
 
     staircase: by whole quotients.
     """
@@ -260,7 +260,7 @@ def inverse_time_decay(
 def polynomial_decay(
     step_size: Any, decay_steps: Any, final_step_size: Any, power: Any = 1.0
 ) -> Schedule:
-    """The schedule that falls from step_size to final_step_size in decay_steps steps."""
+    """Return the schedule that falls from step_size to final_step_size in decay_steps steps."""
 
     def schedule(i: int) -> Any:
         left = (1 - wnp.minimum(i, decay_steps) / decay_steps) ** power
@@ -270,7 +270,7 @@ def polynomial_decay(
 
 
 def piecewise_constant(boundaries: Any, values: ArrayLike) -> Schedule:
-    """The schedule that has values[k] from boundaries[k - 1] on.
+    """Return the schedule that has values[k] from boundaries[k - 1] on.
 
     >>> from weft.example_libraries import optimizers
     >>> schedule = optimizers.piecewise_constant([10, 20], [1.0, 0.5, 0.25])
@@ -287,7 +287,7 @@ def piecewise_constant(boundaries: Any, values: ArrayLike) -> Schedule:
 
 
 def make_schedule(scalar_or_schedule: object) -> Schedule:
-    """A function of the step, from one or from a number."""
+    """Return a function of the step, from one or from a number."""
     if callable(scalar_or_schedule):
         return scalar_or_schedule
     if getattr(scalar_or_schedule, "ndim", None) == 0 or isinstance(
@@ -300,13 +300,13 @@ def make_schedule(scalar_or_schedule: object) -> Schedule:
 
 
 def l2_norm(tree: object) -> Any:
-    """The root of the sum of squares of all arrays of a pytree."""
+    """Return the root of the sum of squares of all arrays of a pytree."""
     leaves = tree_util.tree_leaves(tree)
     return wnp.sqrt(sum(wnp.vdot(x, x).real for x in leaves))
 
 
 def clip_grads(grad_tree: object, max_norm: object) -> Any:
-    """The gradients, scaled down to a norm of max_norm where theirs is larger.
+    """Return the gradients, scaled down to a norm of max_norm where theirs is larger.
 
     >>> import weft.numpy as wnp
     >>> from weft.example_libraries import optimizers
@@ -329,13 +329,13 @@ class JoinPoint:
 
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
-    """A state as a pytree like the parameters, with a JoinPoint for each of them, to be saved."""
+    """Return a state shaped as the parameters, a JoinPoint for each of them, to be saved."""
     states = zip(opt_state.subtree_defs, opt_state.packed_state, strict=True)
     return opt_state.tree_def.unflatten([JoinPoint(d.unflatten(s)) for d, s in states])
 
 
 def pack_optimizer_state(marked_pytree: object) -> OptimizerState:
-    """The state that `unpack_optimizer_state` gave as a pytree."""
+    """Return the state that `unpack_optimizer_state` gave as a pytree."""
     points, tree_def = tree.flatten(marked_pytree)
     wrong: Sequence = [p for p in points if not isinstance(p, JoinPoint)]
     if wrong:

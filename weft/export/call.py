@@ -101,7 +101,7 @@ def _lower(ctx: RuleContext, *values: ir.Value, exported: Exported) -> list:
 
 
 def _check_context(ctx: RuleContext, exported: Exported) -> None:
-    """Raises ValueError where the program was exported for other platforms or devices."""
+    """Raise ValueError where the program was exported for other platforms or devices."""
     module, who = ctx.module, f"exported {exported.fun_name}"
     platform = module.platforms[0]
     if platform not in exported.platforms and not exported._any_platform:

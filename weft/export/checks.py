@@ -32,7 +32,7 @@ class DisabledSafetyCheck:
 
     @classmethod
     def platform(cls) -> DisabledSafetyCheck:
-        """Allows calls on other platforms than those that the function was exported for.
+        """Allow calls on other platforms than those that the function was exported for.
 
         >>> from weft.export import DisabledSafetyCheck
         >>> DisabledSafetyCheck.platform()
@@ -42,7 +42,7 @@ class DisabledSafetyCheck:
 
     @classmethod
     def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
-        """Allows native code of this name, which has to be registered where the program runs.
+        """Allow native code of this name, which has to be registered where the program runs.
 
         >>> from weft.export import DisabledSafetyCheck
         >>> DisabledSafetyCheck.custom_call("my_kernel").is_custom_call()
@@ -68,7 +68,7 @@ class DisabledSafetyCheck:
 
 
 def custom_calls(module: ir.Module) -> list[str]:
-    """The names of the native code that a module calls, in order."""
+    """Return the names of the native code that a module calls, in order."""
     targets: dict[str, None] = {}
 
     def note(op: ir.Operation) -> Any:
@@ -83,7 +83,7 @@ def custom_calls(module: ir.Module) -> list[str]:
 def check_custom_calls(
     who: str, module: ir.Module, disabled: Sequence[DisabledSafetyCheck]
 ) -> None:
-    """Raises ValueError for native code that later versions need not have."""
+    """Raise ValueError for native code that later versions need not have."""
     allowed = _OF_XLA | {c.is_custom_call() for c in disabled}
     wrong = [
         t for t in custom_calls(module) if t not in allowed and not lapack.PORTABLE.fullmatch(t)

@@ -115,11 +115,11 @@ class Exported:
         return _as_hlo(self._out_shardings, self._out_types)
 
     def in_shardings_jax(self, mesh: object) -> tuple:
-        """The flat arguments' shardings over a mesh with the axes of the exported one."""
+        """Return the flat arguments' shardings over a mesh with the axes of the exported one."""
         return self._over(mesh, self._in_shardings)
 
     def out_shardings_jax(self, mesh: object) -> tuple:
-        """The flat results' shardings over a mesh with the axes of the exported one."""
+        """Return the flat results' shardings over a mesh with the axes of the exported one."""
         return self._over(mesh, self._out_shardings)
 
     def _over(self, mesh: Any, shardings: Sequence[Any]) -> tuple:
@@ -143,7 +143,7 @@ class Exported:
         return self._modules[self.platforms[0]]
 
     def mlir_module(self, platform: str | None = None) -> str:
-        """The program's StableHLO as text, of the first platform or the one named.
+        """Return the program's StableHLO as text, of the first platform or the one named.
 
         Numbers that depend on symbolic dimensions are written as expressions in braces.
         """
@@ -166,7 +166,7 @@ class Exported:
         return self._get_vjp is not None
 
     def vjp(self) -> Exported:
-        """The exported VJP, a function of flat values.
+        """Return the exported VJP, a function of flat values.
 
         It takes all flat arguments, then the cotangents of those results that are floating-point
         or complex, and gives the cotangents of such arguments.
@@ -179,7 +179,7 @@ class Exported:
         return self._get_vjp()
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
-        """The program as bytes, to be read by `weft.export.deserialize`.
+        """Return the program as bytes, to be read by `weft.export.deserialize`.
 
         vjp_order: how many times in sequence what is read can be differentiated, in reverse mode.
         """
@@ -188,7 +188,7 @@ class Exported:
         return bytearray(write(self, vjp_order))
 
     def call(self, *args: object, **kwargs: object) -> Any:
-        """Computes the function, alone or inside of another jitted function.
+        """Compute the function, alone or inside of another jitted function.
 
         Arguments have the structure, shapes and dtypes that it was exported for; for several
         devices, they or the caller's mesh name as many; the mesh's axes may be others outside of
@@ -211,13 +211,13 @@ class Exported:
         return weft.jit(call)
 
     def _flat(self, leaves: Sequence[Any]) -> list:
-        """The results for flat arguments; sizes of symbolic dimensions are those that they have."""
+        """Return the results for flat arguments; symbolic dimensions have their actual sizes."""
         if self._symbolic is None:
             return self._flat_call(*leaves)
         return self.at(self._symbolic.sizes(self, [typeof(x) for x in leaves]))._flat_call(*leaves)
 
     def at(self, sizes: dict[str, int]) -> Exported:
-        """The function for given sizes of its symbolic dimensions."""
+        """Return the function for given sizes of its symbolic dimensions."""
         symbolic = self._symbolic
         if symbolic is None:
             return self
@@ -287,7 +287,7 @@ def _as_hlo(shardings: Sequence[Any], types: Sequence[ShapedArray]) -> tuple:
 
 
 def default_export_platform() -> str:
-    """The platform that `export` takes where none is named.
+    """Return the platform that `export` takes where none is named.
 
     >>> import weft
     >>> weft.export.default_export_platform()
@@ -302,7 +302,7 @@ def export(
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[DisabledSafetyCheck] = (),
 ) -> Callable[..., Exported]:
-    """Makes a jitted function exportable: the result takes its arguments, or their types.
+    """Make a jitted function exportable: the result takes its arguments, or their types.
 
     Args:
       fun_jit: a function of `weft.jit`.
@@ -459,7 +459,7 @@ def _struct(aval: ShapedArray, sharding: object) -> ShapeDtypeStruct:
 
 
 def _backward(closed: Any, name: str) -> Any:
-    """The jitted VJP: of flat arguments and cotangents, as `Exported.vjp` says."""
+    """Return the jitted VJP: of flat arguments and cotangents, as `Exported.vjp` says."""
     n = len(closed.in_avals)
     moves = [i for i, a in enumerate(closed.in_avals) if _has_tangent(a)]
     counts = [_has_tangent(a) for a in closed.out_avals]
@@ -480,7 +480,7 @@ def _backward(closed: Any, name: str) -> Any:
 
 
 def _portable(program: Program) -> bytes:
-    """The module as an artifact, without the marks that weft gives its own operations."""
+    """Return the module as an artifact, without the marks that weft gives its own operations."""
 
     def unmark(op: Any) -> Any:
         if MARK in op.attributes:

@@ -68,7 +68,7 @@ def write(exported: Exported, vjp_order: int) -> bytes:
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:
-    """The function that `Exported.serialize` wrote, or JAX's.
+    """Return the function that `Exported.serialize` wrote, or JAX's.
 
     Of files of JAX, those whose shapes have numbers alone are read.
 

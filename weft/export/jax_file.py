@@ -114,7 +114,7 @@ def looks_like_one(data: bytes) -> bool:
 
 
 def read(data: bytes) -> Exported:
-    """The function of such a file; ValueError for what weft cannot call."""
+    """Return the function of such a file; ValueError for what weft cannot call."""
     try:
         return _read(_root(data))
     except (struct.error, UnicodeDecodeError, IndexError, KeyError) as e:
@@ -182,7 +182,7 @@ def _read(root: _Table) -> Exported:
 
 
 def _vjp(table: _Table, of: Exported) -> Callable[[], Exported]:
-    """The VJP: cotangents are placed as what they belong to, which the file leaves open."""
+    """Return the VJP: cotangents are placed as what they belong to, which the file leaves open."""
 
     def get() -> Exported:
         kinds = {t.number(2) for t in table.tables(19) or (*table.tables(3), *table.tables(5))}
@@ -255,7 +255,7 @@ def _check(table: _Table) -> DisabledSafetyCheck:
 
 
 def _tree(table: _Table) -> Any:
-    """A structure as `trees.from_json` takes it."""
+    """Return a structure as `trees.from_json` takes it."""
     kind = table.number(0)
     if kind == _LEAF:
         return "*"
@@ -267,7 +267,7 @@ def _tree(table: _Table) -> Any:
 
 
 def _of_platform(artifact: bytes, index: int, shardings: bool) -> bytes:
-    """The program of one platform: `@main` of several takes its index first."""
+    """Return the program of one platform: `@main` of several takes its index first."""
     module = portable.deserialize(artifact)
     main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")
     block = main.regions[0].blocks[0]

@@ -43,7 +43,7 @@ def multiply(a: Poly, b: Poly) -> Poly:
 
 
 def value_of(a: Poly) -> int | None:
-    """The value of a constant polynomial."""
+    """Return the value of a constant polynomial."""
     return 0 if not a else a[0][1] if len(a) == 1 and a[0][0] == () else None
 
 
@@ -72,7 +72,7 @@ def operate(name: str, a: Poly, b: Poly) -> Poly:
 
 
 def _quotient(a: Poly, b: Poly) -> Poly | None:
-    """a / b where b is one term that divides all of a's."""
+    """Return a / b where b is one term that divides all of a's."""
     if len(b) != 1:
         return None
     (atoms, c), terms = b[0], {}
@@ -85,7 +85,7 @@ def _quotient(a: Poly, b: Poly) -> Poly | None:
 
 
 def _without(monomial: tuple, atoms: tuple) -> tuple | None:
-    """The monomial divided by these atoms, or None where it does not have them all."""
+    """Return the monomial divided by these atoms, or None where it does not have them all."""
     left = list(monomial)
     for atom in atoms:
         if atom not in left:
@@ -108,7 +108,7 @@ def rewrite(p: Poly, equalities: Sequence[tuple[Poly, Poly]]) -> Poly:
 
 
 def evaluate(a: Poly, sizes: dict[str, int]) -> int:
-    """The value for given sizes; KeyError names a variable that has none."""
+    """Return the value for given sizes; KeyError names a variable that has none."""
     return sum(c * math.prod(_atom_value(x, sizes) for x in m) for m, c in a)
 
 
@@ -120,7 +120,7 @@ def _atom_value(atom: Any, sizes: dict[str, int]) -> int:
 
 
 def variables(a: Poly) -> set[str]:
-    """The names of the variables."""
+    """Return the names of the variables."""
     names: set[str] = set()
     for atom in (x for m, _ in a for x in m):
         names |= {atom} if isinstance(atom, str) else variables(atom[1]) | variables(atom[2])
@@ -128,7 +128,7 @@ def variables(a: Poly) -> set[str]:
 
 
 def show(a: Poly) -> str:
-    """The polynomial as `symbolic_shape` reads it."""
+    """Return the polynomial as `symbolic_shape` reads it."""
     if not a:
         return "0"
     words = []

@@ -74,7 +74,7 @@ class SymbolicScope:
         return self.broken(sizes) is None
 
     def broken(self, sizes: dict[str, int]) -> str | None:
-        """The first constraint that sizes do not satisfy."""
+        """Return the first constraint that sizes do not satisfy."""
         for name, size in sizes.items():
             if size < 1:
                 return f"{name} >= 1"
@@ -186,7 +186,7 @@ class SymbolicDim(int):
         return self
 
     def at(self, sizes: dict[str, int]) -> SymbolicDim:
-        """The same dimension in another sample."""
+        """Return the same dimension in another sample."""
         return SymbolicDim(self.poly, self.scope, sizes)
 
     def _with(self, other: object, combine: Callable[[Poly, Poly], Poly]) -> Any:
@@ -267,7 +267,7 @@ class SymbolicDim(int):
 
 
 def poly_of(x: Any) -> Poly:
-    """The polynomial of a dimension."""
+    """Return the polynomial of a dimension."""
     return x.poly if isinstance(x, SymbolicDim) else constant(int(x))
 
 

@@ -60,7 +60,7 @@ class Template:
     slots: tuple[tuple[str, Poly, int], ...]
 
     def fill(self, sizes: dict[str, int]) -> str:
-        """The program for given sizes."""
+        """Return the program for given sizes."""
         words = [self.texts[0]]
         for (kind, p, divisor), text in zip(self.slots, self.texts[1:], strict=True):
             value = evaluate(p, sizes) // divisor
@@ -69,7 +69,7 @@ class Template:
         return "".join(words)
 
     def show(self) -> str:
-        """The text, with expressions in braces."""
+        """Return the text, with expressions in braces."""
         words = [self.texts[0]]
         for (kind, p, divisor), text in zip(self.slots, self.texts[1:], strict=True):
             value = show(p) if divisor == 1 else f"({show(p)}) / {divisor}"
@@ -158,7 +158,7 @@ class Fit:
         return None
 
     def number(self, words: Sequence[str]) -> tuple[str, Poly, int] | None:
-        """The slot for a number as the samples' programs write it."""
+        """Return the slot for a number as the samples' programs write it."""
         if all(re.fullmatch(r"-?\d+", w) for w in words):
             quotient = self.integer([int(w) for w in words])
             return quotient and ("int", *quotient)
@@ -177,7 +177,7 @@ class Fit:
         return None
 
     def dimension(self, values: Sequence[int], scope: SymbolicScope) -> Any:
-        """A dimension of a result."""
+        """Return a dimension of a result."""
         quotient = self.integer(list(map(int, values)))
         if quotient is None:
             raise self.error(f"a result has sizes {list(values)} in samples {self.samples}")
@@ -192,7 +192,7 @@ class Fit:
         )
 
     def template(self, programs: Sequence[str]) -> Template:
-        """The one template of the samples' programs."""
+        """Return the one template of the samples' programs."""
         parts = [_NUMBER.split(p) for p in programs]
         if len({len(p) for p in parts}) > 1:
             raise self.error("programs have other operations at other sizes")
@@ -236,7 +236,7 @@ def _solve(rows: list[list[Fraction]], values: list[Fraction]) -> list[Fraction]
 
 
 def text_of(artifact: bytes) -> str:
-    """A program as text."""
+    """Return a program as text."""
     return mlir.text(portable.deserialize(artifact), large_constants=True)
 
 
@@ -251,7 +251,7 @@ class Symbolic:
         self.filled: dict[tuple, Any] = {}
 
     def sizes(self, exported: Exported, types: Sequence[ShapedArray]) -> dict[str, int]:
-        """The variables' sizes for arguments of given types; raises where they do not fit."""
+        """Return the variables' sizes for arguments of given types; raise where they do not fit."""
         who, names = f"exported {exported.fun_name}", names_in(exported.in_tree, "")
         names = names if len(names) == len(types) else [str(i) for i in range(len(types))]
         sizes: dict[str, int] = {}
@@ -305,7 +305,7 @@ class Symbolic:
                 sizes[name] = left // c
 
     def program(self, platform: str, sizes: dict[str, int], shardings: bool) -> bytes:
-        """The artifact for given sizes."""
+        """Return the artifact for given sizes."""
         module = mlir.parse(self.templates[platform].fill(sizes))
         return portable.serialize(module, portable.target_version(), shardings=shardings)
 
@@ -314,7 +314,7 @@ class Symbolic:
         return [a.update(shape=tuple(evaluate(poly_of(d), sizes) for d in a.shape)) for a in which]
 
     def as_json(self) -> bytes:
-        """The templates as bytes."""
+        """Return the templates as bytes."""
         parts = {p: [t.texts, t.slots] for p, t in self.templates.items()}
         return json.dumps([self.scope.constraints, sorted(self.scope.sizes), parts]).encode()
 
@@ -331,14 +331,14 @@ def read(blob: bytes) -> tuple[SymbolicScope, dict[str, Template]]:
 
 
 def resized(x: Any, sizes: dict[str, int]) -> Any:
-    """A type with the sizes of a sample."""
+    """Return a type with the sizes of a sample."""
     if not any(isinstance(d, SymbolicDim) for d in getattr(x, "shape", ())):
         return x
     return x.update(shape=[d.at(sizes) if isinstance(d, SymbolicDim) else d for d in x.shape])
 
 
 def scope_of(leaves: Sequence[Any]) -> SymbolicScope | None:
-    """The scope of the symbolic dimensions of types, None where there are none."""
+    """Return the scope of the symbolic dimensions of types, None where there are none."""
     dims = [d for x in leaves for d in getattr(x, "shape", ()) if isinstance(d, SymbolicDim)]
     scopes = {id(d.scope): d.scope for d in dims}
     if len(scopes) > 1:

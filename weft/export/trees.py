@@ -84,7 +84,7 @@ def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str
 
 
 def as_json(tree: PyTreeDef) -> Any:
-    """The structure as lists and strings; ValueError for nodes that are not registered."""
+    """Return the structure as lists and strings; ValueError for nodes that are not registered."""
     if tree == _LEAF:
         return "*"
     data: Any = tree.node_data() or (type(None), None)
@@ -113,7 +113,7 @@ def as_json(tree: PyTreeDef) -> Any:
 
 
 def from_json(value: Any) -> PyTreeDef:
-    """The structure that `as_json` gave."""
+    """Return the structure that `as_json` gave."""
     if value == "*":
         return _LEAF
     name, aux, inner = value

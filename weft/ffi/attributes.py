@@ -36,7 +36,7 @@ _FLAT = frozenset(["int8", "int16", "int32", "int64", "float32", "float64"])
 
 
 def freeze_all(what: str, attributes: Mapping[str, Any]) -> Frozen:
-    """A hashable form of a call's attributes; raises TypeError or ValueError naming call and
+    """Return a hashable form of a call's attributes; raises TypeError or ValueError naming call and
     attribute if there is none."""
     try:
         return "dict", tuple((k, freeze(k, v)) for k, v in sorted(attributes.items()))
@@ -45,7 +45,7 @@ def freeze_all(what: str, attributes: Mapping[str, Any]) -> Frozen:
 
 
 def freeze(name: str, value: object) -> Frozen:
-    """A hashable form of an attribute."""
+    """Return a hashable form of an attribute."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, bool | np.bool_):
@@ -104,7 +104,7 @@ def _freeze_array(name: str, array: np.ndarray) -> Frozen:
 
 
 def text(value: Frozen) -> str:
-    """The attribute as MLIR text."""
+    """Return the attribute as MLIR text."""
     kind, *rest = value
     if kind == "bool":
         return "true" if rest[0] else "false"
@@ -125,7 +125,7 @@ def text(value: Frozen) -> str:
 
 
 def _elements(dtype: str, shape: tuple[int, ...], data: bytes) -> str:
-    """The elements of a tensor, as MLIR's hexadecimal literal."""
+    """Return the elements of a tensor, as MLIR's hexadecimal literal."""
     array = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
     if not array.size:
         return "dense<>"
@@ -143,7 +143,7 @@ def _number(dtype: str, value: float | int) -> str:
 
 
 def quoted(value: str) -> str:
-    """A string as MLIR writes it."""
+    """Return a string as MLIR writes it."""
     out = []
     for byte in value.encode():
         ok = 32 <= byte < 127 and byte not in (34, 92)

@@ -70,7 +70,7 @@ def buffer_callback(
     command_buffer_compatible: bool = False,
     sharding_rule: str | ShardingRule | None = None,
 ) -> Callable[..., Any]:
-    """A function of arrays computed by Python code that works on the program's own buffers.
+    """Return a function of arrays computed by Python code that works on the program's own buffers.
 
     callback(context, out, *args, **kwargs) gets an `ExecutionContext` and pytrees of `Buffer`s: out
     in the structure of result_shape_dtypes, to be written, and the arguments. A buffer is an array

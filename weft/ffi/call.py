@@ -78,7 +78,7 @@ def ffi_call(
     sharding_rule: str | ShardingRule | None = None,
     num_batch_dims: int = 0,
 ) -> Callable[..., Any]:
-    """A function that calls the native target `target_name` with its operands and attributes.
+    """Return a function that calls the native target `target_name` with operands and attributes.
 
     result_shape_dtypes: anything with shape and dtype (None: a token), or a sequence of such; the
     call returns one array, or a tuple or list of them. has_side_effect: keep the call
@@ -167,7 +167,7 @@ def place(
     num_batch_dims: int,
     what: str,
 ) -> Sequence[Any]:
-    """The operands, those with explicit shardings whole in dimensions that must not be split.
+    """Return the operands, made whole in dimensions that explicit shardings must not split.
 
     Raises ShardingTypeError where nothing says which those are: every device would gather all.
     """
@@ -218,7 +218,7 @@ def ffi_lowering(
     sharding_rule: str | ShardingRule | None = None,
     num_batch_dims: int = 0,
 ) -> Callable[..., list]:
-    """A lowering rule `(ctx, *operands, **attributes)` for a `Primitive` backed by native code.
+    """Make a lowering rule `(ctx, *operands, **attributes)` for a `Primitive` of native code.
 
     operand_layouts, result_layouts: dimension orders from fastest to slowest, as XLA has them (of
     `ffi_call` the other way round). backend_config: attributes besides those the rule is called

@@ -76,7 +76,7 @@ def check_layouts(what: str, name: str, layouts: object, avals: Sequence[Any]) -
 
 
 def operand_types(what: str, args: Sequence[Any]) -> list:
-    """The operands' types; raises TypeError naming the one that is no array."""
+    """Return the operands' types; raises TypeError naming the one that is no array."""
     avals = []
     for i, x in enumerate(args):
         try:

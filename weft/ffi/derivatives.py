@@ -19,7 +19,7 @@ def differentiable(
     *,
     nondiff_argnums: tuple[int, ...] = (),
 ) -> Callable[..., Any]:
-    """A function computed by `forward` whose derivative is computed by `backward`.
+    """Return a function computed by `forward` whose derivative is computed by `backward`.
 
     forward(*args) returns (result, residuals); backward(residuals, cotangent) returns a tuple
     with one cotangent for each argument (with the nondiff arguments in front of residuals, as

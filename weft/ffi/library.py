@@ -51,7 +51,7 @@ class Library:
         return getattr(self.handle, name)
 
     def function(self, symbol: str) -> Any:
-        """An exported function; raises ValueError if there is none of that name."""
+        """Return an exported function; raises ValueError if there is none of that name."""
         try:
             return getattr(self.handle, symbol)
         except AttributeError:
@@ -229,7 +229,7 @@ def _digest(program: str, flags: Sequence[str], libraries: Sequence[str], texts:
 
 
 def _inputs(files: Sequence[Path]) -> list[str]:
-    """The sources as arguments; C stays C in a compiler of C++, which would rename functions."""
+    """Return the sources as arguments; C stays C for a C++ compiler, which would rename it."""
     words: list[str] = []
     for f in files:
         words += ["-x", "c", str(f), "-x", "none"] if f.suffix == ".c" else [str(f)]
@@ -237,7 +237,7 @@ def _inputs(files: Sequence[Path]) -> list[str]:
 
 
 def _headers(program: str, flags: Sequence[str], files: Sequence[Path]) -> list[str]:
-    """The user's headers that the sources include, as the compiler lists them."""
+    """Return the user's headers that the sources include, as the compiler lists them."""
     command = [program, "-MM", *(f for f in flags if f != "-shared"), *_inputs(files)]
     done = subprocess.run(command, capture_output=True, text=True)
     words = done.stdout.replace("\\\n", " ").split()
@@ -247,7 +247,7 @@ def _headers(program: str, flags: Sequence[str], files: Sequence[Path]) -> list[
 
 
 def _library_name(stem: str, headers: bytes) -> str:
-    """The name of the library for the headers as they are now."""
+    """Return the name of the library for the headers as they are now."""
     digest = hashlib.sha256()
     for header in headers.decode().split("\n"):
         if header:
@@ -268,7 +268,7 @@ class Compilation(NamedTuple):
     verbose: bool
 
     def run(self, folder: Path) -> tuple[bytes, bytes]:
-        """The library, and the list of its headers, made in a folder. Raises BuildError."""
+        """Return the library, and the list of its headers, made in a folder. Raises BuildError."""
         files = []
         for path, text, is_file in self.sources:
             if not is_file:
@@ -291,7 +291,7 @@ class Compilation(NamedTuple):
 
 
 def _load(store: Store, stem: str, compilation: Compilation) -> tuple[Path, ctypes.CDLL]:
-    """The library, from the store if it is there as it was compiled."""
+    """Return the library, from the store if it is there as it was compiled."""
     listing = f"{stem}.headers"
     headers = store.read(listing)
     if headers is not None:
@@ -323,14 +323,14 @@ def _open(path: Path) -> ctypes.CDLL:
 
 @functools.cache
 def _private_folder() -> str:
-    """A folder of this process, for want of a cache."""
+    """Return a folder of this process, for want of a cache."""
     folder = tempfile.TemporaryDirectory(prefix="weft-build-")
     atexit.register(folder.cleanup)
     return folder.name
 
 
 def _readable(stderr: str, files: Sequence[Path]) -> str:
-    """The errors in the user's own files first; template backtraces are left out."""
+    """Return the errors in the user's own files first; template backtraces are left out."""
     names = {str(f) for f in files}
     lines = stderr.splitlines()
     chosen: list[str] = []

@@ -71,12 +71,12 @@ def note_call(
 
 
 def name_errors(target: str, pointer: object) -> None:
-    """Makes a handler say the target's call sites: pointer is its library's `<symbol>_called`."""
+    """Make a handler say the target's call sites: pointer is its library's `<symbol>_called`."""
     _named.setdefault(target, []).append(pointer)
 
 
 def describe(target: str) -> str:
-    """The target and where it is called from, for messages."""
+    """Return the target and where it is called from, for messages."""
     lines = list(_sites.get(target, ()))
     if not lines:
         return f"ffi_call of {target!r}"
@@ -159,7 +159,7 @@ _FLOATS = frozenset((10, 11, 12, 15, 16, 18, 19, 20))
 
 
 def failing_together(target: str, capsule: object) -> Any:
-    """A capsule of a function that runs the handler, records its error, and succeeds.
+    """Return a capsule of a function that runs the handler, records its error, and succeeds.
 
     It runs on threads of XLA's own, where no signal reaches Python.
     """
@@ -194,7 +194,7 @@ def failing_together(target: str, capsule: object) -> Any:
 
 
 def _recording_table(target: str, api: int, errors: collections.OrderedDict) -> Any:
-    """A copy of XLA's table of functions; errors made through it are in `errors` by address."""
+    """Copy XLA's table of functions; errors made through the copy are in `errors` by address."""
     size = ctypes.c_size_t.from_address(api).value
     copy = (ctypes.c_char * size).from_buffer_copy(ctypes.string_at(api, size))
     entry = ctypes.c_void_p.from_buffer(copy, _API_ERROR_CREATE)
@@ -218,7 +218,7 @@ def _recording_table(target: str, api: int, errors: collections.OrderedDict) -> 
 
 
 def _write_blanks(frame: Any) -> None:
-    """Makes the results of a call NaN, integers 0."""
+    """Make the results of a call NaN, integers 0."""
     for i in range(frame[_FRAME_RESULT_COUNT] or 0):
         address = ctypes.c_void_p.from_address(frame[_FRAME_RESULTS] + i * _WORD).value or 0
         buffer = _Buffer.from_address(address)

@@ -46,7 +46,7 @@ def _abstract(*avals: AbstractToken | ShapedArray, results: tuple, **params: obj
 
 
 def _factors(avals: list, outs: list, *, target: str, **params: Any) -> str:
-    """The call's dimensions as factors of explicit sharding types."""
+    """Return the call's dimensions as factors of explicit sharding types."""
     rule = params["sharding_rule"]
     if rule is None:
         rule = batch_rule(avals, outs, params["num_batch_dims"])
@@ -129,7 +129,7 @@ def _batch(axis: AxisData, args: list, dims: list, **params: Any) -> tuple:
 
 
 def _example(x: ArrayLike, dim: int | None) -> ShapedArray:
-    """The type of one example of a batched operand."""
+    """Return the type of one example of a batched operand."""
     aval = typeof(x)
     if dim is None:
         return aval
@@ -137,7 +137,7 @@ def _example(x: ArrayLike, dim: int | None) -> ShapedArray:
 
 
 def _batched_rule(rule: ShardingRule, wide: Sequence[bool], full: Sequence[bool]) -> ShardingRule:
-    """The rule with a batch factor; operands of size 1 there get a factor of their own."""
+    """Return the rule with a batch factor; operands of size 1 there get a factor of their own."""
     grown = rule.batched(full)
     used = {f for g in grown.operands + grown.results for f in g}
     operands = []
@@ -150,7 +150,7 @@ def _batched_rule(rule: ShardingRule, wide: Sequence[bool], full: Sequence[bool]
 
 
 def _grown(layout: tuple | None) -> tuple | None:
-    """A minor-to-major layout with a new, slowest dimension 0."""
+    """Return a minor-to-major layout with a new, slowest dimension 0."""
     return None if layout is None else (*(d + 1 for d in layout), 0)
 
 
@@ -206,7 +206,7 @@ def emit_call(
     num_batch_dims: int = 0,
     **params: object,
 ) -> list:
-    """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
+    """Emit the custom call, always with layouts: XLA's partitioner aborts without them."""
     finish_before_exit()
     shards = None
     if ctx.module.num_partitions > 1 and avals_out:
@@ -251,7 +251,7 @@ def _sharding(
     num_batch_dims: int,
     aliased: bool,
 ) -> dict[str, Any]:
-    """The attributes that tell partitioners along which dimensions the call may run on shards.
+    """Return the attributes for partitioners: dimensions along which the call may be split.
 
     weft's partitioner and Shardy's propagation read the rule. XLA's own partitioner knows
     leading batch dimensions only (quirks.GSPMD_BATCH_CALLS): those that all of them share.

@@ -28,7 +28,7 @@ _together: set[str] = set()
 def register_ffi_target(
     name: str, fn: object, platform: str = "cpu", api_version: int = 1, **kwargs: Any
 ) -> None:
-    """Makes native code callable as `ffi_call(name, …)` on one platform.
+    """Make native code callable as `ffi_call(name, …)` on one platform.
 
     fn: a capsule (see `pycapsule`), or a dict of capsules by stage ('instantiate', 'prepare',
     'initialize', 'execute'). platform: 'cpu', 'cuda', 'rocm'. api_version: 1 for XLA's typed FFI,
@@ -96,7 +96,7 @@ def register_ffi_target(
 
 
 def register_kernel(name: str, capsule: object) -> None:
-    """Registers machine code of weft's own for the CPU, whose errors name themselves."""
+    """Register machine code of weft's own for the CPU, whose errors name themselves."""
     _xla.register_target(name, capsule, "cpu", 1)
     _platforms.setdefault(name, set()).add(_xla.platform_name("cpu"))
     _handlers.setdefault(name, (capsule, 0))
@@ -108,7 +108,7 @@ def _capsules(fn: object) -> list:
 
 
 def name_for(calls: FailingCalls | None, name: str) -> str:
-    """The name by which a program calls a target: another one where it is to fail as a whole."""
+    """Return the name a program calls a target by: another where it is to fail as a whole."""
     if calls is None or name not in _handlers:
         return name
     other = name + _TOGETHER
@@ -142,7 +142,7 @@ def _check_capsule(name: str, fn: object, what: str) -> None:
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
-    """Declares that a target treats its leading batch dimensions independently.
+    """Declare that a target treats its leading batch dimensions independently.
 
     Calls of it stay sharded in the dimensions that vmap added or `num_batch_dims` names, with no
     communication before or behind them. A sharding_rule of the call says more than this.
@@ -168,7 +168,7 @@ def is_batch_partitionable(name: str) -> bool:
 
 
 def register_ffi_type_id(name: str, obj: object, platform: str = "cpu") -> None:
-    """Registers the id of a C++ type that handlers keep as state or user data.
+    """Register the id of a C++ type that handlers keep as state or user data.
 
     obj: a capsule of the `XLA_FFI_TypeId`.
 
@@ -181,7 +181,7 @@ def register_ffi_type_id(name: str, obj: object, platform: str = "cpu") -> None:
 
 
 def register_ffi_type(name: str, type_registration: dict[str, Any], platform: str = "cpu") -> None:
-    """Registers a C++ type for handler state: capsules 'type_id' and optionally 'type_info'.
+    """Register a C++ type for handler state: capsules 'type_id' and optionally 'type_info'.
 
     >>> import ctypes, weft
     >>> type_id = ctypes.c_int64(0)
@@ -209,7 +209,7 @@ def register_ffi_type(name: str, type_registration: dict[str, Any], platform: st
 
 
 def pycapsule(funcptr: object) -> Any:
-    """A capsule around a native function: a ctypes function pointer or an address.
+    """Return a capsule around a native function: a ctypes function pointer or an address.
 
     Raises TypeError or ValueError for anything else. The library must stay loaded.
 
@@ -226,7 +226,7 @@ def pycapsule(funcptr: object) -> Any:
 
 
 def include_dir() -> str:
-    """The folder of XLA's FFI headers: `#include "xla/ffi/api/ffi.h"`.
+    """Return the folder of XLA's FFI headers: `#include "xla/ffi/api/ffi.h"`.
 
     >>> import os, weft
     >>> os.path.exists(os.path.join(weft.ffi.include_dir(), "xla", "ffi", "api", "ffi.h"))

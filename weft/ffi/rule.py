@@ -98,7 +98,7 @@ class ShardingRule:
         return f"ShardingRule({self.spec!r}{kinds})"
 
     def batched(self, operands: Sequence[bool]) -> ShardingRule:
-        """The rule with a new leading factor on the batched operands and on all results."""
+        """Return the rule with a new leading factor on the batched operands and on all results."""
         used = {f for g in self.operands + self.results for f in g}
         name = next(n for n in (f"batch{i}" for i in range(len(used) + 1)) if n not in used)
         return self.regrouped(
@@ -107,7 +107,7 @@ class ShardingRule:
         )
 
     def regrouped(self, operands: Sequence[Any], results: Sequence[Any]) -> ShardingRule:
-        """The rule with other groups of its factors, for a call derived from this one."""
+        """Return the rule with other groups of its factors, for a call derived from this one."""
         rule = object.__new__(ShardingRule)
         rule.operands, rule.results = tuple(operands), tuple(results)
         rule.reduction = self.reduction
@@ -115,7 +115,7 @@ class ShardingRule:
         return rule
 
     def fit(self, operands: int, results: int) -> ShardingRule:
-        """The rule for a call with so many arrays: a side without factors may be one scalar."""
+        """Fit the rule to a call with so many arrays: a side without factors may be one scalar."""
         ins = ((),) if not self.operands and operands == 1 else self.operands
         outs = ((),) if not self.results and results == 1 else self.results
         if (ins, outs) == (self.operands, self.results):
@@ -133,14 +133,14 @@ class ShardingRule:
         return count
 
     def splittable(self) -> set[str]:
-        """The factors along which operands may be split."""
+        """Return the factors along which operands may be split."""
         ins = {f for g in self.operands for f in g}
         outs = {f for g in self.results for f in g}
         allowed = (ins & outs) | set(self.reduction) | set(self.permutation)
         return allowed - set(self.need_replication)
 
     def factor_text(self) -> str:
-        """The rule as weft/sharding/factors.py reads it: `!` is whole, `+` is summed over."""
+        """Write the rule as weft/sharding/factors.py reads it: `!` is whole, `+` is summed."""
         allowed, summed = self.splittable(), set(self.reduction)
         ins = {f for g in self.operands for f in g}
 
@@ -186,7 +186,7 @@ class ShardingRule:
         return by_factor
 
     def text(self, operands: Sequence[Any], results: Sequence[Any], what: str) -> str:
-        """The rule as an `sdy.op_sharding_rule` attribute."""
+        """Return the rule as an `sdy.op_sharding_rule` attribute."""
         sizes = self.sizes(operands, results, what)
         order = list(sizes)
         symbol = {f: _symbol(i) for i, f in enumerate(order)}
@@ -242,7 +242,7 @@ def as_rule(value: object) -> ShardingRule | None:
 def batch_rule(
     operands: Sequence[Any], results: Sequence[Any], num_batch_dims: int
 ) -> ShardingRule:
-    """The rule of a call whose leading dimensions are independent and whose others are whole."""
+    """Return the rule of a call whose leading dimensions are independent, others whole."""
     shape = results[0].shape[:num_batch_dims] if results else ()
 
     def group(kind: str, i: int, aval: ShapedArray) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class CalledOn:
         self.device, self.what = device, what
 
     def check(self, devices: Sequence[Any]) -> None:
-        """Raises ValueError if the program does not run on the device."""
+        """Raise ValueError if the program does not run on the device."""
         if self.device not in devices:
             raise ValueError(
                 f"{self.what}: sharding asks for the device {self.device}, but the program runs on "
@@ -39,7 +39,7 @@ class CalledOn:
 
 
 def device_of(who: str, sharding: SingleDeviceSharding | None) -> Any:
-    """The device of a callback's `sharding`, or None; raises unless it is exactly one."""
+    """Return the device of a callback's `sharding`, or None; raises unless it is exactly one."""
     if sharding is None:
         return None
     if not isinstance(sharding, Sharding | NamedSharding):
@@ -58,7 +58,7 @@ def device_of(who: str, sharding: SingleDeviceSharding | None) -> Any:
 
 
 def mark(ctx: RuleContext, attrs: dict[str, Any], device: Device, what: str) -> None:
-    """Notes in the attributes of a call which device makes it."""
+    """Note in the attributes of a call which device makes it."""
     module = ctx.module
     if module.manual_axes:
         raise ValueError(
@@ -74,7 +74,7 @@ def mark(ctx: RuleContext, attrs: dict[str, Any], device: Device, what: str) -> 
 
 
 def marked(op: ir.Operation) -> int | None:
-    """The mesh position of the device that has to make a call, or None."""
+    """Return the mesh position of the device that has to make a call, or None."""
     if "mhlo.frontend_attributes" in op.attributes:
         for entry in op.attributes["mhlo.frontend_attributes"]:
             if entry.name == MARK:
@@ -83,7 +83,7 @@ def marked(op: ir.Operation) -> int | None:
 
 
 def settle(program: Program, module: ir.Module, localized: bool) -> Any:
-    """The module to compile: XLA's partitioner is told who makes the calls.
+    """Return the module to compile: XLA's partitioner is told who makes the calls.
 
     Left alone, it makes them on every device, and refuses those with effects (quirks.GSPMD_CALLS).
 
@@ -112,7 +112,7 @@ def settle(program: Program, module: ir.Module, localized: bool) -> Any:
 
 
 def _find(block: Any, calls: list[tuple[ir.Operation, int]]) -> None:
-    """Calls of whole arrays that one device makes, with its position."""
+    """Return calls of whole arrays that one device makes, with its position."""
     for view in block.operations:
         op = view.operation
         if op.name == "stablehlo.custom_call":
@@ -133,7 +133,7 @@ def _place(module: ir.Module, op: ir.Operation, position: int) -> None:
 
 
 def _place_by_shardy(module: ir.Module, op: ir.Operation, position: int) -> None:
-    """A mesh of the one device, and whole operands: else XLA warns of having to gather them."""
+    """Return a mesh of the one device, and whole operands: XLA would warn of gathering them."""
     if not op.attributes["call_target_name"].value.startswith("xla_ffi_python_"):
         return _on_every_device(module, op)
     for i, x in enumerate(op.operands):
@@ -161,7 +161,7 @@ def _place_by_shardy(module: ir.Module, op: ir.Operation, position: int) -> None
 
 
 def _on_every_device(module: ir.Module, op: ir.Operation) -> None:
-    """A manual region around a native call with effects: XLA places only Python's on one device."""
+    """Put a native call with effects in a manual region: XLA places only Python's itself."""
     operands = list(op.operands)
     types = [x.type for x in operands]
     if not operands and not op.results:

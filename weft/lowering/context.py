@@ -56,7 +56,7 @@ _DIRECTIONS = {"stablehlo.maximum": "GT", "stablehlo.minimum": "LT"}
 
 @lru_cache(maxsize=ATTRIBUTES)
 def parse_attr(text: str) -> ir.Attribute:
-    """An attribute from its textual form, parsed once."""
+    """Return an attribute from its textual form, parsed once."""
     return ir.Attribute.parse(text, mlir.context())
 
 
@@ -86,7 +86,7 @@ def bool_attr(value: bool) -> ir.Attribute:
 
 
 def int_matrix(rows: Sequence[Sequence[int]]) -> ir.Attribute:
-    """A dense i64 matrix attribute: replica groups, source-target pairs, paddings."""
+    """Return a dense i64 matrix attribute: replica groups, source-target pairs, paddings."""
     array = np.asarray(rows, np.int64)
     if array.size == 0:
         array = array.reshape(0, 0 if array.ndim < 2 else array.shape[1])
@@ -103,7 +103,7 @@ def comparison_kind(dtype: np.dtype) -> str:
 @clearable
 @lru_cache(maxsize=ATTRIBUTES)
 def ir_type(aval: ShapedArray) -> ir.Type:
-    """The MLIR type of an aval; arrays of keys become arrays of their words."""
+    """Return the MLIR type of an aval; arrays of keys become arrays of their words."""
     if isinstance(aval, AbstractToken):
         return parse_type("!stablehlo.token")
     if isinstance(aval, ShapedArray):
@@ -120,7 +120,7 @@ _SUB_BYTE = {"int2", "int4", "uint2", "uint4", "float4_e2m1fn"}
 
 
 def dense_attr(value: np.ndarray) -> ir.Attribute:
-    """A dense elements attribute holding an array of any dtype."""
+    """Return a dense elements attribute holding an array of any dtype."""
     kind = mlir.element_type(value.dtype)
     type_ = mlir.tensor_type(value.shape, value.dtype)
     if value.dtype.name in _SUB_BYTE:
@@ -202,7 +202,7 @@ class RuleContext:
         attributes: dict[str, ir.Attribute] | None = None,
         regions: int = 0,
     ) -> Any:
-        """Emits an operation at the insertion point; its results."""
+        """Emit an operation at the insertion point; its results."""
         return _create(name, results, operands, attributes, None, regions, self.loc).results
 
     def operation(
@@ -219,12 +219,12 @@ class RuleContext:
     def region(
         self, operation: ir.Operation, index: int, types: Sequence[ir.Type], body: Callable
     ) -> None:
-        """Fills a region: body(*block_arguments) gives the values to return from it."""
+        """Fill a region: body(*block_arguments) gives the values to return from it."""
         block = operation.regions[index].blocks.append(*types, arg_locs=[self.loc] * len(types))
         self.fill(block, "stablehlo.return", body)
 
     def fill(self, block: ir.Block, terminator: str, body: Callable) -> None:
-        """Fills an empty block: body(*block_arguments) gives the terminator's operands."""
+        """Fill an empty block: body(*block_arguments) gives the terminator's operands."""
         function = self.function
         outer, function.splats = function.splats, {}
         with ir.InsertionPoint(block):
@@ -233,7 +233,7 @@ class RuleContext:
         function.splats = outer
 
     def constant(self, value: np.ndarray) -> ir.Value:
-        """A constant from a NumPy array or scalar."""
+        """Return a constant from a NumPy array or scalar."""
         value = np.asarray(value)
         attr = dense_attr(value)
         return self.op(
@@ -241,7 +241,7 @@ class RuleContext:
         )[0]
 
     def splat(self, value: object, shape: tuple[int, ...], dtype: np.dtype) -> ir.Value:
-        """A constant array of one repeated scalar."""
+        """Return a constant array of one repeated scalar."""
         key = (value, value.__class__, shape, dtype) if value.__class__ in _NUMBERS else None
         splats = self.function.splats
         # Zeros may differ in sign, and NaN equals nothing: the bytes tell.
@@ -323,7 +323,7 @@ class RuleContext:
         return operation.results[0]
 
     def combine(self, hlo: str, x: ir.Value, y: ir.Value, dtype: np.dtype) -> ir.Value:
-        """A binary StableHLO op; extrema of complex numbers by real, then imaginary part.
+        """Return a binary StableHLO op; extrema of complex numbers by real, then imaginary part.
 
         As the StableHLO specification has it; XLA:CPU does not (quirks.COMPLEX_EXTREMA).
         """
@@ -354,13 +354,13 @@ class RuleContext:
         priorities: dict | None = None,
         by_type: bool = False,
     ) -> ir.Value:
-        """The value with a sharding constraint; unchanged without a sharding or on one device."""
+        """Constrain the value's sharding; leave it without a sharding or on one device."""
         from weft.lowering.sharding import constrain
 
         return constrain(self, x, sharding, aval, priorities, by_type)
 
     def in_memory(self, x: ir.Value, kind: str) -> ir.Value:
-        """The value in a memory of its devices such as "pinned_host"."""
+        """Return the value in a memory of its devices such as "pinned_host"."""
         from weft.lowering.sharding import in_memory
 
         return in_memory(self, x, kind)
@@ -390,7 +390,7 @@ class RuleContext:
         return int_attr(int(value), 32)
 
     def mark(self, operation: ir.Operation, rule: str, number: int = 0) -> None:
-        """Marks an operation that a rule of weft/native may replace where the CPU runs it."""
+        """Mark an operation that a rule of weft/native may replace where the CPU runs it."""
         size = max(aval.size for aval in self.avals_in)
         if self.module.platforms == ("cpu",) and size >= SMALLEST:
             operation.attributes[MARK] = string_attr(f"{rule} {number}")
@@ -408,17 +408,17 @@ class RuleContext:
     # Inner jaxprs -----------------------------------------------------------------------------
 
     def inline(self, jaxpr: Any, *operands: ir.Value) -> list[ir.Value]:
-        """Emits a closed jaxpr's equations here; for the bodies of regions."""
+        """Emit a closed jaxpr's equations here; for the bodies of regions."""
         return self.module.lower_body(self.function, jaxpr.jaxpr, jaxpr.consts, operands)
 
     def call(self, jaxpr: ClosedJaxpr, operands: Sequence[ir.Value], name: str) -> list[ir.Value]:
-        """Emits a call of a closed jaxpr as a function of its own, shared by equal calls."""
+        """Emit a call of a closed jaxpr as a function of its own, shared by equal calls."""
         return self.module.lower_call(self, jaxpr, operands, name)
 
     def lower_fun(
         self, fun: Callable, *operands: ir.Value, avals: Sequence[Any] | None = None
     ) -> list:
-        """Emits what a Python function on flat arrays computes: rules written with ops.
+        """Emit what a Python function on flat arrays computes: rules written with ops.
 
         The function must follow from the equation alone (its types and params): what it traces to
         is kept for equal equations.

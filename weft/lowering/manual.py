@@ -22,7 +22,7 @@ Boundary = tuple[PartitionSpec | Sequence[Any], Any]
 
 
 def sharding_of(ctx: RuleContext, spec: Any, type_: object, axes: Sequence[Any]) -> str:
-    """The sdy.sharding of a value at the boundary of a region that is manual over `axes`.
+    """Return the sdy.sharding of a value at the boundary of a region that is manual over `axes`.
 
     With axes left to the partitioner, dimensions stay open for these; the manual axes that the
     spec does not use must then be ruled out by name.
@@ -59,7 +59,7 @@ def manual_region(
     body: Callable[..., Sequence[ir.Value]],
     local_types: Sequence[Any] = (),
 ) -> list[ir.Value]:
-    """An sdy.manual_computation: body(*block arguments of local types) returns local values.
+    """Return an sdy.manual_computation: body(*block arguments of local types) returns local values.
 
     inputs and outputs: (spec, global type) for each operand and result.
     """
@@ -145,7 +145,7 @@ _CONTROL = frozenset(("stablehlo.while", "stablehlo.case", "stablehlo.if"))
 
 
 def manual_attr(ctx: RuleContext, types: Sequence[Any]) -> ir.Attribute:
-    """The GSPMD sharding of an op with these results inside a manual region."""
+    """Return the GSPMD sharding of an op with these results inside a manual region."""
     texts = [_subgroup_text(ctx.module, _rank(t)) for t in types] or [_subgroup_text(ctx.module, 0)]
     return string_attr(texts[0] if len({*texts}) == 1 else "{" + ", ".join(texts) + "}")
 
@@ -155,7 +155,7 @@ def _rank(type_: ir.RankedTensorType) -> int:
 
 
 def manual_mesh(module: ModuleContext, axes: Iterable[Any] = ()) -> AbstractMesh:
-    """The module's mesh, with the axes of the enclosing regions and these marked as manual."""
+    """Return the module's mesh, enclosing regions' axes and these marked as manual."""
     manual = dict.fromkeys((*module.manual_axes, *axes), AxisType.Manual)
     assert module.mesh is not None, "manual axes are axes of a mesh"
     return module.mesh.abstract_mesh.update_axis_types(manual)
@@ -173,7 +173,7 @@ def _open_dims(ctx: RuleContext, x: ir.Value, axes: Sequence[Any]) -> str:
 
 
 def _gspmd_sharding(ctx: RuleContext, spec: PartitionSpec) -> NamedSharding:
-    """The spec over the module's mesh, with the enclosing regions' axes manual."""
+    """Return the spec over the module's mesh, with the enclosing regions' axes manual."""
     return NamedSharding(manual_mesh(ctx.module), PartitionSpec(*spec))
 
 

@@ -22,7 +22,7 @@ def call_module(
     operands: Sequence[ir.Value],
     types: Sequence[ir.Type],
 ) -> list[ir.Value]:
-    """Calls the `@main` of the module that `parse` gives, which is taken in once for its owner."""
+    """Call the `@main` of the module that `parse` gives, which is taken in once for its owner."""
     functions = ctx.module._functions
     key = ("merged", id(owner))
     if key not in functions:
@@ -32,7 +32,7 @@ def call_module(
 
 
 def _merge(module: ModuleContext, other: ir.Module) -> str:
-    """Moves the functions over, all of them private, and gives the name of `@main` here.
+    """Move the functions over, all of them private, and gives the name of `@main` here.
 
     `@main` loses the attributes of an entry point. The other's mesh must be this module's.
     """

@@ -122,7 +122,7 @@ class ModuleContext:
             _create("sdy.mesh", [], [], attrs, None, 0, mlir.unknown_location())
 
     def symbol(self, name: str) -> str:
-        """A name no other function of the module has."""
+        """Return a name no other function of the module has."""
         unique = name = _symbol(name)
         count = self._symbols.get(name, 0)
         while unique in self._symbols:  # where a function is itself called f_1, too
@@ -133,7 +133,7 @@ class ModuleContext:
         return unique
 
     def next_channel(self) -> int:
-        """A channel id, distinct for every collective of the module."""
+        """Return a channel id, distinct for every collective of the module."""
         self._channel += 1
         return self._channel
 
@@ -152,7 +152,7 @@ class ModuleContext:
         return loc
 
     def localize_sharding(self, sharding: NamedSharding) -> Any:
-        """The sharding over the module's mesh, without axes that are manual here."""
+        """Return the sharding over the module's mesh, without axes that are manual here."""
         if self.mesh is not None and sharding.mesh is not self.mesh:
             sharding = in_terms_of(sharding, self.mesh)
         if self.manual_axes and hasattr(sharding.spec, "without"):
@@ -170,7 +170,7 @@ class ModuleContext:
         consts: Sequence[Any],
         operands: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """Emits the equations of a jaxpr at the insertion point."""
+        """Emit the equations of a jaxpr at the insertion point."""
         env: dict[Any, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
@@ -218,7 +218,7 @@ class ModuleContext:
         ]
 
     def _annotate(self, ctx: RuleContext, prim: Primitive, out: list | ir.Value) -> Any:
-        """The results of an equation with the explicit shardings of their types."""
+        """Return the results of an equation with the explicit shardings of their types."""
 
         def one(x: ir.Value, aval: InFlight | Sent | ShapedArray) -> Any:
             return x if getattr(aval, "sharding", None) is None else annotate(ctx, x, aval)
@@ -236,7 +236,7 @@ class ModuleContext:
         return ctx.splat(atom.val, (), atom.aval.dtype)
 
     def constant(self, value: Any) -> ir.Value:
-        """A constant from any array value."""
+        """Return a constant from any array value."""
         aval = typeof(value)
         if dtypes.is_extended(aval.dtype):
             value = value._base
@@ -280,7 +280,7 @@ class ModuleContext:
     def lower_parts(
         self, ctx: RuleContext, jaxpr: ClosedJaxpr, operands: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """Emits the jaxpr that makes up one equation.
+        """Emit the jaxpr that makes up one equation.
 
         From the second equation at the same place on, as in a loop over layers, calls one function
         of all, where that is shorter. Programs over several devices have each inline, to be placed
@@ -310,7 +310,7 @@ class ModuleContext:
         arg_names: Sequence[str] = (),
         loc: ir.Location | None = None,
     ) -> None:
-        """Adds a function computing the jaxpr to the module, with tokens in front.
+        """Add a function computing the jaxpr to the module, with tokens in front.
 
         arg_names: of the jaxpr's arguments, which their locations then show. loc: of everything in
         it (see `FunctionContext`).
@@ -415,7 +415,7 @@ def _symbol(name: str) -> str:
 
 
 def ordered_effects(jaxpr: ClosedJaxpr) -> list:
-    """The ordered effects of a jaxpr, in a fixed order."""
+    """Return the ordered effects of a jaxpr, in a fixed order."""
     return sorted((e for e in jaxpr.effects if e.ordered), key=lambda e: e.name)
 
 
@@ -438,7 +438,7 @@ def lower_module(
     whole_sums: bool = False,
     compiler_options: tuple = (),
 ) -> ModuleContext:
-    """The module of a whole program, with `@main` its entry.
+    """Return the module of a whole program, with `@main` its entry.
 
     in_shardings and out_shardings: per flat argument and result a NamedSharding, or None where
     propagation decides. aliases: argument -> result that reuses its donated buffer. arg_names,
@@ -459,7 +459,7 @@ def lower_module(
         ctx.symbol("main")
 
         def attrs_of(aval: ShapedArray, sharding: NamedSharding | None) -> dict:
-            """A sharding that is asked for goes before that of the value's type."""
+            """Return a sharding that is asked for goes before that of the value's type."""
             attrs: dict[str, ir.Attribute] = {}
             memory = getattr(sharding, "other_memory", None)
             if memory is not None:

@@ -31,7 +31,7 @@ def constrain(
     priorities: Mapping[int, int] | None = None,
     by_type: bool = False,
 ) -> Any:
-    """The value with a sharding constraint; unchanged without a sharding or on one device.
+    """Return the value with a sharding constraint; unchanged without a sharding or on one device.
 
     by_type: the sharding is a type's, which says nothing of the mesh's Auto axes.
     """
@@ -61,7 +61,7 @@ def constrain(
 
 
 def whole_for_xla(ctx: RuleContext, x: object, aval: ShapedArray, dims: Collection[int]) -> Any:
-    """The value, split along none of these dimensions where XLA's partitioner gets the module.
+    """Return the value, unsplit along these dimensions where XLA's partitioner is used.
 
     Propagation splits others as it likes (quirks.GSPMD_WINDOWS).
     """
@@ -73,7 +73,7 @@ def whole_for_xla(ctx: RuleContext, x: object, aval: ShapedArray, dims: Collecti
 
 
 def combined_alike(ctx: RuleContext, body: Callable) -> Callable:
-    """A scatter's computation; marked, so that XLA's partitioner does not combine parts by it,
+    """Mark a scatter's computation, so that XLA's partitioner does not combine parts by it,
     where that would end the process (quirks.GSPMD_MANUAL_SCATTERS)."""
     module = ctx.module
     if not module.for_xla or not module.manual_axes:
@@ -88,7 +88,7 @@ def combined_alike(ctx: RuleContext, body: Callable) -> Callable:
 
 
 def _named(sharding: Any, mesh: Any, rank: int) -> NamedSharding:
-    """A sharding of another kind in terms of the program's mesh."""
+    """Return a sharding of another kind in terms of the program's mesh."""
     if sharding._devices_in_order == tuple(mesh.devices.flat):
         spec = spec_from_hlo(sharding._to_xla_hlo_sharding(rank), mesh, rank)
         if spec is not None:
@@ -100,7 +100,7 @@ def _named(sharding: Any, mesh: Any, rank: int) -> NamedSharding:
 
 
 def physical_rank(aval: ShapedArray) -> int:
-    """The rank of the array that holds values of the type."""
+    """Return the rank of the array that holds values of the type."""
     extra = len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0
     return aval.ndim + extra
 
@@ -112,7 +112,7 @@ def sharding_text(
     priorities: Mapping[int, int] | None = None,
     by_type: bool = True,
 ) -> str:
-    """The `sdy.sharding` of a value.
+    """Return the `sdy.sharding` of a value.
 
     A type's sharding fixes the Explicit axes; dimensions stay open for the mesh's Auto ones.
     """
@@ -134,7 +134,7 @@ def sharding_text(
 
 
 def annotate(ctx: RuleContext, x: Any, aval: Any) -> Any:
-    """The value with the sharding its type has, as an attribute of the op that makes it."""
+    """Return the value with the sharding its type has, as an attribute of the op that makes it."""
     module = ctx.module
     if not module.use_shardy or not isinstance(x, ir.OpResult):
         return constrain(ctx, x, aval.sharding, aval, by_type=True)
@@ -169,7 +169,7 @@ def parts_of_sums(ctx: Any, operands: list) -> list:
 
 
 def _set_sharding(x: ir.Value, text: str) -> bool:
-    """Gives the op that makes the value this sharding; False where it cannot be told so."""
+    """Give the op that makes the value this sharding; False where it cannot be told so."""
     owner = x.owner.operation
     if len(owner.results) != 1 or len(owner.regions) or not owner.name.startswith("stablehlo."):
         return False
@@ -183,7 +183,7 @@ def _set_sharding(x: ir.Value, text: str) -> bool:
 
 
 def in_memory(ctx: RuleContext, x: ir.Value, kind: str) -> Any:
-    """The value in another memory of its devices."""
+    """Return the value in another memory of its devices."""
     attrs = {
         "call_target_name": string_attr("annotate_device_placement"),
         "has_side_effect": ctx.bool(True),
@@ -197,6 +197,6 @@ def in_memory(ctx: RuleContext, x: ir.Value, kind: str) -> Any:
 
 
 def fixed_by_type(aval: ShapedArray) -> NamedSharding | None:
-    """The whole placement that a type gives: its sharding, where no axis is Auto."""
+    """Return the whole placement that a type gives: its sharding, where no axis is Auto."""
     typed = getattr(aval, "sharding", None)
     return typed if typed is not None and not typed.mesh.auto_axes else None

@@ -35,7 +35,7 @@ class Region:
         self.leads = cache(self._leads)
 
     def add(self, op: ir.Operation, dims: Dims) -> bool:
-        """Takes an operation and what makes its operands; False where that cannot be done."""
+        """Take an operation and what makes its operands; False where that cannot be done."""
         result = op.results[0]
         if result in self.dims:
             return self.dims[result] == dims
@@ -141,7 +141,7 @@ def _places(product: ir.Operation) -> list[tuple[int | None, int | None]]:
 
 
 def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a product, what computes its large operand, and other products of that."""
+    """Replace a product, what computes its large operand, and other products of that."""
     numbers = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
     size, side = max((math.prod(x.type.shape), k) for k, x in enumerate(op.operands))
     large = op.operands[side]
@@ -189,7 +189,7 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
 
 def _divided_late(e: Emitter, product: ir.Operation, side: int) -> ir.Operation | None:
-    """Makes (exp(x - max(x)) / s) @ v of a softmax (exp(x - max(x)) @ v) / s; gives the division.
+    """Make (exp(x - max(x)) / s) @ v of a softmax (exp(x - max(x)) @ v) / s; gives the division.
 
     The quotients are many more than the results. Other numerators could make the product overflow.
     """
@@ -238,7 +238,7 @@ def _is_at_most_1(x: ir.Value) -> bool:
 
 
 def users(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The operations of the same block that use results, or hold one that does."""
+    """Return the operations of the same block that use results, or hold one that does."""
     for result in op.results:
         for use in result.uses:
             user = use.owner.operation
@@ -277,7 +277,7 @@ def _loop(
     outputs: list[ir.Operation],
     counts: list[int],
 ) -> list[ir.Value]:
-    """Emits the loop; its steps take one index of each dimension."""
+    """Emit the loop; its steps take one index of each dimension."""
     read = list(region.outside)
     read_once = list(dict.fromkeys(x for x, _ in read))
 

@@ -30,7 +30,7 @@ def has_compiler() -> bool:
 
 @cache
 def _digest() -> str:
-    """A hash of the kernels and of the language they are written in."""
+    """Return a hash of the kernels and of the language they are written in."""
     state = hashlib.sha256()
     for path in sorted((*_FOLDER.glob("*.py"), *_FOLDER.glob("kernels/*.py"))):
         state.update(path.read_bytes())
@@ -38,7 +38,7 @@ def _digest() -> str:
 
 
 def target(file: str, entry: str, bindings: dict[str, str | int]) -> str:
-    """The custom-call target of a kernel, compiled for its bindings and registered."""
+    """Return the custom-call target of a kernel, compiled for its bindings and registered."""
     bindings = {**bindings, "THREADS": threads()}
     request = (file, entry, *sorted(bindings.items()))
     with _lock:
@@ -59,7 +59,7 @@ def target(file: str, entry: str, bindings: dict[str, str | int]) -> str:
 
 
 def untouched(e: Emitter, types: Sequence[ir.Type]) -> list[ir.Value]:
-    """Emits values that are yet to be written, all of them."""
+    """Emit values that are yet to be written, all of them."""
     return call(e, target("join", "untouched", {}), [], types)
 
 
@@ -69,7 +69,7 @@ def count_to(
     start: Sequence[ir.Value],
     step: Callable[[ir.Value, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Emits a loop: step(index, values) gives the values of the next step."""
+    """Emit a loop: step(index, values) gives the values of the next step."""
     here = e.ip
     values = [e.const(0), *start]
     types = [x.type for x in values]
@@ -95,7 +95,7 @@ def call(
     results: Sequence[ir.Type],
     parameters: Sequence[int] = (0,),
 ) -> list[ir.Value]:
-    """Emits the call of a target; the kernel finds the parameters behind the buffers."""
+    """Emit the call of a target; the kernel finds the parameters behind the buffers."""
 
     def layouts(types: Sequence[ir.Type]) -> ir.Attribute:
         texts = []

@@ -20,12 +20,12 @@ _BYTES = {"f32": 4, "f64": 8}
 
 
 def ints(op: ir.Operation, name: str, count: int, default: int) -> list[int]:
-    """The numbers of an attribute, or so many times its default."""
+    """Return the numbers of an attribute, or so many times its default."""
     return [int(v) for v in op.attributes[name]] if name in op.attributes else [default] * count
 
 
 def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a convolution each of whose features reads one feature, in one or two dimensions."""
+    """Replace a convolution each of whose features reads one feature, in one or two dimensions."""
     x, w = op.operands
     out = op.results[0].type
     name, rank = str(out.element_type), out.rank
@@ -89,7 +89,7 @@ def parts(geometry: Sequence[int]) -> int:
 
 
 def _in_front(order: Sequence[int]) -> list[int]:
-    """The dimensions, batches and features in front in the order they have, then spatial ones."""
+    """Return the dimensions, batches and features first and in order, then spatial ones."""
     return [*sorted(order[:2]), *order[2:]]
 
 
@@ -113,7 +113,7 @@ def _geometry(
     front: Sequence[int],
     groups: int,
 ) -> list[int]:
-    """The kernel's parameters up to the size of the padded plane; one dimension is a row."""
+    """Return the kernel's parameters up to the size of the padded plane; one dimension is a row."""
 
     def two(values: Sequence[int], missing: int) -> list[int]:
         return [*[missing] * (2 - spatial), *values]

@@ -16,7 +16,7 @@ LARGE = {"f32": 0x4E000000, "f64": 0x4130000000000000}
 
 
 def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | None:
-    """Replaces a sine (quarter 0) or a cosine (1) of f32 or f64, or a tangent (2) of f32."""
+    """Replace a sine (quarter 0) or a cosine (1) of f32 or f64, or a tangent (2) of f32."""
     (x,) = op.operands
     size, name = math.prod(x.type.shape), str(x.type.element_type)
     if name not in LARGE or size < UNFUSED_WAVES or not has_compiler():
@@ -31,7 +31,7 @@ def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | Non
 
 
 def power(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a power of f32."""
+    """Replace a power of f32."""
     x, y = op.operands
     size = math.prod(x.type.shape)
     if str(x.type.element_type) != "f32" or size < UNFUSED_WAVES or not has_compiler():

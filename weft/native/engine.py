@@ -89,7 +89,7 @@ class Host:
         return {name for name, there in self.features.items() if there}
 
     def attributes(self) -> str:
-        """The attribute group of every function of a kernel."""
+        """Return the attribute group of every function of a kernel."""
         width = f'"prefer-vector-width"="{self.vector_bytes * 8}"'
         return f'attributes #0 = {{ nounwind "no-builtins" "frame-pointer"="none" {width} }}\n'
 
@@ -105,12 +105,12 @@ def kernel_cache() -> Store:
 
 
 def key_of(text: str) -> str:
-    """The name of the code that a text becomes on this machine."""
+    """Return the name of the code that a text becomes on this machine."""
     return hashlib.sha256(f"{host().fingerprint} sealed\n{text}".encode()).hexdigest()[:32]
 
 
 def compile_text(text: str, symbol: str, opt: int = 2) -> int:
-    """The address of the function `symbol` of a module given as LLVM IR text.
+    """Return the address of the function `symbol` of a module given as LLVM IR text.
 
     The same text is compiled once a process; its machine code is also kept on disk, so that
     another process only links it.
@@ -150,7 +150,7 @@ def compile_keyed(
 
 
 def optimized(text: str, opt: int = 2) -> Any:
-    """The module after LLVM's passes, for reading (`str(module)`) or emitting."""
+    """Return the module after LLVM's passes, for reading (`str(module)`) or emitting."""
     engine = host()
     module = engine.llvm.parse_assembly(text + engine.attributes())
     module.triple = engine.machine.triple
@@ -170,7 +170,7 @@ def optimized(text: str, opt: int = 2) -> Any:
 
 
 def _run(passes: Any, module: object, builder: object) -> None:
-    """Runs the passes and frees them.
+    """Run the passes and frees them.
 
     llvmlite never does (0.50): the base class whose `_dispose` does nothing comes first. That
     would lose 80 KiB for each kernel.
@@ -183,7 +183,7 @@ def _run(passes: Any, module: object, builder: object) -> None:
 
 
 def assembly(text: str, opt: int = 2) -> str:
-    """The machine code as assembly, for reading."""
+    """Return the machine code as assembly, for reading."""
     return host().machine.emit_assembly(optimized(text, opt))
 
 

@@ -99,7 +99,7 @@ class Expressions:
     # Expressions ------------------------------------------------------------------------------
 
     def typed(self, value: Value, type_: Type, node: ast.AST) -> Value:
-        """The value with a type; only bare numbers adapt."""
+        """Return the value with a type; only bare numbers adapt."""
         if value.type is not None:
             if value.type != type_:
                 raise self.fail(node, f"has type {value.type.name}, not {type_.name}")
@@ -265,7 +265,7 @@ class Expressions:
         return self.op(type_, f"call {self.float_flags}{type_.llvm} @{full}({listing})")
 
     def convert(self, x: Value, to: Type) -> Value:
-        """The number in another type, as C converts it."""
+        """Return the number in another type, as C converts it."""
         source = x.type
         assert source is not None
         if source.llvm == to.llvm:
@@ -410,7 +410,7 @@ class Expressions:
             return [self.op(type_, f"call {t} @{n}({t} {x}, {t} {y})").text for n in names]
 
         def step(run: int, apart: int) -> None:
-            """Compares elements that are `apart`; runs turn up and down."""
+            """Compare elements that are `apart`; runs turn up and down."""
             for k in range(8):
                 ups = [(k * lanes + lane) & run == 0 for lane in range(lanes)]
                 if apart >= lanes:
@@ -475,12 +475,12 @@ class Expressions:
 
 
 def _indices(lanes: Iterable[int]) -> str:
-    """The operand of a shuffle that says where each lane comes from."""
+    """Return the operand of a shuffle that says where each lane comes from."""
     texts = [f"i32 {lane}" for lane in lanes]
     return f"<{len(texts)} x i32> <{', '.join(texts)}>"
 
 
 def _fold(operator: ast.operator, x: Any, y: Any) -> Any:
-    """A number made of two, as the kernel is compiled."""
+    """Return a number made of two, as the kernel is compiled."""
     expression = ast.Expression(ast.BinOp(ast.Constant(x), operator, ast.Constant(y)))
     return eval(compile(ast.fix_missing_locations(expression), "<kernel>", "eval"))

@@ -24,7 +24,7 @@ _FAR = 64
 
 
 def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a reduction by maximum or minimum, or the function it reduces by."""
+    """Replace a reduction by maximum or minimum, or the function it reduces by."""
     x = op.operands[0]
     summed = any(user.name in _REDUCTIONS for user in _readers(op))
     if op.name == "stablehlo.reduce" and not summed:  # else the library may read what is written
@@ -49,7 +49,7 @@ def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
 
 def _parts(e: Emitter, op: ir.Operation) -> ir.Value | None:
-    """The extrema of a few elements each of what a program computes, with which XLA fuses them.
+    """Take extrema of a few elements each of a program's values, which XLA fuses with them.
 
     Rows of parts are apart as far as they can be: XLA makes vectors of what lies between.
     """
@@ -91,7 +91,7 @@ def _keep_nans(e: Emitter, op: ir.Operation) -> None:
 
 
 def elementwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces the maximum or minimum of two arrays that a reduction may read at once.
+    """Replace the maximum or minimum of two arrays that a reduction may read at once.
 
     The library gives the second operand where either is NaN. XLA puts constants there.
     """
@@ -112,7 +112,7 @@ def elementwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | No
 
 
 def _beside(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The maxima and minima that make the operands or use the result."""
+    """Return the maxima and minima that make the operands or use the result."""
     around = [*map(maker, op.operands), *(use.owner.operation for use in op.results[0].uses)]
     names = ("stablehlo.maximum", "stablehlo.minimum")
     return (v for v in around if v is not None and v.name in names)
@@ -123,7 +123,7 @@ def _is_concerned(x: ir.Value) -> bool:
 
 
 def _number(x: ir.Value) -> ir.Attribute | None:
-    """The number that all elements are, if they are one that is no NaN."""
+    """Return the number that all elements are, if they are one that is no NaN."""
     op = maker(x)
     while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
         op = maker(op.operands[0])
@@ -139,7 +139,7 @@ def _number(x: ir.Value) -> ir.Attribute | None:
 
 
 def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The operations that read a value or what is computed of it element by element."""
+    """Return the operations that read a value or what is computed of it element by element."""
     waiting, seen = list(op.results), 0
     while waiting:
         for use in waiting.pop().uses:

@@ -23,7 +23,7 @@ _BYTES = {"f32": 4, "f64": 8}
 
 
 def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a convolution that sums over places, in one or two dimensions, and the batch."""
+    """Replace a convolution that sums over places, in one or two dimensions, and the batch."""
     x, w = op.operands
     out = op.results[0].type
     name, spatial = str(out.element_type), out.rank - 2

@@ -19,7 +19,7 @@ LANES = 16
 
 
 def fft(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a complex transform, there or back, of long rows."""
+    """Replace a complex transform, there or back, of long rows."""
     (x,) = op.operands
     shape = list(x.type.shape)
     lengths = [int(n) for n in op.attributes["fft_length"]]

@@ -51,7 +51,7 @@ class Unit:
         self.declarations: dict[str, str] = {}
 
     def _read(self, folder: Path, file: str) -> None:
-        """Takes in the functions and constants of a file, and of those that it imports."""
+        """Take in the functions and constants of a file, and of those that it imports."""
         for node in ast.parse((folder / f"{file}.py").read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
@@ -72,7 +72,7 @@ class Unit:
         return [self.type_of(a.annotation) for a in node.args.args], result
 
     def type_of(self, node: ast.expr | None) -> Type:
-        """The type that an annotation names."""
+        """Return the type that an annotation names."""
         if isinstance(node, ast.Subscript):
             return pointer(self.type_of(node.slice))
         if not isinstance(node, ast.Name) or node.id not in self.types:
@@ -86,7 +86,7 @@ class Unit:
             self.compiled[name] = Writer(self, self.functions[name]).text()
 
     def text(self, entry: str) -> str:
-        """The IR of the module whose function `handler` XLA calls."""
+        """Return the IR of the module whose function `handler` XLA calls."""
         types, _ = self.signature(entry)
         self.require(entry)
         parts = [*self.compiled.values(), handler(entry, len(types) - 1)]
@@ -107,10 +107,10 @@ c_sin = c_cos = c_exp = c_log = c_pow = _read_only
 
 
 def reassociated(function: Callable) -> Any:
-    """Marks a function whose sums of floats may be taken in another order."""
+    """Mark a function whose sums of floats may be taken in another order."""
     return function
 
 
 def outlined(function: Callable) -> Any:
-    """Marks a function that is called rather than written into its callers."""
+    """Mark a function that is called rather than written into its callers."""
     return function

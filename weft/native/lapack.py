@@ -45,7 +45,7 @@ plain:
 
 @cache
 def _openblas() -> dict[str, int]:
-    """The addresses of SciPy's OpenBLAS's functions; none where SciPy has another library."""
+    """Return addresses of the functions of SciPy's OpenBLAS; none where it has another library."""
     scipy = find_spec("scipy")
     assert scipy is not None and scipy.origin is not None
     for path in Path(scipy.origin).parents[1].glob("scipy.libs/*openblas*"):
@@ -59,7 +59,7 @@ def _openblas() -> dict[str, int]:
 
 @cache
 def _target(name: str) -> str:
-    """The wrapper's target."""
+    """Return the wrapper's target."""
     symbols = {**_openblas(), name: ffi.lapack_handler(name)}
     text = _TEXT.format(name=name)
     address = engine.compile_keyed(engine.key_of(text), lambda: text, "handler", 2, symbols)

@@ -13,7 +13,7 @@ from weft.partition.walk import maker
 
 
 def stacked(e: Emitter, op: ir.Operation, count: int) -> Sequence[ir.Value] | None:
-    """Replaces what the last `count` values of a loop start as, all rows of which it writes."""
+    """Replace what the last `count` values of a loop start as, all rows of which it writes."""
     (block,) = op.regions[1].blocks
     returned = list(block.operations)[-1].operands
     places = [

@@ -14,7 +14,7 @@ from weft.partition.emit import Emitter
 
 
 def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a convolution whose windows have one element, read at every place.
+    """Replace a convolution whose windows have one element, read at every place.
 
     Features stand behind the batch, or last.
     """
@@ -68,7 +68,7 @@ def _dot(
     contracting: tuple[int, int],
     batched: bool = False,
 ) -> ir.Value:
-    """The product of a convolution's operands, as precise as it is."""
+    """Return the product of a convolution's operands, as precise as it is."""
     batch = "[0]" if batched else "[]"
     numbers = (
         f"lhs_batching_dimensions = {batch}, rhs_batching_dimensions = {batch}, "

@@ -25,7 +25,7 @@ LOGSUMEXP = 4
 
 
 def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | None:
-    """Replaces a reduction of values and their indices along one dimension."""
+    """Replace a reduction of values and their indices along one dimension."""
     x, index, *_ = op.operands
     dims = list(op.attributes["dimensions"])
     if len(dims) != 1 or not counts_up(index, dims[0]):
@@ -36,7 +36,7 @@ def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | 
 def argreduce_of(
     e: Emitter, x: ir.Value, dims: list[int], least: bool, index: ir.Type | None = None
 ) -> Sequence[ir.Value] | None:
-    """The extrema along neighbouring dimensions and, of an index type, where they are first."""
+    """Return the extrema along neighbouring dimensions and, of an index type, their places."""
     name, shape, last = str(x.type.element_type), list(x.type.shape), max(dims)
     first, n = min(dims), math.prod(shape[min(dims) : last + 1])
     if math.prod(shape) < SMALLEST or name not in KINDS or not has_compiler():
@@ -60,7 +60,7 @@ def argreduce_of(
 
 
 def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a sum over neighbouring dimensions in front of the last, of what is in memory."""
+    """Replace a sum over neighbouring dimensions in front of the last, of what is in memory."""
     x = op.operands[0]
     if combiner_of(op) != "stablehlo.add" or not in_memory(x) or not has_compiler():
         return written_out(e, op)
@@ -68,7 +68,7 @@ def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
 
 def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | None:
-    """Calls the kernel of columns: 0 for sums, 1 for maxima, 2 for minima of what is in memory."""
+    """Call the kernel of columns: 0 for sums, 1 for maxima, 2 for minima of what is in memory."""
     x = op.operands[0]
     dims, shape = list(op.attributes["dimensions"]), list(x.type.shape)
     name = str(x.type.element_type)
@@ -92,7 +92,7 @@ COUNTED, LANES_OF_BYTES = (128, 32, 16), 32
 
 
 def counts(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces a sum of truths by sums of bytes, extrema of integers by a kernel."""
+    """Replace a sum of truths by sums of bytes, extrema of integers by a kernel."""
     x, init = op.operands
     dims, shape, combiner = list(op.attributes["dimensions"]), list(x.type.shape), combiner_of(op)
     first, last = min(dims), max(dims)
@@ -124,7 +124,7 @@ def counts(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
 
 def written_out(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:
-    """Combines a few rows one after the other, which XLA fuses with what makes them.
+    """Combine a few rows one after the other, which XLA fuses with what makes them.
 
     The library that XLA gives them to takes ten to twenty times as long (quirks.FEW_ROWS).
     """
@@ -150,7 +150,7 @@ _TYPES = {"f32": "f32", "f64": "f64"} | {
 
 
 def scan(e: Emitter, op: ir.Operation, which: int) -> Sequence[ir.Value] | None:
-    """Replaces a window as long as one dimension: sums, products, maxima, minima so far."""
+    """Replace a window as long as one dimension: sums, products, maxima, minima so far."""
     x = op.operands[0]
     shape, name = list(x.type.shape), str(x.type.element_type)
     if math.prod(shape) < SMALLEST or name not in _TYPES or not has_compiler():
@@ -181,7 +181,7 @@ def scan(e: Emitter, op: ir.Operation, which: int) -> Sequence[ir.Value] | None:
 def _cumulative_logsumexp(
     e: Emitter, x: ir.Value, dim: int, step: int
 ) -> Sequence[ir.Value] | None:
-    """Calls the kernel of rows; other dimensions are turned to be the last."""
+    """Call the kernel of rows; other dimensions are turned to be the last."""
     rank = x.type.rank
     if str(x.type.element_type) != "f32":
         return None

@@ -25,7 +25,7 @@ KINDS = {  # name of an element type → how its values are ordered, width, bits
 
 
 def bindings_of(name: str, **more: str | int) -> dict[str, str | int]:
-    """The bindings of `kernels/keys.py` for elements of a type, and more of a kernel's own."""
+    """Return the bindings of `kernels/keys.py` for a type of elements, and a kernel's own."""
     kind, bits, infinity = KINDS[name]
     return {"U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity, **more}
 
@@ -34,7 +34,7 @@ _WIDTHS = {name: width for name, (_, width, _) in KINDS.items()} | {"complex<f32
 
 
 def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | None:
-    """Replaces a sort by its first `num_keys` operands."""
+    """Replace a sort by its first `num_keys` operands."""
     shape = list(op.results[0].type.shape)
     size, rank = math.prod(shape), len(shape)
     dim = op.attributes["dimension"].value % rank
@@ -93,7 +93,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
 
 
 def _select(e: Emitter, op: ir.Operation, dim: int) -> bool:
-    """Replaces what is sliced from the result, where these are single elements of each row."""
+    """Replace what is sliced from the result, where these are single elements of each row."""
     (x,), (result,) = op.operands, op.results
     shape, name = list(x.type.shape), str(x.type.element_type)
     bits = KINDS[name][1]
@@ -129,7 +129,7 @@ def _select(e: Emitter, op: ir.Operation, dim: int) -> bool:
 
 
 def top_k(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replaces the greatest elements of the last dimension, with their indices."""
+    """Replace the greatest elements of the last dimension, with their indices."""
     (x,), (values, indices) = op.operands, op.results
     shape, name = list(x.type.shape), str(x.type.element_type)
     count = values.type.shape[-1]
@@ -196,7 +196,7 @@ def _pairs(
 
 
 def _kernel(e: Emitter, entry: str, name: str, rows: int, n: int) -> tuple[str, ir.Type]:
-    """The target that sorts such rows, and its memory for each thread's counts of digits."""
+    """Return the target that sorts such rows, and its memory for each thread's counts of digits."""
     bits = KINDS[name][1]
     radix = 11 if n >= LONG and bits >= 32 else 8
     digits = -(-bits // radix)

@@ -32,7 +32,7 @@ ALIGNED = 64
 
 
 def feed(op: ir.Operation, mesh: DeviceMesh) -> None:
-    """Replaces the vectors that an operation reads from memory."""
+    """Replace the vectors that an operation reads from memory."""
     for x in op.operands:
         shape = _shape(x)
         if shape[1:] == [1] and (source := maker(x)) is not None:
@@ -92,7 +92,7 @@ elements as narrow as what is written, and no bfloat16 is rounded."""
 
 
 def _cluster(op: ir.Operation, n: int) -> list[ir.Operation]:
-    """The elementwise operations on vectors of n elements that make a result, in their order."""
+    """List the elementwise operations on vectors of n elements that make a result, in order."""
     found, waiting = {op}, [op]
     while waiting:
         for operand in waiting.pop().operands:
@@ -124,7 +124,7 @@ def _is_source(op: ir.Operation) -> bool:
 def _part(
     e: Emitter, cluster: list[ir.Operation], op: ir.Operation, start: ir.Value | None, size: int
 ) -> ir.Value:
-    """Emits the operations for some of the elements."""
+    """Emit the operations for some of the elements."""
     values: dict[ir.Value, ir.Value] = {}
 
     def part(x: ir.Value) -> ir.Value:

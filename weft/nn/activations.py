@@ -35,7 +35,7 @@ def _zeros(x: ArrayLike) -> Any:
 
 
 def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> Primitive:
-    """An elementwise op of one operand: its formula, and slope(t, out, x), its derivative."""
+    """Make an elementwise op of one operand: its formula; slope(t, out, x), its derivative."""
 
     def lower(ctx: RuleContext, x: Array | ir.Value) -> Any:
         aval = ctx.avals_in[0]
@@ -47,12 +47,12 @@ def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> 
 
 
 def _bind(prim: Primitive, x: Array) -> Any:
-    """The op; for complex numbers its formula, with the derivative that has."""
+    """Return the op; for complex numbers its formula, with the derivative that has."""
     return _FORMULAS[prim](x) if typeof(x).dtype in dtypes.COMPLEX else prim.bind(x)
 
 
 def _float(x: Array) -> Any:
-    """The operand as a float or complex array; integers become floats."""
+    """Return the operand as a float or complex array; integers become floats."""
     aval = typeof(x)
     if aval.dtype in _FLOATS:
         return x
@@ -60,7 +60,7 @@ def _float(x: Array) -> Any:
 
 
 def _beside_float(x: Array) -> Any:
-    """The operand as it is beside a Python float: integers become weak floats."""
+    """Return the operand as it is beside a Python float: integers become weak floats."""
     aval = typeof(x)
     return x if aval.dtype in _FLOATS else promote(x, 0.0)[0]
 
@@ -150,7 +150,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
 
 
 def selu(x: ArrayLike) -> Any:
-    """The scaled exponential linear unit that keeps mean 0 and variance 1.
+    """Return the scaled exponential linear unit that keeps mean 0 and variance 1.
 
     Source: Klambauer et al., "Self-normalizing neural networks".
 
@@ -392,7 +392,7 @@ def log1mexp(x: ArrayLike) -> Any:
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Any:
-    """The first half of x along an axis times the sigmoid of the second half.
+    """Return the first half of x along an axis times the sigmoid of the second half.
 
     Source: Dauphin et al., "Language modeling with gated convolutional networks".
 

@@ -138,7 +138,7 @@ def _four_dims(name: str, x: np.ndarray) -> Any:
 
 
 def _check(query: ArrayLike, key: ArrayLike, value: ArrayLike) -> int:
-    """Raises for operands that do not fit; returns how many query heads share a key head."""
+    """Raise for operands that do not fit; returns how many query heads share a key head."""
     q, k, v = typeof(query), typeof(key), typeof(value)
     if k.shape != v.shape or k.dtype != v.dtype:
         raise ArgumentError(

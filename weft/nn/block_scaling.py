@@ -40,7 +40,7 @@ class BlockScaleConfig:
 
 
 def get_scaled_dot_general_config(mode: str, global_scale: object = None) -> BlockScaleConfig:
-    """The standard configuration of a block-scaled format, "mxfp8" or "nvfp4".
+    """Return the standard configuration of a block-scaled format, "mxfp8" or "nvfp4".
 
     Source: OCP Microscaling Formats (MX) specification v1.0; NVIDIA, "NVFP4".
 
@@ -69,7 +69,7 @@ def get_scaled_dot_general_config(mode: str, global_scale: object = None) -> Blo
 
 
 def _power_of_two_above(x: Array) -> Any:
-    """The least power of two not below x, as a float32: what an e8m0 scale can hold."""
+    """Return the least power of two not below x, as a float32: what an e8m0 scale can hold."""
     bits = ew.bitcast_convert_type_p.bind(x, new_dtype=dtypes.uint32)
     exponent = ew.shift_right_logical(bits, np.uint32(23))
     rest = ew.bitwise_and(bits, np.uint32((1 << 23) - 1))
@@ -127,7 +127,7 @@ def _exact(lhs: ArrayLike, rhs: ArrayLike, dtype: object) -> Any:
 @clearable
 @lru_cache(maxsize=256)
 def _differentiable(configs: tuple, dtype: np.dtype) -> Any:
-    """The product with its backward products, rounded by the third configuration (mxfp8)."""
+    """Return the product with its backward products, rounded by the third configuration (mxfp8)."""
     from weft import custom_vjp
 
     def rounded(lhs: Array, rhs: Array, other: BlockScaleConfig, out_dtype: np.dtype) -> Any:

@@ -33,14 +33,14 @@ Axes = tuple[int, ...]
 
 
 def _spread(x: object, like: object, axes: Axes) -> Any:
-    """A reduced value broadcast back over the reduced axes."""
+    """Return a reduced value broadcast back over the reduced axes."""
     shape = typeof(like).shape
     kept = tuple(i for i in range(len(shape)) if i not in axes)
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=kept)
 
 
 def _total(x: Array, axes: Axes) -> Any:
-    """The sum over axes; narrow floats are added up in float32 and rounded once."""
+    """Return the sum over axes; narrow floats are added up in float32 and rounded once."""
     dtype = typeof(x).dtype
     if not dtypes.is_float(dtype) or dtype.itemsize >= 4:
         return reduce_sum_p.bind(x, axes=axes)
@@ -124,7 +124,7 @@ def _prepare(name: str, x: Array, axis: object) -> tuple[Any, Axes]:
 
 
 def _masked(prim: Primitive, x: Array, axes: Axes, where: ArrayLike, fill: float) -> Any:
-    """The op over the elements where the mask holds, `fill` at the others."""
+    """Return the op over the elements where the mask holds, `fill` at the others."""
     _check_mask(prim.name, where)
     where = wnp.broadcast_to(where, typeof(x).shape)
     some = _spread(wnp.any(where, axis=axes), x, axes)
@@ -253,7 +253,7 @@ def scalar_of(x: ArrayLike, value: float) -> Any:
 
 
 def _over_names(names: tuple[str, ...], part: Array, sign: Array | None = None) -> tuple:
-    """The logarithm of the sum over named axes of sign * exp(part), and the sum's sign if asked."""
+    """Return the logarithm of the sum over named axes of sign * exp(part); also its sign."""
     top = wnp.max(stop_gradient(wnp.real(part)), names)
     top = wnp.where(wnp.isfinite(top), top, 0)
     e = wnp.exp(wnp.subtract(part, top))

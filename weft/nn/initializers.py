@@ -68,7 +68,7 @@ def ones(
 
 
 def constant(value: Any, dtype: DTypeLike | None = None) -> Callable:
-    """An initializer that gives `value`, which broadcasts to the shape.
+    """Return an initializer that gives `value`, which broadcasts to the shape.
 
     >>> import weft
     >>> weft.nn.initializers.constant(3.0)(None, (2,))
@@ -110,7 +110,7 @@ def uniform(scale: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
 
 
 def normal(stddev: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
-    """Normal numbers of mean 0 and the given standard deviation.
+    """Return normal numbers of mean 0 and the given standard deviation.
 
     >>> import weft
     >>> weft.nn.initializers.normal(0.1)(weft.random.key(0), (2, 3)).shape
@@ -134,7 +134,7 @@ def normal(stddev: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
 def truncated_normal(
     stddev: object = 1e-2, dtype: DTypeLike | None = None, lower: object = -2.0, upper: object = 2.0
 ) -> Callable:
-    """Standard normal numbers conditioned on (lower, upper), times stddev.
+    """Return standard normal numbers conditioned on (lower, upper), times stddev.
 
     >>> import weft
     >>> weft.nn.initializers.truncated_normal(0.1)(weft.random.key(0), (2, 3)).shape

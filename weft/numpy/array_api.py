@@ -40,7 +40,7 @@ class ArrayNamespaceInfo:
         return None
 
     def devices(self) -> list:
-        """The devices that arrays can be put on, and None for no choice."""
+        """Return the devices that arrays can be put on, and None for no choice."""
         return [None, *_devices()]
 
     def default_dtypes(self, *, device: object = None) -> dict[str, np.dtype]:
@@ -52,7 +52,7 @@ class ArrayNamespaceInfo:
         }
 
     def dtypes(self, *, device: object = None, kind: object = None) -> dict[str, np.dtype]:
-        """The standard's dtypes of a kind or kinds, by name; those of 64 bits only with x64.
+        """Return the standard's dtypes of a kind or kinds, by name; those of 64 bits only with x64.
 
         Raises ValueError for a kind that the standard does not have.
         """

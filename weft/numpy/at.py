@@ -87,7 +87,7 @@ def _operands(x: Array, y: Array, name: str) -> tuple[Any, Any]:
 
 
 def _spread(y: ArrayLike, final: Shape, target: Shape, name: str) -> Any:
-    """The update broadcast to the indexed shape, without the dimensions that None added."""
+    """Return the update broadcast to the indexed shape, without the dimensions that None added."""
     aval = typeof(y)
     if not aval.shape:
         return broadcast_in_dim(y, target, ())
@@ -111,7 +111,7 @@ def _spread(y: ArrayLike, final: Shape, target: Shape, name: str) -> Any:
 
 
 def _update_window(plan: Plan, x: Array, starts: list | None, combine: Callable) -> Any:
-    """Replaces the plan's static window w by combine(w); starts: its place, if not the plan's.
+    """Replace the plan's static window w by combine(w); starts: its place, if not the plan's.
 
     With steps, the window's hull is rewritten: the new elements are spread out by padding between
     them and selected into it.
@@ -194,7 +194,7 @@ def update(
     name: str,
     starts: list | None = None,
 ) -> Any:
-    """Emits the ops of one update under the current trace. y: the values, or apply's function."""
+    """Emit the ops of one update under the current trace. y: the values, or apply's function."""
     aval = x.aval
     if _drops(plan, x, options):
         return x
@@ -289,7 +289,7 @@ def _run(x: Array, index: object, y: Array, options: Options, name: str) -> Any:
 
 
 def _eager_static(plan: Plan, x: Array, y: ArrayLike, options: Options, name: str) -> Any:
-    """Runs an update of a static window; plain windows of one size share a program."""
+    """Run an update of a static window; plain windows of one size share a program."""
     key = (name, options.mode is CLIP)
     entry = plan.compiled.get(key)
     if entry is None:

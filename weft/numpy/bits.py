@@ -63,7 +63,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> An
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Any:
-    """The bits of bytes as zeros and ones, along an axis or of the flat array.
+    """Return the bits of bytes as zeros and ones, along an axis or of the flat array.
 
     >>> import weft.numpy as wnp
     >>> wnp.unpackbits(wnp.array([5], "uint8"))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """The differences of neighbours along an axis, n times over. Source: numpy.diff.
+    """Return the differences of neighbours along an axis, n times over. Source: numpy.diff.
 
     >>> import weft
     >>> weft.numpy.diff(weft.numpy.array([1, 4, 9]))
@@ -75,7 +75,7 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: 
 
 
 def ediff1d(ary: ArrayLike, to_end: Any = None, to_begin: Any = None) -> Any:
-    """The differences of neighbours of the flat array, with values put before and after.
+    """Return the differences of neighbours of the flat array, with values put before and after.
 
     >>> import weft.numpy as wnp
     >>> wnp.ediff1d(wnp.array([1, 4, 9]), to_end=0)
@@ -197,7 +197,7 @@ def _gradient(f: Array, h: ArrayLike, axis: int, order: int) -> Any:
 
 
 def _three_points(x: object, y: object, z: object, h1: object, h2: object, at_end: bool) -> Any:
-    """The second-order one-sided derivative at the first or the last of three points."""
+    """Return the second-order one-sided derivative at the first or the last of three points."""
     total = u.add(h1, h2)
     if at_end:
         a = u.true_divide(h2, u.multiply(h1, total))
@@ -211,7 +211,7 @@ def _three_points(x: object, y: object, z: object, h1: object, h2: object, at_en
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid.
+    """Return the integral along an axis by the trapezoidal rule. Source: numpy.trapezoid.
 
     >>> import weft.numpy as wnp
     >>> wnp.trapezoid(wnp.array([0.0, 1.0, 4.0]), x=wnp.array([0.0, 1.0, 2.0]))

@@ -37,7 +37,7 @@ SCALARS = (bool, int, float, complex, np.generic)
 
 
 def canonical(dtype: DTypeLike | None, name: str = "array") -> Any:
-    """The dtype weft computes in, for a dtype a user asked for; warns where it is narrower."""
+    """Return the dtype weft computes in, for one that a user asked for; warn if narrower."""
     if dtype is None:
         return None
     result = dtypes.canonicalize_dtype(dtype)
@@ -52,7 +52,7 @@ def canonical(dtype: DTypeLike | None, name: str = "array") -> Any:
 
 
 def check_array(name: str, *xs: object) -> None:
-    """Raises for Python sequences, which NumPy would convert silently and slowly."""
+    """Raise for Python sequences, which NumPy would convert silently and slowly."""
     for i, x in enumerate(xs):
         if isinstance(x, list | tuple) or x is None or isinstance(x, str):
             raise ArgumentError(
@@ -62,7 +62,7 @@ def check_array(name: str, *xs: object) -> None:
 
 
 def aval_of(name: str, x: Any) -> ShapedArray:
-    """The type of an operand; lists and None are refused by name."""
+    """Return the type of an operand; lists and None are refused by name."""
     try:
         return x.aval
     except AttributeError:
@@ -71,7 +71,7 @@ def aval_of(name: str, x: Any) -> ShapedArray:
 
 
 def refuse_complex(name: str, x: ArrayLike) -> None:
-    """Raises for an operand of complex numbers."""
+    """Raise for an operand of complex numbers."""
     aval = typeof(x)
     if dtypes.is_complex(aval.dtype):
         raise ArgumentError(
@@ -81,7 +81,7 @@ def refuse_complex(name: str, x: ArrayLike) -> None:
 
 
 def axes_of(axis: int | str | Sequence[int | str] | None, ndim: int) -> tuple[int, ...]:
-    """The axes a reduction runs over: all for None."""
+    """Return the axes a reduction runs over: all for None."""
     if axis is None:
         return tuple(range(ndim))
     if axis.__class__ is int and -ndim <= axis < ndim:
@@ -90,7 +90,7 @@ def axes_of(axis: int | str | Sequence[int | str] | None, ndim: int) -> tuple[in
 
 
 def concrete(x: Any, what: str) -> np.ndarray:
-    """The host value of something that must be known while tracing.
+    """Return the host value of something that must be known while tracing.
 
     The value may be differentiated: it must only decide on shapes, positions and branches.
     """
@@ -105,7 +105,7 @@ def concrete(x: Any, what: str) -> np.ndarray:
 
 
 def static_int(x: ArrayLike, what: str) -> int:
-    """The Python integer of an argument that shapes depend on; floats are refused."""
+    """Return the Python integer of an argument that shapes depend on; floats are refused."""
     value = concrete(x, what)
     if value.ndim or value.dtype.kind not in "iub":
         shown = repr(x) if isinstance(x, SCALARS) else f"an array of {value.dtype}{value.shape}"
@@ -128,12 +128,12 @@ def is_free(x: ArrayLike) -> bool:
 
 
 def constant(value: np.ndarray, weak_type: bool = False) -> Any:
-    """An array on the default device from a host array, under any trace."""
+    """Return an array on the default device from a host array, under any trace."""
     return put_host(value, weak_type=weak_type)
 
 
 def created(value: np.ndarray) -> Any:
-    """An array computed on the host, where a program that computes it would put it.
+    """Return an array computed on the host, where a program that computes it would put it.
 
     That is the mesh in context, where this process has all of it, or else the default device.
     """
@@ -147,14 +147,14 @@ def created(value: np.ndarray) -> Any:
 
 
 def scalar_array(x: ArrayLike) -> Any:
-    """A Python or NumPy scalar as an array: put on the device, or staged as a literal."""
+    """Return a Python or NumPy scalar as an array: put on the device, or staged as a literal."""
     if state.trace is EVAL:
         return as_array(x)
     return broadcast_in_dim_p.bind(x, shape=(), broadcast_dimensions=())
 
 
 def to_array(x: ArrayLike) -> Any:
-    """An operand as an array with array methods; arrays and tracers unchanged."""
+    """Return an operand as an array with array methods; arrays and tracers unchanged."""
     if isinstance(x, SCALARS):
         return scalar_array(x)
     if type(x) is np.ndarray:
@@ -163,7 +163,7 @@ def to_array(x: ArrayLike) -> Any:
 
 
 def inexact(x: Any) -> Any:
-    """The operand of a float function: integers and booleans become floats."""
+    """Return the operand of a float function: integers and booleans become floats."""
     try:
         if x.aval.dtype in INEXACT:
             return x
@@ -176,7 +176,7 @@ def inexact(x: Any) -> Any:
 
 
 def strong(x: ArrayLike) -> Any:
-    """The value without weak type."""
+    """Return the value without weak type."""
     aval = typeof(x)
     return convert(x, aval.dtype) if aval.weak_type else x
 
@@ -197,12 +197,12 @@ def zeros_of(aval: ShapedArray) -> Any:
 
 
 def fill(shape: Sequence[int], value: object, dtype: Any) -> Any:
-    """An array of one repeated host scalar."""
+    """Return an array of one repeated host scalar."""
     return broadcast_in_dim_p.bind(dtype.type(value), shape=tuple(shape), broadcast_dimensions=())
 
 
 def place(x: Any, device: object, out_sharding: object = None) -> Any:
-    """The result put where the caller asks."""
+    """Return the result put where the caller asks."""
     if device is not None:
         return x if is_over_nothing(device) else device_put(x, device)
     if out_sharding is not None:

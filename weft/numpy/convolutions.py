@@ -79,7 +79,7 @@ def convolve(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The convolution of two vectors.
+    """Return the convolution of two vectors.
 
     mode: 'full' for every overlap, 'same' for the size of the longer one, 'valid' for whole
     overlaps. Source: numpy.convolve.
@@ -99,7 +99,7 @@ def correlate(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`.
+    """Return the cross-correlation of two vectors, the second conjugated; modes as in `convolve`.
 
     >>> import weft.numpy as wnp
     >>> wnp.correlate(wnp.array([1, 2, 3]), wnp.array([0, 1]), mode="full")

@@ -36,7 +36,7 @@ def cov(
     aweights: object = None,
     dtype: DTypeLike | None = None,
 ) -> Any:
-    """The covariance matrix of variables in rows (columns with rowvar=False). Source: numpy.cov.
+    """Return the covariance of variables in rows (columns: rowvar=False). Source: numpy.cov.
 
     >>> import weft.numpy as wnp
     >>> wnp.cov(wnp.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
@@ -132,7 +132,7 @@ def corrcoef(
     rowvar: builtins.bool = True,
     dtype: DTypeLike | None = None,
 ) -> Any:
-    """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef.
+    """Return the matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef.
 
     >>> import weft.numpy as wnp
     >>> wnp.corrcoef(wnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(4)

@@ -59,7 +59,7 @@ def asarray(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """An array from an array, a number, or nested sequences of them; copies only if it must.
+    """Return an array from an array, a number, or nested sequences of them; copies only if it must.
 
     copy: True copies always; False is a hint, as in JAX: a conversion to `dtype` still makes a new
     array, which no program can tell from the old one by writing to either.
@@ -94,7 +94,7 @@ def array(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """An array from an array, a number, or nested sequences of them.
+    """Return an array from an array, a number, or nested sequences of them.
 
     dtype: of the result; else promoted from the values. copy: whether an array is copied.
     ndmin: the least number of dimensions; leading ones of size 1 are added. device: a device or
@@ -137,7 +137,7 @@ def array(
 
 
 def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
-    """A host array that will not change under the device array."""
+    """Return a host array that will not change under the device array."""
     check_not_masked(value)
     if value.dtype.kind in "OSUMm":
         raise ArgumentError(
@@ -225,7 +225,7 @@ def _from_numbers(x: list, dtype: Any) -> Any:
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Any:
-    """A copy of the array in memory of its own.
+    """Return a copy of the array in memory of its own.
 
     >>> import weft
     >>> weft.numpy.copy(weft.numpy.arange(3))
@@ -238,7 +238,7 @@ def copy(a: ArrayLike, order: str | None = None) -> Any:
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: builtins.bool = False, device: object = None
 ) -> Any:
-    """The array in another dtype: floats truncate to integers, complex lose their imaginary part.
+    """Convert to another dtype: floats truncate to integers, complex lose their imaginary part.
 
     >>> import weft
     >>> weft.numpy.astype(weft.numpy.array([1.7]), "int32")
@@ -261,7 +261,7 @@ def astype(
 def from_dlpack(
     x: ArrayLike, /, *, device: object = None, copy: builtins.bool | None = None
 ) -> Any:
-    """The array of another library, sharing its memory where possible (DLPack protocol).
+    """Return the array of another library, sharing its memory where possible (DLPack protocol).
 
     >>> import weft.numpy as wnp
     >>> import numpy
@@ -274,7 +274,7 @@ def from_dlpack(
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
-    r"""An array from the bytes of a buffer, which are of the dtype asked for; the result's is the
+    r"""Read an array from the bytes of a buffer, of the dtype asked for; the result's is the
     one weft computes in. Source: numpy.frombuffer.
 
     >>> import weft.numpy as wnp
@@ -285,7 +285,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 
 def fromstring(string: str, dtype: DTypeLike | None = float, count: int = -1, *, sep: str) -> Any:
-    """An array from numbers in a text. Source: numpy.fromstring.
+    """Return an array from numbers in a text. Source: numpy.fromstring.
 
     >>> import weft.numpy as wnp
     >>> wnp.fromstring("1, 2, 3", dtype="int32", sep=",")
@@ -297,7 +297,7 @@ def fromstring(string: str, dtype: DTypeLike | None = float, count: int = -1, *,
 
 
 def fromiter(iterable: Any, dtype: DTypeLike | None, count: int = -1) -> Any:
-    """A vector from an iterable of numbers. Source: numpy.fromiter.
+    """Return a vector from an iterable of numbers. Source: numpy.fromiter.
 
     >>> import weft.numpy as wnp
     >>> wnp.fromiter((i * i for i in range(4)), dtype="int32")
@@ -307,7 +307,7 @@ def fromiter(iterable: Any, dtype: DTypeLike | None, count: int = -1) -> Any:
 
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
-    """A vector from a binary or text file. Source: numpy.fromfile.
+    """Return a vector from a binary or text file. Source: numpy.fromfile.
 
     >>> import weft.numpy as wnp
     >>> import tempfile, numpy
@@ -345,7 +345,7 @@ def fromfunction(
     dtype: DTypeLike | None = float,
     **kwargs: object,
 ) -> Any:
-    """The function's values at the indices of an array of the shape.
+    """Return the function's values at the indices of an array of the shape.
 
     function takes one index per dimension and is mapped over all of them.
 

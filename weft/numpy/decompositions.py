@@ -44,7 +44,7 @@ class SVDResult(NamedTuple):
 
 
 def as_matrices(name: str, a: ArrayLike, square: builtins.bool = False) -> Any:
-    """The operand as float or complex matrices, of a dtype that LAPACK knows."""
+    """Return the operand as float or complex matrices, of a dtype that LAPACK knows."""
     aval = aval_of(f"linalg.{name}", a)
     if aval.ndim < 2 or (square and aval.shape[-1] != aval.shape[-2]):
         kind = "square matrices" if square else "matrices"
@@ -63,7 +63,7 @@ def adjoint(a: ArrayLike) -> Any:
 def cholesky(
     a: ArrayLike, *, upper: builtins.bool = False, symmetrize_input: builtins.bool = True
 ) -> Any:
-    """The lower triangular L with a = L L^H, or the upper triangular R with a = R^H R.
+    """Return the lower triangular L with a = L L^H, or the upper triangular R with a = R^H R.
 
     NaN where a is not positive definite. Source: numpy.linalg.cholesky.
 
@@ -240,7 +240,7 @@ def solve(a: ArrayLike, b: Any) -> Any:
 
 
 def inv(a: ArrayLike) -> Any:
-    """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv.
+    """Return the inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.inv(wnp.array([[1.0, 2.0], [0.0, 4.0]]))

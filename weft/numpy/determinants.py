@@ -33,7 +33,7 @@ class SlogdetResult(NamedTuple):
 
 
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
-    """The sign and the logarithm of the magnitude of the determinant.
+    """Return the sign and the logarithm of the magnitude of the determinant.
 
     method: 'lu' or 'qr'. Source: numpy.linalg.slogdet.
 
@@ -84,7 +84,7 @@ def _slogdet_of(a: object, sign: object, d: ArrayLike) -> tuple[Any, Any]:
 
 
 def _lu_diagonal(a: object) -> tuple[Any, Any]:
-    """The sign of the row exchanges, and the diagonal of U."""
+    """Return the sign of the row exchanges, and the diagonal of U."""
     factors, pivots, _ = lax_linalg().lu(a)
     n = typeof(a).shape[-1]
     moved = sum(u.not_equal(pivots, arange(n, dtype=typeof(pivots).dtype)), axis=-1)
@@ -103,7 +103,7 @@ def _qr_determinant(a: ArrayLike) -> tuple[Any, Any]:
 
 
 def det(a: Any) -> Any:
-    """The determinant of square matrices. Source: numpy.linalg.det.
+    """Return the determinant of square matrices. Source: numpy.linalg.det.
 
     >>> import weft
     >>> weft.numpy.linalg.det(weft.numpy.array([[1.0, 2.0], [3.0, 4.0]]))

@@ -30,7 +30,7 @@ def _integer_operands(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any
 
 
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The largest integer not above x1 / x2. Source: numpy.floor_divide.
+    """Return the largest integer not above x1 / x2. Source: numpy.floor_divide.
 
     >>> import weft
     >>> weft.numpy.floor_divide(weft.numpy.array([-3, 3]), 2)
@@ -65,7 +65,7 @@ def _other_sign(rest: Any, divisor: Any) -> Any:
 
 
 def _float_quotient(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """The whole quotient of floats, which is x1 / x2 where an operand is 0 or infinite.
+    """Return the whole quotient of floats, which is x1 / x2 where an operand is 0 or infinite.
 
     There the array API standard departs from Python: inf // 2 is inf, and 1 // -inf is -0.
     """
@@ -92,7 +92,7 @@ def _float_divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
 
 
 def _signed_as(rest: ArrayLike, divisor: ArrayLike) -> Any:
-    """A remainder of the divisor's sign or 0, which takes that sign; the derivative is 1."""
+    """Return a remainder of the divisor's sign or 0, which takes that sign; the derivative is 1."""
     below = ew.neg_p.bind(ew.abs_p.bind(ew.neg_p.bind(rest)))
     above = ew.abs_p.bind(rest)
     if isinstance(divisor, int | float | np.generic):
@@ -109,7 +109,7 @@ def _divisor(x: ArrayLike) -> Any:
 
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The remainder of floor division, with the sign of x2. Source: numpy.remainder.
+    """Return the remainder of floor division, with the sign of x2. Source: numpy.remainder.
 
     >>> import weft.numpy as wnp
     >>> wnp.remainder(wnp.array([7, -7]), 3)
@@ -132,7 +132,7 @@ mod = remainder
 
 
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The remainder of truncating division, with the sign of x1. Source: numpy.fmod.
+    """Return the remainder of truncating division, with the sign of x1. Source: numpy.fmod.
 
     >>> import weft.numpy as wnp
     >>> wnp.fmod(wnp.array([7, -7]), 3)
@@ -164,7 +164,7 @@ def _divmod(x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def modf(x: ArrayLike, /, out: object = None) -> Any:
-    """The fractional and the whole part, both with the sign of x. Source: numpy.modf.
+    """Return the fractional and the whole part, both with the sign of x. Source: numpy.modf.
 
     >>> import weft.numpy as wnp
     >>> wnp.modf(wnp.array([2.5, -0.25]))

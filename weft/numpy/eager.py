@@ -33,7 +33,7 @@ _MOST = 256
 
 
 def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callable:
-    """An array's method function()(self, *args, **kwargs), compiled for each set of options.
+    """Return an array's method function()(self, *args, **kwargs), compiled for each set of options.
 
     Options that do not hash, such as arrays, run the function op by op.
     """
@@ -114,7 +114,7 @@ def are_like(x: Any, y: Any) -> bool:
 
 
 def one_program_of_unlike(function: Callable) -> Callable:
-    """A binary function, as one program of operands that it converts or broadcasts.
+    """Return a binary function, as one program of operands that it converts or broadcasts.
 
     An op for each of these steps costs a call of its own, and XLA sees the conversion of a boolean
     only within the program: it has inf * False as 0.
@@ -140,7 +140,7 @@ def one_program_of_unlike(function: Callable) -> Callable:
 def compiled(
     function: Callable, options: dict[str, Any], out_sharding: NamedSharding | None = None
 ) -> Callable:
-    """The function with these options as a jitted function of its operands, made once.
+    """Return the function with these options as a jitted function of its operands, made once.
 
     Raises TypeError for options that do not hash.
     """
@@ -174,7 +174,7 @@ _INTEGERS = "axes axis axis1 axis2 destination k kth new_shape num_classes offse
 
 
 def _unless(separate: Callable[[], bool], function: Callable) -> Callable:
-    """The function, refusing to be traced under settings by which each call runs op by op."""
+    """Return the function, refused by traces under settings by which calls run op by op."""
 
     @functools.wraps(function)
     def run(*args: object, **kwargs: object) -> Any:
@@ -228,7 +228,7 @@ _ints: dict[int, Any] = {}
 
 
 def number_beside(value: Any, array: ArrayLike) -> Any:
-    """The float or int as an array on the array's device, or as it is."""
+    """Return the float or int as an array on the array's device, or as it is."""
     if config.transfer_guard_host_to_device:
         return value  # a number that is there already would pass the guard
     kept_numbers = _floats if value.__class__ is float else _ints

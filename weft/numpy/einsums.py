@@ -53,7 +53,7 @@ class Plan(NamedTuple):
 
 
 def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
-    """The labels of every operand and of the result; an ellipsis becomes numbered labels."""
+    """Return the labels of every operand and of the result; an ellipsis becomes numbered labels."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -133,7 +133,7 @@ def _contraction_order(labels: list, shapes: Sequence, out: list, optimize: str)
 
 @functools.lru_cache(maxsize=4096)
 def make_plan(subscripts: str, shapes: tuple, optimize: Any) -> Plan:
-    """The steps of an einsum for operands of these shapes."""
+    """Return the steps of an einsum for operands of these shapes."""
     labels, out = _split_terms(subscripts, [len(s) for s in shapes])
     sizes: dict[str, int] = {}
     for i, (term, shape) in enumerate(zip(labels, shapes, strict=True)):
@@ -199,7 +199,7 @@ def _free(labels: list, others: list) -> list:
 
 
 def _ordered(i: int, j: int, left: list, right: list, needed: set, out: list | None) -> tuple:
-    """Puts the operands in the order in which the product's dimensions come out as wanted."""
+    """Put the operands in the order in which the product's dimensions come out as wanted."""
     if out is not None:
         batch = [c for c in left if c in right and c in needed]
         swapped = [*batch, *_free(right, left), *_free(left, right)]
@@ -238,7 +238,7 @@ def _run_single(step: Single, x: ArrayLike) -> Any:
 
 
 def _diagonal(x: ArrayLike, a: int, b: int) -> Any:
-    """The elements at which two dimensions of one size agree, in the place of the first."""
+    """Return the elements at which two dimensions of one size agree, in the place of the first."""
     return moveaxis(diagonal(x, 0, a, b), -1, a)
 
 
@@ -253,7 +253,7 @@ def einsum(
     _dot_general: Any = dot_general,
     out_sharding: object = None,
 ) -> Any:
-    """Sums of products named by subscripts: 'ij,jk->ik' is the matrix product.
+    """Sum products named by subscripts: 'ij,jk->ik' is the matrix product.
 
     subscripts: a string, or operands and lists of labels in turn. optimize: True, False,
     'optimal', 'greedy', or a path of pairs; the order of contractions. Raises ValueError where
@@ -317,7 +317,7 @@ def _in_parts(wanted: Any) -> Any:
 
 
 def _from_lists(args: tuple) -> tuple[str, tuple]:
-    """The form einsum(a, [0, 1], b, [1, 2], [0, 2]) as a string."""
+    """Return the form einsum(a, [0, 1], b, [1, 2], [0, 2]) as a string."""
     operands = args[: len(args) // 2 * 2 : 2]
     lists = [*args[1 : len(args) // 2 * 2 : 2]]
     names: dict[Any, str] = {}
@@ -338,7 +338,7 @@ def _from_lists(args: tuple) -> tuple[str, tuple]:
 def einsum_path(
     subscripts: object, /, *operands: object, optimize: object = "auto"
 ) -> tuple[list, str]:
-    """The order in which einsum contracts, and numpy's account of its cost.
+    """Return the order in which einsum contracts, and numpy's account of its cost.
 
     >>> import weft.numpy as wnp
     >>> wnp.einsum_path("ij,jk,k->i", wnp.ones((2, 3)), wnp.ones((3, 4)), wnp.ones(4))[0]

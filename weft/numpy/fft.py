@@ -199,7 +199,7 @@ def _opposite(norm: str | None) -> str | None:
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The real spectrum of a signal with Hermitian symmetry. Source: numpy.fft.hfft.
+    """Return the real spectrum of a signal with Hermitian symmetry. Source: numpy.fft.hfft.
 
     >>> import weft.numpy as wnp
     >>> wnp.fft.hfft(wnp.array([4.0, 1.0, 2.0]))
@@ -212,7 +212,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The inverse of `hfft`. Source: numpy.fft.ihfft.
+    """Return the inverse of `hfft`. Source: numpy.fft.ihfft.
 
     >>> import weft.numpy as wnp
     >>> wnp.fft.ihfft(wnp.array([1.0, 1.0, 1.0, 1.0])).real
@@ -245,7 +245,7 @@ def _frequencies(
 def fftfreq(
     n: int, d: object = 1.0, *, dtype: DTypeLike | None = None, device: object = None
 ) -> Any:
-    """The frequencies of `fft` for n samples d apart.
+    """Return the frequencies of `fft` for n samples d apart.
 
     >>> import weft
     >>> weft.numpy.fft.fftfreq(4)
@@ -257,7 +257,7 @@ def fftfreq(
 def rfftfreq(
     n: int, d: object = 1.0, *, dtype: DTypeLike | None = None, device: object = None
 ) -> Any:
-    """The frequencies of `rfft` for n samples d apart.
+    """Return the frequencies of `rfft` for n samples d apart.
 
     >>> import weft.numpy as wnp
     >>> wnp.fft.rfftfreq(6, d=0.5).round(4)
@@ -291,7 +291,7 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Any:
 
 
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Any:
-    """The inverse of `fftshift`.
+    """Return the inverse of `fftshift`.
 
     >>> import weft.numpy as wnp
     >>> wnp.fft.ifftshift(wnp.array([-2, -1, 0, 1, 2]))

@@ -113,7 +113,7 @@ def full(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """An array of a shape filled with a value, or with an array that is broadcast.
+    """Return an array of a shape filled with a value, or with an array that is broadcast.
 
     >>> import weft
     >>> weft.numpy.full((2,), 7, "int32")
@@ -189,7 +189,7 @@ def _like(
 
 
 def _python(value: Any, dtype: object) -> Any:
-    """A Python number of the dtype's kind, so that the result is weakly typed."""
+    """Return a Python number of the dtype's kind, so that the result is weakly typed."""
     if dtypes.is_integer(dtype):
         return int(value)
     return complex(value) if dtypes.is_complex(dtype) else float(value)
@@ -254,7 +254,7 @@ def full_like(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """A value repeated in an array's shape and dtype, placed as it is.
+    """Return a value repeated in an array's shape and dtype, placed as it is.
 
     >>> import weft
     >>> weft.numpy.full_like(weft.numpy.arange(3), 7)

@@ -243,7 +243,7 @@ def _sinc(x: ArrayLike) -> Any:
 
 
 def i0(x: ArrayLike) -> Any:
-    """The modified Bessel function of order 0. Source: numpy.i0.
+    """Return the modified Bessel function of order 0. Source: numpy.i0.
 
     >>> import weft.numpy as wnp
     >>> wnp.i0(0.0)
@@ -328,7 +328,7 @@ def nan_to_num(
 
 
 def _parts(x: ArrayLike) -> tuple[Any, Any, Any]:
-    """A float32 or float64 array, its bits as integers, and (mantissa bits, exponent bias)."""
+    """Return a float32 or float64 array, its bits as integers, (mantissa bits, exponent bias)."""
     dtype = typeof(x).dtype
     if dtype not in (dtypes.float32, dtypes.float64):
         x = cast(x, dtypes.float32)
@@ -409,7 +409,7 @@ def _ldexp(x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def spacing(x: ArrayLike, /) -> Any:
-    """The distance to the next float away from zero, with the sign of x. Source: numpy.spacing.
+    """Return the distance to the next float away from 0, with x's sign. Source: numpy.spacing.
 
     >>> import weft.numpy as wnp
     >>> wnp.spacing(wnp.array([1.0, 2.0**23]))
@@ -430,7 +430,7 @@ def _common_integers(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]
 
 
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """The greatest common divisor. Source: numpy.gcd.
+    """Return the greatest common divisor. Source: numpy.gcd.
 
     >>> import weft.numpy as wnp
     >>> wnp.gcd(wnp.array([12, 0, -9]), 6)
@@ -453,7 +453,7 @@ def _gcd(x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """The least common multiple. Source: numpy.lcm.
+    """Return the least common multiple. Source: numpy.lcm.
 
     >>> import weft.numpy as wnp
     >>> wnp.lcm(wnp.array([4, 0, -3]), 6)

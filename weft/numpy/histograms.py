@@ -97,7 +97,7 @@ def bincount(
 def digitize(
     x: ArrayLike, bins: Any, right: builtins.bool = False, *, method: str | None = None
 ) -> Any:
-    """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize.
+    """Return the number of each x's bin; bins rise or fall. Source: numpy.digitize.
 
     >>> import weft.numpy as wnp
     >>> wnp.digitize(wnp.array([0.2, 1.0, 9.0]), wnp.array([0.0, 1.0, 2.0]))
@@ -119,7 +119,7 @@ def digitize(
 
 
 def _limits(a: Array, range_: tuple | np.ndarray | None) -> tuple[Any, Any]:
-    """The lowest and highest edge; of one value, half a unit to both sides."""
+    """Return the lowest and highest edge; of one value, half a unit to both sides."""
     if range_ is None:
         if typeof(a).size == 0:
             return np.float32(0), np.float32(1)
@@ -148,7 +148,7 @@ def _limits(a: Array, range_: tuple | np.ndarray | None) -> tuple[Any, Any]:
 def histogram_bin_edges(
     a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None
 ) -> Any:
-    """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges.
+    """Return the edges of the bins of a histogram. Source: numpy.histogram_bin_edges.
 
     >>> import weft.numpy as wnp
     >>> wnp.histogram_bin_edges(wnp.array([0.0, 4.0]), bins=4)
@@ -186,7 +186,7 @@ def histogram(
     weights: ArrayLike | None = None,
     density: object = None,
 ) -> tuple[Any, Any]:
-    """The number of elements in each bin, and the edges of the bins.
+    """Return the number of elements in each bin, and the edges of the bins.
 
     bins: how many, or their edges. range: (lowest, highest) edge. weights: what each element
     counts. density: whether the counts are divided so that the integral is 1.
@@ -220,7 +220,7 @@ def histogram(
 
 
 def _bins_of(a: ArrayLike, edges: Any, even: builtins.bool) -> tuple[Array, Array]:
-    """The bin of each element, the last with both edges; and whether it is in none.
+    """Return the bin of each element, the last with both edges; and whether it is in none.
 
     even: whether all bins are of one width. A quotient then tells an element's bin or the one
     beside it, which its edges decide; bins that are hardly wider than the rounding errors of
@@ -273,7 +273,7 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: object = None,
 ) -> tuple[Any, Any, Any]:
-    """Counts of pairs in a grid of bins, and the edges in both directions.
+    """Return counts of pairs in a grid of bins, and the edges in both directions.
 
     >>> import weft.numpy as wnp
     >>> counts, x, y = wnp.histogram2d(wnp.array([0, 1, 1]), wnp.array([0, 0, 1]), bins=2)
@@ -301,7 +301,7 @@ def histogramdd(
     weights: ArrayLike | None = None,
     density: object = None,
 ) -> tuple[Any, list]:
-    """Counts of points in a grid of bins of any dimension, and the list of edges.
+    """Return counts of points in a grid of bins of any dimension, and the list of edges.
 
     sample: an array of shape (points, dimensions), or a sequence of coordinates.
     Source: numpy.histogramdd.

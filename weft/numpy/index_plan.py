@@ -131,7 +131,7 @@ def _fail_count(shape: Shape, used: int) -> IndexError:
 
 
 def _expanded(shape: Shape, parts: Sequence[Any]) -> list[Any]:
-    """The parts with whole slices for an Ellipsis and for the dimensions left out."""
+    """Return the parts with whole slices for an Ellipsis and for the dimensions left out."""
     used = sum(1 for p in parts if p is not None and p is not Ellipsis)
     dots = sum(1 for p in parts if p is Ellipsis)
     if dots > 1:
@@ -146,7 +146,7 @@ def _expanded(shape: Shape, parts: Sequence[Any]) -> list[Any]:
 
 
 def _arrange(plan: Plan, outputs: Sequence[tuple[str, int]], block_first: bool) -> None:
-    """Sets the result's shape, with the index arrays' block in its place, and the gather's."""
+    """Set the result's shape, with the index arrays' block in its place, and the gather's."""
     final: list[int] = []
     gathered: list[int] = []
     block_position = None
@@ -184,7 +184,7 @@ class _Dimensions:
         self.oob: tuple[int, int] | None = None
 
     def add_slice(self, part: tuple, size: int) -> int:
-        """A slice, given by its three members; returns how many elements it takes."""
+        """Return a slice, given by its three members; returns how many elements it takes."""
         start, stop, step = slice(*part).indices(size)
         n = len(range(start, stop, step))
         if step in (1, -1) or n < 2:
@@ -204,7 +204,7 @@ class _Dimensions:
         self._add(0, size, 1, size, ("at", value), 1)
 
     def add_dynamic(self, number: int, size: int) -> None:
-        """The number-th of the scalars and arrays of indices."""
+        """Return the number-th of the scalars and arrays of indices."""
         self._add(0, size, 1, size, ("dyn", number), 1)
 
     def _add(
@@ -226,7 +226,7 @@ class _Dimensions:
                 self.sizes[dim] = 1
 
     def leave_plain_parts(self, shape: Shape) -> None:
-        """A plain part of a dimension is taken by the dynamic slice or gather itself."""
+        """Leave a plain part of a dimension to the dynamic slice or gather itself."""
         for dim, e in enumerate(self.entries):
             plain = e is None and self.strides[dim] == 1 and dim not in self.reversed
             if plain and self.window[dim] != shape[dim]:
@@ -244,7 +244,7 @@ class _Dimensions:
 
 
 def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
-    """The plan for an index whose static structure is `parts`; see `plan_of`."""
+    """Return the plan for an index whose static structure is `parts`; see `plan_of`."""
     has_arrays = any((a := _aval(p)) is not None and a.ndim for p in parts)
     # With index arrays, ints and scalars take part in their broadcasting, and everything that is
     # neither (also None and an Ellipsis of no dimensions) stands between them.
@@ -305,7 +305,7 @@ _tables: list[dict] = []
 
 
 def table() -> dict:
-    """A cache that is emptied with the plans."""
+    """Return a cache that is emptied with the plans."""
     _tables.append(clearable({}))
     return _tables[-1]
 
@@ -318,7 +318,7 @@ MAX_PROGRAMS = 2048
 
 
 def program(function: Callable) -> Callable:
-    """The function compiled; where there are too many of these, all plans are forgotten."""
+    """Return the function compiled; where there are too many of these, all plans are forgotten."""
     if len(_programs) >= MAX_PROGRAMS:
         _forget()
     _programs.add(function)
@@ -420,7 +420,7 @@ def _bad_dtype(dtype: np.dtype) -> TypeError:
 
 
 def _bound(b: Any) -> int | None:
-    """A slice's bound as a Python int."""
+    """Return a slice's bound as a Python int."""
     if b is None:
         return None
     if isinstance(b, Tracer) and b.concrete() is None:
@@ -439,7 +439,7 @@ def _bound(b: Any) -> int | None:
 
 
 def _as_index_array(i: ArrayLike) -> Any:
-    """An element of an index that should be an array."""
+    """Return an element of an index that should be an array."""
     if isinstance(i, Tracer | np.ndarray) or hasattr(i, "aval"):
         return i
     if isinstance(i, list | tuple):
@@ -465,7 +465,7 @@ def _as_index_array(i: ArrayLike) -> Any:
 
 
 def _dimension(index: Sequence[Any], position: int, rank: int) -> int:
-    """The array dimension at which an element of an index starts."""
+    """Return the array dimension at which an element of an index starts."""
 
     def consumed(i: Any) -> int:
         if i is None or i is Ellipsis or isinstance(i, bool | np.bool_):
@@ -483,7 +483,7 @@ def _dimension(index: Sequence[Any], position: int, rank: int) -> int:
 
 
 def _check_host_array(x: Any, i: np.ndarray, index: tuple, position: int) -> tuple[Any, Any]:
-    """A NumPy index array, wrapped if it is in bounds, and its type."""
+    """Return a NumPy index array, wrapped if it is in bounds, and its type."""
     shape = x.aval.shape
     dim = _dimension(index, position, len(shape))
     if i.__class__ is _Positions:
@@ -532,7 +532,7 @@ def _with_masks(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
 
 
 def _with_scalar_bools(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
-    """A scalar boolean is a new dimension of size 0 or 1."""
+    """Make a scalar boolean a new dimension of size 0 or 1."""
     new: list[Any] = []
     dims: list[int] = []
     for position, i in enumerate(index):

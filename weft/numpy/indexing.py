@@ -45,7 +45,7 @@ def _reshaped(x: Any, shape: Shape) -> Any:
 
 
 def take_static(plan: Plan, x: ArrayLike) -> Any:
-    """The result of a plan of static ints and slices."""
+    """Return the result of a plan of static ints and slices."""
     return _reshaped(plan.strided.take(x), plan.final)
 
 
@@ -58,7 +58,7 @@ def window_starts(plan: Plan, arrays: Sequence[Any], wrap: bool) -> list:
 
 
 def index_grid(plan: Plan, arrays: Sequence[Any], wrap: bool) -> tuple[Any, Shape]:
-    """The index vectors of a gather or scatter, and the dimensions they point into."""
+    """Return the index vectors of a gather or scatter, and the dimensions they point into."""
     mapped, columns = [], []
     dtype = dtypes.int32
     for a in arrays:
@@ -95,7 +95,7 @@ def index_grid(plan: Plan, arrays: Sequence[Any], wrap: bool) -> tuple[Any, Shap
 
 
 def _index_column(i: ArrayLike, size: int, dtype: np.dtype, wrap: bool) -> Any:
-    """An index array in the common dtype, with negative indices counted from the end."""
+    """Return an index array in the common dtype, with negative indices counted from the end."""
     aval = typeof(i)
     wrap = wrap and aval.dtype.kind == "i"
     if isinstance(i, np.ndarray):
@@ -165,7 +165,7 @@ def check_static(
 
 
 def take(plan: Plan, x: Any, arrays: Sequence[Any], options: Options) -> Any:
-    """Emits the ops of a plan under the current trace."""
+    """Emit the ops of a plan under the current trace."""
     fills = options.mode is FILL
     if plan.kind == "static" and not (fills and plan.oob):
         return take_static(plan, x)
@@ -209,7 +209,7 @@ _windows: dict[Any, Callable] = table()
 
 
 def window_function(shape: Shape, dims: Shape, sizes: Shape, final: Shape) -> Callable:
-    """A compiled function (x, *starts) -> the window starting there in `dims`.
+    """Return a compiled function (x, *starts) -> the window starting there in `dims`.
 
     Starts are operands, so that x[0], x[1], … and x[2:10], x[3:11], … share one program.
     """
@@ -232,7 +232,7 @@ def window_function(shape: Shape, dims: Shape, sizes: Shape, final: Shape) -> Ca
 
 
 def _eager_static(plan: Plan, x: Any) -> Any:
-    """Runs a plan of static ints and slices."""
+    """Run a plan of static ints and slices."""
     entry = plan.compiled.get("static")
     if entry is None:
         s, shape = plan.strided, x.aval.shape
@@ -301,7 +301,7 @@ def getitem(x: Any, index: object) -> Any:
 
 
 def _row_function(aval: ShapedArray, index: int) -> Callable:
-    """The function behind x[i] with a static int."""
+    """Return the function behind x[i] with a static int."""
     shape = aval.shape
     make_plan(shape, (index,))  # raises for arrays without dimensions or rows
     function = _rows[aval] = window_function(shape, (0,), (1, *shape[1:]), shape[1:])

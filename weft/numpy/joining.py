@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def _arrays(name: str, arrays: object, dtype: DTypeLike | None, axis: object = 0) -> list:
-    """The elements of a sequence (or the rows of an array), in one dtype."""
+    """Return the elements of a sequence (or the rows of an array), in one dtype."""
     if getattr(axis, "ndim", 0):
         raise ArgumentError(
             f"weft.numpy.{name}: axis must be an integer, got an array; give the arrays to join as "
@@ -183,7 +183,7 @@ def column_stack(tup: Sequence[ArrayLike] | Array) -> Any:
 
 
 def block(arrays: Sequence[ArrayLike] | Array) -> Any:
-    """An array from nested lists of blocks. Source: numpy.block.
+    """Return an array from nested lists of blocks. Source: numpy.block.
 
     >>> import weft.numpy as wnp
     >>> wnp.block([[wnp.eye(2), wnp.zeros((2, 1))], [wnp.ones((1, 3))]])
@@ -236,7 +236,7 @@ def append(arr: object, values: object, axis: int | None = None) -> Any:
 
 
 def tile(A: ArrayLike, reps: object) -> Any:
-    """The array repeated as a whole along each dimension. Source: numpy.tile.
+    """Return the array repeated as a whole along each dimension. Source: numpy.tile.
 
     >>> import weft.numpy as wnp
     >>> wnp.tile(wnp.array([1, 2]), (2, 2))
@@ -326,7 +326,7 @@ def repeat(
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple:
-    """The slices along an axis, without it.
+    """Return the slices along an axis, without it.
 
     >>> import weft.numpy as wnp
     >>> wnp.unstack(wnp.array([[1, 2], [3, 4]]), axis=1)
@@ -423,7 +423,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
 
 
 def resize(a: ArrayLike, new_shape: object) -> Any:
-    """The elements, repeated or cut to fill a new shape. Source: numpy.resize.
+    """Return the elements, repeated or cut to fill a new shape. Source: numpy.resize.
 
     >>> import weft.numpy as wnp
     >>> wnp.resize(wnp.array([1, 2, 3]), (2, 4))
@@ -464,7 +464,7 @@ def delete(
     *,
     assume_unique_indices: builtins.bool = False,
 ) -> Any:
-    """The array without the slices at the positions; None flattens it first.
+    """Return the array without the slices at the positions; None flattens it first.
 
     Traced positions must be unique and assume_unique_indices set: the size depends on it.
     Source: numpy.delete.
@@ -565,7 +565,7 @@ def _insert_traced(x: object, obj: object, vals: object, axis: int, n: int, coun
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:
-    """The array without leading ('f') and trailing ('b') zeros; its values must be known.
+    """Return the array without leading ('f') and trailing ('b') zeros; its values must be known.
 
     >>> import weft.numpy as wnp
     >>> wnp.trim_zeros(wnp.array([0, 0, 1, 0, 2, 0]))

@@ -125,7 +125,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
-    """The inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv.
+    """Return the inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.tensorinv(2 * wnp.eye(4).reshape(2, 2, 4), ind=2).shape
@@ -146,7 +146,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Any:
-    """The n-th power of square matrices; negative n powers the inverse.
+    """Return the n-th power of square matrices; negative n powers the inverse.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.matrix_power(wnp.array([[1.0, 1.0], [0.0, 1.0]]), -3)
@@ -181,7 +181,7 @@ def matrix_rank(
     hermitian: builtins.bool = False,
     tol: object = None,
 ) -> Any:
-    """The number of singular values above rtol times the largest (or above tol).
+    """Return the number of singular values above rtol times the largest (or above tol).
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.matrix_rank(wnp.array([[1.0, 2.0], [2.0, 4.0]]))
@@ -204,7 +204,7 @@ def matrix_rank(
 
 
 def multi_dot(arrays: Sequence[Any], *, precision: object = None) -> Any:
-    """The product of several matrices in the cheapest order; the ends may be vectors.
+    """Return the product of several matrices in the cheapest order; the ends may be vectors.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.multi_dot([wnp.ones((2, 100)), wnp.ones((100, 3)), wnp.ones(3)])
@@ -239,7 +239,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: object = None) -> Any:
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
-    """The cross product of vectors of three components (array API standard).
+    """Return the cross product of vectors of three components (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.cross(wnp.array([1, 0, 0]), wnp.array([0, 1, 0]))
@@ -255,7 +255,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
-    """The diagonals of matrices in the last two dimensions (array API standard).
+    """Return the diagonals of matrices in the last two dimensions (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.diagonal(wnp.arange(8).reshape(2, 2, 2))
@@ -268,7 +268,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """The sums of diagonals of matrices in the last two dimensions (array API standard).
+    """Return the sums of diagonals of matrices in the last two dimensions (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.trace(wnp.arange(8).reshape(2, 2, 2))
@@ -280,7 +280,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
 
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The products of all pairs of elements of two vectors (array API standard).
+    """Return the products of all pairs of elements of two vectors (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.outer(wnp.array([1, 2]), wnp.array([10, 20, 30]))
@@ -303,7 +303,7 @@ def matmul(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The matrix product; see `weft.numpy.matmul`.
+    """Return the matrix product; see `weft.numpy.matmul`.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.matmul(wnp.ones((5, 2, 3)), wnp.ones((3, 4))).shape
@@ -322,7 +322,7 @@ def tensordot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """The sum over pairs of axes; see `weft.numpy.tensordot`.
+    """Return the sum over pairs of axes; see `weft.numpy.tensordot`.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.tensordot(wnp.ones((2, 3, 4)), wnp.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
@@ -347,7 +347,7 @@ def vecdot(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The product of vectors along an axis; see `weft.numpy.vecdot`.
+    """Return the product of vectors along an axis; see `weft.numpy.vecdot`.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.vecdot(wnp.array([[1j, 0], [0, 2]]), wnp.array([1j, 1]))

@@ -89,7 +89,7 @@ def dot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """The sum over the last axis of a and the last but one of b; a product for scalars.
+    """Return the sum over the last axis of a and the last but one of b; a product for scalars.
 
     Source: numpy.dot.
 
@@ -117,7 +117,7 @@ def matmul(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """The matrix product; leading dimensions are batches and broadcast. Vectors gain a dimension.
+    """Multiply matrices; leading dimensions are batches and broadcast. Vectors gain a dimension.
 
     Raises ValueError for scalars, `weft.errors.ShapeError` where the summed dimensions differ.
     Source: numpy.matmul.
@@ -228,7 +228,7 @@ def vdot(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The product of the flattened arrays, a conjugated. Source: numpy.vdot.
+    """Return the product of the flattened arrays, a conjugated. Source: numpy.vdot.
 
     >>> import weft.numpy as wnp
     >>> wnp.vdot(wnp.array([1j, 2]), wnp.array([1j, 3]))
@@ -252,7 +252,7 @@ def vecdot(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The product of conjugated vectors along an axis, batched over the others.
+    """Return the product of conjugated vectors along an axis, batched over the others.
 
     >>> import weft.numpy as wnp
     >>> wnp.vecdot(wnp.array([[1j, 0], [0, 2]]), wnp.array([1j, 1]))
@@ -279,7 +279,7 @@ def inner(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The sum over the last axes of both; a product for scalars. Source: numpy.inner.
+    """Return the sum over the last axes of both; a product for scalars. Source: numpy.inner.
 
     >>> import weft.numpy as wnp
     >>> wnp.inner(wnp.array([[1, 2], [3, 4]]), wnp.array([10, 1]))
@@ -295,7 +295,7 @@ def inner(
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: object = None) -> Any:
-    """The products of all pairs of elements, as a matrix. Source: numpy.outer.
+    """Return the products of all pairs of elements, as a matrix. Source: numpy.outer.
 
     >>> import weft.numpy as wnp
     >>> wnp.outer(wnp.array([1, 2]), wnp.array([10, 20, 30]))
@@ -321,7 +321,7 @@ def tensordot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """The sum over pairs of axes: the last of a with the first of b, or those named.
+    """Return the sum over pairs of axes: the last of a with the first of b, or those named.
 
     axes: a number, or (axes of a, axes of b). Source: numpy.tensordot.
 
@@ -364,7 +364,7 @@ def tensordot(
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Any:
-    """The Kronecker product: every element of a times the whole of b. Source: numpy.kron.
+    """Return the Kronecker product: every element of a times the whole of b. Source: numpy.kron.
 
     >>> import weft.numpy as wnp
     >>> wnp.kron(wnp.array([1, 10]), wnp.array([1, 2, 3]))
@@ -382,7 +382,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Any:
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
-    """The cross product of vectors of 3 (or 2) components along an axis. Source: numpy.cross.
+    """Return the cross product of vectors of 3 (or 2) components. Source: numpy.cross.
 
     >>> import weft.numpy as wnp
     >>> wnp.cross(wnp.array([1, 0, 0]), wnp.array([0, 1, 0]))

@@ -81,7 +81,7 @@ def _grid(n: int, m: int, k: Any) -> tuple[Any, Any]:
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Any:
-    """The n by n identity matrix.
+    """Return the n by n identity matrix.
 
     >>> import weft
     >>> weft.numpy.identity(2)
@@ -117,7 +117,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
 
 
 def _diagonal_of(name: str, k: ArrayLike) -> Any:
-    """A diagonal's number, which may be traced."""
+    """Return a diagonal's number, which may be traced."""
     aval = aval_of(name, k)
     if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)) or aval.ndim:
         raise ArgumentError(f"weft.numpy.{name}: k must be an integer, got {kind_of(k)}: {k!r:.60}")
@@ -139,7 +139,7 @@ def _triangle(name: str, m: ArrayLike, k: Any, lower: builtins.bool) -> Any:
 
 
 def tril(m: ArrayLike, k: int = 0) -> Any:
-    """The matrix with what is above the k-th diagonal set to zero; batches of them too.
+    """Return the matrix with what is above the k-th diagonal set to zero; batches of them too.
 
     >>> import weft
     >>> weft.numpy.tril(weft.numpy.ones((2, 2)))
@@ -150,7 +150,7 @@ def tril(m: ArrayLike, k: int = 0) -> Any:
 
 
 def triu(m: ArrayLike, k: int = 0) -> Any:
-    """The matrix with what is below the k-th diagonal set to zero; batches of them too.
+    """Return the matrix with what is below the k-th diagonal set to zero; batches of them too.
 
     >>> import weft
     >>> weft.numpy.triu(weft.numpy.ones((2, 3)))
@@ -161,7 +161,7 @@ def triu(m: ArrayLike, k: int = 0) -> Any:
 
 
 def diag(v: ArrayLike, k: int = 0) -> Any:
-    """A matrix with the vector on its k-th diagonal, or the k-th diagonal of a matrix.
+    """Return a matrix with the vector on its k-th diagonal, or the k-th diagonal of a matrix.
 
     >>> import weft
     >>> weft.numpy.diag(weft.numpy.array([1, 2]))
@@ -185,7 +185,7 @@ def diag(v: ArrayLike, k: int = 0) -> Any:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Any:
-    """A matrix with all elements of v on its k-th diagonal.
+    """Return a matrix with all elements of v on its k-th diagonal.
 
     >>> import weft
     >>> weft.numpy.diagflat(weft.numpy.array([1, 2]))
@@ -258,7 +258,7 @@ def meshgrid(
 def indices(
     dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: builtins.bool = False
 ) -> Any:
-    """The indices of a grid, one array for each dimension (stacked unless sparse).
+    """Return the indices of a grid, one array for each dimension (stacked unless sparse).
 
     >>> import weft
     >>> weft.numpy.indices((2, 2)).shape
@@ -366,7 +366,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple:
 
 
 def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = None) -> tuple:
-    """Indices at which mask_func(ones((n, n)), k) is nonzero.
+    """Return indices at which mask_func(ones((n, n)), k) is nonzero.
 
     >>> import weft.numpy as wnp
     >>> wnp.mask_indices(2, wnp.triu)
@@ -377,7 +377,7 @@ def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = 
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple:
-    """Indices of the main diagonal of an array of ndim dimensions of size n.
+    """Return indices of the main diagonal of an array of ndim dimensions of size n.
 
     >>> import weft
     >>> weft.numpy.diag_indices(2)
@@ -392,7 +392,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple:
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple:
-    """Indices of the main diagonal of an array whose dimensions are equal.
+    """Return indices of the main diagonal of an array whose dimensions are equal.
 
     >>> import weft.numpy as wnp
     >>> wnp.eye(3).at[wnp.diag_indices_from(wnp.eye(3))].add(1.0)

@@ -37,7 +37,7 @@ _numpy: Any = None
 
 
 def _function(name: str) -> Callable:
-    """A function of weft.numpy, imported when first called."""
+    """Return a function of weft.numpy, imported when first called."""
     global _numpy
     if _numpy is None:
         _numpy = import_module("weft.numpy")
@@ -77,7 +77,7 @@ def _refuses(other: ArrayLike) -> bool:
 
 
 def _eager(prim: Primitive) -> Callable:
-    """The compiled dispatch of an op without params."""
+    """Return the compiled dispatch of an op without params."""
     return eager_call(prim, {})
 
 
@@ -140,7 +140,7 @@ _F32, _I32 = dtypes.float32, dtypes.int32
 
 
 def _plain(value: Array, aval: Any) -> Any:
-    """A Python number as the operand it is beside an array of the default types, else None."""
+    """Make a Python number an operand beside an array of the default types, else None."""
     if aval.weak_type or config.enable_x64:
         return None
     if aval.dtype is _F32:
@@ -330,7 +330,7 @@ def _round(self: Array, ndigits: int | None = None) -> Any:
 
 
 def _forward(name: str, function: str | None = None) -> Callable:
-    """A method that is a function of weft.numpy with the array as first argument."""
+    """Return a method that is a function of weft.numpy with the array as first argument."""
     target: Any = None
 
     def wrapped(self: Array, *args: object, **kwargs: object) -> Any:
@@ -360,7 +360,7 @@ def _reshape(
     copy: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """The elements in another shape; one size may be -1. See weft.numpy.reshape."""
+    """Return the elements in another shape; one size may be -1. See weft.numpy.reshape."""
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
     if copy is not None:
         options["copy"] = copy
@@ -377,7 +377,7 @@ def _transpose(self: Array, *args: int | tuple) -> Any:
 
 
 def _view(self: Array, dtype: DTypeLike | None = None, type: object = None) -> Any:
-    """The same bits as another dtype; the last dimension grows or shrinks with the item size."""
+    """Return the same bits as another dtype; item sizes change the last dimension."""
     if type is not None:
         raise TypeError("view: the argument type is NumPy's own; give a dtype")
     if dtype is None:
@@ -412,7 +412,7 @@ def _view(self: Array, dtype: DTypeLike | None = None, type: object = None) -> A
 
 
 def _byteswap(self: Array) -> Any:
-    """The bytes of each number in the opposite order; of complex ones, of each part."""
+    """Return the bytes of each number in the opposite order; of complex ones, of each part."""
     old = self.aval.dtype
     if old.itemsize == 1:
         return self
@@ -435,7 +435,7 @@ def _view_complex(self: Array, old: np.dtype, new: np.dtype) -> Any:
 
 
 def _astype(self: Array, dtype: DTypeLike, copy: bool = False, device: object = None) -> Any:
-    """The elements converted to another dtype. See weft.numpy.astype."""
+    """Return the elements converted to another dtype. See weft.numpy.astype."""
     return _function("astype")(self, dtype, copy=copy, device=device)
 
 
@@ -448,12 +448,12 @@ def _compress(
     size: int | None = None,
     fill_value: int = 0,
 ) -> Any:
-    """The slices along an axis where a condition holds. See weft.numpy.compress."""
+    """Return the slices along an axis where a condition holds. See weft.numpy.compress."""
     return _function("compress")(condition, self, axis, out=out, size=size, fill_value=fill_value)
 
 
 def _to_device(self: Array, device: Device | NamedSharding, *, stream: object = None) -> Any:
-    """The array on another device. See weft.device_put."""
+    """Return the array on another device. See weft.device_put."""
     return device_put(self, device)
 
 
@@ -557,7 +557,7 @@ _ABSENT = {
 
 
 def _absent(name: str, remedy: str) -> property:
-    """An attribute that raises, also where it is set."""
+    """Return an attribute that raises, also where it is set."""
 
     @api_boundary
     def fail(*_: object) -> NoReturn:
@@ -567,7 +567,7 @@ def _absent(name: str, remedy: str) -> property:
 
 
 def install() -> None:
-    """Gives arrays and tracers their operators and methods."""
+    """Give arrays and tracers their operators and methods."""
     for name, member in _members().items():
         setattr(Tracer, name, member)
         setattr(ArrayImpl, name, member)

@@ -24,7 +24,7 @@ def has_names(axis: Axis) -> bool:
 
 
 def apart(axis: Axis) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The positions and the names among the axes."""
+    """Return the positions and the names among the axes."""
     axes: Sequence = axis if isinstance(axis, tuple | list) else (axis,)
     names = tuple(a for a in axes if isinstance(a, str))
     return tuple(a for a in axes if not isinstance(a, str)), names

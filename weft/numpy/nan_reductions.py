@@ -87,7 +87,7 @@ def nanmean(
     keepdims: builtins.bool = False,
     where: ArrayLike | None = None,
 ) -> Any:
-    """The mean of the elements that are not NaN.
+    """Return the mean of the elements that are not NaN.
 
     >>> import weft.numpy as wnp
     >>> wnp.nanmean(wnp.array([1.0, wnp.nan, 3.0]))

@@ -102,7 +102,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
 def flatnonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Any:
-    """The indices of nonzero elements in the flat array.
+    """Return the indices of nonzero elements in the flat array.
 
     >>> import weft.numpy as wnp
     >>> wnp.flatnonzero(wnp.array([[0, 1], [2, 0]]))
@@ -112,7 +112,7 @@ def flatnonzero(
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Any:
-    """The indices of nonzero elements, a row for each.
+    """Return the indices of nonzero elements, a row for each.
 
     >>> import weft.numpy as wnp
     >>> wnp.argwhere(wnp.array([[0, 1], [2, 0]]))
@@ -127,7 +127,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | N
 
 
 def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple:
-    """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index.
+    """Return indices into the flat array as indices of each dimension. Source: numpy.unravel_index.
 
     >>> import weft.numpy as wnp
     >>> wnp.unravel_index(wnp.array([2, 5]), (2, 3))
@@ -159,7 +159,7 @@ def ravel_multi_index(
     *,
     dtype: DTypeLike | None = None,
 ) -> Any:
-    """Indices of each dimension as indices into the flat array. Source: numpy.ravel_multi_index.
+    """Turn indices of each dimension to flat ones. Source: numpy.ravel_multi_index.
 
     >>> import weft.numpy as wnp
     >>> wnp.ravel_multi_index((wnp.array([0, 1]), wnp.array([2, 0])), (2, 3))

@@ -40,7 +40,7 @@ def norm(
     axis: int | Sequence[int] | None = None,
     keepdims: builtins.bool = False,
 ) -> Any:
-    """The norm of a vector or matrix: over one axis, two, or all.
+    """Return the norm of a vector or matrix: over one axis, two, or all.
 
     ord: for vectors any number, inf, -inf; for matrices 'fro', 'nuc', 1, -1, 2, -2, inf, -inf;
     by default the root of the sum of squares. Source: numpy.linalg.norm.
@@ -66,7 +66,7 @@ def norm(
 
 
 def _largest(x: Array, axis: int | Sequence[int] | None, keepdims: builtins.bool = False) -> Any:
-    """The greatest of numbers that are not negative; of none it is 0."""
+    """Return the greatest of numbers that are not negative; of none it is 0."""
     empty = typeof(x).size == 0
     return max_(x, axis=axis, keepdims=keepdims, initial=0 if empty else None)
 
@@ -108,7 +108,7 @@ def _matrix_norm(x: ArrayLike, ord: object, axes: tuple, keepdims: builtins.bool
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: builtins.bool = False, ord: object = "fro") -> Any:
-    """The norm of matrices in the last two dimensions (array API standard).
+    """Return the norm of matrices in the last two dimensions (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.matrix_norm(wnp.array([[1.0, -2.0], [3.0, 4.0]]), ord=1)
@@ -125,7 +125,7 @@ def vector_norm(
     keepdims: builtins.bool = False,
     ord: object = 2,
 ) -> Any:
-    """The norm of vectors along axes, of all elements by default (array API standard).
+    """Return the norm of vectors along axes, of all elements by default (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.vector_norm(wnp.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
@@ -140,7 +140,7 @@ def vector_norm(
 
 
 def cond(x: ArrayLike, p: ArrayLike | None = None) -> Any:
-    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p).
+    """Return the condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p).
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.cond(wnp.diag(wnp.array([4.0, 0.5])))

@@ -66,13 +66,13 @@ def is_complex(x: ArrayLike) -> builtins.bool:
 
 
 def const_like(x: ArrayLike, value: object) -> Any:
-    """A scalar of x's dtype, weak if x is."""
+    """Return a scalar of x's dtype, weak if x is."""
     aval = typeof(x)
     return adapt(value, aval) if aval.weak_type else aval.dtype.type(value)
 
 
 def filled_like(x: ArrayLike, value: object) -> Any:
-    """An array of x's shape and dtype filled with a number."""
+    """Return an array of x's shape and dtype filled with a number."""
     aval = typeof(x)
     filled = fill(aval.shape, value, aval.dtype)
     return convert(filled, aval.dtype, True) if aval.weak_type else filled

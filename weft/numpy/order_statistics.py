@@ -83,7 +83,7 @@ def quantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Any:
-    """The q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1].
+    """Return the q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1].
 
     The dimensions of q come first in the result. method: one of NumPy's. weights: of the elements
     along the axis, with method 'inverted_cdf'. Source: numpy.quantile.
@@ -264,7 +264,7 @@ def _spread(x: ArrayLike, shape: tuple) -> Any:
 
 
 def _bracket(q: ArrayLike, n: ArrayLike, method: str, u: Any, where: Any) -> tuple[Any, Any, Any]:
-    """The positions below and above the quantile, and the weight of the upper one.
+    """Return the positions below and above the quantile, and the weight of the upper one.
 
     u, where: the functions of weft.numpy, or NumPy's where q and n are known on the host.
     """
@@ -317,7 +317,7 @@ def _weighted(
     kept: list,
     skip_nan: object,
 ) -> Any:
-    """The least element whose share of the weight up to it reaches q."""
+    """Return the least element whose share of the weight up to it reaches q."""
     from weft.numpy.reductions import any, sum
 
     wval = aval_of(name, weights)
@@ -413,7 +413,7 @@ def _quantile_with(a: ArrayLike, q: ArrayLike, *, name: str, **options: Any) -> 
 
 
 def _hundredth(q: ArrayLike) -> Any:
-    """The fraction that a percentage is, divided here: programs multiply by a reciprocal."""
+    """Return the fraction that a percentage is, divided here: programs multiply by a reciprocal."""
     if isinstance(q, int | float) or (isinstance(q, np.ndarray) and q.dtype.kind == "f"):
         return q / 100
     if dtypes.is_integer(aval_of("percentile", q).dtype):
@@ -428,7 +428,7 @@ def median(
     overwrite_input: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
-    """The middle element over an axis, a tuple of axes, or all; the mean of two in the middle.
+    """Return the middle element over an axis, a tuple of axes, or all; of two, the mean.
 
     >>> import weft
     >>> weft.numpy.median(weft.numpy.array([1.0, 3.0, 2.0]))

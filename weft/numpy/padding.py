@@ -92,7 +92,7 @@ def pad(
     mode: str | Callable = "constant",
     **kwargs: Any,
 ) -> Any:
-    """The array with elements added before and after each dimension.
+    """Return the array with elements added before and after each dimension.
 
     pad_width: an int, (before, after), one pair for each dimension, or a dict from axis to pair.
     mode: 'constant' (constant_values), 'edge', 'empty', 'linear_ramp' (end_values), 'maximum',
@@ -163,7 +163,7 @@ def _constant(x: Array, widths: list, value: float | int | tuple) -> Any:
 
 
 def _host(value: Array, dtype: Any) -> Any:
-    """A Python number in the dtype without an op."""
+    """Return a Python number in the dtype without an op."""
     if isinstance(value, bool | int | float | complex | np.generic):
         return np.asarray(value).astype(dtype)[()]
     return value
@@ -178,7 +178,7 @@ def _slice(x: Array, axis: int, start: int, stop: int) -> Any:
 
 
 def _repeat(edge: Array, axis: int, n: int) -> Any:
-    """A slice of size 1 repeated along its axis."""
+    """Return a slice of size 1 repeated along its axis."""
     shape = typeof(edge).shape
     return _broadcast_to(edge, (*shape[:axis], n, *shape[axis + 1 :]))
 

@@ -50,7 +50,7 @@ def _vector(name: str, p: ArrayLike) -> Any:
 
 
 def polyval(p: Any, x: ArrayLike, *, unroll: int = 16) -> Any:
-    """The polynomial's value at x, by Horner's rule. Source: numpy.polyval.
+    """Return the polynomial's value at x, by Horner's rule. Source: numpy.polyval.
 
     >>> import weft
     >>> weft.numpy.polyval(weft.numpy.array([1.0, 0.0, 2.0]), 3.0)
@@ -91,7 +91,7 @@ def _aligned(name: str, a1: Array, a2: ArrayLike) -> tuple[Any, Any]:
 
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
-    """The sum of polynomials.
+    """Return the sum of polynomials.
 
     >>> import weft.numpy as wnp
     >>> wnp.polyadd(wnp.array([1, 2, 3]), wnp.array([10, 0]))
@@ -101,7 +101,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
-    """The difference of polynomials.
+    """Return the difference of polynomials.
 
     >>> import weft.numpy as wnp
     >>> wnp.polysub(wnp.array([1, 2, 3]), wnp.array([10, 0]))
@@ -117,7 +117,7 @@ def _without_leading_zeros(p: Array, name: str) -> Any:
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: builtins.bool = False) -> Any:
-    """The product of polynomials.
+    """Return the product of polynomials.
 
     >>> import weft.numpy as wnp
     >>> wnp.polymul(wnp.array([1, 1]), wnp.array([1, -1]))
@@ -162,7 +162,7 @@ def polydiv(
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Any:
-    """The m-th derivative of a polynomial.
+    """Return the m-th derivative of a polynomial.
 
     >>> import weft.numpy as wnp
     >>> wnp.polyder(wnp.array([1, 2, 3]))
@@ -189,7 +189,7 @@ def _polyder(p: Array, *, m: int) -> Any:
 
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
-    """The m-th antiderivative of a polynomial, with constants of integration k.
+    """Return the m-th antiderivative of a polynomial, with constants of integration k.
 
     >>> import weft.numpy as wnp
     >>> wnp.polyint(wnp.array([3.0, 2.0]), k=7)
@@ -222,7 +222,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
 
 
 def poly(seq_of_zeros: Any) -> Any:
-    """The coefficients of the polynomial with the given roots, or of a matrix's eigenvalues.
+    """Return the coefficients of the polynomial with the given roots, or of a matrix's eigenvalues.
 
     >>> import weft.numpy as wnp
     >>> wnp.poly(wnp.array([1.0, 2.0]))
@@ -247,7 +247,7 @@ def poly(seq_of_zeros: Any) -> Any:
 
 
 def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
-    """The roots of a polynomial: the eigenvalues of its companion matrix.
+    """Return the roots of a polynomial: the eigenvalues of its companion matrix.
 
     strip_zeros: leading and trailing zeros are taken off, for which p must be known while
     tracing; with False they stay, and for each leading zero the result ends in a NaN.
@@ -278,7 +278,7 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
 
 
 def _companion(p: Array) -> Any:
-    """The matrix whose characteristic polynomial has the coefficients p, of which p[0] is not 0."""
+    """Return the matrix whose characteristic polynomial has the coefficients p, p[0] not 0."""
     aval = typeof(p)
     n = aval.shape[0] - 1
     below = diag(ones((n - 1,), aval.dtype), -1) if n > 1 else fill((1, 1), 0, aval.dtype)
@@ -286,7 +286,7 @@ def _companion(p: Array) -> Any:
 
 
 def _roots_of_padded(p: Array, out_dtype: np.dtype) -> Any:
-    """The roots of a polynomial that may have leading zeros, as many NaNs at the end."""
+    """Return the roots of a polynomial that may have leading zeros, as many NaNs at the end."""
     n = typeof(p).shape[0] - 1
     if n < 1:
         return zeros((0,), out_dtype)
@@ -309,7 +309,7 @@ def polyfit(
     w: Any = None,
     cov: object = False,
 ) -> Any:
-    """The polynomial of a degree that fits points best by least squares.
+    """Return the polynomial of a degree that fits points best by least squares.
 
     full: also residuals, rank, singular values and rcond. w: weights of the points. cov: also the
     covariance of the coefficients ('unscaled' without scaling by the residuals).

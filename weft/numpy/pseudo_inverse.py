@@ -29,7 +29,7 @@ def pinv(
     *,
     rcond: object = None,
 ) -> Any:
-    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
+    """Return the Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
     Its derivative is that of Golub and Pereyra, "The differentiation of pseudo-inverses and
     nonlinear least squares problems whose variables separate", for a rank that stays.
@@ -54,7 +54,7 @@ def pinv(
 @cache
 def _inverse(hermitian: builtins.bool) -> Any:
     def times(x: ArrayLike, y: ArrayLike, z: Array | None = None) -> Any:
-        """The product, in the order whose part between is smaller: never long side by long side."""
+        """Multiply in the order with the smaller intermediate: never long side by long side."""
         if z is None:
             return matmul(x, y, precision="highest")
         (rows, inner), (_, columns) = (typeof(v).shape[-2:] for v in (x, y))

@@ -43,12 +43,12 @@ _bool = dtypes.bool_
 
 
 def _keep(x: object, shape: tuple, axes: tuple) -> Any:
-    """The reduced dimensions put back with size 1."""
+    """Return the reduced dimensions put back with size 1."""
     return reshape(x, tuple(1 if i in axes else d for i, d in enumerate(shape)))
 
 
 def masked(name: str, a: ArrayLike, where: ArrayLike, value: ArrayLike) -> Any:
-    """a with the elements outside `where` replaced by a scalar."""
+    """Return a with the elements outside `where` replaced by a scalar."""
     mask = aval_of(name, where)
     if mask.dtype != _bool:
         raise ArgumentError(
@@ -131,7 +131,7 @@ def sum(
     where: ArrayLike | None = None,
     promote_integers: builtins.bool = True,
 ) -> Any:
-    """The sum over an axis, a tuple of axes, or all.
+    """Return the sum over an axis, a tuple of axes, or all.
 
     axis: the name of an axis of `vmap` or `shard_map` is taken too, as by `max`, `min`, `mean`,
     `var` and `std`.
@@ -164,7 +164,7 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: builtins.bool = True,
 ) -> Any:
-    """The product over an axis, a tuple of axes, or all. Arguments as for `sum`.
+    """Return the product over an axis, a tuple of axes, or all. Arguments as for `sum`.
 
     >>> import weft.numpy as wnp
     >>> wnp.prod(wnp.array([[1, 2], [3, 4]], "int8"), axis=0)
@@ -226,7 +226,7 @@ def _extremum(
 
 
 def _complex_extremum(name: str, a: object, axes: tuple) -> Any:
-    """The extremum in the order by real part, then imaginary part."""
+    """Return the extremum in the order by real part, then imaginary part."""
     reduce = max if name == "max" else min
     worst = -np.inf if name == "max" else np.inf
     re, im = ew.real_p.bind(a), ew.imag_p.bind(a)
@@ -250,7 +250,7 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Any:
-    """The greatest element over an axis, a tuple of axes, or all; NaN if one is.
+    """Return the greatest element over an axis, a tuple of axes, or all; NaN if one is.
 
     Raises ValueError for no elements without `initial`. Source: numpy.max.
 
@@ -271,7 +271,7 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Any:
-    """The least element over an axis, a tuple of axes, or all; NaN if one is.
+    """Return the least element over an axis, a tuple of axes, or all; NaN if one is.
 
     >>> import weft.numpy as wnp
     >>> wnp.min(wnp.array([[4, 2], [3, 7]]), axis=0)
@@ -290,7 +290,7 @@ def minmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> tuple[Any, Any]:
-    """The minimum and the maximum.
+    """Return the minimum and the maximum.
 
     initial: one value that both start with, or the greatest minimum and the least maximum.
     Source: numpy.minmax (NumPy 2.5).
@@ -339,7 +339,7 @@ any = _logical("any", ops.reduce_or_p, False)
 def count_nonzero(
     a: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False
 ) -> Any:
-    """The number of nonzero elements over an axis, a tuple of axes, or all.
+    """Return the number of nonzero elements over an axis, a tuple of axes, or all.
 
     >>> import weft.numpy as wnp
     >>> wnp.count_nonzero(wnp.array([[0, 1], [2, 3]]), axis=0)
@@ -354,7 +354,7 @@ def ptp(
     out: object = None,
     keepdims: builtins.bool = False,
 ) -> Any:
-    """The range of values, max - min.
+    """Return the range of values, max - min.
 
     >>> import weft.numpy as wnp
     >>> wnp.ptp(wnp.array([[3, 9], [5, 4]]), axis=1)
@@ -387,7 +387,7 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Any:
-    """The arithmetic mean over an axis, a tuple of axes, or all; a float for integers.
+    """Return the arithmetic mean over an axis, a tuple of axes, or all; a float for integers.
 
     Source: numpy.mean.
 
@@ -436,7 +436,7 @@ def average(
     returned: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
-    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average.
+    """Return the weighted mean; with `returned`, also the sum of weights. Source: numpy.average.
 
     >>> import weft.numpy as wnp
     >>> wnp.average(wnp.array([1.0, 2.0, 4.0]), weights=wnp.array([2, 1, 1]))
@@ -486,7 +486,7 @@ def var(
     mean: object = None,
     correction: Any = None,
 ) -> Any:
-    """The variance: the mean squared distance from the mean, divided by n - ddof.
+    """Return the variance: the mean squared distance from the mean, divided by n - ddof.
 
     mean: the mean along the axis, if known (with keepdims). Where n - ddof is not positive, the
     result is nan. Source: numpy.var.
@@ -555,7 +555,7 @@ def std(
     mean: object = None,
     correction: object = None,
 ) -> Any:
-    """The standard deviation: the square root of `var`.
+    """Return the standard deviation: the square root of `var`.
 
     >>> import weft.numpy as wnp
     >>> wnp.std(wnp.array([[1.0, 3.0], [2.0, 6.0]]), axis=1)

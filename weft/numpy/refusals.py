@@ -38,14 +38,14 @@ _REMEDIES["sig"] = _REMEDIES["signature"]
 
 
 def refusal(function: str, argument: str) -> UnsupportedArgumentError:
-    """The error for one of the arguments that only NumPy's functions have."""
+    """Return the error for one of the arguments that only NumPy's functions have."""
     return UnsupportedArgumentError(f"{function}: {_REMEDIES[argument].format(f=function)}")
 
 
 def refuse(
     function: str, parameters: tuple[str, ...], surplus: tuple, unknown: dict[str, Any]
 ) -> None:
-    """Raises for arguments that the function does not take, saying what to do instead."""
+    """Raise for arguments that the function does not take, saying what to do instead."""
     for name in unknown:
         if name in _REMEDIES:
             raise refusal(function, name)
@@ -61,6 +61,6 @@ def refuse(
 
 
 def refuse_out(name: str, out: object) -> None:
-    """Raises if a function that has the parameter `out`, for NumPy's sake, is given one."""
+    """Raise if a function that has the parameter `out`, for NumPy's sake, is given one."""
     if out is not None:
         raise refusal(f"weft.numpy.{name}", "out")

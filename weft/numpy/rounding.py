@@ -56,7 +56,7 @@ trunc = _rounding(
 
 
 def rint(x: ArrayLike, /) -> Any:
-    """The nearest integer as a float, halves to even. Source: numpy.rint.
+    """Return the nearest integer as a float, halves to even. Source: numpy.rint.
 
     >>> import weft.numpy as wnp
     >>> wnp.rint(wnp.array([0.5, 1.5, -2.6]))
@@ -70,7 +70,7 @@ def rint(x: ArrayLike, /) -> Any:
 
 
 def round(a: ArrayLike, decimals: int = 0, out: object = None) -> Any:
-    """Rounded to a number of decimals, halves to even; a negative number rounds tens, hundreds, …
+    """Round to a number of decimals, halves to even; a negative number rounds tens, hundreds, …
 
     >>> import weft
     >>> weft.numpy.round(weft.numpy.array([1.25, 2.5]), 1)
@@ -102,7 +102,7 @@ def round(a: ArrayLike, decimals: int = 0, out: object = None) -> Any:
 
 
 def _round_scaled(a: ArrayLike, scale: ArrayLike) -> Any:
-    """a rounded to multiples of 1 / scale."""
+    """Return a rounded to multiples of 1 / scale."""
     dtype = typeof(a).dtype
     # Narrow floats overflow or lose digits when scaled.
     wide = cast(a, dtypes.float32) if dtype.itemsize < 4 else a

@@ -115,7 +115,7 @@ def finfo(dtype: DTypeLike | None) -> Any:
 
 
 def finfo_of_numpy_scalars(dtype: DTypeLike | None) -> Any:
-    """The same, the limits as NumPy's scalars of the dtype, which JAX's programs expect."""
+    """Return the same, the limits as NumPy's scalars of the dtype, which JAX's programs expect."""
     dtype = _dtype_of(dtype)
     if dtypes.is_complex(dtype):
         dtype = np.finfo(dtype).dtype
@@ -158,7 +158,7 @@ def pair_of(x: ArrayLike) -> tuple[Any, Any]:
 
 
 def result_type(*args: Any) -> Any:
-    """The dtype in which arrays, dtypes and Python scalars combine.
+    """Return the dtype in which arrays, dtypes and Python scalars combine.
 
     >>> import weft
     >>> weft.numpy.result_type(weft.numpy.int8(1), 2.0)
@@ -170,7 +170,7 @@ def result_type(*args: Any) -> Any:
 
 
 def promote_types(a: Any, b: Any) -> Any:
-    """The common dtype of two dtypes; int, float and complex stand for Python scalars.
+    """Return the common dtype of two dtypes; int, float and complex stand for Python scalars.
 
     >>> import weft
     >>> weft.numpy.promote_types("int8", "float16")

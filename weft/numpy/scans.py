@@ -57,7 +57,7 @@ def argmax(
     out: object = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """The first position of the greatest element, along an axis or in the flat array.
+    """Return the first position of the greatest element, along an axis or in the flat array.
 
     >>> import weft
     >>> weft.numpy.argmax(weft.numpy.array([1, 5, 2]))
@@ -72,7 +72,7 @@ def argmin(
     out: object = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """The first position of the least element, along an axis or in the flat array.
+    """Return the first position of the least element, along an axis or in the flat array.
 
     >>> import weft.numpy as wnp
     >>> wnp.argmin(wnp.array([[4, 2, 2], [1, 5, 0]]), axis=1)
@@ -142,7 +142,7 @@ def cumsum(
     dtype: DTypeLike | None = None,
     out: object = None,
 ) -> Any:
-    """Running sums along an axis, or of the flat array.
+    """Return running sums along an axis, or of the flat array.
 
     >>> import weft
     >>> weft.numpy.cumsum(weft.numpy.array([1, 2, 3]))
@@ -157,7 +157,7 @@ def cumprod(
     dtype: DTypeLike | None = None,
     out: object = None,
 ) -> Any:
-    """Running products along an axis, or of the flat array.
+    """Return running products along an axis, or of the flat array.
 
     >>> import weft.numpy as wnp
     >>> wnp.cumprod(wnp.array([[1, 2], [3, 4]]))
@@ -172,7 +172,7 @@ def nancumsum(
     dtype: DTypeLike | None = None,
     out: object = None,
 ) -> Any:
-    """Running sums, NaN counted as 0.
+    """Return running sums, NaN counted as 0.
 
     >>> import weft.numpy as wnp
     >>> wnp.nancumsum(wnp.array([2.0, wnp.nan, 3.0]))
@@ -187,7 +187,7 @@ def nancumprod(
     dtype: DTypeLike | None = None,
     out: object = None,
 ) -> Any:
-    """Running products, NaN counted as 1.
+    """Return running products, NaN counted as 1.
 
     >>> import weft.numpy as wnp
     >>> wnp.nancumprod(wnp.array([2.0, wnp.nan, 3.0]))
@@ -229,7 +229,7 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: builtins.bool = False,
 ) -> Any:
-    """Running sums along an axis, with a leading 0 if include_initial (array API standard).
+    """Return running sums along an axis, with a leading 0 if include_initial (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.cumulative_sum(wnp.array([2, 3, 4]), include_initial=True)
@@ -246,7 +246,7 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: builtins.bool = False,
 ) -> Any:
-    """Running products along an axis, with a leading 1 if include_initial (array API standard).
+    """Multiply along an axis, running; include_initial: a leading 1 (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.cumulative_prod(wnp.array([2, 3, 4]), include_initial=True)
@@ -263,7 +263,7 @@ def trace(
     dtype: DTypeLike | None = None,
     out: object = None,
 ) -> Any:
-    """The sum of a diagonal of two axes. Source: numpy.trace.
+    """Return the sum of a diagonal of two axes. Source: numpy.trace.
 
     >>> import weft.numpy as wnp
     >>> wnp.trace(wnp.arange(9).reshape(3, 3), offset=1)

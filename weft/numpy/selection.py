@@ -172,7 +172,7 @@ def take(
     indices_are_sorted: builtins.bool = False,
     fill_value: object = None,
 ) -> Any:
-    """The slices of an axis at indices; None takes from the flat array.
+    """Return the slices of an axis at indices; None takes from the flat array.
 
     mode: 'fill' (the default) gives fill_value or NaN for indices out of bounds, 'clip' and 'wrap'
     move them into bounds; 'clip' makes negative ones 0. Source: numpy.take.
@@ -352,7 +352,7 @@ def put(
     *,
     inplace: builtins.bool = True,
 ) -> Any:
-    """a with values set at indices of the flat array, repeated if too few. Source: numpy.put.
+    """Set values at indices of the flat array, repeated if too few. Source: numpy.put.
 
     >>> import weft.numpy as wnp
     >>> wnp.put(wnp.arange(4), wnp.array([0, 2]), wnp.array([-1, -2]), inplace=False)
@@ -414,7 +414,7 @@ def compress(
     fill_value: ArrayLike = 0,
     out: object = None,
 ) -> Any:
-    """The slices of an axis for which the condition holds; size makes it traceable.
+    """Return the slices of an axis for which the condition holds; size makes it traceable.
 
     >>> import weft.numpy as wnp
     >>> wnp.compress(wnp.array([True, False, True]), wnp.array([[1, 2, 3]]), axis=1)
@@ -454,7 +454,7 @@ def compress(
 def extract(
     condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Any:
-    """The elements of the flat array for which the condition holds.
+    """Return the elements of the flat array for which the condition holds.
 
     >>> import weft.numpy as wnp
     >>> wnp.extract(wnp.array([True, False, True]), wnp.array([1, 2, 3]))
@@ -464,7 +464,7 @@ def extract(
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The diagonal of two axes, as a last dimension. Source: numpy.diagonal.
+    """Return the diagonal of two axes, as a last dimension. Source: numpy.diagonal.
 
     >>> import weft.numpy as wnp
     >>> wnp.diagonal(wnp.arange(9).reshape(3, 3), offset=1)
@@ -491,7 +491,7 @@ def _diagonal(a: ArrayLike, offset: int, axis1: int, axis2: int) -> Any:
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: builtins.bool = False, *, inplace: builtins.bool = True
 ) -> Any:
-    """a with its main diagonal set to val, repeated if too short; needs inplace=False.
+    """Return a with its main diagonal set to val, repeated if too short; needs inplace=False.
 
     >>> import weft.numpy as wnp
     >>> wnp.fill_diagonal(wnp.zeros((2, 2)), 5.0, inplace=False)

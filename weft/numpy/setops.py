@@ -69,7 +69,7 @@ def unique(
     fill_value: ArrayLike | None = None,
     sorted: builtins.bool = True,
 ) -> Any:
-    """The distinct elements, sorted, or the distinct slices along an axis.
+    """Return the distinct elements, sorted, or the distinct slices along an axis.
 
     return_index, return_inverse, return_counts: also their first positions, the positions that
     rebuild the array, and how often each occurs. size: a static number of results, which makes
@@ -253,7 +253,7 @@ def _flat(name: str, *xs: ArrayLike) -> list:
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Any:
-    """The sorted distinct elements of both.
+    """Return the sorted distinct elements of both.
 
     >>> import weft.numpy as wnp
     >>> wnp.union1d(wnp.array([3, 1]), wnp.array([2, 3]))
@@ -330,7 +330,7 @@ def setdiff1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The distinct elements of the first that are not in the second.
+    """Return the distinct elements of the first that are not in the second.
 
     >>> import weft.numpy as wnp
     >>> wnp.setdiff1d(wnp.array([4, 1, 1, 2]), wnp.array([2, 3]))
@@ -352,7 +352,7 @@ def setdiff1d(
 
 
 def _distinct_sorted(a: Any) -> tuple[Any, Any]:
-    """The sorted vector, and where an element differs from the one before."""
+    """Return the sorted vector, and where an element differs from the one before."""
     a = sort(a)
     if typeof(a).shape[0] == 0:
         return a, fill((0,), True, dtypes.bool_)
@@ -367,7 +367,7 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The sorted distinct elements that are in exactly one of both.
+    """Return the sorted distinct elements that are in exactly one of both.
 
     >>> import weft.numpy as wnp
     >>> wnp.setxor1d(wnp.array([1, 2, 2]), wnp.array([2, 3]))
@@ -394,7 +394,7 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The sorted distinct elements of both; with return_indices, also where they first stand.
+    """Return the sorted distinct elements of both; with return_indices, also their first places.
 
     >>> import weft.numpy as wnp
     >>> wnp.intersect1d(wnp.array([1, 3, 4, 3]), wnp.array([3, 1, 1]))

@@ -40,7 +40,7 @@ def iterable(y: ArrayLike) -> builtins.bool:
 
 
 def ndim(a: ArrayLike) -> int:
-    """The number of dimensions.
+    """Return the number of dimensions.
 
     >>> import weft.numpy as wnp
     >>> wnp.ndim([[1, 2], [3, 4]]), wnp.ndim(5)
@@ -50,7 +50,7 @@ def ndim(a: ArrayLike) -> int:
 
 
 def shape(a: ArrayLike) -> tuple[int, ...]:
-    """The shape, a tuple of int.
+    """Return the shape, a tuple of int.
 
     >>> import weft.numpy as wnp
     >>> wnp.shape([[1, 2, 3], [4, 5, 6]])
@@ -64,7 +64,7 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
 
 
 def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
-    """The number of elements, in all or along axes.
+    """Return the number of elements, in all or along axes.
 
     >>> import weft.numpy as wnp
     >>> wnp.size(wnp.ones((2, 3))), wnp.size(wnp.ones((2, 3)), axis=1)
@@ -82,7 +82,7 @@ def reshape(
     copy: builtins.bool | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """The same elements in another shape; one size may be -1.
+    """Return the same elements in another shape; one size may be -1.
 
     order: 'C' reads and writes rows first, 'F' columns first. Raises TypeError if the number of
     elements differs. Source: numpy.reshape.
@@ -113,7 +113,7 @@ def reshape(
 
 
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: object = None) -> Any:
-    """The elements as a vector.
+    """Return the elements as a vector.
 
     >>> import weft.numpy as wnp
     >>> wnp.ravel(wnp.array([[1, 2], [3, 4]]), order="F")
@@ -128,7 +128,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: object = None) -> Any
 
 
 def transpose(a: ArrayLike, axes: Any = None) -> Any:
-    """The dimensions reversed, or in the order given. Source: numpy.transpose.
+    """Return the dimensions reversed, or in the order given. Source: numpy.transpose.
 
     >>> import weft
     >>> weft.numpy.transpose(weft.numpy.ones((2, 3))).shape
@@ -150,7 +150,7 @@ def transpose(a: ArrayLike, axes: Any = None) -> Any:
 
 
 def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Any:
-    """The dimensions in the order given (array API standard).
+    """Return the dimensions in the order given (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.permute_dims(wnp.ones((2, 3, 4)), (2, 0, 1)).shape
@@ -160,7 +160,7 @@ def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Any:
 
 
 def matrix_transpose(x: ArrayLike, /) -> Any:
-    """The last two dimensions exchanged.
+    """Return the last two dimensions exchanged.
 
     >>> import weft.numpy as wnp
     >>> wnp.matrix_transpose(wnp.ones((5, 2, 3))).shape
@@ -219,7 +219,7 @@ def moveaxis(a: ArrayLike, source: object, destination: object) -> Any:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
-    """A dimension moved before position `start`. Source: numpy.rollaxis.
+    """Return a dimension moved before position `start`. Source: numpy.rollaxis.
 
     >>> import weft.numpy as wnp
     >>> wnp.rollaxis(wnp.ones((2, 3, 4)), 2).shape
@@ -269,7 +269,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
 
 
 def broadcast_shapes(*shapes: object) -> tuple[int, ...]:
-    """The shape to which NumPy's rules broadcast the given shapes.
+    """Return the shape to which NumPy's rules broadcast the given shapes.
 
     >>> import weft.numpy as wnp
     >>> wnp.broadcast_shapes((3, 1), (2,), ())
@@ -281,7 +281,7 @@ def broadcast_shapes(*shapes: object) -> tuple[int, ...]:
 def broadcast_to(
     array: ArrayLike, shape: int | Sequence[int], *, out_sharding: object = None
 ) -> Any:
-    """The array repeated along dimensions to fill a shape. Source: numpy.broadcast_to.
+    """Return the array repeated along dimensions to fill a shape. Source: numpy.broadcast_to.
 
     >>> import weft
     >>> weft.numpy.broadcast_to(weft.numpy.array([1, 2]), (2, 2))
@@ -301,7 +301,7 @@ def broadcast_to(
 
 
 def broadcast_arrays(*args: Any) -> tuple:
-    """The arrays repeated to one shape, in a tuple as the array API standard has it.
+    """Return the arrays repeated to one shape, in a tuple as the array API standard has it.
 
     >>> import weft.numpy as wnp
     >>> [x.shape for x in wnp.broadcast_arrays(wnp.ones((3, 1)), wnp.ones(2))]
@@ -362,7 +362,7 @@ def atleast_3d(*arys: object) -> Any:
 
 
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
-    """The order of elements reversed along axes, or along all.
+    """Return the order of elements reversed along axes, or along all.
 
     >>> import weft.numpy as wnp
     >>> wnp.flip(wnp.array([[1, 2], [3, 4]]))

@@ -76,7 +76,7 @@ def sort(
     stable: builtins.bool = True,
     descending: builtins.bool = False,
 ) -> Any:
-    """The array sorted along an axis; NaN last, complex numbers by real then imaginary part.
+    """Return the array sorted along an axis; NaN last, complex numbers by real then imaginary part.
 
     Source: numpy.sort.
 
@@ -100,7 +100,7 @@ def argsort(
     descending: builtins.bool = False,
     dtype: DTypeLike | None = None,
 ) -> Any:
-    """The indices that sort along an axis; equal elements keep their order if stable.
+    """Return the indices that sort along an axis; equal elements keep their order if stable.
 
     dtype: an integer type for the indices, by default the widest that is on.
 
@@ -127,7 +127,7 @@ def _positions(shape: tuple, axis: int, dtype: DTypeLike | None = None) -> Any:
 
 
 def lexsort(keys: object, axis: int = -1) -> Any:
-    """The indices that sort by several keys, the last one first. Source: numpy.lexsort.
+    """Return the indices that sort by several keys, the last one first. Source: numpy.lexsort.
 
     >>> import weft.numpy as wnp
     >>> last, first = wnp.array([1, 1, 0]), wnp.array([2, 1, 3])
@@ -190,7 +190,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
-    """The indices by which `partition` orders the array.
+    """Return the indices by which `partition` orders the array.
 
     >>> import weft.numpy as wnp
     >>> x = wnp.array([5, 1, 4, 2])
@@ -205,7 +205,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
 def top_k(
     a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: builtins.bool = True
 ) -> tuple[Any, Any]:
-    """The k largest elements along an axis, best first, and their indices.
+    """Return the k largest elements along an axis, best first, and their indices.
 
     mode: 'largest', or 'smallest'. Of equal elements the one with the lower index comes first, if
     `sorted`; without it, the order is open. NaNs are larger than all numbers.
@@ -232,7 +232,7 @@ def top_k(
 def searchsorted(
     a: Any, v: ArrayLike, side: str = "left", sorter: object = None, *, method: str = "scan"
 ) -> Any:
-    """The positions in the sorted vector a before which each v keeps the order.
+    """Return the positions in the sorted vector a before which each v keeps the order.
 
     side: 'left' gives the first such position, 'right' the last. sorter: indices that sort a.
     method: 'scan' and 'scan_unrolled' halve the range, 'sort' sorts a and v together,

@@ -116,7 +116,7 @@ def logspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any:
-    """base to the power of evenly spaced exponents. Source: numpy.logspace.
+    """Return base to the power of evenly spaced exponents. Source: numpy.logspace.
 
     >>> import weft
     >>> weft.numpy.logspace(0, 2, 3).astype(int)

@@ -28,7 +28,7 @@ def take(x: Any, index: Any, getitem: Callable[[Any, Any], Any]) -> Any:
 
 
 def update(x: ArrayLike, index: Any, change: Callable[[Any, Any], Any], clamps: bool) -> Any:
-    """A copy of x in which the windows are change(part, rest of the index).
+    """Return a copy of x in which the windows are change(part, rest of the index).
 
     clamps: whether windows that reach out of bounds are moved into them; else nothing changes.
     """
@@ -45,7 +45,7 @@ def update(x: ArrayLike, index: Any, change: Callable[[Any, Any], Any], clamps: 
 
 
 def _split(x: Any, index: tuple | Slice) -> tuple[list, list[int], tuple, Any]:
-    """(starts, sizes, index, inside): the hull of all windows, and what is left of the index.
+    """Return (starts, sizes, index, inside): the windows' hull, and the index within it.
 
     inside: whether all windows are in bounds; a bool where the starts are known.
     """
@@ -92,7 +92,7 @@ def _rank(part: Any) -> int:
 
 
 def _start(start: Any, size: int, last: int) -> tuple[Any, Any]:
-    """The start counted from the beginning and moved into bounds, and whether it was there."""
+    """Count the start from the beginning, moved into bounds; also whether it was there."""
     if isinstance(start, int | np.integer):
         at = int(start) + size * (start < 0)
         return min(max(at, 0), last), 0 <= at <= last

@@ -108,7 +108,7 @@ class ufunc(functools.partial):
 
     @api_boundary
     def accumulate(self, a: Any, axis: int = 0, dtype: object = None, out: object = None) -> Any:
-        """The results of folding ever longer beginnings of an axis."""
+        """Return the results of folding ever longer beginnings of an axis."""
         from weft.api.mapping import associative_scan
         from weft.ops.control.scan import scan
 
@@ -148,7 +148,7 @@ class ufunc(functools.partial):
 
     @api_boundary
     def outer(self, A: Any, B: Any, /) -> Any:
-        """The function of every pair of elements of A and B."""
+        """Return the function of every pair of elements of A and B."""
         self._check_binary("outer")
         from weft.autodiff.shape import reshape
 
@@ -157,7 +157,7 @@ class ufunc(functools.partial):
 
     @api_boundary
     def at(self, a: Any, indices: object, b: Any = None, /, *, inplace: bool = True) -> Any:
-        """`a` with the function applied at the indices, as often as they occur; `a` stays."""
+        """Apply the function to `a` at the indices, as often as they occur; `a` stays."""
         from weft.numpy.creation import arange
         from weft.ops.control.divergence import vary
         from weft.ops.control.loops import fori_loop
@@ -234,7 +234,7 @@ _AT = {
 def _fold(
     fun: ufunc, a: Any, axes: tuple, dtype: object, keepdims: bool, initial: Any, where: Any
 ) -> Any:
-    """A fold without an op of its own: pairwise over halves, so its depth is logarithmic."""
+    """Return a fold without an op of its own: pairwise over halves, so its depth is logarithmic."""
     from weft.numpy.selection import where as choose
     from weft.numpy.shaping import broadcast_to, moveaxis, reshape
     from weft.ops.control.scan import scan
@@ -271,7 +271,7 @@ def _fold(
 
 
 def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: object = None) -> ufunc:
-    """A ufunc from a function of scalars.
+    """Return a ufunc from a function of scalars.
 
     >>> import weft
     >>> f = weft.numpy.frompyfunc(lambda x, y: x + 2 * y, 2, 1)

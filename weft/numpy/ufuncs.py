@@ -52,7 +52,7 @@ _bool = dtypes.bool_
 
 
 def _float_unary(name: str, prim: Primitive, doc: str) -> Callable:
-    """A function computed in floats: integers and booleans are converted."""
+    """Return a function computed in floats: integers and booleans are converted."""
 
     def traced(x: Any) -> Any:
         try:
@@ -162,7 +162,7 @@ negative = ufunc(_any_unary("negative", ew.neg_p, "-x."), 1, 1)
 
 
 def absolute(x: ArrayLike, /) -> Any:
-    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute.
+    """Return the absolute value; the magnitude of complex numbers. Source: numpy.absolute.
 
     >>> import weft.numpy as wnp
     >>> wnp.absolute(wnp.array([-2.0, 3 + 4j]))
@@ -176,7 +176,7 @@ abs = absolute
 
 
 def fabs(x: ArrayLike, /) -> Any:
-    """The absolute value as a float. Source: numpy.fabs.
+    """Return the absolute value as a float. Source: numpy.fabs.
 
     >>> import weft.numpy as wnp
     >>> wnp.fabs(wnp.array([-2, 3]))
@@ -221,7 +221,7 @@ def reciprocal(x: ArrayLike, /) -> Any:
 
 
 def real(val: ArrayLike, /) -> Any:
-    """The real part. Source: numpy.real.
+    """Return the real part. Source: numpy.real.
 
     >>> import weft.numpy as wnp
     >>> wnp.real(wnp.array([1 + 2j, 3]))
@@ -231,7 +231,7 @@ def real(val: ArrayLike, /) -> Any:
 
 
 def imag(val: object, /) -> Any:
-    """The imaginary part, zero for real numbers. Source: numpy.imag.
+    """Return the imaginary part, zero for real numbers. Source: numpy.imag.
 
     >>> import weft.numpy as wnp
     >>> wnp.imag(wnp.array([1 + 2j, 3]))
@@ -245,7 +245,7 @@ def imag(val: object, /) -> Any:
 
 
 def conjugate(x: ArrayLike, /) -> Any:
-    """The complex conjugate. Source: numpy.conjugate.
+    """Return the complex conjugate. Source: numpy.conjugate.
 
     >>> import weft.numpy as wnp
     >>> wnp.conjugate(wnp.array([1 + 2j, 3]))
@@ -258,7 +258,7 @@ conj = conjugate
 
 
 def angle(z: ArrayLike, deg: builtins.bool = False) -> Any:
-    """The argument of a complex number, in radians or degrees. Source: numpy.angle.
+    """Return the argument of a complex number, in radians or degrees. Source: numpy.angle.
 
     >>> import weft.numpy as wnp
     >>> wnp.angle(wnp.array([1, 1j, -1]), deg=True)
@@ -298,7 +298,7 @@ rad2deg, deg2rad = degrees, radians
 
 
 def bitwise_count(x: ArrayLike, /) -> Any:
-    """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count.
+    """Return the number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count.
 
     >>> import weft.numpy as wnp
     >>> wnp.bitwise_count(wnp.array([7, -8], "int8"))
@@ -313,7 +313,7 @@ def bitwise_count(x: ArrayLike, /) -> Any:
 
 
 def _lazy(name: str) -> Callable | None:
-    """A function of another module by name, loaded when it is called."""
+    """Return a function of another module by name, loaded when it is called."""
     if not name:
         return None
 
@@ -407,7 +407,7 @@ greater_equal = _comparison("greater_equal", ew.ge_p, ew.gt_p, "x >= y.")
 
 
 def _between(x: ArrayLike, y: ArrayLike) -> Any:
-    """The mean of equal complex numbers, so that both have half of the derivative."""
+    """Return the mean of equal complex numbers, so that both have half of the derivative."""
     half = const_like(ew.real_p.bind(x), 0.5)
     parts = []
     for part in (ew.real_p, ew.imag_p):

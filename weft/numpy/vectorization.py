@@ -51,7 +51,7 @@ def parse_signature(signature: str) -> tuple[list[Core], list[Core]]:
 def vectorize(
     pyfunc: Callable, *, excluded: Any = frozenset(), signature: str | None = None
 ) -> Callable:
-    """A function that maps pyfunc over leading dimensions, broadcast by NumPy's rules.
+    """Return a function that maps pyfunc over leading dimensions, broadcast by NumPy's rules.
 
     excluded: positions and names of arguments passed as they are. signature: the core dimensions
     pyfunc works on, such as '(m,n),(n)->(m)'; without it pyfunc works on scalars.
@@ -132,7 +132,7 @@ def _operand(x: Any) -> Any:
 def input_dimensions(
     operands: Sequence[Any], cores: Sequence[Core], context: str = ""
 ) -> tuple[tuple[int, ...], dict[str, int]]:
-    """The shape over which operands are mapped, and the sizes of their core dimensions by name.
+    """Return the shape to map operands over, and the sizes of their core dimensions by name.
 
     context: what messages say after a dimension's name. A name of digits is a name, as in
     numpy.vectorize.
@@ -166,7 +166,7 @@ def input_dimensions(
 
 
 def _map(function: Callable, operands: list, ranks: list[int], lead: tuple[int, ...]) -> Any:
-    """The function mapped over the dimensions in front of the last `ranks` of each operand."""
+    """Map the function over the dimensions in front of each operand's last `ranks`."""
     leads = [typeof(x).shape[: typeof(x).ndim - r] for x, r in zip(operands, ranks, strict=True)]
     squeezed = []
     for x, dims in zip(operands, leads, strict=True):
@@ -190,7 +190,7 @@ def _map(function: Callable, operands: list, ranks: list[int], lead: tuple[int, 
 def check_results(
     call: Callable, sizes: dict[str, int], outputs: Sequence[Core], context: str = ""
 ) -> Callable:
-    """The function with its results held against core dimensions and the sizes of operands'."""
+    """Check the function's results against core dimensions and the sizes of operands'."""
 
     def function(*xs: object) -> Any:
         out = call(*xs)

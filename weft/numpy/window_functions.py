@@ -26,7 +26,7 @@ def _size(M: ArrayLike, name: str) -> int:
 
 
 def bartlett(M: int) -> Any:
-    """A triangle of M points. Source: numpy.bartlett.
+    """Return a triangle of M points. Source: numpy.bartlett.
 
     >>> import weft.numpy as wnp
     >>> wnp.bartlett(5)
@@ -36,7 +36,7 @@ def bartlett(M: int) -> Any:
 
 
 def blackman(M: int) -> Any:
-    """The Blackman window of M points. Source: numpy.blackman.
+    """Return the Blackman window of M points. Source: numpy.blackman.
 
     >>> import weft.numpy as wnp
     >>> wnp.blackman(5).round(2)
@@ -46,7 +46,7 @@ def blackman(M: int) -> Any:
 
 
 def hamming(M: int) -> Any:
-    """The Hamming window of M points. Source: numpy.hamming.
+    """Return the Hamming window of M points. Source: numpy.hamming.
 
     >>> import weft.numpy as wnp
     >>> wnp.hamming(3).round(2)
@@ -56,7 +56,7 @@ def hamming(M: int) -> Any:
 
 
 def hanning(M: int) -> Any:
-    """The Hann window of M points. Source: numpy.hanning.
+    """Return the Hann window of M points. Source: numpy.hanning.
 
     >>> import weft.numpy as wnp
     >>> wnp.hanning(5)
@@ -66,7 +66,7 @@ def hanning(M: int) -> Any:
 
 
 def kaiser(M: int, beta: Any) -> Any:
-    """The Kaiser window of M points; beta may be traced. Source: numpy.kaiser.
+    """Return the Kaiser window of M points; beta may be traced. Source: numpy.kaiser.
 
     >>> import weft.numpy as wnp
     >>> wnp.kaiser(3, 0.0)

@@ -122,7 +122,7 @@ argmin_p = _arg_reduction("argmin", "LT", highest)
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: object) -> Any:
-    """The index of the greatest element along `axis`: the first, or that of the first NaN.
+    """Return the index of the greatest element along `axis`: the first, or that of the first NaN.
 
     >>> import weft
     >>> weft.lax.argmax(weft.numpy.array([1, 5, 5]), 0, "int32")
@@ -133,7 +133,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: object) -> Any:
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: object) -> Any:
-    """The index of the least element along `axis`: the first, or that of the first NaN.
+    """Return the index of the least element along `axis`: the first, or that of the first NaN.
 
     >>> import weft
     >>> weft.lax.argmin(weft.numpy.array([3, 1, 2]), 0, "int32")
@@ -158,7 +158,7 @@ def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, dimensions: Axes) -> list
 
 
 def folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
-    """The same by elementwise ops, which have all rules: the init is one more element."""
+    """Return the same by elementwise ops, which have all rules: the init is one more element."""
     operands, inits = _split(values)
     rows = []
     for x, init in zip(operands, inits, strict=True):
@@ -236,7 +236,7 @@ def reduce(
     dimensions: Sequence[int],
     out_sharding: object = None,
 ) -> Any:
-    """Combines the elements along dimensions, starting from init_values.
+    """Combine the elements along dimensions, starting from init_values.
 
     Args:
       operands: an array, or a pytree of arrays of one shape.

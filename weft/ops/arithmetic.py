@@ -78,7 +78,7 @@ neg_p = elementwise(
 
 
 def _add_lower(ctx: RuleContext, x: ir.Value, y: ir.Value | None) -> Any:
-    """The sum; that of booleans is their disjunction.
+    """Return the sum; that of booleans is their disjunction.
 
     XLA takes an add of booleans for one too, but not among constants (quirks.BOOL_ADD).
     """
@@ -358,7 +358,7 @@ clz_p = elementwise("clz", "stablehlo.count_leading_zeros", accepts=INTEGER)
 
 
 def _share(operand: str) -> Any:
-    """The derivative of max or min: 1 where the operand wins, 1/2 at ties."""
+    """Return the derivative of max or min: 1 where the operand wins, 1/2 at ties."""
 
     def rule(t: object, out: ArrayLike, x: object, y: object) -> Any:
         a, b = (x, y) if operand == "x" else (y, x)
@@ -506,7 +506,7 @@ reduce_precision_p = elementwise(
 
 
 def conj(x: ArrayLike) -> Any:
-    """The complex conjugate; float32 and float64 numbers become complex.
+    """Return the complex conjugate; float32 and float64 numbers become complex.
 
     Raises TypeError for other dtypes. weft.numpy.conj gives real numbers as they are.
 
@@ -526,7 +526,7 @@ def conj(x: ArrayLike) -> Any:
 
 
 def conjugated(x: ArrayLike) -> Any:
-    """The complex conjugate; real numbers are given as they are."""
+    """Return the complex conjugate; real numbers are given as they are."""
     return conj_p.bind(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 

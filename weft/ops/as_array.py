@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_array(x: ArrayLike) -> Any:
-    """The value as an Array (eagerly) or unchanged where it is traced already.
+    """Return the value as an Array (eagerly) or unchanged where it is traced already.
 
     Python and NumPy scalars and NumPy arrays are put on the default device.
     """

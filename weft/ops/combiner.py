@@ -81,7 +81,7 @@ def trace_combiner(
 
 
 def monoid_of(jaxpr: ClosedJaxpr) -> str | None:
-    """The name of the one op the combiner is, such as 'add' or 'max', applied to its arguments."""
+    """Name the one op the combiner is, such as 'add' or 'max', applied to its arguments."""
     inner = jaxpr.jaxpr
     if len(inner.eqns) != 1 or len(inner.invars) != 2:
         return None
@@ -109,7 +109,7 @@ IDENTITIES: dict[str, Callable[[Any], Any]] = {
 
 
 def combine_start(jaxpr: ClosedJaxpr, init: Any, result: Any) -> Any:
-    """The reduction `result`, which started from the identity, started from `init` instead.
+    """Return the reduction `result`, which started from the identity, started from `init` instead.
 
     A reduction over split dimensions starts on every device: it must start from the identity.
     """
@@ -130,7 +130,7 @@ def is_identity(value: ArrayLike, identity: object) -> bool:
 
 
 def elementwise_combine(jaxpr: ClosedJaxpr, left: Sequence[Any], right: Sequence[Any]) -> list:
-    """The combiner on arrays, element by element."""
+    """Return the combiner on arrays, element by element."""
     shape = typeof(left[0]).shape
     size = int(np.prod(shape, dtype=np.int64))
     flat = [reshape(x, (size,)) for x in (*left, *right)]
@@ -140,7 +140,7 @@ def elementwise_combine(jaxpr: ClosedJaxpr, left: Sequence[Any], right: Sequence
 
 
 def fold(jaxpr: ClosedJaxpr, operands: Sequence[Any], axis: int) -> list:
-    """The operands combined along one dimension by halving; slow but differentiable.
+    """Return the operands combined along one dimension by halving; slow but differentiable.
 
     The size along the axis must be positive; the dimension is dropped.
     """

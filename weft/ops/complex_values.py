@@ -48,7 +48,7 @@ Repair = Callable[[Any, Any, Any, Any], Parts]
 
 
 def lower_repaired(ctx: RuleContext, repair: Repair, x: ir.Value, out: ir.Value) -> ir.Value:
-    """Emits a repair of `out`, what XLA computes of the complex operand x."""
+    """Emit a repair of `out`, what XLA computes of the complex operand x."""
 
     def repaired(x: ArrayLike, out: ArrayLike) -> Any:
         parts = repair(real_p.bind(x), imag_p.bind(x), real_p.bind(out), imag_p.bind(out))
@@ -60,7 +60,7 @@ def lower_repaired(ctx: RuleContext, repair: Repair, x: ir.Value, out: ir.Value)
 
 
 def lower_abs(ctx: RuleContext, x: ir.Value, out: ir.Value) -> ir.Value:
-    """Emits the repair of |x|, which is infinite where a part of x is, whatever the other."""
+    """Emit the repair of |x|, which is infinite where a part of x is, whatever the other."""
 
     def repaired(x: ArrayLike, out: ArrayLike) -> Any:
         either = or_p.bind(_infinite(real_p.bind(x)), _infinite(imag_p.bind(x)))
@@ -72,13 +72,13 @@ def lower_abs(ctx: RuleContext, x: ir.Value, out: ir.Value) -> ir.Value:
 
 
 def log(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
-    """An infinite part makes the modulus infinite, also beside a NaN."""
+    """Make the modulus infinite where a part is, also beside a NaN."""
     either = or_p.bind(_infinite(a), _infinite(b))
     return select(either, _constant(math.inf, re), re), im
 
 
 def sqrt(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
-    """The infinite part decides beside a NaN; roots of non-negative reals keep the zero's sign."""
+    """Let the infinite part decide beside a NaN; roots of reals >= 0 keep the zero's sign."""
     tall, blank = _infinite(b), _is_nan(b)
     re = select(or_p.bind(tall, _is(a, math.inf)), _constant(math.inf, re), re)
     im = select(and_p.bind(blank, _is(a, -math.inf)), _constant(math.inf, im), im)
@@ -100,7 +100,7 @@ def acos(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
 
 
 def acosh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
-    """The imaginary part has the sign of b, also of its zeros."""
+    """Give the imaginary part the sign of b, also of its zeros."""
     re = _unknown(a, b, re)
     blank = and_p.bind(_is(a, 0), _is_nan(b))
     im = select(blank, _constant(math.pi / 2, im), im)
@@ -125,7 +125,7 @@ def atanh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
 
 
 def turned(repair: Repair) -> Repair:
-    """The repair of -i f(iz), given that of f: sine's of the hyperbolic sine's, and its like."""
+    """Repair -i f(iz), given f's repair: sine's by the hyperbolic sine's, and its like."""
 
     def repaired(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
         p, q = repair(neg_p.bind(b), a, neg_p.bind(im), re)
@@ -147,7 +147,7 @@ def _is_nan(x: ArrayLike) -> Any:
 
 
 def _unknown(a: ArrayLike, b: ArrayLike, part: ArrayLike) -> Any:
-    """A part that is infinite or NaN beside a NaN operand, which XLA's complex64 may forget."""
+    """Return a part infinite or NaN beside a NaN operand, which XLA's complex64 may forget."""
     forgotten = and_p.bind(or_p.bind(_is_nan(a), _is_nan(b)), is_finite_p.bind(part))
     return select(forgotten, _constant(math.nan, part), part)
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def _composite(name: str, formula: Callable, jvps: list) -> Primitive:
-    """An elementwise op lowered by a formula of other ops."""
+    """Return an elementwise op lowered by a formula of other ops."""
 
     def lower(ctx: RuleContext, *operands: ir.Value) -> Any:
         shape = ctx.avals_out[0].shape
@@ -73,7 +73,7 @@ def _logaddexp(log1p: Callable, exp: Callable) -> Callable:
 
 
 def _within_turn(phase: Any, turn: float) -> Any:
-    """The phase without whole turns, which sine and cosine take off exactly where it is large."""
+    """Return the phase without whole turns, which sine and cosine reduce exactly where large."""
     angle = _times(phase, 2 * math.pi / turn)
     inside = _times(atan2_p.bind(sin_p.bind(angle), cos_p.bind(angle)), turn / (2 * math.pi))
     return select(gt_p.bind(abs_p.bind(phase), scalar(turn, phase)), inside, phase)
@@ -94,7 +94,7 @@ def complex_log_sum(x: ArrayLike, y: ArrayLike, exp: Callable, log: Callable, tu
 
 
 def _share(t: object, x: object, y: object, rate: float) -> Any:
-    """The tangent times the weight of x: the logistic of the gap, a half at equal infinities."""
+    """Weight x's tangent: by the logistic of the gap, a half at equal infinities."""
     gap = sub_p.bind(x, y)
     infinite = and_p.bind(eq_p.bind(x, y), ne_p.bind(gap, gap))
     gap = select(infinite, _like(scalar(0, gap), gap), gap)
@@ -139,7 +139,7 @@ log10_p = _composite(
 
 
 def log2(x: ArrayLike, *, accuracy: object = None) -> Any:
-    """The logarithm to base 2 of a float or complex array.
+    """Return the logarithm to base 2 of a float or complex array.
 
     accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`, of the natural logarithm.
 

@@ -115,7 +115,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list:
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
-    """Joins arrays of one shape along a new dimension.
+    """Join arrays of one shape along a new dimension.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.stack([wnp.array([1, 2]), wnp.array([3, 4])], axis=1)
@@ -130,7 +130,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 
 def unstack(x: Any, axis: int = 0) -> tuple:
-    """The elements along a dimension, as arrays without it.
+    """Return the elements along a dimension, as arrays without it.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.unstack(wnp.array([[1, 2], [3, 4]]), axis=1)
@@ -142,7 +142,7 @@ def unstack(x: Any, axis: int = 0) -> tuple:
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Any:
-    """The operand repeated reps[i] times along dimension i.
+    """Return the operand repeated reps[i] times along dimension i.
 
     >>> import weft
     >>> weft.lax.tile(weft.numpy.arange(2), (2,))
@@ -193,7 +193,7 @@ def broadcast_like(arr: ArrayLike, like_arr: object) -> Any:
 def full(
     shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: object = None
 ) -> Any:
-    """An array of one repeated scalar; dtype by default that of the scalar.
+    """Return an array of one repeated scalar; dtype by default that of the scalar.
 
     >>> import weft
     >>> weft.lax.full((2,), 7)
@@ -245,7 +245,7 @@ def full_like(
 
 
 def stand_like(out: Any, x: Any, own_shape: bool = True) -> Any:
-    """A filled array where x is: of the same explicit type, or on a committed array's devices.
+    """Fill an array where x is: of the same explicit type, or on a committed array's devices.
 
     own_shape: whether the shape was taken from x and not given.
     """
@@ -266,7 +266,7 @@ def stand_like(out: Any, x: Any, own_shape: bool = True) -> Any:
 
 
 def _placement_of(x: object) -> Any:
-    """The explicit sharding of x's type; on the mesh of the array that x stands for, if known."""
+    """Return the explicit sharding of x's type, on the mesh of the array x stands for, if known."""
     sharding = typeof(x).sharding
     while isinstance(x, Tracer):  # mapped or differentiated
         x = getattr(x, "val", getattr(x, "primal", None))
@@ -277,7 +277,7 @@ def _placement_of(x: object) -> Any:
 
 
 def vary_like(x: ArrayLike, aval: ShapedArray) -> Any:
-    """The value cast to vary, inside shard_map, over the axes that a type varies over."""
+    """Return the value cast to vary, inside shard_map, over the axes that a type varies over."""
     axes = aval.mat.varying
     if not axes:
         return x
@@ -287,7 +287,7 @@ def vary_like(x: ArrayLike, aval: ShapedArray) -> Any:
 
 
 def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object = None) -> Any:
-    """An array whose elements nobody should read; zeros.
+    """Return an array whose elements nobody should read; zeros.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.empty((2, 3), "int8").shape
@@ -311,7 +311,7 @@ def dtype(x: object) -> Any:
 
 
 def shape_as_value(shape: Sequence[int]) -> np.ndarray:
-    """A shape as an int32 array.
+    """Return a shape as an int32 array.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.shape_as_value((2, 3))
@@ -360,7 +360,7 @@ mulhi_p = elementwise("mulhi", _mulhi_lower, accepts=INTEGER)
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Any:
-    """The high half of the bits of the product of two integers.
+    """Return the high half of the bits of the product of two integers.
 
     >>> import weft, numpy as np
     >>> weft.lax.mulhi(np.uint32(2**31), np.uint32(4))
@@ -371,7 +371,7 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Any:
 
 
 def stage(x: ArrayLike, /) -> Any:
-    """The value in the current trace: traced where one is active, else an array, x if it is one.
+    """Return the value in the current trace: traced in an active one, else an array.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.stage(wnp.arange(3))
@@ -390,7 +390,7 @@ after_all_p = Primitive(
 
 
 def after_all(*operands: object) -> Any:
-    """A token that comes after all the given ones.
+    """Return a token that comes after all the given ones.
 
     >>> from weft import lax, numpy as wnp
     >>> token = lax.after_all(lax.create_token(), lax.create_token())

@@ -191,7 +191,7 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """The shape of a strided convolution's gradient: lhs spread by `strides`, then convolved.
+    """Return the shape of a strided convolution's gradient: lhs spread, then convolved.
 
     Args:
       lhs, rhs: as for `conv_general_dilated`, by default NHWC and HWIO.
@@ -254,7 +254,7 @@ def conv_general_dilated_patches(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The windows a convolution would see, as features of the result.
+    """Return the windows a convolution would see, as features of the result.
 
     Feature c * prod(filter_shape) + k of the result is element k (row-major) of the window of
     lhs's feature c. Arguments as `conv_general_dilated`.
@@ -300,7 +300,7 @@ def conv_general_dilated_local(
     dimension_numbers: object = None,
     precision: object = None,
 ) -> Any:
-    """A convolution whose kernel differs from place to place.
+    """Return a convolution whose kernel differs from place to place.
 
     rhs has the result's spatial dimensions, output features, and as input features
     lhs's features times prod(filter_shape), ordered as in `conv_general_dilated_patches`.

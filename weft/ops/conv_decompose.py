@@ -33,7 +33,7 @@ _BITS = 16
 
 
 def of_complex(convolve: Convolve, x: Array, y: Array) -> Any:
-    """The convolution of complex x and y by four of their parts."""
+    """Return the convolution of complex x and y by four of their parts."""
     (a, b), (c, d) = ((real(v), imag(v)) for v in (x, y))
     return make_complex(
         sub(convolve(a, c), convolve(b, d)),
@@ -42,7 +42,7 @@ def of_complex(convolve: Convolve, x: Array, y: Array) -> Any:
 
 
 def of_integers(convolve: Convolve, x: Array, y: Array, dtype: np.dtype) -> Any:
-    """The convolution of integers x and y, in `dtype`, by some of float64."""
+    """Return the convolution of integers x and y, in `dtype`, by some of float64."""
     xs, ys = (_digits(v, dtype) for v in (x, y))
     digits = dtype.itemsize * 8 // _BITS or 1
     total = None
@@ -58,12 +58,12 @@ def of_integers(convolve: Convolve, x: Array, y: Array, dtype: np.dtype) -> Any:
 
 
 def _wide(n: int) -> Any:
-    """A constant of 64 bits, which a NumPy scalar is not where x64 is off."""
+    """Return a constant of 64 bits, which a NumPy scalar is not where x64 is off."""
     return convert(np.int32(n), dtypes.int64)
 
 
 def _digits(x: Array, dtype: np.dtype) -> list:
-    """The number in float64: whole where it is small, else its digits to the base 2**16."""
+    """Return the number in float64: whole where it is small, else its digits to the base 2**16."""
     if typeof(x).dtype.itemsize * 8 <= _BITS:
         return [convert(x, dtypes.float64)]
     x = convert(x, dtypes.int64)

@@ -89,20 +89,20 @@ def _abstract(
 
 
 def _merge(x: ArrayLike, source: int, target: int) -> Any:
-    """Makes dimension `source` the slow factor of dimension `target` (numbered without it)."""
+    """Make dimension `source` the slow factor of dimension `target` (numbered without it)."""
     x = moveaxis(x, source, target)
     shape = typeof(x).shape
     return reshape(x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2 :]))
 
 
 def _split(x: Array, dim: int, size: int) -> Any:
-    """Makes the slow factor of dimension `dim`, of that size, a dimension in front of it."""
+    """Make the slow factor of dimension `dim`, of that size, a dimension in front of it."""
     shape = typeof(x).shape
     return reshape(x, (*shape[:dim], size, shape[dim] // size, *shape[dim + 1 :]))
 
 
 def _move_factor(x: Array, source: int, target: int, size: int) -> Any:
-    """Moves the slow factor of dimension `source` to be the slow factor of `target`."""
+    """Move the slow factor of dimension `source` to be the slow factor of `target`."""
     x = _split(x, source, size)  # the factor stands at `source`, the rest one further
     return _merge(x, source, target)
 
@@ -324,7 +324,7 @@ def _lower_by_feature_groups(
     batch_group_count: int,
     **params: object,
 ) -> Any:
-    """Groups of the batch as groups of features, each feature convolved alone and then added up.
+    """Group the batch as groups of features, each feature convolved alone and then added up.
 
     XLA's partitioner has this right also where it splits the features (quirks.GSPMD_WINDOWS).
     """

@@ -95,7 +95,7 @@ def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[D
 
 
 def dilated(size: int, dilation: int) -> int:
-    """The extent of `size` elements with `dilation - 1` gaps between neighbours."""
+    """Return the extent of `size` elements with `dilation - 1` gaps between neighbours."""
     return (size - 1) * dilation + 1 if size else 0
 
 
@@ -142,7 +142,7 @@ def conv_shape_tuple(
     pads: str | Sequence[tuple[int, int]],
     batch_group_count: int = 1,
 ) -> Dims:
-    """The result's shape for operands in the order NCHW and OIHW.
+    """Return the result's shape for operands in the order NCHW and OIHW.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.conv_shape_tuple((1, 3, 8, 8), (16, 3, 3, 3), (1, 1), [(0, 0), (1, 1)])
@@ -178,7 +178,7 @@ def conv_general_shape_tuple(
     padding: str | Sequence[tuple[int, int]],
     dimension_numbers: tuple[str, str, str],
 ) -> Dims:
-    """The result's shape for operands in the order of `dimension_numbers`.
+    """Return the result's shape for operands in the order of `dimension_numbers`.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.conv_general_shape_tuple(
@@ -194,7 +194,7 @@ def conv_general_shape_tuple(
 
 
 def transposed_padding(window: int, stride: int, padding: str | tuple[int, int]) -> tuple[int, int]:
-    """Padding of a strided convolution's transpose, from the padding of the convolution."""
+    """Return the padding of a strided convolution's transpose, from the convolution's."""
     if not isinstance(padding, str):
         return window - 1 - padding[0], window - 1 - padding[1]
     if padding == "SAME":
@@ -217,7 +217,7 @@ def conv_transpose_shape_tuple(
     padding: str | Sequence[tuple[int, int]],
     dimension_numbers: tuple[str, str, str],
 ) -> Dims:
-    """The result's shape of `conv_transpose`.
+    """Return the result's shape of `conv_transpose`.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.conv_transpose_shape_tuple(

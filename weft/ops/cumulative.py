@@ -88,7 +88,7 @@ def _cumulative(
         return prim.bind(args[0], axis=axis + (axis >= dim), reverse=reverse), dim
 
     def lower(ctx: RuleContext, x: ir.Value, *, axis: int, reverse: bool) -> Any:
-        """A window as long as the dimension; XLA rewrites it to a blocked scan."""
+        """Return a window as long as the dimension; XLA rewrites it to a blocked scan."""
         aval = ctx.avals_in[0]
         if aval.size == 0 or aval.shape[axis] == 1:
             return x

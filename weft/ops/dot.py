@@ -255,7 +255,7 @@ _TWO_BITS = frozenset(d for d in dtypes.int4_types if d.name.endswith("int2"))
 
 
 def in_bytes(ctx: RuleContext, result: np.dtype, *operands: ir.Value) -> list:
-    """The operands of a product; those of two and four bits as bytes where the result is wider.
+    """Return a product's operands; of two and four bits, as bytes where the result is wider.
 
     XLA:CPU compiles no product of such operands with a wider result, and no product of matrices
     of two bits (quirks.NARROW_DOT).
@@ -276,7 +276,7 @@ def _byte(dtype: np.dtype) -> Any:
 def sharding_in_parts(
     lhs: ShapedArray, rhs: ShapedArray, dimension_numbers: Numbers
 ) -> NamedSharding | None:
-    """The sharding of a product whose parts over the axes that split the sum are not added up.
+    """Return the sharding of a product whose parts over the summed axes are not added up.
 
     None where no axis splits the contracting dimensions of both operands alike, or where the
     result could be split in more than one way.
@@ -385,7 +385,7 @@ def dot_general(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """The sum over contracting dimensions of products, one for each index of batch dimensions.
+    """Sum products over contracting dimensions, for each index of batch dimensions.
 
     Args:
       lhs, rhs: arrays; dtypes may differ.
@@ -452,7 +452,7 @@ def dot_general(
 
 
 def _given(lhs: Any, rhs: Any, preferred: Any) -> Any:
-    """The preferred dtype where the product is computed in its own and then converted.
+    """Return the preferred dtype where the product is computed in its own and then converted.
 
     This is so for integers from floats, and for reals from complex numbers, whose real parts are
     meant; those must not be narrower.

@@ -77,7 +77,7 @@ convert_element_type_p = Primitive(
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Any:
-    """The operand in another dtype; float → int truncates, complex → real drops the imaginary part.
+    """Convert to another dtype; float → int truncates, complex → real drops the imaginary part.
 
     Integers that the new dtype does not hold wrap around.
 
@@ -102,7 +102,7 @@ HOST_NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def host_number(value: Any, dtype: np.dtype) -> Any:
-    """A number of the host in another dtype, as XLA converts it: integers wrap, floats saturate."""
+    """Convert a number of the host as XLA does: integers wrap, floats saturate."""
     if dtypes.is_integer(dtype):
         info = dtypes.iinfo(dtype)
         low, high = int(info.min), int(info.max)
@@ -182,7 +182,7 @@ bitcast_convert_type_p = Primitive(
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Any:
-    """The operand's bits read as another dtype; a narrower one adds a last dimension.
+    """Return the operand's bits read as another dtype; a narrower one adds a last dimension.
 
     >>> import weft
     >>> weft.lax.bitcast_convert_type(weft.numpy.ones(()), "int32")

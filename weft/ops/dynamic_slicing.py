@@ -199,7 +199,7 @@ def _dynamic_slice_lower(
 
 
 def _clamped(ctx: RuleContext, start: ir.Value, dtype: np.dtype, last: int) -> Any:
-    """A start between 0 and the last one for which the slice lies in the array."""
+    """Return a start between 0 and the last one for which the slice lies in the array."""
     if last == 0:
         return ctx.constant(np.zeros((), dtype))
     if last >= np.iinfo(dtype).max and np.iinfo(dtype).min == 0:
@@ -229,7 +229,7 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Any:
-    """A window of static size at an index that may be traced.
+    """Return a window of static size at an index that may be traced.
 
     Args:
       operand: an array. start_indices: one integer scalar for each dimension (or an array of
@@ -395,7 +395,7 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Any:
-    """The operand with the window at `start_indices` replaced by `update`.
+    """Return the operand with the window at `start_indices` replaced by `update`.
 
     Args:
       operand, update: arrays of one dtype and rank; update fits into operand.
@@ -459,7 +459,7 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """Replaces one position along a dimension; `update` has that dimension with size 1 or lacks it.
+    """Replace one position along a dimension; `update` has that dimension with size 1 or lacks it.
 
     >>> import weft
     >>> weft.lax.dynamic_update_index_in_dim(weft.numpy.zeros(3), 1.0, 1, axis=0)
@@ -477,7 +477,7 @@ def dynamic_update_index_in_dim(
 
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
-    """Takes positions along several dimensions, one index array for each, all of one 1-D shape.
+    """Take positions along several dimensions, one index array for each, all of one 1-D shape.
 
     The result has the indices' dimension first, then the operand's other dimensions. Negative
     indices count from the end, others are clamped.

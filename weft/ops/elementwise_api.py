@@ -238,7 +238,7 @@ def mul(x: Any, y: Any, *, out_dtype: object = None) -> Any:
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """The next float after x1 toward x2.
+    """Return the next float after x1 toward x2.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.nextafter(wnp.array([1.0, 1.0]), wnp.array([2.0, 0.0])) - 1
@@ -248,7 +248,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Any:
-    """The m-th derivative of digamma at x.
+    """Return the m-th derivative of digamma at x.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.polygamma(1.0, 1.0).round(4)
@@ -268,7 +268,7 @@ def abs(x: ArrayLike) -> Any:
 
 
 def round(x: ArrayLike, rounding_method: int = 0) -> Any:
-    """The nearest integer as a float; halves away from zero (0) or to even (1).
+    """Return the nearest integer as a float; halves away from zero (0) or to even (1).
 
     >>> from weft import lax, numpy as wnp
     >>> (
@@ -364,7 +364,7 @@ def clamp(min: object, x: ArrayLike, max: object) -> Any:
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Any:
-    """Rounds to a float format of the given numbers of bits; the dtype stays.
+    """Round to a float format of the given numbers of bits; the dtype stays.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.reduce_precision(wnp.array([1.1, 1000.1]), exponent_bits=8, mantissa_bits=7)

@@ -69,7 +69,7 @@ def _abstract(x: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> Sha
 
 
 def _transpose(ct: Any, aval: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
-    """The Fourier matrix is symmetric; the real transforms drop or double half of it."""
+    """Transform back: the Fourier matrix is symmetric; real ones drop or double half of it."""
     if fft_type in (FftType.FFT, FftType.IFFT):
         return fft_p.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths)
     n = fft_lengths[-1]
@@ -162,7 +162,7 @@ def fft(x: ArrayLike, fft_type: FftType | str | int, fft_lengths: Sequence[int])
 
 
 def _of_split(x: object, kind: FftType, lengths: Lengths) -> Any:
-    """The transform of an array of explicit sharding, whose parts it puts together first."""
+    """Return the transform of an array of explicit sharding, whose parts it puts together first."""
     aval, options = typeof(x), {"fft_type": kind, "fft_lengths": lengths}
     spec = aval.sharding.spec.padded(aval.ndim)
     kept = aval.ndim - len(lengths)

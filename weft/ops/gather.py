@@ -73,7 +73,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(s: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode from its name: 'clip', 'fill' or 'drop' (also None), 'promise_in_bounds'."""
+        """Return the named mode: 'clip', 'fill' or 'drop' (also None), 'promise_in_bounds'."""
         if s.__class__ is GatherScatterMode:
             return s  # type: ignore[return-value]
         try:
@@ -298,7 +298,7 @@ def _filled(
     fill_value: object,
     **params: object,
 ) -> Any:
-    """A gather in FILL_OR_DROP mode, as a gather and a select."""
+    """Return a gather in FILL_OR_DROP mode, as a gather and a select."""
     from weft.ops.reduce import reduce_and
 
     d = dimension_numbers

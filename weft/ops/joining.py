@@ -94,7 +94,7 @@ concatenate_p = Primitive(
 
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Any:
-    """Joins arrays of equal dtype along an existing dimension.
+    """Join arrays of equal dtype along an existing dimension.
 
     >>> import weft
     >>> weft.lax.concatenate([weft.numpy.arange(2), weft.numpy.arange(1)], 0)
@@ -203,7 +203,7 @@ pad_p = Primitive(
 def pad(
     operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
 ) -> Any:
-    """Pads low, high and between elements; negative edge padding removes elements.
+    """Pad low, high and between elements; negative edge padding removes elements.
 
     Source: StableHLO specification, `pad`.
 

@@ -30,7 +30,7 @@ def _lower(ctx: RuleContext, x: ir.Value, *, layout: Layout) -> Any:
 
 
 def lay_out(ctx: RuleContext, x: ir.Value, shape: Sequence[int], major_to_minor: Any) -> Any:
-    """The value in memory with its dimensions in this order, the outermost first."""
+    """Return the value in memory with its dimensions in this order, the outermost first."""
     if not shape:
         return x
     n = len(shape)

@@ -76,7 +76,7 @@ def _scatter_dilated(ct: Any, operand: object, select: str, window: dict) -> Any
 
 
 def _unview(part: Any, offset: Dims, shape: Dims, window: dict) -> Any:
-    """The transpose of one of `window_views`."""
+    """Return the transpose of one of `window_views`."""
     config = []
     for i, d in enumerate(shape):
         low, high = window["padding"][i]

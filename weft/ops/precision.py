@@ -48,7 +48,7 @@ class DotAlgorithm(NamedTuple):
     allow_imprecise_accumulation: bool = False
 
     def attr_text(self) -> str:
-        """The StableHLO attribute."""
+        """Return the StableHLO attribute."""
         kinds = [
             k if k == "tf32" else _ir_name(dtypes.canonicalize_dtype(k))
             for k in (self.lhs_precision_type, self.rhs_precision_type, self.accumulation_type)
@@ -63,7 +63,7 @@ class DotAlgorithm(NamedTuple):
         )
 
     def operand_dtype(self) -> Any:
-        """The dtype the operands are given in."""
+        """Return the dtype the operands are given in."""
         if self.lhs_precision_type == "tf32" or self.lhs_component_count > 1:
             return dtypes.float32
         return dtypes.canonicalize_dtype(self.lhs_precision_type)
@@ -101,7 +101,7 @@ class DotAlgorithmPreset(enum.Enum):
     F64_F64_F64 = 16
 
     def algorithm(self, lhs: object, rhs: object, out: object) -> DotAlgorithm | None:
-        """The algorithm for operands and a result of these dtypes; None leaves it to XLA.
+        """Return the algorithm for operands and a result of these dtypes; None leaves it to XLA.
 
         Integers and complex numbers have none: they would not survive the format.
         """
@@ -153,7 +153,7 @@ class AccuracyMode(enum.Enum):
     DEFAULT = 2
 
     def attr_text(self) -> str:
-        """The StableHLO attribute."""
+        """Return the StableHLO attribute."""
         return _accuracy_text(self.name)
 
 
@@ -178,7 +178,7 @@ class Tolerance:
             raise ValueError("Tolerance: give atol, rtol or ulps")
 
     def attr_text(self) -> str:
-        """The StableHLO attribute."""
+        """Return the StableHLO attribute."""
         return _accuracy_text("TOLERANCE", self.atol, self.rtol, self.ulps)
 
 
@@ -190,7 +190,7 @@ def _accuracy_text(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int = 
 
 
 def canonical_accuracy(name: str, accuracy: ArrayLike) -> AccuracyMode | Tolerance | None:
-    """The accuracy that was asked for; None for the default."""
+    """Return the accuracy that was asked for; None for the default."""
     if accuracy is AccuracyMode.DEFAULT:
         return None
     if not isinstance(accuracy, AccuracyMode | Tolerance):
@@ -232,7 +232,7 @@ def canonical_precision(name: str, precision: object) -> CanonicalPrecision:
 
 
 def swapped(precision: CanonicalPrecision) -> CanonicalPrecision:
-    """The precision with the roles of lhs and rhs exchanged."""
+    """Return the precision with the roles of lhs and rhs exchanged."""
     if isinstance(precision, DotAlgorithm):
         p = precision
         return p._replace(
@@ -245,7 +245,7 @@ def swapped(precision: CanonicalPrecision) -> CanonicalPrecision:
 
 
 def precision_attrs(ctx: RuleContext, precision: CanonicalPrecision) -> dict:
-    """The attribute precision_config of dot_general and convolution."""
+    """Return the attribute precision_config of dot_general and convolution."""
     if not isinstance(precision, tuple) or isinstance(precision, DotAlgorithm):
         return {}
     names = ", ".join(f"#stablehlo<precision {p.name}>" for p in precision)
@@ -253,7 +253,7 @@ def precision_attrs(ctx: RuleContext, precision: CanonicalPrecision) -> dict:
 
 
 def product_dtype(name: str, lhs: ShapedArray, rhs: ShapedArray, preferred: np.dtype | None) -> Any:
-    """The result dtype of a product: `preferred`, or the wider of the operands' dtypes."""
+    """Return the result dtype of a product: `preferred`, or the wider of the operands' dtypes."""
     a, b = lhs.dtype, rhs.dtype
     if dtypes.is_extended(a) or dtypes.is_extended(b):
         raise TypeError(f"{name} takes arrays of numbers, got {lhs.str_short()}, {rhs.str_short()}")
@@ -275,7 +275,7 @@ def product_dtype(name: str, lhs: ShapedArray, rhs: ShapedArray, preferred: np.d
 
 
 def _wider(a: np.dtype, b: np.dtype) -> Any:
-    """The dtype of products of two: floats of 8 bits, which nothing promotes, give way to longer
+    """Return the dtype of products of two: floats of 8 bits, never promoted, give way to longer
     ones and to those that reach further."""
     if a != b and dtypes.is_float(a) and dtypes.is_float(b) and 1 in (a.itemsize, b.itemsize):
         return max(a, b, key=lambda d: (d.itemsize, float(dtypes.finfo(d).max)))

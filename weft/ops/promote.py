@@ -35,7 +35,7 @@ def adapts(value: object, dtype: np.dtype) -> bool:
 
 
 def adapt(value: Any, aval: Any) -> Any:
-    """A Python scalar as an operand beside an array: of its dtype, weak if the array is weak.
+    """Make a Python scalar an operand beside an array: of its dtype, weak if it is weak.
 
     A Python float is of the default float type already, and costs less than a NumPy scalar.
     """
@@ -55,7 +55,7 @@ def adapt(value: Any, aval: Any) -> Any:
 
 
 def host_scalar(value: complex | float | int, dtype: np.dtype) -> np.generic:
-    """A Python scalar of a dtype; an int that only the default integers hold wraps around."""
+    """Return a Python scalar of a dtype; an int that only default integers hold wraps around."""
     try:
         return dtype.type(value)
     except OverflowError:
@@ -156,7 +156,7 @@ def broadcast_args(*xs: ArrayLike) -> tuple:
 
 
 def _cast_before(x: ArrayLike, mats: list[Mat]) -> Any:
-    """An operand about to be broadcast beside others of these types, cast as an op of them would.
+    """Cast an operand to be broadcast beside others of these types as an op of them would.
 
     A cast to varying is a sum in the backward pass: of the operand's size, if it stands here.
     """

@@ -125,7 +125,7 @@ def ragged_dot_general(
 
 
 def _numbers(numbers: RaggedDotDimensionNumbers, lhs: ArrayLike, rhs: ArrayLike) -> tuple:
-    """The dimension numbers, the ragged dimension, and the group dimension (None without one)."""
+    """Return the dimension numbers, the ragged dimension, the group dimension (or None)."""
     (contract, batch), ragged, group = (
         numbers.dot_dimension_numbers,
         tuple(numbers.lhs_ragged_dimensions),

@@ -65,7 +65,7 @@ def reduction(
     jvp: Callable | Literal["linear"] | None = None,
     transpose: Callable | None = None,
 ) -> Primitive:
-    """A reduction by an associative StableHLO op. identity(dtype) is the op's neutral element."""
+    """Make a reduction by an associative StableHLO op; identity(dtype) is its neutral element."""
 
     def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
         check_kind(name, x.dtype, accepts)
@@ -122,7 +122,7 @@ reduce_sum_p = reduction(
 
 
 def _extremum_jvp(primals: list, tangents: list, *, axes: Axes, prim: Primitive) -> tuple:
-    """The tangent is the mean of those at the places that attain the extremum."""
+    """Average the tangents at the places that attain the extremum."""
     (x,), (t,) = primals, tangents
     out = prim.bind(x, axes=axes)
     at = convert(eq(x, _spread_back(out, typeof(x), axes)), typeof(x).dtype)
@@ -136,7 +136,7 @@ def _spread_back(reduced: Any, like: Any, axes: Axes) -> Any:
 
 
 def lowest(dtype: np.dtype) -> Any:
-    """The neutral element of max."""
+    """Return the neutral element of max."""
     if dtypes.is_bool(dtype):
         return np.bool_(False)
     if dtypes.is_integer(dtype):
@@ -148,7 +148,7 @@ def lowest(dtype: np.dtype) -> Any:
 
 
 def highest(dtype: np.dtype) -> Any:
-    """The neutral element of min."""
+    """Return the neutral element of min."""
     if dtypes.is_bool(dtype):
         return np.bool_(True)
     if dtypes.is_integer(dtype):
@@ -226,7 +226,7 @@ def _public(prim: Primitive, what: str) -> Callable:
 
 
 def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object = None) -> Any:
-    """The sum over the dimensions `axes`. out_sharding: of the result.
+    """Return the sum over the dimensions `axes`. out_sharding: of the result.
 
     >>> import weft
     >>> weft.lax.reduce_sum(weft.numpy.ones((2, 3)), axes=(1,))

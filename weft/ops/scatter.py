@@ -65,7 +65,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 def scatter_dimensions(d: GatherDimensionNumbers) -> ScatterDimensionNumbers:
-    """The scatter that writes where this gather reads. The two have the same five fields."""
+    """Return the scatter that writes where this gather reads. The two have the same five fields."""
     return ScatterDimensionNumbers(*d)
 
 
@@ -525,7 +525,7 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """Updates subtracted from the elements at the indices: `scatter_add` of their negatives.
+    """Return updates subtracted from the elements at the indices: `scatter_add` of their negatives.
 
     >>> from weft import lax, numpy as wnp
     >>> how = lax.ScatterDimensionNumbers((), (0,), (0,))

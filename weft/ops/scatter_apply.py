@@ -158,7 +158,7 @@ def scatter_apply(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """Applies a function to the elements at the indices, as many times as each occurs.
+    """Apply a function to the elements at the indices, as many times as each occurs.
 
     Args:
       operand: an array. scatter_indices: integers; the last dimension holds index vectors.

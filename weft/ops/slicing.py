@@ -115,7 +115,7 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """The elements from `start_indices` up to, excluding, `limit_indices`, in steps of `strides`.
+    """Slice from `start_indices` up to, excluding, `limit_indices`, in steps of `strides`.
 
     Bounds are static ints in [0, size] with start <= limit; anything else raises TypeError.
 

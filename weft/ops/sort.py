@@ -60,7 +60,7 @@ def _sort_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) ->
 def _less(
     ctx: RuleContext, x: ir.Value, y: ir.Value, dtype: np.dtype
 ) -> list[tuple[Any, Any, Any]]:
-    """The comparisons (x, y, dtype) that order two scalars: floats by value, then NaN last."""
+    """Return the comparisons (x, y, dtype) that order scalars: floats by value, then NaN last."""
     if dtypes.is_complex(dtype):
         part = dtypes.float32 if dtype == dtypes.complex64 else dtypes.float64
         type_ = ctx.tensor((), part)
@@ -253,7 +253,7 @@ top_k_p = Primitive(
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list:
-    """The k greatest elements along a dimension, descending, and their indices (int32).
+    """Return the k greatest elements along a dimension, descending, and their indices (int32).
 
     Of equal elements the one with the lower index comes first.
 
@@ -275,7 +275,7 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list:
-    """The k greatest elements and their indices; exact, so of any recall_target up to 1.
+    """Return the k greatest elements and their indices; exact, so of any recall_target up to 1.
 
     reduction_input_size_override tunes the approximation of accelerators that have one; an exact
     result meets it as it is. Raises ValueError for aggregate_to_topk=False, the candidates of an
@@ -297,7 +297,7 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list:
-    """The k least elements and their indices; see `approx_max_k`.
+    """Return the k least elements and their indices; see `approx_max_k`.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.approx_min_k(wnp.array([3.0, 9.0, 5.0]), 2)

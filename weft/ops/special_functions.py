@@ -63,7 +63,7 @@ MAX_STEPS = 2000
 
 
 def _unknown(op: str, operand: str) -> Callable:
-    """The derivative rule of an operand for which there is none."""
+    """Return the derivative rule of an operand for which there is none."""
 
     def rule(t: Array, out: Array, *primals: ArrayLike) -> Any:
         return no_derivative(op, operand)
@@ -72,7 +72,7 @@ def _unknown(op: str, operand: str) -> Callable:
 
 
 def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
-    """An elementwise op computed by a function of arrays, in float32 at least."""
+    """Return an elementwise op computed by a function of arrays, in float32 at least."""
 
     def lower(ctx: RuleContext, *operands: ir.Value) -> Any:
         shape, dtype = ctx.avals_out[0].shape, ctx.avals_out[0].dtype
@@ -92,7 +92,7 @@ def _full(x: Array, value: float) -> Any:
 
 
 def _choose(*pairs: Array) -> Any:
-    """The value of the first condition that holds; the last argument is the default."""
+    """Return the value of the first condition that holds; the last argument is the default."""
     *conditions, value = pairs
     for condition, other in reversed(list(zip(conditions[::2], conditions[1::2], strict=True))):
         value = select(condition, other, value)
@@ -104,7 +104,7 @@ def _eps(x: Array) -> float:
 
 
 def _iterate(step: Callable, state: tuple, converged: Callable, active: Array) -> tuple:
-    """Applies step where active until every element has converged; state: a tuple of arrays."""
+    """Apply step where active until every element has converged; state: a tuple of arrays."""
     dims = tuple(range(typeof(active).ndim))
 
     def go_on(carry: tuple) -> Any:
@@ -132,7 +132,7 @@ def _jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tupl
 
 
 def _with_tangents(step: Callable, count: int) -> Callable:
-    """The step on (values, tangents): the derivative of the iteration along with it."""
+    """Return the step on (values, tangents): the derivative of the iteration along with it."""
 
     def dual(*state: Array) -> tuple:
         values, tangents = _jvp(step, state[:count], state[count:])
@@ -168,7 +168,7 @@ def _series(a: Array, x: Array, active: Array, derivative: bool) -> tuple:
 
 
 def _fraction(a: Array, x: Array, active: Array, derivative: bool) -> tuple:
-    """The continued fraction of the upper function, and its derivative in a: Cephes' igamc."""
+    """Return the upper function's continued fraction, and its derivative in a: Cephes' igamc."""
     zero, one = _full(a, 0), _full(a, 1)
     eps = _eps(a)
     y = sub(one, a)
@@ -290,7 +290,7 @@ def _spread(a: Array, x: Array) -> tuple[Any, Any]:
 
 
 def igamma(a: ArrayLike, x: ArrayLike) -> Any:
-    """The regularized lower incomplete gamma function P(a, x).
+    """Return the regularized lower incomplete gamma function P(a, x).
 
     >>> from weft import lax, numpy as wnp
     >>> lax.igamma(wnp.array([1.0, 2.0]), wnp.array([0.0, wnp.inf]))
@@ -300,7 +300,7 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Any:
 
 
 def igammac(a: ArrayLike, x: ArrayLike) -> Any:
-    """The regularized upper incomplete gamma function 1 - P(a, x).
+    """Return the regularized upper incomplete gamma function 1 - P(a, x).
 
     >>> from weft import lax, numpy as wnp
     >>> lax.igammac(wnp.array([1.0, 2.0]), wnp.array([0.0, wnp.inf]))
@@ -310,7 +310,7 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Any:
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Any:
-    """The derivative of igamma(a, x) in a.
+    """Return the derivative of igamma(a, x) in a.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.igamma_grad_a(2.0, 1.0).round(3)
@@ -320,7 +320,7 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Any:
 
 
 def random_gamma_grad(a: ArrayLike, sample: Any) -> Any:
-    """The derivative in a of a sample of the gamma distribution of shape a.
+    """Return the derivative in a of a sample of the gamma distribution of shape a.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.random_gamma_grad(1.0, 0.5).round(3)
@@ -333,7 +333,7 @@ def random_gamma_grad(a: ArrayLike, sample: Any) -> Any:
 
 
 def _beta_fraction(a: Array, b: Array, x: Array, active: Array, derivative: str | None) -> tuple:
-    """The continued fraction of the incomplete beta function by Lentz's method, and its
+    """Return the continued fraction of the incomplete beta function by Lentz's method, and its
     derivative in "a" or "b".
 
     Source: Press et al., "Numerical Recipes", 6.4.
@@ -403,7 +403,7 @@ def _beta(a: Array, b: Array, x: Array) -> Any:
 
 
 def _beta_da(a: Array, b: Array, x: Array) -> Any:
-    """The derivative of I_x(a, b) in a, by the fraction for I_x itself or for 1 - I_(1-x)(b, a)."""
+    """Return the derivative of I_x(a, b) in a, by the fraction for it or for 1 - I_(1-x)(b, a)."""
     one, zero, nan = (_full(a, v) for v in (1, 0, np.nan))
     good = and_p.bind(gt(a, zero), gt(b, zero))
     good = and_p.bind(good, and_p.bind(ge(x, zero), le(x, one)))
@@ -448,7 +448,7 @@ def _beta_density(a: Array, b: Array, x: Array) -> Any:
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
-    """The regularized incomplete beta function I_x(a, b).
+    """Return the regularized incomplete beta function I_x(a, b).
 
     >>> import weft
     >>> round(float(weft.lax.betainc(2.0, 2.0, 0.5)), 5)
@@ -532,7 +532,7 @@ zeta_p = elementwise(
 
 
 def bessel_i0e(x: ArrayLike) -> Any:
-    """The modified Bessel function I0(x) times exp(-|x|).
+    """Return the modified Bessel function I0(x) times exp(-|x|).
 
     >>> from weft import lax, numpy as wnp
     >>> lax.bessel_i0e(0.0)
@@ -542,7 +542,7 @@ def bessel_i0e(x: ArrayLike) -> Any:
 
 
 def bessel_i1e(x: ArrayLike) -> Any:
-    """The modified Bessel function I1(x) times exp(-|x|).
+    """Return the modified Bessel function I1(x) times exp(-|x|).
 
     >>> from weft import lax, numpy as wnp
     >>> lax.bessel_i1e(0.0)
@@ -552,7 +552,7 @@ def bessel_i1e(x: ArrayLike) -> Any:
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Any:
-    """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x.
+    """Return the Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.zeta(2.0, 1.0).round(4)

@@ -82,7 +82,7 @@ def _accurate(
     of_complex: Callable | None = None,
     repair: complex_values.Repair | None = None,
 ) -> Any:
-    """An op that may be asked for an accuracy: a parameter that is there only if it was given.
+    """Make an op that may be asked for an accuracy: a parameter only if it was given.
 
     of_complex: a formula for complex numbers, where XLA's is not good enough.
     repair: of what XLA computes for complex numbers, at special values.
@@ -257,7 +257,7 @@ digamma_p = _unary("digamma", "chlo.digamma", lambda x, out: _trigamma(x), FLOAT
 
 
 def no_derivative(op: str, operand: str) -> Any:
-    """Raises: the op is not differentiated with respect to that operand."""
+    """Raise: the op is not differentiated with respect to that operand."""
     raise TypeError(
         f"{op} has no derivative with respect to {operand}: wrap {operand} in "
         "weft.lax.stop_gradient, or give a rule with weft.custom_jvp"

@@ -58,7 +58,7 @@ def window_shape(
     base_dilation: Dims,
     window_dilation: Dims,
 ) -> Dims:
-    """The shape of a reduction over windows."""
+    """Return the shape of a reduction over windows."""
     _check_window(
         name,
         shape,
@@ -90,7 +90,7 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Dims:
-    """The shape of `reduce_window`'s result.
+    """Return the shape of `reduce_window`'s result.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.reduce_window_shape_tuple((8, 9), (2, 2), (2, 2), [(0, 0), (0, 1)])
@@ -109,7 +109,7 @@ def reduce_window_shape_tuple(
 
 
 def with_dimension(params: dict, dim: int) -> dict:
-    """The window parameters with a dimension inserted that windows do not span."""
+    """Return the window parameters with a dimension inserted that windows do not span."""
     fill = {"padding": (0, 0)}
     return {
         name: (*value[:dim], fill.get(name, 1), *value[dim:]) if name in _WINDOW else value
@@ -161,7 +161,7 @@ def emit_window(
 def _windowed(
     name: str, hlo: str, identity: Callable, jvp: Any, transpose: Callable | None
 ) -> Primitive:
-    """A reduction over windows by one StableHLO op, whose identity fills the padding."""
+    """Return a reduction over windows by one StableHLO op, whose identity fills the padding."""
 
     def abstract(x: ShapedArray, **window: Any) -> ShapedArray:
         check_kind(name, x.dtype, NUMBER if hlo == "stablehlo.add" else "any")
@@ -286,7 +286,7 @@ def _generic_abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **window: Any) ->
 
 
 def _fold_windows(values: Sequence[Any], jaxpr: ClosedJaxpr, window: dict) -> list:
-    """The same by elementwise ops, which have all rules."""
+    """Return the same by elementwise ops, which have all rules."""
     operands, inits = _split(values)
     views = window_views(operands, inits, window)
     in_shape, shape = typeof(operands[0]).shape, typeof(views[0][0]).shape
@@ -365,7 +365,7 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Combines the elements in each window of the operand, starting from init_value.
+    """Combine the elements in each window of the operand, starting from init_value.
 
     Args:
       operand: an array, or a pytree of arrays of one shape.

@@ -17,7 +17,7 @@ from weft.refs.ops import get_p
 def with_constants(
     jaxpr: Jaxpr, consts: Sequence[Any], at: int, all_consts: Sequence[Any]
 ) -> Jaxpr:
-    """The jaxpr with a ref argument for each of `all_consts`, from position `at` on.
+    """Return the jaxpr with a ref argument for each of `all_consts`, from position `at` on.
 
     consts: those of the jaxpr's constvars, some of all_consts. A constant array is read from its
     ref once, at the start; a constant ref is the argument itself.

@@ -185,7 +185,7 @@ ACCESSES = {"get": 0, "set": 1, "swap": 1, "addupdate": 1, "atomic_rmw": 1, "ato
 
 
 def ref_operands(eqn: Eqn, operands: Sequence[Any]) -> RefOperands:
-    """The operands of an access, or what stands for them, by their roles."""
+    """Return the operands of an access, or what stands for them, by their roles."""
     start = 1 + ACCESSES[eqn.primitive.name]
     end = start + eqn.params["indexer"].num_operands
     mask, other, *_ = (*operands[end:], None, None)
@@ -193,7 +193,7 @@ def ref_operands(eqn: Eqn, operands: Sequence[Any]) -> RefOperands:
 
 
 def copy_operands(eqn: Eqn, operands: Sequence[Any]) -> tuple[list[tuple], Sequence[Any]]:
-    """The operands of `async_copy_start`, or what stands for them, by their roles.
+    """Return the operands of `async_copy_start`, or what stands for them, by their roles.
 
     (ref, indexer, its operands) of source, destination and semaphore; then the coordinates of the
     core whose destination and semaphore are meant.
@@ -207,7 +207,7 @@ def copy_operands(eqn: Eqn, operands: Sequence[Any]) -> tuple[list[tuple], Seque
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides, in elements, of an array whose last dimension is the fastest."""
+    """Return the strides, in elements, of an array whose last dimension is the fastest."""
     strides, size = [], 1
     for n in reversed(tuple(shape)):
         strides.append(size)
@@ -240,7 +240,7 @@ OUTSIDE = frozenset(
 
 
 def unsupported(platform: str, call: KernelCall, eqn: Eqn, why: str = "") -> UnsupportedKernelError:
-    """The error that a backend raises for an equation it cannot compile."""
+    """Return the error that a backend raises for an equation it cannot compile."""
     if not why and eqn.primitive.name in OUTSIDE:
         why = "decompositions and Fourier transforms are library calls; make them outside"
     return UnsupportedKernelError(

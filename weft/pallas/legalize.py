@@ -65,7 +65,7 @@ class Target:
 
 
 def legalize_call(call: KernelCall, target: Target) -> KernelCall:
-    """The call with its programs and index maps in the target's ops."""
+    """Return the call with its programs and index maps in the target's ops."""
     return call.memo(("legal", target), lambda: _legal_call(call, target))
 
 
@@ -98,7 +98,7 @@ def _check_arrays(call: KernelCall, target: Target) -> None:
 
 
 def legalize(jaxpr: Any, target: Target, call: KernelCall | None = None) -> Any:
-    """A jaxpr, closed or open, in the target's ops. call: whose errors are raised."""
+    """Return a jaxpr, closed or open, in the target's ops. call: whose errors are raised."""
     make = lambda: _Rewriting(target, call).jaxpr(jaxpr)
     return jaxpr.memo(("legal", target), make)
 
@@ -151,7 +151,7 @@ class _Rewriting:
         return self.constvars[-1]
 
     def inline(self, jaxpr: Any, operands: Sequence[Value], composed: Eqn | None) -> list[Any]:
-        """The results of a jaxpr on the operands, its equations added to this one's."""
+        """Return the results of a jaxpr on the operands, its equations added to this one's."""
         body = open_jaxpr(jaxpr)
         used = used_vars(body)
         values: dict[Any, Value] = dict(zip(body.invars, operands, strict=True))
@@ -175,7 +175,7 @@ class _Rewriting:
     def results(
         self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool
     ) -> Sequence[Any]:
-        """The results of an equation, once the target's ops for it are added.
+        """Return the results of an equation, once the target's ops for it are added.
 
         used: whether anything reads them.
         """
@@ -207,7 +207,7 @@ class _Rewriting:
     def computed(
         self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool
     ) -> Sequence[Any]:
-        """The results of an op on values or refs: its own, or those of the ops it stands for."""
+        """Return an op's results on values or refs: its own, or of the ops it stands for."""
         make = arrays.everywhere(eqn, used)
         if make is None and _has_narrower_floats(eqn, self.target.narrowest(eqn.primitive.name)):
             make = in_float32
@@ -238,7 +238,7 @@ class _Rewriting:
         return self.inline(closed, invars, composed or eqn)
 
     def on_bytes(self, eqn: Eqn, composed: Eqn | None) -> ClosedJaxpr:
-        """The jaxpr that an equation of integers of 2 and 4 bits stands for."""
+        """Return the jaxpr that an equation of integers of 2 and 4 bits stands for."""
         op = eqn.params.get("op", "compare and swap")
         wraps = self.target.has_all_dtypes and op in narrow_integers.ATOMIC
         if eqn.primitive.name.startswith("atomic") and not wraps:
@@ -253,7 +253,7 @@ class _Rewriting:
     def of_pairs(
         self, eqn: Eqn, invars: list[Any], composed: Eqn | None, used: bool
     ) -> Sequence[Any]:
-        """The results of an equation of complex numbers."""
+        """Return the results of an equation of complex numbers."""
         name = eqn.primitive.name
         if name in ("get", "set", "addupdate"):
             accesses = pairs.accesses(eqn, invars)
@@ -287,7 +287,7 @@ class _Rewriting:
         return name in hints and bool(self.target.platforms)
 
     def param(self, value: object) -> Any:
-        """A parameter of an op that is kept, jaxprs in it legalized."""
+        """Return a parameter of an op that is kept, jaxprs in it legalized."""
         if isinstance(value, ClosedJaxpr | Jaxpr):
             return legalize(value, self.target, self.call)
         if isinstance(value, tuple) and any(isinstance(v, ClosedJaxpr | Jaxpr) for v in value):
@@ -295,7 +295,7 @@ class _Rewriting:
         return value
 
     def platform(self, eqn: Eqn) -> Any:
-        """The place of the target's function among those of `platform_dependent`."""
+        """Return the place of the target's function among those of `platform_dependent`."""
         groups = eqn.params["platforms"]
         names_of_target = self.target.platforms
         places = [k for k, names in enumerate(groups) if not names or names_of_target & {*names}]
@@ -354,7 +354,7 @@ class _Context:
 
 
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
-    """The jaxpr of other ops that an equation stands for, or None if there is none."""
+    """Return the jaxpr of other ops that an equation stands for, or None if there is none."""
     name = eqn.primitive.name
     make = windows.FORMULAS.get(name) or arrays.ARRAYS.get(name) or sorting.FORMULAS.get(name)
     if make is not None:
@@ -372,7 +372,7 @@ def _formula_of(eqn: Eqn, make: Callable) -> ClosedJaxpr:
 
 
 def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
-    """The jaxpr of a function of an equation's operands; random keys stand as their words."""
+    """Trace a function of an equation's operands; random keys are given as their words."""
 
     def flat(*args: object) -> list:
         out = function(*args)
@@ -383,7 +383,7 @@ def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
 
 
 def in_float32(eqn: Eqn, *operands: Any) -> list[Any]:
-    """The op on float32 in place of narrower floats, rounded to the results' dtypes."""
+    """Return the op on float32 in place of narrower floats, rounded to the results' dtypes."""
     wide = [
         x.astype("float32") if dtypes.is_float(v.aval.dtype) and v.aval.dtype.itemsize < 4 else x
         for x, v in zip(operands, eqn.invars, strict=True)
@@ -399,7 +399,7 @@ def _has_narrower_floats(eqn: Eqn, size: int) -> bool:
 
 
 def lowering_formula(eqn: Eqn) -> ClosedJaxpr | None:
-    """The formula of other ops that an equation is lowered by, if it is lowered by one."""
+    """Return the formula of other ops that an equation is lowered by, if it is lowered by one."""
     lower = eqn.primitive.lower
     if lower is None:
         return None

@@ -30,7 +30,7 @@ _HOMES = {"cpu": "weft.pallas.cpu", "cuda": "weft.pallas.gpu", "gpu": "weft.pall
 
 
 def backend_for(platform: str) -> Backend | None:
-    """The platform's backend, loaded when first asked for."""
+    """Return the platform's backend, loaded when first asked for."""
     if platform not in backends and platform in _HOMES and find_spec(_HOMES[platform]):
         import_module(_HOMES[platform])
     return backends.get(platform)
@@ -52,7 +52,7 @@ class Interpreted:
 
 
 def lower_kernel(ctx: RuleContext, call: KernelCall, operands: Sequence[Any]) -> list:
-    """Emits a kernel call."""
+    """Emit a kernel call."""
     for i, aval in enumerate(ctx.avals_in):
         if isinstance(aval, AbstractRef):
             raise TypeError(
@@ -65,7 +65,7 @@ def lower_kernel(ctx: RuleContext, call: KernelCall, operands: Sequence[Any]) ->
 
 
 def _emit(ctx: RuleContext, call: KernelCall, operands: Sequence[Any]) -> list:
-    """The call of a backend's code or of the interpreter."""
+    """Return the call of a backend's code or of the interpreter."""
     params = as_params(call.interpret)
     platform = ctx.module.platforms[0]
     if params is None:
@@ -103,7 +103,7 @@ def _is_spread(x: ArrayLike) -> bool:
 
 
 def run_eagerly(args: Sequence[Any], call: KernelCall) -> list:
-    """Runs a kernel call on concrete arrays."""
+    """Run a kernel call on concrete arrays."""
     params = as_params(call.interpret)
     if params is None or any(_is_spread(x) for x in args):
         run = call.memo("eager", lambda: op_function(pallas_call_p, {"call": call}))

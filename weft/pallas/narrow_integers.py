@@ -33,7 +33,7 @@ def is_narrow(dtype: np.dtype) -> bool:
 
 
 def byte_of(dtype: np.dtype) -> np.dtype:
-    """The dtype of a byte that holds numbers of a narrow dtype; others stay."""
+    """Return the dtype of a byte that holds numbers of a narrow dtype; others stay."""
     if not is_narrow(dtype):
         return dtype
     return dtypes.uint8 if dtypes.is_unsigned(dtype) else dtypes.int8
@@ -48,12 +48,12 @@ def concerns(eqn: Eqn) -> bool:
 
 
 def equation_in_bytes(eqn: Eqn) -> Eqn:
-    """The equation of operands in bytes; its formula is `on_bytes` of the original."""
+    """Return the equation of operands in bytes; its formula is `on_bytes` of the original."""
     return eqn.replace(invars=[Var(in_bytes(v.aval)) for v in eqn.invars])
 
 
 def _bits(x: Array, dtype: np.dtype) -> Array:
-    """The byte with all bits 0 that a narrow number lacks."""
+    """Return the byte with all bits 0 that a narrow number lacks."""
     return x & x.dtype.type((1 << dtypes.iinfo(dtype).bits) - 1)
 
 
@@ -65,7 +65,7 @@ def _wrapped(x: Array, dtype: np.dtype) -> Array:
 
 
 def on_bytes(eqn: Eqn) -> Callable:
-    """The function of operands in bytes that an equation of narrow integers stands for."""
+    """Return the function of operands in bytes that an equation of narrow integers stands for."""
     name, kinds = eqn.primitive.name, [v.aval.dtype for v in eqn.invars]
     params = {k: byte_of(v) if isinstance(v, np.dtype) else v for k, v in eqn.params.items()}
 

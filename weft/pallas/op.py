@@ -39,12 +39,12 @@ def _abstract(*avals: ShapedArray, call: KernelCall) -> list:
 
 
 def rule_of(call: KernelCall, avals: Sequence[Any], outs: Sequence[Any]) -> ShardingRule:
-    """The rule along which a call may be split; without one, a rule that splits nothing."""
+    """Return the rule along which a call may be split; without one, a rule that splits nothing."""
     return call.sharding_rule or batch_rule(avals, outs, call.num_batch_dims)
 
 
 def _factors(avals: list, outs: list, *, call: KernelCall) -> str:
-    """The call's dimensions as factors of explicit sharding types."""
+    """Return the call's dimensions as factors of explicit sharding types."""
     return rule_of(call, avals, outs).factor_text()
 
 
@@ -60,7 +60,7 @@ _PRINTS, _WRITES = frozenset((DEBUG,)), frozenset((WRITES,))
 
 
 def _differentiated(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
-    """The kernel of primals and tangents: for each ref that has one, the ref of its tangent.
+    """Return the kernel of primals and tangents: for each ref that has one, the ref of its tangent.
 
     nonzero: which inputs have tangents. Operands: scalars, inputs, their tangents; results:
     outputs, tangents of those that hold floats.
@@ -150,7 +150,7 @@ def _jvp(primals: list, tangents: list, *, call: KernelCall) -> tuple:
 
 
 def _linearize(primals: list, tangents: list, *, call: KernelCall) -> tuple:
-    """The linear program runs the kernel of primals and tangents again."""
+    """Run the kernel of primals and tangents again in the linear program."""
     outs = pallas_call_p.bind(*primals, call=call)
     operands, pushed, out_nz = _push(primals, tangents, call)
     return outs, unpick(pallas_call_p.bind(*operands, call=pushed)[len(outs) :], out_nz)
@@ -200,7 +200,7 @@ def _batched(call: KernelCall, size: int, batched: Sequence[bool]) -> KernelCall
 
 
 def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
-    """The mapping with the new grid index in front; if batched, also that of a new dimension."""
+    """Return the mapping with the new grid index in front; if batched, with a new dimension."""
     old = b.index_map
 
     def flat(i: object, *args: object) -> list:

@@ -44,7 +44,7 @@ def concerns(eqn: Eqn) -> bool:
 
 
 def parts_of(aval: ShapedArray | AbstractRef) -> tuple[Any, ...]:
-    """The types that stand for a type."""
+    """Return the types that stand for a type."""
     if not is_complex(aval):
         return (aval,)
     part = part_dtype(aval.dtype)
@@ -58,7 +58,7 @@ def flat(values: Iterable[Value]) -> list[Atom]:
 
 
 def packed(avals: Iterable[Any], atoms: Iterable[Any]) -> list[Any]:
-    """The values of these types from the atoms that stand for them."""
+    """Return the values of these types from the atoms that stand for them."""
     rest = iter(atoms)
     return [
         Pair(next(rest), next(rest)) if len(parts_of(aval)) == 2 else next(rest) for aval in avals
@@ -69,7 +69,7 @@ def packed(avals: Iterable[Any], atoms: Iterable[Any]) -> list[Any]:
 
 
 def block_of_pairs(block: BlockMapping) -> BlockMapping:
-    """The block of an array of floats with a last dimension of two."""
+    """Return the block of an array of floats with a last dimension of two."""
     array = block.array
     if not is_complex(array):
         return block
@@ -88,14 +88,14 @@ def block_of_pairs(block: BlockMapping) -> BlockMapping:
 
 
 def with_pairs(array: ShapedArray) -> ShapedArray:
-    """The array in memory as floats."""
+    """Return the array in memory as floats."""
     if not is_complex(array):
         return array
     return array.update(shape=(*array.shape, 2), dtype=part_dtype(array.dtype), sharding=None)
 
 
 def counts_of_atoms(eqn: Eqn) -> dict[str, int]:
-    """The parameters of an equation that count operands, once its values are pairs."""
+    """Return the parameters of an equation that count operands, once its values are pairs."""
     sizes = [len(parts_of(v.aval)) for v in eqn.invars]
     counts: dict[str, int] = {}
     start = 0
@@ -111,7 +111,7 @@ def counts_of_atoms(eqn: Eqn) -> dict[str, int]:
 
 
 def of_pairs(eqn: Eqn, function: Callable) -> ClosedJaxpr:
-    """The jaxpr of a function of numbers and pairs, on the atoms of an equation's operands."""
+    """Trace a function of numbers and pairs, on the atoms of an equation's operands."""
     avals = [v.aval for v in eqn.invars]
 
     def on_atoms(*atoms: object) -> list[Any]:
@@ -123,7 +123,7 @@ def of_pairs(eqn: Eqn, function: Callable) -> ClosedJaxpr:
 
 
 def equations_of_parts(eqn: Eqn) -> list[Eqn]:
-    """The equation for the real parts, and for the imaginary ones."""
+    """Return the equation for the real parts, and for the imaginary ones."""
 
     def part(atom: Atom, k: int) -> Atom:
         return Var(parts_of(atom.aval)[k]) if is_complex(atom.aval) else atom
@@ -137,7 +137,7 @@ def equations_of_parts(eqn: Eqn) -> list[Eqn]:
 
 
 def accesses(eqn: Eqn, invars: Sequence[Value]) -> list[Eqn]:
-    """A get, set or addupdate of a complex ref as those of its parts."""
+    """Return a get, set or addupdate of a complex ref as those of its parts."""
     indexer = eqn.params["indexer"]
     return [
         eqn.replace(
@@ -153,7 +153,7 @@ def accesses(eqn: Eqn, invars: Sequence[Value]) -> list[Eqn]:
 
 
 def copy_of_pairs(eqn: Eqn) -> dict[str, Any]:
-    """The parameters of a copy between refs, both of floats with a last dimension of two."""
+    """Return the parameters of a copy between refs, both of floats with a last dimension of two."""
     params = dict(eqn.params)
     for name in ("src_indexer", "dst_indexer"):
         indexer = params[name]

@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 
 
 def grid_axis(block: BlockMapping, d: int) -> int | None:
-    """The grid axis along which programs take the blocks of dimension d one after the other."""
+    """Return the grid axis along which programs take dimension d's blocks in order."""
     jaxpr = block.index_map.jaxpr
     index = jaxpr.outvars[d]
     if block.by_element[d] or not isinstance(index, Var) or index not in jaxpr.invars:
@@ -46,7 +46,7 @@ def why_whole(call: KernelCall, block: BlockMapping, d: int) -> str | None:
 
 
 def localized(call: KernelCall, shapes: Sequence[Shape]) -> KernelCall:
-    """The call on parts of its inputs and outputs of these shapes.
+    """Return the call on parts of its inputs and outputs of these shapes.
 
     Raises ValueError that says why it cannot be.
     """
@@ -129,7 +129,7 @@ class Splitter:
         return True
 
     def emit(self, operands: Sequence[Any], shapes: Sequence[Shape]) -> Any:
-        """The operation on shards of these shapes, at the current insertion point."""
+        """Return the operation on shards of these shapes, at the current insertion point."""
         n = self.call.num_scalars
         local = localized(self.call, shapes[n:])
         avals = [v.aval.update(shape=s) for v, s in zip(self._atoms(), shapes, strict=True)]
@@ -145,7 +145,7 @@ class Splitter:
 
 
 def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -> None:
-    """Marks the emitted call so that partitioners may split it."""
+    """Mark the emitted call so that partitioners may split it."""
     can_split = call.sharding_rule is not None or call.num_batch_dims
     if not can_split or ctx.module.num_partitions == 1 or not ctx.module.use_shardy or not outs:
         return
@@ -169,7 +169,7 @@ def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -
 
 
 def _called(outs: list) -> Any:
-    """The operation that calls the kernel; what it gives may be converted behind it."""
+    """Return the operation that calls the kernel; what it gives may be converted behind it."""
     op = outs[0].owner
     return op.operands[0].owner if op.name == "stablehlo.convert" else op
 

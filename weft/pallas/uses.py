@@ -14,7 +14,7 @@ WRITTEN = {**dict.fromkeys(ACCESSES.keys() - {"get"}, 0), "async_copy_start": 1}
 
 
 def passed(eqn: Eqn) -> Iterator[tuple[Any, list[int]]]:
-    """The bodies of an equation, each with the numbers of the operands that its first inputs are.
+    """Return an equation's bodies, each with the operands' numbers of its first inputs.
 
     Refs are constants of loops, which come first.
     """
@@ -34,7 +34,7 @@ def passed(eqn: Eqn) -> Iterator[tuple[Any, list[int]]]:
 
 
 def written_vars(jaxpr: Jaxpr | ClosedJaxpr) -> dict[Any, Eqn]:
-    """The ref arguments that a jaxpr writes to, with the first equation that does."""
+    """Return the ref arguments that a jaxpr writes to, with the first equation that does."""
     inner = open_jaxpr(jaxpr)
     return inner.memo("written refs", lambda: _written(inner))
 

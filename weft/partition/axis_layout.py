@@ -37,7 +37,7 @@ class Unsupported(Exception):
 
 
 def free_of(atoms: Atoms, taken: Container[int]) -> Atoms:
-    """The first of some atoms, up to one that is taken."""
+    """Return the first of some atoms, up to one that is taken."""
     return tuple(itertools.takewhile(lambda i: i not in taken, atoms))
 
 
@@ -86,7 +86,7 @@ class DeviceMesh:
             self._of_axis[name] = tuple(range(first, len(self.atoms)))
 
     def atoms_of(self, axis: str, pre_size: int = 1, size: int | None = None) -> Atoms:
-        """The atoms of an axis, or of its piece `axis:(pre_size)size`."""
+        """Return the atoms of an axis, or of its piece `axis:(pre_size)size`."""
         whole = self._of_axis[axis]
         if size is None:
             return whole
@@ -129,7 +129,7 @@ class DeviceMesh:
         return partition_ids if ids is None else np.argsort(ids)[partition_ids]
 
     def crossed(self, sources: np.ndarray, targets: np.ndarray | int) -> Atoms:
-        """The atoms along which some of these partition ids differ from their counterparts."""
+        """Return the atoms along which some partition ids differ from their counterparts."""
         a, b = self.positions(np.asarray(sources)), self.positions(np.asarray(targets))
         return tuple(
             i
@@ -206,7 +206,7 @@ class AxisLayout:
         return frozenset(i for a in self.dims for i in a)
 
     def padded(self, dim: int) -> bool:
-        """True where the last shards of `dim` hold padding."""
+        """Return whether the last shards of `dim` hold padding."""
         return self.shape[dim] % self.counts[dim] != 0
 
     @cached_property
@@ -215,14 +215,14 @@ class AxisLayout:
         return self.without(*range(len(self.shape)))
 
     def of_shape(self, shape: Sequence[int]) -> AxisLayout:
-        """The same split of a value of as many dimensions."""
+        """Return the same split of a value of as many dimensions."""
         return AxisLayout(self.mesh, tuple(shape), self.dims)
 
     def with_dim(self, dim: int, atoms: Atoms) -> AxisLayout:
-        """The same layout with other atoms on one dimension."""
+        """Return the same layout with other atoms on one dimension."""
         return AxisLayout(self.mesh, self.shape, (*self.dims[:dim], atoms, *self.dims[dim + 1 :]))
 
     def without(self, *dims: int) -> AxisLayout:
-        """The same layout with `dims` whole on every device."""
+        """Return the same layout with `dims` whole on every device."""
         kept = tuple(() if i in dims else a for i, a in enumerate(self.dims))
         return self if kept == self.dims else AxisLayout(self.mesh, self.shape, kept)

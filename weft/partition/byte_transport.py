@@ -49,7 +49,7 @@ def _bits(kind: ir.Type) -> int:
 
 
 def _packed_dim(op: ir.Operation, value: ir.Value, result: ir.Value, per_byte: int) -> int | None:
-    """A dimension whose elements stay together by bytes on their way, the minor ones first."""
+    """Return a dimension whose elements stay adjacent in bytes when sent, minor ones first."""
     if facts(op).combines or 8 % _bits(value.type):
         return None
     groups = 1

@@ -44,7 +44,7 @@ class Update:
 
 
 def read_update(carry: ir.Value, total: ir.Value, body: ir.Block, combiner: str) -> Update | None:
-    """The update of `carry` to `total`, if it reduces anything and nothing else reads the carry."""
+    """Return the update of `carry` to `total` if it reduces and nothing else reads the carry."""
     whole: set[ir.Value] = set()
     while True:
         reader = _Reader(carry, body, combiner, whole)
@@ -132,7 +132,7 @@ class _Reader:
 
 
 def linear_in(op: ir.Operation, combiner: str) -> tuple[int, ...]:
-    """The operands in which together an operation keeps what `combiner` combines, if any."""
+    """Return the operands in which together an operation keeps what `combiner` combines, if any."""
     row = facts(op)
     if len(op.results) != 1:
         return ()
@@ -184,7 +184,7 @@ def is_identity(value: ir.Value, combiner: str) -> bool:
 
 
 def constant_of(value: ir.Value) -> ir.Attribute | None:
-    """The constant that a value is made of; all devices have it in common."""
+    """Return the constant that a value is made of; all devices have it in common."""
     while (op := maker(value)) is not None:
         if op.name == "stablehlo.constant":
             return op.attributes["value"]

@@ -10,7 +10,7 @@ from weft.partition.walk import functions
 
 
 def check(stages: Stages) -> list[tuple[str, ...]]:
-    """Checks `stages.local` against the layouts of its arguments and results.
+    """Check `stages.local` against the layouts of its arguments and results.
 
     Returns:
       For each result, the mesh axes over which it varies.

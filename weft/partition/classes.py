@@ -36,7 +36,7 @@ def tile_classes(layout: AxisLayout) -> Classes:
 
 
 def varying(classes: Classes, mesh: DeviceMesh) -> tuple[str, ...]:
-    """The mesh axes over which a value varies."""
+    """Return the mesh axes over which a value varies."""
     at = classes[mesh.partition_ids(np.arange(mesh.size))].reshape(tuple(mesh.axes.values()))
     return tuple(name for i, name in enumerate(mesh.axes) if (at != np.take(at, [0], axis=i)).any())
 
@@ -124,7 +124,7 @@ class Typer:
     # -- integers ----------------------------------------------------------------------------------
 
     def _computed(self, op: ir.Operation) -> np.ndarray | None:
-        """The contents of an integer result on each device, where the operands' are known."""
+        """Return an integer result's contents on each device, where the operands' are known."""
         compute = _INTEGER.get(op.name)
         if compute is None or any(v not in self.known for v in op.operands):
             return None
@@ -139,7 +139,7 @@ class Typer:
     # -- values side by side -----------------------------------------------------------------------
 
     def _part(self, op: ir.Operation, operands: list[Classes]) -> Classes | None:
-        """The classes of a slice of one of several values that were laid side by side."""
+        """Return the classes of a slice of one of several values that were laid side by side."""
         if op.name == "stablehlo.concatenate":
             dim = op.attributes["dimension"].value
             ends = np.cumsum([v.type.shape[dim] for v in op.operands])
@@ -240,7 +240,7 @@ def _count(classes: Classes) -> int:
 
 
 def _constant(op: ir.Operation) -> np.ndarray | None:
-    """The contents of a small integer constant, with a device dimension of 1."""
+    """Return the contents of a small integer constant, with a device dimension of 1."""
     kind = op.results[0].type
     if not isinstance(kind.element_type, ir.IntegerType) or kind.element_type.width == 1:
         return None

@@ -39,7 +39,7 @@ class _Group:
 
 
 def combine(block: ir.Block, mesh: DeviceMesh) -> None:
-    """Joins the small collectives of a block, and of the loops and branches in it."""
+    """Join the small collectives of a block, and of the loops and branches in it."""
     ops = ops_in(block)
     for op in ops:
         if facts(op).control:
@@ -87,7 +87,7 @@ def _groups(ops: Sequence[ir.Operation]) -> list[_Group]:
 def _fitting(
     candidates: list[_Group], all_groups: list[_Group], op: ir.Operation, bit: int, before: int
 ) -> _Group | None:
-    """The first of its groups that a collective neither waits for nor is waited for by."""
+    """Return the first of its groups that a collective neither waits for nor is waited for by."""
     if not candidates:
         return None
     before = _closure(before, all_groups)
@@ -194,7 +194,7 @@ def _join(members: list[ir.Operation], mesh: DeviceMesh) -> None:
 def _side_by_side(
     e: Emitter, members: list[ir.Operation], attributes: dict[str, ir.Attribute]
 ) -> list[ir.Value]:
-    """The results of a collective of operands of which each device's part is one row."""
+    """Return the results of a collective of operands of which each device's part is one row."""
     name, n = members[0].name, 1
     if "replica_groups" in attributes:
         n = np.array(attributes["replica_groups"]).shape[1]
@@ -216,7 +216,7 @@ def _side_by_side(
 
 
 def _rows(e: Emitter, op: ir.Operation, n: int) -> ir.Value:
-    """The operand as n rows, of which a collective that cuts it sends one to each device."""
+    """Return the operand as n rows, of which a collective that cuts it sends one to each device."""
     value = op.operands[0]
     if cut := facts(op).cut:
         shape, d = list(value.type.shape), op.attributes[cut].value
@@ -227,7 +227,7 @@ def _rows(e: Emitter, op: ir.Operation, n: int) -> ir.Value:
 
 
 def _from_rows(e: Emitter, op: ir.Operation, rows: ir.Value) -> ir.Value:
-    """The collective's result, from a row of each device where it merges them."""
+    """Return the collective's result, from a row of each device where it merges them."""
     shape = list(op.results[0].type.shape)
     if merged := facts(op).merged:
         n, d = rows.type.shape[0], op.attributes[merged].value
@@ -237,7 +237,7 @@ def _from_rows(e: Emitter, op: ir.Operation, rows: ir.Value) -> ir.Value:
 
 
 def _moved(e: Emitter, value: ir.Value, source: int, target: int) -> ir.Value:
-    """The value with one dimension in another place."""
+    """Return the value with one dimension in another place."""
     order = [i for i in range(len(value.type.shape)) if i != source]
     order.insert(target, source)
     return value if source == target else e.transpose(value, order)

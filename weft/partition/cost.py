@@ -84,7 +84,7 @@ class HardwareModel:
                 )
 
     def link(self, span: int, axes: Iterable[str] = ()) -> Link:
-        """The link a group uses: its axis's own, or the innermost level with `span` devices."""
+        """Return a group's link: its axis's own, or the innermost level with `span` devices."""
         axis_links = [self.axes[a] for a in (name.split(":")[0] for name in axes) if a in self.axes]
         if axis_links:
             return Link(max(k.latency for k in axis_links), min(k.bandwidth for k in axis_links))
@@ -205,7 +205,7 @@ PRESETS: dict[str, HardwareModel] = {m.name: m for m in _ALL}
 
 
 def hardware(model: str | HardwareModel | None) -> HardwareModel:
-    """A preset by name, or the model itself; None is the CPU preset.
+    """Return a preset by name, or the model itself; None is the CPU preset.
 
     Raises:
       ValueError: no such preset; lists those there are.

@@ -54,7 +54,7 @@ class Emitter:
 
     @classmethod
     def before(cls, op: ir.Operation, mesh: DeviceMesh) -> Emitter:
-        """Creates everything in front of an operation of a local program."""
+        """Create everything in front of an operation of a local program."""
         e = cls(mesh, op.block)
         e.anchor.erase()
         e.ip = e.entry_ip = ir.InsertionPoint(op)
@@ -64,7 +64,7 @@ class Emitter:
     # -- copies --------------------------------------------------------------------------------
 
     def sources(self, x: LocalValue, paid: bool = False) -> list[LocalValue]:
-        """A value, and the same contents in other layouts, where earlier moves have left them.
+        """Yield a value, and the same contents in other layouts, where earlier moves left them.
 
         Args:
           paid: only those that are used for certain, so that making them costs nothing more.
@@ -79,7 +79,7 @@ class Emitter:
         return [x, *(c for c in (root, *moved) if c.value != x.value)]
 
     def remember(self, x: LocalValue, moved: LocalValue, uses: int) -> None:
-        """Notes that a value was moved, so that the next one who wants this finds it.
+        """Note that a value was moved, so that the next user of it finds that.
 
         Args:
           uses: how many uses of the value the move has added.
@@ -93,7 +93,7 @@ class Emitter:
 
     @contextmanager
     def tentatively(self) -> Iterator[None]:
-        """Emits moves that may be left out, as who uses the result may prefer another layout."""
+        """Emit moves that may be left out, as who uses the result may prefer another layout."""
         self._tentative = []
         yield
         self.idle |= {value: len(list(value.uses)) for value in self._tentative}
@@ -123,7 +123,7 @@ class Emitter:
         return ir.IntegerAttr.get(self.i64, int(value))
 
     def table(self, rows: np.ndarray) -> ir.Attribute:
-        """An integer matrix as a dense attribute (replica groups, paddings, pairs)."""
+        """Return an integer matrix as a dense attribute (replica groups, paddings, pairs)."""
         rows = np.ascontiguousarray(rows, np.int64)
         return ir.DenseIntElementsAttr.get(rows, type=self.i64, context=self.context)
 
@@ -159,7 +159,7 @@ class Emitter:
         return self.make(name, operands, self.type(shape, operands[0].type.element_type), **attrs)
 
     def const(self, value: int, element: ir.Type | None = None) -> ir.Value:
-        """A rank-0 constant; the element type is i32 unless told."""
+        """Return a rank-0 constant; the element type is i32 unless told."""
         element = element or self.i32
         return self.splat(value, (), element)
 
@@ -167,7 +167,7 @@ class Emitter:
         return self.constant_text(_literal(value, element), self.type(shape, element))
 
     def constant_text(self, text: str, type: ir.Type) -> ir.Value:
-        """A constant from the text of its elements."""
+        """Return a constant from the text of its elements."""
         source = f"%0 = stablehlo.constant dense<{text}> : {type}"
         if isinstance(type.element_type, ir.ComplexType):
             # Through text: quirks.COMPLEX_ELEMENTS.
@@ -180,7 +180,7 @@ class Emitter:
         return self.make("stablehlo.constant", (), attribute.type, value=attribute)
 
     def array(self, values: np.ndarray) -> ir.Value:
-        """An i32 array constant."""
+        """Return an i32 array constant."""
         values = np.ascontiguousarray(values, np.int32)
         return self.constant(
             ir.DenseIntElementsAttr.get(values, type=self.i32, context=self.context)
@@ -243,7 +243,7 @@ class Emitter:
         return self.shaped("stablehlo.transpose", (value,), shape, permutation=order)
 
     def slice(self, value: ir.Value, dim: int, start: int, limit: int, stride: int = 1) -> ir.Value:
-        """A static slice of one dimension."""
+        """Return a static slice of one dimension."""
         shape = list(value.type.shape)
         if (start, limit, stride) == (0, shape[dim], 1):
             return value
@@ -268,7 +268,7 @@ class Emitter:
         fill: ir.Value | None = None,
         interior: int = 0,
     ) -> ir.Value:
-        """Pads one dimension, with zeros unless told; negative amounts cut."""
+        """Pad one dimension, with zeros unless told; negative amounts cut."""
         if low == 0 and high == 0 and interior == 0:
             return value
         shape = list(value.type.shape)
@@ -306,7 +306,7 @@ class Emitter:
         return op.results[0]
 
     def dynamic_slice(self, value: ir.Value, dim: int, start: ir.Value, size: int) -> ir.Value:
-        """A slice of one dimension at a run-time offset (rank 0)."""
+        """Return a slice of one dimension at a run-time offset (rank 0)."""
         shape = list(value.type.shape)
         if shape[dim] == size:
             return value
@@ -318,7 +318,7 @@ class Emitter:
     def slice_at(
         self, value: ir.Value, starts: Sequence[ir.Value], sizes: Sequence[int]
     ) -> ir.Value:
-        """A slice of all dimensions at run-time offsets."""
+        """Return a slice of all dimensions at run-time offsets."""
         operands, by_dim = (value, *starts), self.i64s(sizes)
         return self.shaped("stablehlo.dynamic_slice", operands, sizes, slice_sizes=by_dim)
 
@@ -343,7 +343,7 @@ class Emitter:
         return cached
 
     def position(self) -> ir.Value:
-        """The device's mesh position, i32."""
+        """Return the device's mesh position, i32."""
 
         def build() -> ir.Value:
             unsigned = ir.IntegerType.get_unsigned(32, context=self.context)
@@ -357,7 +357,7 @@ class Emitter:
         return self._at_entry("position", build)
 
     def coordinate(self, atoms: Atoms) -> ir.Value:
-        """The device's linear coordinate along `atoms`, i32."""
+        """Return the device's linear coordinate along `atoms`, i32."""
 
         def build() -> ir.Value:
             total = None
@@ -394,14 +394,14 @@ class Emitter:
         return self._at_entry((atoms, tuple(values)), build)
 
     def first_index(self, layout: AxisLayout, dim: int) -> ir.Value:
-        """The global index of the device's first element of a dimension, i32."""
+        """Return the global index of the device's first element of a dimension, i32."""
         size = layout.local[dim]
         return self.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
 
     # -- collectives -----------------------------------------------------------------------------
 
     def _noted(self, attributes: dict[str, ir.Attribute]) -> dict[str, ir.Attribute]:
-        """The attributes, with the reason for the collective where reasons are kept."""
+        """Return the attributes, with the reason for the collective where reasons are kept."""
         if self.why:
             attributes[WHY] = ir.StringAttr.get(self.why, self.context)
         return attributes
@@ -458,7 +458,7 @@ class Emitter:
         )
 
     def permute(self, value: ir.Value, pairs: np.ndarray) -> ir.Value:
-        """Sends along source-target pairs of partition ids; devices without a source get zeros.
+        """Send along source-target pairs of partition ids; devices without a source get zeros.
 
         On XLA:CPU a permute waits for all devices, not only those of its pairs
         (quirks.PERMUTE_WAITS). Where some may not come, groups gather, and each device takes what
@@ -505,7 +505,7 @@ def _merged(mesh: DeviceMesh, atoms: Atoms) -> list[tuple[int, int]]:
 
 
 def _literal(value: Any, element: ir.Type) -> str:
-    """The text of a scalar for `dense<…>` of an element type."""
+    """Return the text of a scalar for `dense<…>` of an element type."""
     name = str(element)
     if name.startswith("complex"):
         part = _literal(value, element.element_type)

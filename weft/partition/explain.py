@@ -30,7 +30,7 @@ def constraint_lines(module: ir.Module) -> dict[str, str]:
 
 
 def annotate(module: ir.Module, constraints: dict[str, str], arguments: Sequence[str] = ()) -> None:
-    """Writes `weft.why` on every sdy collective of the module.
+    """Write `weft.why` on every sdy collective of the module.
 
     constraints: source line of each, from `constraint_lines`. arguments: their names for the user.
     """
@@ -46,7 +46,7 @@ def annotate(module: ir.Module, constraints: dict[str, str], arguments: Sequence
 
 
 def nearest_location(op: ir.Operation) -> ir.Location:
-    """A collective's own location, or that of its consumer or producer where it has no line."""
+    """Return a collective's own location, or, without a line, its consumer's or producer's."""
     for near in (op, _first_user(op) if _moves(op) else None, _producer(op)[0]):
         if near is not None and source_line(near.location):
             return near.location
@@ -74,7 +74,7 @@ def _reason(op: ir.Operation, constraints: dict[str, str]) -> str:
 
 
 def _producer(op: ir.Operation) -> tuple[ir.Operation | None, int]:
-    """The operation behind a chain of sdy collectives, with the result's number."""
+    """Return the operation behind a chain of sdy collectives, with the result's number."""
     value = op.operands[0]
     while (source := maker(value)) is not None and _moves(source):
         value = source.operands[0]
@@ -110,13 +110,13 @@ def _named(producer: ir.Operation | None, number: int, value: ir.Value) -> str:
 
 
 def op_text(op: ir.Operation) -> str:
-    """An operation's name and the user's line, for reasons."""
+    """Return an operation's name and the user's line, for reasons."""
     line = source_line(op.location)
     return op.name.split(".")[-1] + (f" ({line})" if line else "")
 
 
 def _sharding_before(op: ir.Operation) -> ir.Attribute | None:
-    """The sharding of a collective's operand."""
+    """Return the sharding of a collective's operand."""
     source = maker(op.operands[0])
     moved = source is not None and _moves(source)
     return sdy.target_of(source) if moved else sharding_of(op.operands[0])

@@ -55,7 +55,7 @@ def _end(start: ir.Operation) -> None:
 
 
 def _split(reduce: ir.Operation) -> None:
-    """An `all_reduce` for each operand."""
+    """Return an `all_reduce` for each operand."""
     attributes = attributes_of(reduce)
     combiner = reduce.regions[0].blocks[0]
     for operand, result in zip(reduce.operands, reduce.results, strict=True):

@@ -53,7 +53,7 @@ _NUMBERS = frozenset(("sent", "trips", "time", "measured"))  # columns that hold
 
 
 def table_html(report: CommReport) -> str:
-    """The table and its summary, for notebooks."""
+    """Return the table and its summary, for notebooks."""
     return _collectives(report) + _summary(report)
 
 
@@ -84,7 +84,7 @@ def _collectives(report: CommReport) -> str:
 
 
 def page_html(report: CommReport, before: CommReport | None = None) -> str:
-    """The whole page, with what differs from a report before."""
+    """Return the whole page, with what differs from a report before."""
     alike: dict[tuple, list[str]] = {}
     for name, shape, dims in (*report.arguments, *report.results):
         alike.setdefault((shape, dims), []).append(name)
@@ -132,7 +132,7 @@ _PLACE = re.compile(r"(?://|  #) (\S+:\d+)[^/]*$")  # of the user's line, behind
 
 
 def _panels(report: CommReport) -> list[tuple[str, str]]:
-    """The user's lines that the stages come from, and the stages, with XLA's form of the last."""
+    """Return the user's lines that stages come from, and the stages, XLA's form last."""
     panels = list(report.stages)
     if report.program is not None:
         panels.append(("hlo", hlo_with_lines(to_hlo_text(report.program.local, metadata=True))))
@@ -182,7 +182,7 @@ def _time_html(report: CommReport) -> str:
 
 
 def _measured_html(report: CommReport) -> str:
-    """The measured times of a run beside the estimates, by the user's line."""
+    """Return the measured times of a run beside the estimates, by the user's line."""
     if not report.measured:
         return ""
     columns = ("line", "computing", "measured", "communicating", "measured", "operations, by time")
@@ -226,7 +226,7 @@ def _marked(text: str) -> str:
 
 
 def _totals(report: CommReport) -> str:
-    """Calls, bytes and time of each kind of collective, the most bytes first."""
+    """Return calls, bytes and time of each kind of collective, the most bytes first."""
     by_kind: dict[str, list[float]] = {}
     for c in report.collectives:
         entry = by_kind.setdefault(c.kind, [0, 0, 0.0])

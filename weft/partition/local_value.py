@@ -54,7 +54,7 @@ def mask(e: Emitter, value: ir.Value, dim: int, keep: ir.Value, fill: ir.Value) 
 def fill_padding(
     e: Emitter, x: LocalValue, dims: Sequence[int], fill: ir.Value | None = None
 ) -> LocalValue:
-    """Replaces the padding of `dims` by `fill` (zero unless told)."""
+    """Replace the padding of `dims` by `fill` (zero unless told)."""
     layout = x.layout
     value = x.value
     for dim in dims:

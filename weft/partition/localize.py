@@ -43,7 +43,7 @@ _R = TypeVar("_R", bound=Rule)
 
 
 def rule(*names: str) -> Callable[[_R], _R]:
-    """Registers the localization rule of the named operations."""
+    """Register the localization rule of the named operations."""
 
     def register(function: _R) -> _R:
         for name in names:
@@ -116,7 +116,7 @@ def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -
 
 
 def read_mesh(module: ir.Module) -> tuple[DeviceMesh, frozenset[str]]:
-    """The module's mesh (cut where its shardings cut it) and the names that refer to it."""
+    """Return the module's mesh (cut where its shardings cut it) and the names that refer to it."""
     axes, ids, names = only_mesh(module)
     return DeviceMesh(axes, ids, _axis_cuts(module, axes)), names
 
@@ -154,11 +154,11 @@ class Localizer:
     # -- what rules use ------------------------------------------------------------------------
 
     def local(self, value: ir.Value) -> LocalValue:
-        """The LocalValue of a global value, possibly partial."""
+        """Return the LocalValue of a global value, possibly partial."""
         return self.values[value]
 
     def complete(self, value: ir.Value) -> LocalValue:
-        """The LocalValue of a global value, reduced if it was still partial."""
+        """Return the LocalValue of a global value, reduced if it was still partial."""
         x = self.values[value]
         if x.partial is None:
             return x
@@ -176,14 +176,14 @@ class Localizer:
         return [self.complete(v) for v in op.operands]
 
     def at(self, x: LocalValue, layout: AxisLayout) -> ir.Value:
-        """The value moved to `layout`."""
+        """Return the value moved to `layout`."""
         return self.move(x, layout).value
 
     def move(self, x: LocalValue, layout: AxisLayout) -> LocalValue:
         return reshard.relayout(self.e, x, layout)
 
     def layouts(self, op: ir.Operation) -> list[AxisLayout]:
-        """The layouts that propagation gave the op's results."""
+        """Return the layouts that propagation gave the op's results."""
         types = [r.type for r in op.results]
         if "sdy.sharding" not in op.attributes:
             return [self.layout(None, _shape(t)) for t in types]
@@ -191,7 +191,7 @@ class Localizer:
         return [self.layout(s, _shape(t)) for s, t in zip(shardings, types, strict=True)]
 
     def layout(self, sharding: ir.Attribute | None, shape: Sequence[int]) -> AxisLayout:
-        """The layout a sharding gives to a global shape, without the enclosing manual axes."""
+        """Return the layout of a sharding for a global shape, without enclosing manual axes."""
         shape = tuple(shape)
         key = (sharding, shape)
         cached = self._layouts.get(key)
@@ -210,7 +210,7 @@ class Localizer:
         return tuple(self.atoms(axes) for axes in sdy.dims_of(sharding))
 
     def atoms(self, axes: Sequence[sdy.AxisRef]) -> Atoms:
-        """The atoms of a list of axes."""
+        """Return the atoms of a list of axes."""
         return tuple(i for ref in axes for i in self.mesh.atoms_of(*ref))
 
     def unsupported(self, op: ir.Operation, reason: str) -> Unsupported:
@@ -219,7 +219,7 @@ class Localizer:
     def keep(
         self, op: ir.Operation, operands: Sequence[ir.Value], layouts: Sequence[AxisLayout]
     ) -> list[LocalValue]:
-        """Turns `op` itself into the local operation: new operands, local result types.
+        """Turn `op` itself into the local operation: new operands, local result types.
 
         From here on the rule emits behind it.
         """
@@ -242,23 +242,23 @@ class Localizer:
         layouts: Sequence[AxisLayout],
         targets: Sequence[AxisLayout],
     ) -> list[LocalValue]:
-        """The local operation's results, moved from their layouts to others."""
+        """Return the local operation's results, moved from their layouts to others."""
         got = self.keep(op, operands, layouts)
         return [self.move(x, target) for x, target in zip(got, targets, strict=True)]
 
     def target(self, op: ir.Operation) -> AxisLayout:
-        """The layout that one of Shardy's collectives asks for."""
+        """Return the layout that one of Shardy's collectives asks for."""
         return self.layout(sdy.target_of(op), op.results[0].type.shape)
 
     def rule(self, op: ir.Operation) -> sdy.ShardingRule:
-        """The factors of an operation's dimensions, from Shardy's registry."""
+        """Return the factors of an operation's dimensions, from Shardy's registry."""
         attribute = op.attributes["sdy.sharding_rule"]
         if attribute not in self._rules:
             self._rules[attribute] = sdy.sharding_rule(attribute)
         return self._rules[attribute]
 
     def replace(self, op: ir.Operation, *results: LocalValue) -> list[LocalValue]:
-        """Drops `op` in favour of other local values."""
+        """Drop `op` in favour of other local values."""
         self.dead.append(op)
         return list(results)
 
@@ -298,7 +298,7 @@ class Localizer:
         return layouts, outputs
 
     def _settle_captures(self, result: ir.Value) -> None:
-        """Uses left over are scalars captured by combiners and comparators, which HLO cannot do."""
+        """Refuse uses left over: scalars captured by combiners, which HLO cannot express."""
         for use in list(result.uses):
             user, number = use.owner.operation, use.operand_number
             source = self.values[result].value
@@ -308,7 +308,7 @@ class Localizer:
             user.operands[number] = source
 
     def unreduced(self, sharding: ir.Attribute | None) -> Atoms:
-        """The atoms along which a sharding says its value is a partial sum."""
+        """Return the atoms along which a sharding says its value is a partial sum."""
         return () if sharding is None else self.atoms(sdy.unreduced_of(sharding))
 
     def bind_argument(self, argument: ir.Value, layout: AxisLayout) -> None:
@@ -372,11 +372,11 @@ class Localizer:
                     use.owner.operation.operands[use.operand_number] = whole.value
 
     def _count_uses(self, values: Iterable[ir.Value]) -> None:
-        """Notes shared values before their users are rewritten."""
+        """Note shared values before their users are rewritten."""
         self.shared.update(v for v in values if len(list(itertools.islice(v.uses, 2))) > 1)
 
     def _pass_partial(self, op: ir.Operation, apply: Callable) -> list[LocalValue] | None:
-        """The rule's results, as partial sums where a linear op's operand and result are ones."""
+        """Return the rule's results, as partial sums where linear in an operand that is one."""
         partial = self._passing(op)
         if partial is None:
             return apply(self, op)
@@ -405,7 +405,7 @@ class Localizer:
         return (atoms, kind) if fits else None
 
     def keep_on_first(self, x: LocalValue, layout: AxisLayout, atoms: Atoms) -> LocalValue:
-        """A whole value as a partial sum: the first device of each group has it, others zero."""
+        """Make a whole value a partial sum: each group's first device has it, others zero."""
         value = self.at(x, layout)
         e = self.e
         first = e.compare(e.coordinate(atoms), e.const(0), "EQ")
@@ -425,7 +425,7 @@ class Localizer:
         return LocalValue(x.value, layout, (tuple(atoms), "add") if atoms else None)
 
     def _why(self, op: ir.Operation) -> str:
-        """The reason `explain` wrote on the op, or what the op's own rule does."""
+        """Return the reason `explain` wrote on the op, or what the op's own rule does."""
         if WHY in op.attributes:
             why = op.attributes[WHY].value
             del op.attributes[WHY]

@@ -42,7 +42,7 @@ def _loop(loop: ir.Operation, trips: int) -> None:
 
 
 def _moves_before(op: ir.Operation, number: int) -> list[ir.Operation]:
-    """The moves that lead to an operand, and only there."""
+    """Return the moves that lead to an operand, and only there."""
     moves: list[ir.Operation] = []
     move = maker(op.operands[number])
     while move is not None and facts(move).relayout and only_user(move.results[0]) is not None:
@@ -52,7 +52,7 @@ def _moves_before(op: ir.Operation, number: int) -> list[ir.Operation]:
 
 
 def _moves_after(cut: ir.Operation) -> list[ir.Operation]:
-    """The moves that alone use the slice, one after the other."""
+    """Return the moves that alone use the slice, one after the other."""
     moves: list[ir.Operation] = []
     while (user := only_user([cut, *moves][-1].results[0])) is not None and facts(user).relayout:
         moves.append(user)
@@ -62,7 +62,7 @@ def _moves_after(cut: ir.Operation) -> list[ir.Operation]:
 def _gather(
     before: list[ir.Operation], cut: ir.Operation, after: list[ir.Operation], trips: int
 ) -> None:
-    """Moves, dynamic_slice, moves → one move, dynamic_slice."""
+    """Rewrite moves, dynamic_slice, moves → one move, dynamic_slice."""
     sending = {op.name for op in before} - {"sdy.all_slice"}
     gathers = any(op.name == "sdy.all_gather" for op in after)
     if not sending or not (gathers or any(op.name == "sdy.all_to_all" for op in after)):
@@ -85,7 +85,7 @@ def _gather(
 def _reshard(
     value: ir.Value, sharding: ir.Attribute, where: ir.InsertionPoint, move: ir.Operation
 ) -> ir.Value:
-    """The value in another layout, in place of moves of its slices."""
+    """Return the value in another layout, in place of moves of its slices."""
     return ir.Operation.create(
         "sdy.reshard",
         results=[value.type],
@@ -97,7 +97,7 @@ def _reshard(
 
 
 def _keep(loop: ir.Operation, number: int, trips: int) -> None:
-    """Moves, dynamic_update_slice → dynamic_update_slice, and one move behind the loop."""
+    """Rewrite moves, dynamic_update_slice → dynamic_update_slice, one move behind the loop."""
     condition, body = (region.blocks[0] for region in loop.regions)
     write = maker(terminator(body).operands[number])
     stack = body.arguments[number]

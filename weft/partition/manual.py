@@ -83,7 +83,7 @@ def recognize(module: ir.Module) -> Manual | None:
 
 
 def localize(module: ir.Module, manual: Manual) -> None:
-    """Puts the computation in the place of the function that it is all of, in place."""
+    """Put the computation in the place of the function that it is all of, in place."""
     region = manual.region
     body, block = region.regions[0].blocks[0], region.block
     main = block.owner.operation
@@ -110,7 +110,7 @@ def localize(module: ir.Module, manual: Manual) -> None:
 
 
 def _for_replicas(op: ir.Operation) -> None:
-    """The local program's devices are replicas, which its collectives name without more ado."""
+    """Make the local program's devices replicas, which its collectives then name."""
     if op.name in KINDS:
         forget(op, "channel_handle", "use_global_device_ids")
     elif op.name == "stablehlo.partition_id":
@@ -192,7 +192,7 @@ def _same(a: ir.Attribute, b: ir.Attribute) -> bool:
 
 
 def _layout(mesh: DeviceMesh, value: ir.Value, sharding: ir.Attribute) -> AxisLayout | None:
-    """A value's layout by a closed sharding over whole axes that divide it, else None."""
+    """Return a value's layout by a closed sharding over whole axes that divide it, else None."""
     if not isinstance(value.type, ir.RankedTensorType) or not _same(sharding, sharding):
         return None
     dims = []

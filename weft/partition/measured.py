@@ -58,7 +58,7 @@ _INSTRUCTION = re.compile(r"\s*(?:ROOT )?%?([\w.-]+) = (.*?) ([a-z][\w-]*)\((.*?
 
 
 def instructions(optimized: str) -> dict[str, Instruction]:
-    """The instructions of an optimized program's text with sources, by name.
+    """Return the instructions of an optimized program's text with sources, by name.
 
     >>> instructions("%a = f32[2,3]{1,0} parameter(0)\\n%b = f32[2,3]{1,0} all-reduce(%a)")["b"]
     Instruction(kind='all_reduce', source='', sizes=(6,))
@@ -79,7 +79,7 @@ def instructions(optimized: str) -> dict[str, Instruction]:
 
 
 def newest_trace(log_dir: os.PathLike | str, function: str) -> Path:
-    """The folder of the newest trace that `weft.profiler.trace` wrote.
+    """Return the folder of the newest trace that `weft.profiler.trace` wrote.
 
     Raises FileNotFoundError if there is none.
     """
@@ -134,7 +134,7 @@ def _events(trace: Path) -> Iterator[tuple[str, float, dict]]:
 
 
 def _paired(collectives: list[Collective], ran: dict[str, Instruction]) -> dict[str, Collective]:
-    """The collective that each instruction is: of its kind and sizes, of its line, in order.
+    """Return the collective that each instruction is: of its kind and sizes, of its line, in order.
 
     XLA widens numbers and reorders dimensions, so that only the sizes of operands stay.
     """
@@ -156,7 +156,7 @@ def _paired(collectives: list[Collective], ran: dict[str, Instruction]) -> dict[
 
 
 def _size(shape: str) -> int:
-    """The elements of a shape such as `8x64xf32`."""
+    """Return the elements of a shape such as `8x64xf32`."""
     return math.prod(int(n) for n in shape.split("x")[:-1])
 
 

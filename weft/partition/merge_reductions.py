@@ -25,7 +25,7 @@ from weft.partition.walk import (
 
 
 def join_sums(block: ir.Block) -> None:
-    """Joins the reductions of a function that are only added up."""
+    """Join the reductions of a function that are only added up."""
     for op in inner_first(block):
         if op.name in COMBINERS or op.name == "stablehlo.subtract":
             _join(op)
@@ -69,7 +69,7 @@ def _erase(*operations: ir.Operation) -> None:
 
 
 def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation | None:
-    """The operation of the user's block that made a value for it alone."""
+    """Return the operation of the user's block that made a value for it alone."""
     op = maker(value)
     alone = op is not None and only_user(value) is not None and op.block == user.block
     return op if alone else None
@@ -104,7 +104,7 @@ def _alike(a: ir.Operation, b: ir.Operation) -> bool:
 
 
 def _partial(op: ir.Operation, number: int, reduce: ir.Operation) -> ir.Value:
-    """The operand before it is reduced."""
+    """Return the operand before it is reduced."""
     if reduce.name == "stablehlo.reduce_scatter":
         return reduce.operands[0]
     reduce.results[0].replace_all_uses_with(reduce.operands[0])

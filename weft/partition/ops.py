@@ -68,7 +68,7 @@ class Facts:
 
 
 def facts(op: ir.Operation) -> Facts:
-    """The row of an operation."""
+    """Return the row of an operation."""
     return OPS.get(op.name, _UNKNOWN)
 
 
@@ -79,7 +79,7 @@ def calls_lapack(op: ir.Operation) -> bool:
 
 
 def named(test: Callable[[Facts], object]) -> frozenset[str]:
-    """The names of the operations whose facts pass a test.
+    """Return the names of the operations whose facts pass a test.
 
     >>> sorted(named(lambda row: row.control))
     ['stablehlo.case', 'stablehlo.if', 'stablehlo.while']
@@ -88,7 +88,7 @@ def named(test: Callable[[Facts], object]) -> frozenset[str]:
 
 
 def linear_operands(op: ir.Operation) -> tuple[int, ...]:
-    """The operands in which an operation is linear, numbered."""
+    """Return the operands in which an operation is linear, numbered."""
     linear = facts(op).linear
     return tuple(range(len(op.operands))) if linear == (ALL,) else linear
 
@@ -99,7 +99,7 @@ _INFINITY = {"f64": 0x7FF0000000000000, "f32": 0x7F800000, "f16": 0x7C00, "bf16"
 
 
 def neutral(combiner: str, element: ir.Type) -> str | None:
-    """The neutral element of a combining operation as an MLIR scalar; None if unknown."""
+    """Return the neutral element of a combining operation as an MLIR scalar; None if unknown."""
     kind = OPS[combiner].neutral
     if isinstance(element, ir.IntegerType):
         if element.width == 1:

@@ -92,7 +92,7 @@ def _finish(block: ir.Block, mesh: DeviceMesh) -> None:
 
 
 def _keep_operands_whole(op: ir.Operation) -> None:
-    """Puts a barrier in front of an all_to_all.
+    """Put a barrier in front of an all_to_all.
 
     XLA:CPU cuts the operand of an all_to_all early. Parts that it then simplifies apart, one that
     is transposed and one of padding, get different layouts, which its own verifier rejects
@@ -167,7 +167,7 @@ _PADDED = ("edge_padding_low", "interior_padding")
 
 
 def _hoist(block: ir.Block) -> None:
-    """Moves collectives whose operands do not change in a while loop in front of it."""
+    """Move collectives whose operands do not change in a while loop in front of it."""
     for op in inner_first(block):
         if op.name == "stablehlo.while":
             _hoist_from(op)

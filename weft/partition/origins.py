@@ -43,7 +43,7 @@ class Sources:
 
 
 def sources(module: ir.Module) -> Sources:
-    """The user's shardings of a module that is still to be propagated; names its constraints."""
+    """Return the user's shardings of a module before propagation; name its constraints."""
     user_sources = Sources()
     constraints = 0
     for function in functions(module).values():
@@ -68,7 +68,7 @@ def sources(module: ir.Module) -> Sources:
 
 
 def record(module: ir.Module, before: Sources) -> None:
-    """Writes on every operation of a propagated module where its results' axes came from."""
+    """Write on every operation of a propagated module where its results' axes came from."""
     graph = _Graph(module)
     origins: dict[ir.Value, dict[str, str]] = {}
     for axis in sorted({a for _, _, axes in before.found for a in axes}):
@@ -118,7 +118,7 @@ class _Graph:
                 yield near, sized
 
     def split(self, value: ir.Value) -> dict[str, int]:
-        """The size of the dimension that each axis splits."""
+        """Return the size of the dimension that each axis splits."""
         if value not in self._split:
             sharding = self._shardings.get(value)
             dims = [] if sharding is None else sdy.dims_of(sharding)
@@ -179,7 +179,7 @@ def _axes(sharding: ir.Attribute) -> frozenset[str]:
 
 
 def _mark_arguments(function: ir.Operation) -> None:
-    """An argument's own sharding is the origin of its axes."""
+    """Mark an argument's own sharding as the origin of its axes."""
     rows = boundary(function, "arg")
     for row in rows:
         if "sdy.sharding" in row and (axes := _axes(row["sdy.sharding"])):

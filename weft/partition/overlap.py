@@ -96,7 +96,7 @@ def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool
 def _result_dim(
     d: stablehlo.DotDimensions, side: int, dim: int, lhs_rank: int, shape: list[int]
 ) -> int:
-    """The result dimension of a free operand dimension."""
+    """Return the result dimension of a free operand dimension."""
     lhs_free = [i for i in range(lhs_rank) if i not in (*d.lhs_batch, *d.lhs_contract)]
     if side == 0:
         return len(d.lhs_batch) + lhs_free.index(dim) if dim in lhs_free else -1
@@ -105,7 +105,7 @@ def _result_dim(
 
 
 def _atoms_of(groups: np.ndarray, mesh: DeviceMesh) -> Atoms | None:
-    """The atoms whose groups, in order, are these; None where no single order of atoms fits."""
+    """Return the atoms of these groups, in order; None where no single order fits."""
     crossed = mesh.crossed(groups[0], groups[0, 0])
     for order in (crossed, crossed[::-1]):
         if mesh.groups(order).shape == groups.shape and (mesh.groups(order) == groups).all():

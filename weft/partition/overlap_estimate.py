@@ -36,7 +36,7 @@ class OverlappedWork:
 def overlapped_work(
     start: ir.Operation, functions: Functions, trip_count: TripCount
 ) -> OverlappedWork:
-    """The work between an `async_start` and its `async_done`; unknown trip counts are one."""
+    """Estimate the work between an `async_start` and its done; unknown trip counts are one."""
     done = {
         use.owner.operation
         for use in start.results[0].uses
@@ -56,7 +56,7 @@ def overlapped_work(
 def work_of(
     ops: Iterable[ir.Operation], functions: Functions, trip_count: TripCount
 ) -> OverlappedWork:
-    """The arithmetic of operations, with that of loops, branches and calls in them."""
+    """Return the arithmetic of operations, with that of loops, branches and calls in them."""
 
     def inside(region: ir.Region) -> OverlappedWork:
         return work_of(ops_in(region.blocks[0]), functions, trip_count)

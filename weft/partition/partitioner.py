@@ -53,7 +53,7 @@ def partition(
     overlap: bool = False,
     names: Sequence[str] = (),
 ) -> Stages:
-    """Takes a global program to the program of one device.
+    """Take a global program to the program of one device.
 
     Args:
       module: StableHLO with `sdy.mesh` and some shardings; it is not changed.
@@ -127,7 +127,7 @@ def partition(
 
 
 def _by_device(module: ir.Module) -> manual.Manual | None:
-    """The computation per device that is all of a module, whose calls are then inlined."""
+    """Return the computation per device that is all of a module, whose calls are then inlined."""
     whole = manual.recognize(module)
     if whole is not None and len(module.body.operations) > 2:
         # No more than that: a computation that lost an argument it does not use would not be

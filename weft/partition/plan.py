@@ -37,7 +37,7 @@ FLOPS_PER_ELEMENT = 1000
 def moves_behind(
     lz: Localizer, op: ir.Operation, result: ir.Value, sums: bool = False
 ) -> list[AxisLayout]:
-    """The layouts of the moves (and sums) that alone use a result, one after the other."""
+    """Return the layouts of the moves (and sums) that alone use a result, one after the other."""
     layouts = []
     while (user := only_user(result)) is not None and user.block == op.block:
         if not facts(user).relayout and not (sums and user.name in _SUMS):
@@ -51,12 +51,12 @@ _SUMS = ("sdy.all_reduce", "sdy.reduce_scatter")
 
 
 def chain_of(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
-    """The layouts of the reductions and moves that alone use the result, one after the other."""
+    """Return the layouts of the reductions and moves, in turn, that alone use the result."""
     return moves_behind(lz, op, op.results[0], sums=True)
 
 
 def common_moves(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
-    """The layouts of the moves that alone use the results, one after the other.
+    """Return the layouts of the moves that alone use the results, one after the other.
 
     Where an operation has several results, moves of all that are used end alike.
     """
@@ -66,7 +66,7 @@ def common_moves(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
 
 
 def scattered_to(lz: Localizer, op: ir.Operation) -> AxisLayout | None:
-    """The layout of a reduce_scatter that alone uses the result, else None."""
+    """Return the layout of a reduce_scatter that alone uses the result, else None."""
     user = only_user(op.results[0])
     return lz.target(user) if user and user.name == "sdy.reduce_scatter" else None
 
@@ -197,7 +197,7 @@ def _is_done(lz: Localizer, op: ir.Operation) -> bool:
 
 
 def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
-    """A value in a layout, with a type only."""
+    """Return a value in a layout, with a type only."""
     kind = lz.e.type(layout.local, value.type.element_type)
     return LocalValue(cast(Any, SimpleNamespace(type=kind)), layout)
 
@@ -279,7 +279,7 @@ class Planner:
         self.end = scattered or (self.chain[-1] if self.chain else out)
 
     def moved(self) -> tuple[list[LocalValue], Way]:
-        """The operands, moved as the best way asks, and that way."""
+        """Return the operands, moved as the best way asks, and that way."""
         way = self.best()
         moved = [
             relayout(self.lz.e, LocalValue(x.value, x.layout, remake=x.remake), layout, via)
@@ -288,7 +288,7 @@ class Planner:
         return moved, way
 
     def best(self) -> Way:
-        """The way for the result as propagated, or one that sends less without much more work."""
+        """Return the result's plan as propagated, or one that sends less for little more work."""
         first = self._way(self.given, self.out, split=True)
         if self._stays(first):
             return first
@@ -406,7 +406,7 @@ class Planner:
 def deliver(
     lz: Localizer, got: LocalValue, out: AxisLayout, chain: Sequence[AxisLayout]
 ) -> LocalValue:
-    """A result in its layout, or as it is where the chain of moves behind it takes it on."""
+    """Return a result in its layout, or as it is where the chain of moves behind it takes it on."""
     if got.layout == out:
         return got
     if not chain:

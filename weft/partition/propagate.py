@@ -11,7 +11,7 @@ from weft.partition.validate import validate
 
 
 def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
-    """Gives every operation of the module a sharding, in place.
+    """Give every operation of the module a sharding, in place.
 
     User priorities, sharding groups, constraints, barriers, manual computations and custom
     sharding rules are Shardy's and act as its documentation says.
@@ -50,7 +50,7 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
 
 
 def make_explicit(module: ir.Module) -> ir.Module:
-    """Turns every disagreement between shardings into an sdy collective, in place.
+    """Turn every disagreement between shardings into an sdy collective, in place.
 
     >>> import weft
     >>> mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))

@@ -109,7 +109,7 @@ def _steps(
 
 
 def _turned(mesh: DeviceMesh, goal: Dims, dims: Dims, counts: list[int]) -> Dims | None:
-    """A layout of as many shards in each dimension, split along the axes of the goal first."""
+    """Return a layout of as many shards in each dimension, the goal's axes first."""
     wanted = {i for a in goal for i in a}
     rest = [i for a in dims for i in a if i not in wanted]
     rest += [i for i in range(len(mesh.atoms)) if i not in wanted and i not in rest]

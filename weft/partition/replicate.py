@@ -82,7 +82,7 @@ def sends_less(
 
 
 def make_whole(module: ir.Module) -> None:
-    """Drops the shardings of a module's operations, with the moves and sums for them."""
+    """Drop the shardings of a module's operations, with the moves and sums for them."""
     for op in inner_first(main_block(module)):
         if op.name == "sdy.constant":
             forget(op, *SHARDINGS)

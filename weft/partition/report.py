@@ -70,18 +70,18 @@ class CommReport:
         return sum(self.hardware.estimate(c) for c in self.collectives)
 
     def counts(self) -> dict[str, int]:
-        """Executions by kind, loops counted."""
+        """Return executions by kind, loops counted."""
         out: dict[str, int] = {}
         for c in self.collectives:
             out[c.kind] = out.get(c.kind, 0) + c.trips
         return out
 
     def header(self) -> tuple[str, ...]:
-        """The table's columns; with a trace, measured times stand behind the estimates."""
+        """Return the table's columns; with a trace, measured times stand behind the estimates."""
         return (*HEADER[:6], "measured", *HEADER[6:]) if self.measured else HEADER
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table's cells, as text, in program order."""
+        """Return the table's cells, as text, in program order."""
         return [
             (
                 c.kind,
@@ -166,7 +166,7 @@ class CommReport:
         return Group(table, self.summary())
 
     def to_html(self, path: str | os.PathLike[str], before: CommReport | None = None) -> None:
-        """Writes one self-contained page: table, time and memory, shards, stages side by side.
+        """Write one self-contained page: table, time and memory, shards, stages side by side.
 
         before: another report, whose collectives are compared with these.
         """
@@ -176,7 +176,7 @@ class CommReport:
             file.write(page_html(self, before))
 
     def show(self, before: CommReport | None = None) -> str:
-        """Opens the page in a browser, and returns the path of its file. See `to_html`."""
+        """Open the page in a browser, and returns the path of its file. See `to_html`."""
         import tempfile
         import webbrowser
 
@@ -200,7 +200,7 @@ class CommReport:
         return timeline(self.program.local, self.program.mesh, self.hardware)
 
     def diff(self, before: CommReport) -> str:
-        """Compares the collectives with another report's: `-` for those gone, `+` for new ones."""
+        """Compare the collectives with another report's: `-` for those gone, `+` for new ones."""
         then, now = (Counter(map(_told, r.collectives)) for r in (before, self))
         sent = f"sent {format_bytes(self.total_bytes)}, was {format_bytes(before.total_bytes)}"
         lines = [f"- {told}" for told in (then - now).elements()]
@@ -208,7 +208,7 @@ class CommReport:
 
 
 def _told(c: Collective) -> str:
-    """A collective in a line, for comparisons."""
+    """Return a collective in a line, for comparisons."""
     size = f"{format_bytes(c.bytes)} × {c.trips}"
     return f"{c.kind} {', '.join(c.axes)} {grouped(c.shape)} {size} {short(c.source)}".rstrip()
 
@@ -229,7 +229,7 @@ def report(
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> CommReport:
-    """The report of a partitioned program; needs no devices.
+    """Return the report of a partitioned program; needs no devices.
 
     Args:
       stages: from `partition(module, explain=True)`.
@@ -276,7 +276,7 @@ def _result_names(module: ir.Module) -> list[str]:
 
 
 def module_text(module: ir.Module, sources: bool) -> str:
-    """A module as text; with `sources`, each operation's line is followed by the user's."""
+    """Return a module as text; with `sources`, each operation's line is followed by the user's."""
     text = mlir.text(module, locations=sources)
     return mlir_with_lines(text) if sources else text
 
@@ -332,7 +332,7 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def _scaled(count: float, units: Sequence[str]) -> str:
-    """A number in the first unit of which there are fewer than 1000, or in the last one."""
+    """Return a number in the first unit of which there are fewer than 1000, or in the last one."""
     at = 0
     while count >= 1000 and at < len(units) - 1:
         count, at = count / 1000, at + 1
@@ -341,7 +341,7 @@ def _scaled(count: float, units: Sequence[str]) -> str:
 
 
 def grouped(shapes: str) -> str:
-    """The operands of a collective, equal ones counted.
+    """Return the operands of a collective, equal ones counted.
 
     >>> grouped("8xf32, 4x8xf32, 8xf32")
     '2 of 8xf32, 4x8xf32'

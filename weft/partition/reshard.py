@@ -19,7 +19,7 @@ from weft.partition.window import window
 def relayout(
     e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
 ) -> LocalValue:
-    """Moves `x` to `target`; of the ways there it takes one that sends least.
+    """Move `x` to `target`; of the ways there it takes one that sends least.
 
     Args:
       via: layouts that lead to the target, which need not be taken.
@@ -46,7 +46,7 @@ def relayout(
 
 
 def scatter_partial(e: Emitter, x: LocalValue, target: AxisLayout) -> LocalValue:
-    """Adds up a partial sum where its axes split the target, each device its own part."""
+    """Add up a partial sum where its axes split the target, each device its own part."""
     for d, want in enumerate(target.dims):
         atoms, kind = x.partial or ((), "")
         scattered = tuple(i for i in want if i in atoms)
@@ -65,7 +65,7 @@ def scatter_partial(e: Emitter, x: LocalValue, target: AxisLayout) -> LocalValue
 
 
 def add_up(e: Emitter, x: LocalValue, target: AxisLayout) -> LocalValue:
-    """Adds up a partial sum, scattered as far as its axes split the target."""
+    """Add up a partial sum, scattered as far as its axes split the target."""
     x = scatter_partial(e, x, target)
     return LocalValue(e.all_reduce(x.value, *x.partial), x.layout) if x.partial else x
 
@@ -105,7 +105,7 @@ def _routes(now: AxisLayout, target: AxisLayout, via: Sequence[AxisLayout]) -> l
 def _route(
     e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout]
 ) -> tuple[Route, int]:
-    """The route to take, and the bytes that it sends."""
+    """Return the route to take, and the bytes that it sends."""
     now, element = x.layout, x.value.type.element_type
     if now.dims == target.dims:
         return (), 0
@@ -118,7 +118,7 @@ def _route(
 
 
 def _cheapest(e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout]) -> Route:
-    """The route that costs least, latencies counted."""
+    """Return the route that costs least, latencies counted."""
     routes, element = _routes(x.layout, target, via), x.value.type.element_type
     step = latency(target, element)
     costs = [_cost(e, x, route, step) for route in routes]
@@ -225,7 +225,7 @@ def _gather_few(e: Emitter, value: ir.Value, now: AxisLayout, dim: int) -> ir.Va
 
 
 def _slice_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, want: Atoms) -> ir.Value:
-    """Keeps each device's share of `dim` when its atoms grow from a prefix to `want`."""
+    """Keep each device's share of `dim` when its atoms grow from a prefix to `want`."""
     extra = want[len(now.dims[dim]) :]
     if not extra:
         return value

@@ -45,7 +45,7 @@ _PREFIX, _ATTRIBUTES = "weft.", "weft.attributes"  # of the calls: a target, and
 
 
 def wrap_unsupported(module: ir.Module) -> None:
-    """Replaces the operations Shardy cannot take by custom calls with sharding rules, in place."""
+    """Replace the operations Shardy cannot take by custom calls with sharding rules, in place."""
     meshes = [v.operation for v in module.body.operations if v.operation.name == "sdy.mesh"]
     sizes = [sdy.mesh_axes(mesh.attributes["mesh"]).values() for mesh in meshes]
     stepwise = any(len(axes) > 1 and not _one_prime(axes) for axes in sizes)
@@ -71,7 +71,7 @@ def wrap_unsupported(module: ir.Module) -> None:
 
 
 def _one_prime(sizes: Iterable[int]) -> bool:
-    """True where all sizes are powers of one prime."""
+    """Return whether all sizes are powers of one prime."""
     size = math.prod(sizes)
     prime = next((p for p in range(2, size + 1) if size % p == 0), 2)
     while size % prime == 0:
@@ -80,7 +80,7 @@ def _one_prime(sizes: Iterable[int]) -> bool:
 
 
 def _reshape_in_steps(op: ir.Operation, shape: tuple[int, ...], result: tuple[int, ...]) -> None:
-    """Splits one dimension in two, or joins two, at a time, where a dimension has more parts."""
+    """Split one dimension in two, or joins two, at a time, where a dimension has more parts."""
     bounds = sorted({math.prod(s[:i]) for s in (shape, result) for i in range(len(s) + 1)})
     parts = [_parts(s, bounds) for s in (shape, result)]
     if max(map(len, (*parts[0], *parts[1])), default=0) < 3:
@@ -94,7 +94,7 @@ def _reshape_in_steps(op: ir.Operation, shape: tuple[int, ...], result: tuple[in
 
 
 def _parts(shape: tuple[int, ...], bounds: list[int]) -> list[list[int]]:
-    """The factors of each dimension between the bounds that it shares with another shape."""
+    """Return the factors of each dimension between the bounds that it shares with another shape."""
     out, start = [], 1
     for size in shape:
         inner = [b for b in bounds if start <= b <= start * size]
@@ -104,7 +104,7 @@ def _parts(shape: tuple[int, ...], bounds: list[int]) -> list[list[int]]:
 
 
 def _splits(parts: list[list[int]]) -> list[tuple[int, ...]]:
-    """The shapes on the way to all parts, each splitting off one more; the last is the finest."""
+    """List the shapes on the way to all parts, each splitting off one more, finest last."""
     shapes: list[tuple[int, ...]] = []
     done: list[int] = []
     for i, dim in enumerate(parts):
@@ -116,7 +116,7 @@ def _splits(parts: list[list[int]]) -> list[tuple[int, ...]]:
 
 
 def nests(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """True where the dimensions of two shapes of one size split and merge without crossing.
+    """Return whether the dimensions of two shapes of one size split and merge without crossing.
 
     >>> nests((8, 3), (2, 12)), nests((2, 6, 3), (18, 2))
     (True, False)
@@ -128,7 +128,7 @@ def nests(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 
 def _reshape_rule(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, list[int], list[str]]:
-    """The mapping, factor sizes, and unsplittable factors of a reshape that does not nest.
+    """Return the mapping, factor sizes, and unsplittable factors of a reshape that does not nest.
 
     Leading equal dimensions share their factors, the first unequal ones their common major part.
     """
@@ -166,7 +166,7 @@ def _reshape_rule(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, list[int
 
 
 def restore(module: ir.Module) -> None:
-    """Puts what `wrap_unsupported` replaced back, in place, with its sharding and its rule."""
+    """Put what `wrap_unsupported` replaced back, in place, with its sharding and its rule."""
     for op in list(outer_first(module.operation)):
         if _ATTRIBUTES not in op.attributes:
             continue
@@ -196,7 +196,7 @@ def _replace(op: ir.Operation, mapping: str, sizes, whole: list[str]) -> None:
 
 
 def _put(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> None:
-    """Puts another operation in the place of one."""
+    """Put another operation in the place of one."""
     supersede(op, *insert(op, name, op.results.types, op.operands, attributes).results)
 
 
@@ -250,7 +250,7 @@ def join_groups(groups: dict[int, list[ir.Operation]]) -> dict[int, list[ir.Oper
 
 
 def push_unreduced_into_ops(module: ir.Module) -> None:
-    """Moves unreduced constraints onto the sums and products that they constrain, in place.
+    """Move unreduced constraints onto the sums and products that they constrain, in place.
 
     Shardy takes a constraint for a change of a value that is whole before; on the op itself, it
     says that the sum over these axes is left out. A value that is whole before the change has a
@@ -260,7 +260,7 @@ def push_unreduced_into_ops(module: ir.Module) -> None:
 
 
 def _hold(constraint: ir.Operation) -> None:
-    """Keeps a replicated value that is to become a partial sum as a value with a sharding.
+    """Keep a replicated value that is to become a partial sum as a value with a sharding.
 
     Shardy forgets shardings that split nothing, then refuses the change (quirks.SHARDY_FORGETS).
     """
@@ -303,7 +303,7 @@ _STARTED, _DONE = "weft.started", "weft.done"
 
 
 def detach_async(module: ir.Module) -> bool:
-    """Turns what is started and done at one place each into a collective and a barrier."""
+    """Turn what is started and done at one place each into a collective and a barrier."""
     if not _operations(module, "stablehlo.async_start"):
         return False
     passes.run(module, "inline{default-pipeline= },symbol-dce")  # each call's own get own numbers
@@ -327,7 +327,7 @@ def detach_async(module: ir.Module) -> bool:
 
 
 def reattach_async(module: ir.Module) -> None:
-    """Puts the collectives that `detach_async` marked into starts again, with their dones."""
+    """Put the collectives that `detach_async` marked into starts again, with their dones."""
     with module.context:
         starts = {
             op.attributes[_STARTED].value: op
@@ -347,7 +347,7 @@ def reattach_async(module: ir.Module) -> None:
 
 
 def _start_again(collective: ir.Operation, barrier: ir.Operation) -> None:
-    """The collective in a start; its done, and what depends on it, in front of the barrier."""
+    """Return the collective in a start; its done and dependents, in front of the barrier."""
     del collective.attributes[_STARTED]
     [operand], [result] = collective.operands, collective.results
     waiting = _uses_between(collective, barrier)
@@ -377,7 +377,7 @@ def _start_again(collective: ir.Operation, barrier: ir.Operation) -> None:
 
 
 def _uses_between(collective: ir.Operation, barrier: ir.Operation) -> list[ir.Operation]:
-    """The operations in front of the barrier that use the collective's value, in order."""
+    """Return the operations in front of the barrier that use the collective's value, in order."""
     values = {collective.results[0]}
     uses, inside = [], False
     for op in ops_in(collective.block):
@@ -405,7 +405,7 @@ def _operations(module: ir.Module, name: str) -> list[ir.Operation]:
 
 
 def _collective_in(start: ir.Operation) -> ir.Operation | None:
-    """The collective that a start holds, if it holds one of one operand and no more."""
+    """Return the collective that a start holds, if it holds one of one operand and no more."""
     *inner, _ = ops_in(start.regions[0].blocks[0])
     if len(inner) != 1 or inner[0].name not in KINDS or len(inner[0].operands) != 1:
         return None

@@ -32,7 +32,7 @@ from weft.partition.walk import (
 
 
 def simplify(module: ir.Module) -> None:
-    """Applies the rewrites, in place."""
+    """Apply the rewrites, in place."""
     _compute_once(module)
     for op in inner_first(module.body):
         if facts(op).moves and op.name != "stablehlo.broadcast_in_dim" and _uniform(op):
@@ -111,7 +111,7 @@ def _uniform(op: ir.Operation) -> bool:
 
 
 def _scalar_of(value: ir.Value) -> ir.Attribute | None:
-    """The one element of a constant that has many; None for complex: quirks.COMPLEX_ELEMENTS."""
+    """Return the one element of a splat constant; None if complex: quirks.COMPLEX_ELEMENTS."""
     source = maker(value)
     if source is None or source.name != "stablehlo.constant":
         return None
@@ -159,13 +159,13 @@ def _without(dims: tuple[int, ...], gone: list[int]) -> tuple[int, ...]:
 
 
 def _reshape(op: ir.Operation, value: ir.Value, shape: list[int]) -> ir.Value:
-    """A value in another shape, in front of an operation."""
+    """Return a value in another shape, in front of an operation."""
     kind = ir.RankedTensorType.get(shape, value.type.element_type)
     return insert(op, "stablehlo.reshape", [kind], [value]).results[0]
 
 
 def _insert_rows(op: ir.Operation) -> None:
-    """Makes window dimensions of size 1 of a scatter's updates inserted ones."""
+    """Make window dimensions of size 1 of a scatter's updates inserted ones."""
     count = (len(op.operands) - 1) // 2
     shape, updates = op.operands[0].type.shape, op.operands[count + 1].type.shape
     d = stablehlo.scatter_dimensions(op.attributes["scatter_dimension_numbers"])
@@ -193,7 +193,7 @@ def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, 
 
 
 def _slice(op: ir.Operation) -> ir.Operation | None:
-    """Moves a slice past what made its operand; returns the slice that replaced it, if any."""
+    """Move a slice past what made its operand; returns the slice that replaced it, if any."""
     source = maker(op.operands[0])
     if source is None:
         return None
@@ -262,7 +262,7 @@ def _of_concatenation(op: ir.Operation, joined: ir.Operation) -> ir.Operation | 
 
 
 def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
-    """Padding that is never selected and cut off again becomes the operation's own.
+    """Cut off padding that is never selected again: it becomes the operation's own.
 
     StableHLO selects among elements of the operand only; localization pads as it needs.
     """
@@ -302,7 +302,7 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
 
 
 def never_selected(scatter: ir.Operation) -> str | None:
-    """A value, as MLIR writes it, that a selection of maxima or minima never picks for its sum."""
+    """Return a value, in MLIR's notation, that a selection of extrema never picks for its sum."""
     compare, combine = (ops_in(region.blocks[0]) for region in scatter.regions)
     element = scatter.operands[0].type.element_type
     if [o.name for o in combine] != ["stablehlo.add", "stablehlo.return"] or len(compare) != 2:

@@ -51,7 +51,7 @@ _SMALL = 256 * 1024
 def reduce_behind_loops(
     block: ir.Block, mesh: DeviceMesh, arguments: Sequence[AxisLayout] | None = None
 ) -> None:
-    """Moves all_reduces behind the loops of a function that add them up.
+    """Move all_reduces behind the loops of a function that add them up.
 
     Args:
       block: the function's; changed in place.
@@ -174,7 +174,7 @@ def _agreed(
 
 
 def _kept_again(use: ir.OpOperand, reduce: ir.Operation) -> ir.Operation | None:
-    """The operation that makes parts of a total again, as they were before it was reduced."""
+    """Return the operation that makes parts of a total again, as before its reduction."""
     op = use.owner.operation
     while op.name == "stablehlo.optimization_barrier" and len(op.results) == 1:
         uses = list(op.results[0].uses)

@@ -84,7 +84,7 @@ def _line(body: str, tail: str) -> str:
 
 
 def _table(text: str, name: str, row: str) -> dict:
-    """A table in front of an HLO module: number → the row's captures."""
+    """Return a table in front of an HLO module: number → the row's captures."""
     match = re.search(rf"^{name}\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
     rows = re.findall(row, match[1]) if match else []
     return {r[0]: r[1] if len(r) == 2 else r[1:] for r in rows}

@@ -38,7 +38,7 @@ class Step:
 
 
 def timeline(module: ir.Module, mesh: DeviceMesh, model: HardwareModel) -> list[Step]:
-    """The steps of a local module, one after the other.
+    """Return the steps of a local module, one after the other.
 
     An operation takes the longer of its arithmetic at the model's peak and its operands and results
     at the memory's bandwidth (Williams et al., "Roofline", 2009); collectives as in the report.

@@ -12,7 +12,7 @@ from weft.partition.walk import maker, outer_first, sharding_of
 
 
 def validate(module: ir.Module) -> None:
-    """Raises ValueError for shardings that do not fit the module; joins groups that share a value.
+    """Raise ValueError for shardings that do not fit the module; joins groups that share a value.
 
     The dialect's verifier covers unknown meshes and axes, axes used twice, and wrong ranks; this
     adds what it does not look at: several meshes, and sharding groups.
@@ -82,7 +82,7 @@ def _check_group(number: int, members: list[ir.Operation]) -> None:
 
 
 def _given_sharding(value: ir.Value) -> ir.Attribute | None:
-    """The sharding the user gave a value: by a constraint, or on an argument."""
+    """Return the sharding the user gave a value: by a constraint, or on an argument."""
     source = maker(value)
     if source is not None:
         return source.attributes["sharding"] if source.name == "sdy.sharding_constraint" else None

@@ -31,7 +31,7 @@ def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
 
 
 def ops_in(block: ir.Block) -> list[ir.Operation]:
-    """The operations of a block as they are now; the caller may add and erase some."""
+    """Return the operations of a block as they are now; the caller may add and erase some."""
     return [view.operation for view in block.operations]
 
 
@@ -46,7 +46,7 @@ def outer_first(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def functions(module: ir.Module) -> dict[str, ir.Operation]:
-    """The functions of a module that have a body, by name."""
+    """Return the functions of a module that have a body, by name."""
     return {
         op.attributes["sym_name"].value: op
         for op in ops_in(module.body)
@@ -55,17 +55,17 @@ def functions(module: ir.Module) -> dict[str, ir.Operation]:
 
 
 def main_block(module: ir.Module) -> ir.Block:
-    """The operations of a module's main function."""
+    """Return the operations of a module's main function."""
     return functions(module)["main"].regions[0].blocks[0]
 
 
 def terminator(block: ir.Block) -> ir.Operation:
-    """The last operation of a block."""
+    """Return the last operation of a block."""
     return block.operations[len(block.operations) - 1].operation
 
 
 def boundary(function: ir.Operation, which: str) -> list[dict[str, ir.Attribute]]:
-    """The attributes of each argument ("arg") or result ("res"); nothing where none has any."""
+    """Return each argument's ("arg") or result's ("res") attributes; nothing if none has any."""
     rows = function.attributes.get(f"{which}_attrs", None)
     return [{a.name: a.attr for a in row} for row in rows or ()]
 
@@ -101,20 +101,20 @@ def run_as_replicas(module: ir.Module, devices: int) -> None:
 
 
 def maker(value: ir.Value) -> ir.Operation | None:
-    """The operation that made a value; None for a block's argument."""
+    """Return the operation that made a value; None for a block's argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def number_of(value: ir.Value) -> int:
-    """The place of a value among the results of its operation, or the arguments of its block."""
+    """Return a value's index among its operation's results or its block's arguments."""
     owner = value.owner
     values = owner.arguments if isinstance(owner, ir.Block) else owner.operation.results
     return list(values).index(value)
 
 
 def sharding_of(value: ir.Value) -> ir.Attribute | None:
-    """The sharding that the operation of a value, its function or its loop says, if any."""
+    """Return the sharding that the operation of a value, its function or its loop says, if any."""
     owner = value.owner
     op = (owner.owner if isinstance(owner, ir.Block) else owner).operation
     if op.name == "func.func":
@@ -124,7 +124,7 @@ def sharding_of(value: ir.Value) -> ir.Attribute | None:
 
 
 def only_user(value: ir.Value) -> ir.Operation | None:
-    """The only operation that uses a value, if it uses the value once; None otherwise."""
+    """Return the only operation that uses a value, if it uses the value once; None otherwise."""
     users = [use.owner.operation for use in itertools.islice(value.uses, 2)]
     return users[0] if len(users) == 1 else None
 
@@ -150,7 +150,7 @@ def supersede(op: ir.Operation, *values: ir.Value) -> None:
 
 
 def attributes_of(op: ir.Operation, *without: str) -> dict[str, ir.Attribute]:
-    """An operation's attributes, some left out."""
+    """Return an operation's attributes, some left out."""
     return {name: op.attributes[name] for name in op.attributes if name not in without}
 
 
@@ -162,14 +162,14 @@ def forget(op: ir.Operation, *names: str) -> None:
 
 
 def combiner_of(op: ir.Operation) -> str:
-    """The name of the operation by which a collective reduces, or nothing."""
+    """Return the name of the operation by which a collective reduces, or nothing."""
     if not op.regions:
         return ""
     return next(iter(op.regions[0].blocks[0].operations)).operation.name
 
 
 def combine_by(op: ir.Operation, name: str, element: ir.Type) -> None:
-    """Fills a reduction's region with an operation on two scalars."""
+    """Fill a reduction's region with an operation on two scalars."""
     scalar = ir.RankedTensorType.get([], element, loc=op.location)
     block = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
     ip, both = ir.InsertionPoint(block), list(block.arguments)
@@ -184,7 +184,7 @@ def reasons(collectives: Iterable[ir.Operation]) -> dict[str, ir.Attribute]:
 
 
 def clone(module: ir.Module) -> ir.Module:
-    """A deep copy of a module."""
+    """Return a deep copy of a module."""
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return ir.Module.parse(buffer.getvalue(), module.context)

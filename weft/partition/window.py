@@ -106,7 +106,7 @@ class _Plan:
 
 
 def _plan(first: np.ndarray, shard: int, low: np.ndarray, high: np.ndarray) -> _Plan | _Rounds:
-    """The plan that moves least."""
+    """Return the plan that moves least."""
     most = (len(first) - 1) * shard + 1
     plan: _Plan | _Rounds = _by_distance(first, shard, low, high, most) or _Plan([], first, most)
     shard_start = np.arange(len(first)) * shard

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def resolve(impl: object = None, dtype: DTypeLike | None = None) -> Generator:
-    """The generator that `impl` (a name, a key dtype) or `dtype` names; the default for neither."""
+    """Return the generator `impl` (a name, a key dtype) or `dtype` names, else the default."""
     if dtype is not None:
         if impl is not None:
             raise ValueError("give impl or dtype, not both: each names the generator of the key")
@@ -52,7 +52,7 @@ def resolve(impl: object = None, dtype: DTypeLike | None = None) -> Generator:
 
 
 def check_key(name: str, key: Array, *, single: bool = True) -> tuple[Any, bool]:
-    """The typed key of an argument, and whether it came as raw uint32 words."""
+    """Return the typed key of an argument, and whether it came as raw uint32 words."""
     try:
         aval = typeof(key)
     except TypeError:
@@ -121,12 +121,12 @@ def _seeded(name: str, seed: ArrayLike, generator: Generator) -> Any:
 
 
 def _narrow(seed: int) -> int:
-    """The seed as 32-bit arrays hold it: only its low half counts."""
+    """Return the seed as 32-bit arrays hold it: only its low half counts."""
     return seed & 0xFFFFFFFF
 
 
 def key(seed: int | ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
-    """A random key made of an integer seed.
+    """Return a random key made of an integer seed.
 
     seed: an integer or integer scalar array; without 64-bit types only its low 32 bits count.
     impl: "threefry2x32" (the default), "rbg" or "unsafe_rbg"; or `dtype`, that of such keys.
@@ -142,7 +142,7 @@ def key(seed: int | ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = No
 
 
 def PRNGKey(seed: int | ArrayLike, *, impl: object = None) -> Any:  # noqa: N802
-    """A key as the raw uint32 words that older programs pass around; prefer `key`.
+    """Return a key as the raw uint32 words that older programs pass around; prefer `key`.
 
     >>> import weft
     >>> weft.random.PRNGKey(7)
@@ -153,7 +153,7 @@ def PRNGKey(seed: int | ArrayLike, *, impl: object = None) -> Any:  # noqa: N802
 
 
 def split(key: object, num: int | Sequence[int] = 2) -> Any:
-    """New independent keys from one key, which must not be used again.
+    """Return new independent keys from one key, which must not be used again.
 
     num: how many, or the shape of the array of keys.
 
@@ -168,7 +168,7 @@ def split(key: object, num: int | Sequence[int] = 2) -> Any:
 
 
 def fold_in(key: object, data: object) -> Any:
-    """A new key from a key and a 32-bit integer, such as a step or a device number.
+    """Return a new key from a key and a 32-bit integer, such as a step or a device number.
 
     >>> import weft
     >>> key = weft.random.key(0)
@@ -190,7 +190,7 @@ def fold_in(key: object, data: object) -> Any:
 
 
 def key_data(keys: object) -> Any:
-    """The uint32 words of keys, in a last dimension.
+    """Return the uint32 words of keys, in a last dimension.
 
     >>> import weft
     >>> weft.random.key_data(weft.random.key(1))
@@ -211,7 +211,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: object = None, dtype: Any = None
 
 
 def key_impl(keys: object) -> str:
-    """The name of the generator of keys.
+    """Return the name of the generator of keys.
 
     >>> import weft
     >>> weft.random.key_impl(weft.random.key(0, impl="rbg"))
@@ -222,7 +222,7 @@ def key_impl(keys: object) -> str:
 
 
 def key_dtype(impl_spec: object = None) -> KeyType:
-    """The dtype of keys of a generator, the default one if it is not named.
+    """Return the dtype of keys of a generator, the default one if it is not named.
 
     >>> import weft
     >>> weft.random.key_dtype("threefry2x32")
@@ -232,7 +232,7 @@ def key_dtype(impl_spec: object = None) -> KeyType:
 
 
 def clone(key: object) -> Any:
-    """The same key, marked as meant to be used again.
+    """Return the same key, marked as meant to be used again.
 
     >>> import weft
     >>> key = weft.random.key(0)

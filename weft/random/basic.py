@@ -124,7 +124,7 @@ def normal(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Standard normal floats; for complex dtypes the whole number has variance 1.
+    """Return standard normal floats; for complex dtypes the whole number has variance 1.
 
     The inverse error function of uniform numbers in (-1, 1).
 
@@ -148,7 +148,7 @@ def _normal(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 
 def real_normal(key: Array, shape: tuple, dtype: Any) -> Any:
-    """Standard normal numbers of a real dtype."""
+    """Return standard normal numbers of a real dtype."""
     one = dtype.type(1)
     low = np.nextafter(-one, dtype.type(0), dtype=dtype)
     x = uniform_in(key, low, one, shape=shape, dtype=dtype)
@@ -164,7 +164,7 @@ def truncated_normal(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Normal floats conditioned on lying in (lower, upper); the bounds broadcast to the shape.
+    """Draw normal floats conditioned on (lower, upper); the bounds broadcast to the shape.
 
     >>> import weft
     >>> x = weft.random.truncated_normal(weft.random.key(0), -1.0, 1.0, (100,))
@@ -240,7 +240,7 @@ def _clip(x: Array, bounds: tuple) -> Any:
 
 
 def _clip_into(x: Array, dtype: np.dtype) -> Any:
-    """An integer clipped to the range of another integer dtype, and converted."""
+    """Return an integer clipped to the range of another integer dtype, and converted."""
     old, new = dtypes.iinfo(typeof(x).dtype), dtypes.iinfo(dtype)
     bounds = max(int(old.min), int(new.min)), min(int(old.max), int(new.max))
     return ew.convert(_clip(x, bounds), dtype)

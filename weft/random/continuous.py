@@ -493,7 +493,7 @@ def multivariate_normal(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Normal vectors of given mean `[..., n]` and covariance `[..., n, n]`.
+    """Return normal vectors of given mean `[..., n]` and covariance `[..., n, n]`.
 
     shape: the batch shape of the result, which ends in n; the parameters' own by default.
     method: "cholesky", or "eigh" or "svd" for covariances that are only semidefinite.

@@ -59,7 +59,7 @@ def categorical(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Indices along `axis` with probabilities softmax(logits), by the Gumbel-max trick.
+    """Return indices along `axis` with probabilities softmax(logits), by the Gumbel-max trick.
 
     shape: the result's; it ends in the batch shape, that of logits without `axis`. With
     replace=False, samples along its leading dimensions are distinct. mode: as for `gumbel`.
@@ -127,7 +127,7 @@ def permutation(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """The array with its slices along `axis` in random order; of `arange(x)` for an integer x.
+    """Shuffle an array's slices along `axis`; for an integer x, those of `arange(x)`.
 
     independent: shuffle every vector along the axis by itself.
 
@@ -280,7 +280,7 @@ def _geometric(key: Array, p: Array, *, shape: tuple, dtype: np.dtype) -> Any:
 
 
 def _full(shape: tuple, value: bool | int, dtype: np.dtype, like: Array) -> Any:
-    """A constant array with the manual-axis type of another value, as a loop's carry must have."""
+    """Make a constant array of another value's manual-axis type, as a loop's carry must be."""
     return match_type(full(shape, value, dtype), typeof(like).update(shape=shape, dtype=dtype))
 
 
@@ -373,7 +373,7 @@ def _poisson_rejection(key: Array, lam: Array, shape: tuple, dtype: np.dtype, li
 
 
 def _vary(key: Array, like: Array) -> Any:
-    """The key with the manual-axis type of the parameters, as a loop's carry must keep its type."""
+    """Give the key the parameters' manual-axis type, as a loop's carry must keep its type."""
     aval = typeof(key)
     return match_type(key, aval.update(mat=typeof(like).mat))
 
@@ -432,7 +432,7 @@ def binomials(key: Array, n: Array, p: Any, *, shape: tuple, dtype: Any) -> Any:
 def _binomial_steps(
     key: object, count: object, p: object, shape: tuple, dtype: object, limit: int
 ) -> Any:
-    """Counts how many geometric waiting times fit into the trials."""
+    """Count how many geometric waiting times fit into the trials."""
     from weft.lax import while_loop
 
     kind = typeof(p).dtype

@@ -76,12 +76,12 @@ def _one_sample(key: Array, alpha: Array, log_space: bool) -> Any:
 
 
 def _like(value: ArrayLike, x: Array) -> Any:
-    """The constant with the manual-axis type of x: the carry of a loop must not change type."""
+    """Give the constant the manual-axis type of x: a loop's carry must not change type."""
     return match_type(value, typeof(x))
 
 
 def _samples(keys: Array, alpha: Array, log_space: bool) -> Any:
-    """Samples for an array of alpha whose leading dimensions are those of the keys."""
+    """Return samples for an array of alpha whose leading dimensions are those of the keys."""
     from weft.api.vmap_api import vmap
 
     shape, lead = typeof(alpha).shape, typeof(keys).ndim

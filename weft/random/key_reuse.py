@@ -49,7 +49,7 @@ def _keep(table: OrderedDict, keys: object, value: Any) -> None:
 
 
 def _positions(keys: Any) -> tuple[Any, np.ndarray]:
-    """The array that keys were taken from, or the variable that they are, and where in it."""
+    """Return the array that keys were taken from, or their variable, and where in it."""
     part = _parts.get(id(keys))
     if part is not None and part[0] is keys:
         return part[1], part[2]
@@ -63,14 +63,14 @@ def note_part(part: object, keys: object, index: Any) -> None:
 
 
 def used_variables(variables: Sequence[Any]) -> tuple[int, ...]:
-    """The numbers of the variables whose keys were used while a jaxpr was traced."""
+    """Return the numbers of the variables whose keys were used while a jaxpr was traced."""
     uses = [_used.get(id(v)) for v in variables]
     pairs = zip(variables, uses, strict=True)
     return tuple(i for i, (v, use) in enumerate(pairs) if use is not None and use.keys is v)
 
 
 def _calls() -> list[int]:
-    """The frames of this package around `check_key`, from the inside, without helpers."""
+    """Return the frames of this package around `check_key`, from the inside, without helpers."""
     frame: Any = sys._getframe(3)
     calls = []
     while frame is not None and frame.f_code.co_filename != GENERATED:

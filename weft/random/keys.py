@@ -322,7 +322,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
 
 
 def _on_host(index: Any) -> Any:
-    """An index as NumPy takes it."""
+    """Return an index as NumPy takes it."""
     return index if isinstance(index, int | slice) or index is Ellipsis else np.asarray(index)
 
 

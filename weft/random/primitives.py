@@ -34,7 +34,7 @@ def _physical(aval: ShapedArray) -> ShapedArray:
 @clearable
 @lru_cache(maxsize=512)
 def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: tuple) -> ClosedJaxpr:
-    """The jaxpr of a generator's function over arrays of keys: mapped over their dimensions."""
+    """Return the jaxpr of a generator's function over arrays of keys, mapped over them."""
     from weft.api.vmap_api import vmap
 
     def mapped(*args: Array) -> list:
@@ -107,7 +107,7 @@ random_unwrap_p = Primitive(
 
 
 def _unary(name: str, abstract: Callable, lower: Callable) -> Primitive:
-    """An op that maps each key (or seed) of an array to an array of results behind it."""
+    """Return an op that maps each key (or seed) of an array to an array of results behind it."""
     prim = Primitive(
         name,
         abstract=abstract,
@@ -201,7 +201,7 @@ for _name in _COMPARISONS:
 
 
 def apply_to_words(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """A structural op on keys: the op on their words, batched over the last dimension."""
+    """Return a structural op on keys: the op on their words, batched over the last dimension."""
     vals, dims, dtype = [], [], None
     for x in args:
         aval = typeof(x)

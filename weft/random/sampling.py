@@ -64,7 +64,7 @@ def draw(
     out_sharding: object = None,
     **static: object,
 ) -> Any:
-    """The public sampler `name`: its arguments checked, then `run`."""
+    """Return the public sampler `name`: its arguments checked, then `run`."""
     key, _ = check_key(name, key)
     dtype = float_dtype(name, dtype)
     for value in params:
@@ -80,7 +80,7 @@ def draw(
 
 
 def float_dtype(name: str, dtype: Any, *, complex_too: bool = False) -> np.dtype:
-    """The canonical dtype of samples; the default float for None."""
+    """Return the canonical dtype of samples; the default float for None."""
     dtype = canonical(dtype, float, name)
     if not (dtypes.is_float(dtype) or (complex_too and dtypes.is_complex(dtype))):
         kinds = "a float or complex" if complex_too else "a float"
@@ -102,7 +102,7 @@ def canonical(dtype: DTypeLike | None, default: object, name: str) -> Any:
 
 
 def sample_shape(name: str, shape: int | Sequence[int] | None, *params: ArrayLike) -> Shape:
-    """The shape of the samples: given, or what the parameters broadcast to (for None).
+    """Return the shape of the samples: given, or what the parameters broadcast to (for None).
 
     Raises ValueError where the parameters do not broadcast to the given shape.
     """
@@ -126,7 +126,7 @@ def as_shape(name: str, shape: object) -> Shape:
 
 
 def param(x: Any, shape: Shape, dtype: Any) -> Any:
-    """A parameter in the dtype and shape of the samples; scalars stay scalars."""
+    """Return a parameter in the dtype and shape of the samples; scalars stay scalars."""
     aval = typeof(x)
     x = convert(x, dtype) if not isinstance(x, int | float | np.generic) else dtype.type(x)
     return x if not aval.shape else broadcast_to(x, shape)

@@ -65,7 +65,7 @@ def _batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any]) -> tuple:
 
 
 def rounds(k0: Array, k1: Array, x0: Array, x1: ArrayLike) -> list:
-    """The 20 rounds, on scalars or arrays of uint32."""
+    """Return the 20 rounds, on scalars or arrays of uint32."""
     keys = (k0, k1, xor_p.bind(xor_p.bind(k0, k1), _PARITY))
     x0, x1 = add.bind(x0, k0), add.bind(x1, k1)
     for i in range(5):
@@ -91,7 +91,7 @@ threefry2x32_p = Primitive(
 
 
 def encrypt(key: tuple[Any, Any], counts: Array) -> Any:
-    """A flat even-length block of counters, its halves taken as the cipher's two words."""
+    """Return a flat even-length block of counters, its halves taken as the cipher's two words."""
     size = typeof(counts).shape[0]
     odd = size % 2
     if odd:
@@ -146,7 +146,7 @@ def _iota(size: int) -> Any:
 
 
 def seed(seed: Array) -> Any:
-    """The key of an integer: its high and low 32 bits."""
+    """Return the key of an integer: its high and low 32 bits."""
     aval = typeof(seed)
     if aval.shape or not dtypes.is_integer(aval.dtype):
         raise TypeError(f"the seed of a key must be an integer scalar, got {aval.str_short()}")
@@ -187,7 +187,7 @@ _BLOCK = (1 << 32) - 1  # counters of one block
 
 
 def _bits_of_halves(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
-    """The layout before partitionable counters: one iota, cut in halves."""
+    """Return the layout before partitionable counters: one iota, cut in halves."""
     size = math.prod(shape)
     words = -(-bit_width * size // 32)
     blocks, rest = divmod(words, _BLOCK)

@@ -79,7 +79,7 @@ def is_ref(x: object) -> bool:
 
 
 def check_refs(who: str, in_tree: PyTreeDef, in_avals: Sequence[Any], refs: tuple) -> list:
-    """The refs and marks for the flat inputs."""
+    """Return the refs and marks for the flat inputs."""
     leaves, tree = flatten(refs, lambda x: is_ref(x) or is_mark(x))
     if tree != in_tree:
         raise ValueError(

@@ -134,7 +134,7 @@ class Ref:
         return load(self, idx)
 
     def set(self, value: object, idx: object = ...) -> None:
-        """Replaces its value at an index, by default all of it, as ref[idx] = value."""
+        """Replace its value at an index, by default all of it, as ref[idx] = value."""
         store(self, idx, value)
 
     def swap(self, value: object, idx: object = ...) -> Any:
@@ -142,7 +142,7 @@ class Ref:
         return swap(self, idx, value)
 
     def addupdate(self, x: object, idx: object = ...) -> None:
-        """Adds to its value at an index, by default to all of it. See `weft.ref.addupdate`."""
+        """Add to its value at an index, by default to all of it. See `weft.ref.addupdate`."""
         addupdate(self, idx, x)
 
     # Views --------------------------------------------------------------------------------------
@@ -151,11 +151,11 @@ class Ref:
         return Ref(self._handle, (*self._views, view), self._operands)
 
     def reshape(self, *shape: object) -> Ref:
-        """A ref to the same elements in another shape; one size may be -1."""
+        """Return a ref to the same elements in another shape; one size may be -1."""
         return self._seen(views.reshaped(self.shape, self.dtype, shape))
 
     def transpose(self, *permutation: object) -> Ref:
-        """A ref to the same elements, dimensions in another order, by default backwards."""
+        """Return a ref to the same elements, dimensions in another order, by default backwards."""
         return self._seen(views.transposed(self.shape, self.dtype, permutation))
 
     @property
@@ -164,7 +164,7 @@ class Ref:
         return self.transpose()
 
     def bitcast(self, dtype: object) -> Ref:
-        """A ref to the same bits as numbers of another dtype. Narrower ones lie along the last
+        """Return a ref to the same bits in another dtype. Narrower numbers are along the last
         dimension but one: a float32[8, 128] is a bfloat16[16, 128]."""
         return self._seen(views.bitcast(self.shape, self.dtype, dtype))
 
@@ -191,7 +191,7 @@ class Ref:
         return self._array.committed
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the array it holds now: jitted functions write there, others elsewhere."""
+        """Return the address of the array held now: only jitted functions write there."""
         return self._array.unsafe_buffer_pointer()
 
     def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
@@ -208,7 +208,7 @@ class Ref:
     # Where it points ----------------------------------------------------------------------------
 
     def located(self, index: object) -> Index:
-        """The index relative to the whole ref."""
+        """Return the index relative to the whole ref."""
         _check_readable(self)
         parsed = parse_index(self.shape, index)
         if self._views:
@@ -299,7 +299,7 @@ def _check_readable(ref: Ref) -> None:
 
 
 def mask_operands(shape: tuple[int, ...], mask: Any, what: str) -> list:
-    """The mask as an op's operand, of the shape of what is read or written."""
+    """Return the mask as an op's operand, of the shape of what is read or written."""
     if mask is None:
         return []
     mask = as_array(mask) if not hasattr(mask, "dtype") else mask
@@ -370,7 +370,7 @@ def _check_hints(who: str, hints: dict) -> None:
 
 
 def to_plain(at: Index, value: ArrayLike) -> Any:
-    """A value of the shape of the result, as the op takes it."""
+    """Return a value of the shape of the result, as the op takes it."""
     if at.new:
         value = reshape(value, at.inner)
     if at.reverse:
@@ -390,7 +390,7 @@ def shown(at: Index, out: ArrayLike) -> Any:
 
 
 def _value(ref: Ref, value: ArrayLike, what: str) -> Any:
-    """The value in the ref's dtype; numbers adapt, arrays must have it."""
+    """Return the value in the ref's dtype; numbers adapt, arrays must have it."""
     dtype = ref.dtype
     if isinstance(value, Ref):
         _refuse(value)
@@ -415,7 +415,7 @@ def _value(ref: Ref, value: ArrayLike, what: str) -> Any:
 
 
 def check_dtype(ref: Ref, what: str) -> None:
-    """Raises for refs whose memory holds another dtype than they are seen in."""
+    """Raise for refs whose memory holds another dtype than they are seen in."""
     if ref.dtype != ref.ref_aval.dtype:
         raise TypeError(
             f"{what}: the ref is a {ref.ref_aval.str_short()} seen as "
@@ -425,7 +425,7 @@ def check_dtype(ref: Ref, what: str) -> None:
 
 
 def stored(ref: Ref, at: Index, value: ArrayLike, what: str) -> Any:
-    """The value as the op takes it."""
+    """Return the value as the op takes it."""
     return to_plain(
         at, _spread(_value(ref, value, f"{what}: a value"), at.shape, f"{what}: a value")
     )
@@ -486,7 +486,7 @@ def addupdate(ref: Any, idx: object, val: Any) -> None:
 
 @api_boundary
 def new_ref(init_val: Any, *, memory_space: object = None, kind: object = None) -> Ref:
-    """A mutable array that starts with the value of init_val.
+    """Return a mutable array that starts with the value of init_val.
 
     init_val: an array or a number (of a pytree, make one ref for each leaf). memory_space: for
     kernels. kind: None, or "no_grad_no_remat": what is written has no derivative, as for a ref
@@ -525,7 +525,7 @@ def new_ref(init_val: Any, *, memory_space: object = None, kind: object = None) 
 
 @api_boundary
 def freeze(ref: object) -> Any:
-    """The value of a ref, which cannot be used from then on.
+    """Return the value of a ref, which cannot be used from then on.
 
     Raises TypeError if it is not a whole ref made by `new_ref` in the same function.
 

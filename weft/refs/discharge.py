@@ -38,7 +38,7 @@ class Discharged:
 def discharge_jaxpr(
     closed: ClosedJaxpr, is_open: Sequence[bool], write: Sequence[int] | None = None
 ) -> Discharged:
-    """The jaxpr without the refs marked in `is_open`.
+    """Return the jaxpr without the refs marked in `is_open`.
 
     write: positions of the inputs whose final values to give; by default those that change.
     """

@@ -37,7 +37,7 @@ class Slice:
 
 
 def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> Slice:
-    """A window of a dimension of a ref or an array, of static size at a start that may be traced.
+    """Return a window of a dimension of a ref or an array: a static size, a start perhaps traced.
 
     In an array a window that reaches out of bounds is moved into them when it is read; an update
     there is dropped.
@@ -100,7 +100,7 @@ class Index:
 
 
 def parse_index(shape: Shape, index: object) -> Index:
-    """The index of a ref of this shape; raises IndexError or TypeError that names the part."""
+    """Return the index of a ref of this shape; IndexError or TypeError names the part."""
     items = _expand(shape, index if index.__class__ is tuple else (index,))
     dims: list[Any] = []
     operands: list[Any] = []
@@ -192,7 +192,7 @@ def _is_advanced(item: ArrayLike | slice) -> bool:
 
 
 def _expand(shape: Shape, items: Sequence[Any]) -> list:
-    """The index with Ellipsis and boolean arrays replaced, one entry for each dimension."""
+    """Return the index with Ellipsis and boolean arrays replaced, one entry for each dimension."""
     out: list[Any] = []
     for item in items:
         if isinstance(item, bool | np.bool_):
@@ -230,7 +230,7 @@ def _expand(shape: Shape, items: Sequence[Any]) -> list:
 
 
 def _slice(item: slice, n: int) -> tuple[Window, bool]:
-    """The window of a Python slice, and whether it is read backwards."""
+    """Return the window of a Python slice, and whether it is read backwards."""
     for bound in (item.start, item.stop, item.step):
         if isinstance(bound, Tracer):
             raise TypeError(
@@ -286,7 +286,7 @@ def _position(i: int, n: int, dim: int) -> int:
 def compose(
     outer: Indexer, outer_operands: Sequence[Any], inner: Indexer, more: Sequence[Any]
 ) -> tuple[Indexer, list]:
-    """The index `inner` of the part that `outer` selects, as one index."""
+    """Return the index `inner` of the part that `outer` selects, as one index."""
     if outer.has_picks:
         raise TypeError(
             "ref.at[...] with an index array cannot be indexed further; put both indices into one"

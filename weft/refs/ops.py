@@ -135,7 +135,7 @@ def _get_jvp(primals: list, tangents: list, *, has_other: bool, **params: object
 
 
 def _write_jvp(prim: Callable[[], Primitive], name: str) -> Callable:
-    """The tangent of what is written is written to the tangent of the ref."""
+    """Return the tangent of what is written is written to the tangent of the ref."""
 
     def jvp(primals: list, tangents: list, **params: object) -> tuple:
         out = prim().bind(*primals, **params)
@@ -250,7 +250,7 @@ def _parts(args: Sequence[Any], indexer: Indexer, num_values: int = 1) -> tuple:
 
 
 def _read(cell: Any, indexer: Indexer, index: Sequence[Any], *rest: object) -> Any:
-    """The value at an index, of weak type if the ref's is."""
+    """Return the value at an index, of weak type if the ref's is."""
     value = read(cell.get(), indexer, index, *rest)
     return convert(value, cell.aval.dtype, True) if cell.aval.weak_type else value
 

@@ -67,7 +67,7 @@ def _cut(value: Any, hull: _Hull) -> Any:
 
 
 def _move_block(x: ArrayLike, source: int, target: int, rank: int) -> Any:
-    """The `rank` dimensions at `source` moved to `target`."""
+    """Return the `rank` dimensions at `source` moved to `target`."""
     if source == target:
         return x
     rest = [d for d in range(typeof(x).ndim) if not source <= d < source + rank]
@@ -100,7 +100,7 @@ def write(
     mask: Any = None,
     how: str = "set",
 ) -> Any:
-    """The array with value[index] replaced by update, or combined with it ("add", "max", …)."""
+    """Replace value[index] by update, or combine it with update ("add", "max", …)."""
     hull = _Hull(typeof(value).shape, indexer, operands)
     update = broadcast_to(update, indexer.shape)
     if how in _BY_READING or (mask is not None and how != "add"):
@@ -155,7 +155,7 @@ _BY_READING = {
 def all_picks(
     indexer: Indexer, operands: Sequence[Any], batched: Sequence[bool], batch: int
 ) -> tuple[Indexer, list]:
-    """The indexer with every batched position a Pick over (batch, *shape of the result).
+    """Return the indexer with every batched position a Pick over (batch, *shape of the result).
 
     Operands of the positions that stand for one example each have the batch dimension in front.
     """

@@ -178,7 +178,7 @@ def _below_reshaped(
 def _by_windows(
     shape: Shape, old: Shape, indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list] | None:
-    """The index where each part of it is one window, or None."""
+    """Return the index where each part of it is one window, or None."""
     if 0 in shape:
         return whole(old), []
     pairs = indexer.attach(operands)
@@ -202,7 +202,7 @@ def _by_windows(
 
 
 def _one_window(shape: list[int], parts: list[tuple[Any, Any]]) -> tuple[Any, Any] | None:
-    """The window of one dimension that positions and windows of its parts are."""
+    """Return the window of one dimension that positions and windows of its parts are."""
     start: Any = 0
     size, stride = 1, 1
     step = math.prod(shape)
@@ -350,7 +350,7 @@ def resolve(
     operands: Sequence[Any],
     view_operands: Sequence[Any],
 ) -> tuple[Indexer, list, list[Form]]:
-    """An index into the last of several views, as one into the ref below the first.
+    """Return an index into the last of several views, as one into the ref below the first.
 
     base: the shape and dtype there. view_operands: those of the views.
     Forms are in the order in which what is read passes them.

@@ -16,7 +16,7 @@ _REMEDY = "weft.comm(f, *args) reports memory and communication before a program
 
 
 def explained(error: BaseException, compiled: Any = None) -> BaseException:
-    """The error of an allocation, with the memory that the program needs, which may be known.
+    """Return the error of an allocation, with the program's need of memory if known.
 
     XLA's text may go on for thousands of lines of its allocator's state: the first is kept. It
     names no program, and may come where a result is read: the size tells which one it was.
@@ -36,7 +36,7 @@ def explained(error: BaseException, compiled: Any = None) -> BaseException:
 
 
 def _programs_of(text: str) -> list[LoadedExecutable]:
-    """The programs that allocate as many bytes as the error says, the one compiled last first."""
+    """List the programs that allocate the bytes of the error, the newest compiled first."""
     size = re.search(r"allocat\w* (\d+) bytes", text)
     if size is None:
         return []
@@ -75,7 +75,7 @@ _NO_MEMORY = frozenset(("bitcast", "constant", "get-tuple-element", "tuple"))
 
 
 def largest_values(hlo: str) -> list[tuple[int, str]]:
-    """The values of optimized HLO by size, the largest first: `type[shape] op (line)`."""
+    """Return the values of optimized HLO by size, the largest first: `type[shape] op (line)`."""
     frames = _frames(hlo)
     values: dict[tuple[int, str], None] = {}
     fused = False

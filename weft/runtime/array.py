@@ -61,7 +61,7 @@ class Shard:
 
 
 def _delete(self: object) -> None:
-    """Gives the memory back: this array, and those that share buffers with it, are unusable."""
+    """Give the memory back: this array, and those that share buffers with it, are unusable."""
     owners = second_owners([self])
     free(self)
     release((), owners)
@@ -70,7 +70,7 @@ def _delete(self: object) -> None:
 
 
 def _block_until_ready(self: object) -> Any:
-    """Waits until the array has been computed; returns it."""
+    """Wait until the array has been computed; returns it."""
     try:
         return wait(self)
     except XlaRuntimeError as error:
@@ -94,7 +94,7 @@ def _read(array: object) -> np.ndarray:
 
 
 def host_value(array: Any) -> np.ndarray:
-    """The whole array as a read-only NumPy array."""
+    """Return the whole array as a read-only NumPy array."""
     value = array._npy_value
     if value is not None:
         return value
@@ -152,7 +152,7 @@ def _local_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tuple,
 
 
 def parts(array: Any) -> list:
-    """This process's parts as single-device arrays, in device order.
+    """Return this process's parts as single-device arrays, in device order.
 
     They get their avals here: quirks.PARTS_WITHOUT_AVAL.
     """
@@ -175,7 +175,7 @@ def _part_aval(sharding: Any, aval: ShapedArray) -> ShapedArray:
 
 
 def addressable_shards(array: Any) -> list[Shard]:
-    """The parts that this process holds, in device order."""
+    """Return the parts that this process holds, in device order."""
     cached = getattr(array, "_shards", None)
     if cached is not None:
         check_alive(array)
@@ -218,7 +218,7 @@ def live_arrays(platform: str | None = None) -> list:
 
 
 def _addressable_data(self: object, index: int) -> Any:
-    """The ``index``-th part of this process, as a single-device array."""
+    """Return the ``index``-th part of this process, as a single-device array."""
     shards = getattr(self, "_shards", None) or addressable_shards(self)
     check_alive(self)
     try:
@@ -262,7 +262,7 @@ def _dlpack(
     dl_device: Any = None,
     copy: bool | None = None,
 ) -> Any:
-    """A DLPack capsule sharing this single-device array's memory."""
+    """Return a DLPack capsule sharing this single-device array's memory."""
     check_alive(self)
     if self._sharding.num_devices != 1:
         raise BufferError(
@@ -327,7 +327,7 @@ def _index(self: Any) -> int:
 
 
 def _item(self: Any, *args: int) -> Any:
-    """The element as a Python scalar; without arguments the array must hold exactly one."""
+    """Return the element as a Python scalar; without arguments the array must hold exactly one."""
     if not args and self.aval.size != 1:
         raise ValueError(
             f"item() without an index needs one element, got {describe(self)}; "
@@ -395,7 +395,7 @@ def _reduce(self: Any) -> tuple:
 
 
 def copied(x: Any, sharding: Any, semantics: object) -> Any:
-    """The array with the same parts on this sharding's devices, one to one."""
+    """Return the array with the same parts on this sharding's devices, one to one."""
     if LAYOUTS.in_use:
         from weft.runtime.memory_layouts import is_own, layout_of, relaid
 
@@ -433,7 +433,7 @@ def _check_reachable(source: Any, target: Any) -> None:
 
 
 def deep_copy(self: Any, memo: object = None) -> Any:
-    """A copy in new buffers, with the same sharding."""
+    """Return a copy in new buffers, with the same sharding."""
     check_alive(self)
     sharding = self._sharding
     new = copied(self, sharding, _xla.ArrayCopySemantics.ALWAYS_COPY)
@@ -443,13 +443,13 @@ def deep_copy(self: Any, memo: object = None) -> Any:
 
 
 def _device(self: Any) -> Any:
-    """The device of a single-device array, else its sharding (as the array API standard asks)."""
+    """Return a single-device array's device, else the sharding (as the array API asks)."""
     sharding = self._sharding
     return next(iter(sharding.device_set)) if sharding.num_devices == 1 else sharding
 
 
 def _format_of(self: object) -> Any:
-    """The array's layout and sharding, a `weft.layout.Format`."""
+    """Return the array's layout and sharding, a `weft.layout.Format`."""
     from weft.runtime.memory_layouts import format_of
 
     return format_of(self)

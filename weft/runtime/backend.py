@@ -72,7 +72,7 @@ _FACTORIES = {"cuda": _make_cuda, "cpu": _make_cpu}
 
 
 def platforms() -> tuple[str, ...]:
-    """The platforms that may be used, the preferred one first."""
+    """Return the platforms that may be used, the preferred one first."""
     if config.platforms:
         return tuple(_canonical(p.strip()) for p in config.platforms.split(",") if p.strip())
     if cuda.find_plugin() is not None:
@@ -90,7 +90,7 @@ def _canonical(platform: str) -> str:
 
 
 def client(platform: str | None = None) -> Client:
-    """The client of a platform, or the default one; made on first use.
+    """Return the client of a platform, or the default one; made on first use.
 
     Raises:
       RuntimeError: the platform is unknown, or fails to initialize (says why).
@@ -139,7 +139,7 @@ def _start_default() -> Client:
 
 
 def refuse_forked() -> None:
-    """Raises RuntimeError in a process that was forked after its parent had started a client.
+    """Raise RuntimeError in a process that was forked after its parent had started a client.
 
     XLA's threads are not in it: programs, large copies and the compiler would wait for ever.
     """
@@ -163,7 +163,7 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 def started() -> bool:
-    """True once any client has been made; options such as num_cpu_devices are then fixed."""
+    """Return whether any client has been made; options such as num_cpu_devices are then fixed."""
     return bool(_clients)
 
 
@@ -218,7 +218,7 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """The number of devices over all processes.
+    """Return the number of devices over all processes.
 
     >>> import weft
     >>> weft.device_count() >= 1
@@ -228,7 +228,7 @@ def device_count(backend: str | None = None) -> int:
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """The number of devices of this process.
+    """Return the number of devices of this process.
 
     >>> import weft
     >>> weft.local_device_count() == len(weft.local_devices())
@@ -238,7 +238,7 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process, counted from 0.
+    """Return the number of this process, counted from 0.
 
     >>> import weft
     >>> weft.process_index()
@@ -248,7 +248,7 @@ def process_index(backend: str | None = None) -> int:
 
 
 def process_count(backend: str | None = None) -> int:
-    """The number of processes.
+    """Return the number of processes.
 
     >>> import weft
     >>> weft.process_count()
@@ -258,7 +258,7 @@ def process_count(backend: str | None = None) -> int:
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes.
+    """Return the numbers of all processes.
 
     >>> import weft
     >>> weft.process_indices()
@@ -268,7 +268,7 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 
 def default_backend() -> str:
-    """The name of the default platform: "cpu" or "gpu".
+    """Return the name of the default platform: "cpu" or "gpu".
 
     >>> import weft
     >>> weft.default_backend() in ("cpu", "gpu")
@@ -279,7 +279,7 @@ def default_backend() -> str:
 
 
 def default_device() -> Device:
-    """The device where arrays without a given place are made.
+    """Return the device where arrays without a given place are made.
 
     ``weft.default_device(device)`` sets it for a block, ``config.update("default_device", ...)``
     for the process; otherwise it is this process's first device.

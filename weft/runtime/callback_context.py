@@ -31,7 +31,7 @@ inside = _Inside()
 
 
 def check_there(device: Device) -> None:
-    """Raises ValueError for a device that is only described, which holds no arrays."""
+    """Raise ValueError for a device that is only described, which holds no arrays."""
     if is_compile_only(device.client):
         raise ValueError(
             f"device_put: {device.device_kind} {device.id} is a device that weft.topologies "
@@ -48,7 +48,7 @@ def put_shards(
     committed: bool,
     copy: bool = False,
 ) -> Any:
-    """The array of these host arrays, one for each device.
+    """Return the array of these host arrays, one for each device.
 
     copy: it shares no memory with them.
     """

@@ -27,7 +27,7 @@ _count: dict[tuple, int] = {}
 
 
 def check_same(value: np.ndarray, sharding: NamedSharding) -> None:
-    """Raises ValueError on a process whose value is not that of the first process.
+    """Raise ValueError on a process whose value is not that of the first process.
 
     sharding: over devices of several processes, all of which come here in the same order.
     """

@@ -123,7 +123,7 @@ def _torchrun() -> dict[str, Any]:
 
 
 def _kubernetes() -> dict[str, Any]:
-    """An indexed Job with a headless Service: pod i is the host `<job>-<i>.<service>`.
+    """Return an indexed Job with a headless Service: pod i is the host `<job>-<i>.<service>`.
 
     The manifest gives WEFT_NUM_PROCESSES, as Kubernetes tells a pod its index only.
     """
@@ -152,7 +152,7 @@ def _port(job: int) -> int:
 
 
 def first_host(nodes: str) -> str:
-    """The first host of a Slurm node list, such as `gpu[003-007,12],login1`."""
+    """Return the first host of a Slurm node list, such as `gpu[003-007,12],login1`."""
     match = re.match(r"([^,\[]+)(?:\[([^\],-]+))?", nodes)
     if match is None:
         raise ValueError(f"SLURM_STEP_NODELIST {nodes!r} names no host")

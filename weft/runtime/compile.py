@@ -70,7 +70,7 @@ class LoadedExecutable:
         return isinstance(self.xla, _xla_compile.LoadedExecutable)
 
     def as_text(self) -> str:
-        """The optimized HLO of the program that each device runs."""
+        """Return the optimized HLO of the program that each device runs."""
         return "\n\n".join(m.to_string() for m in self.xla.hlo_modules())
 
     def cost_analysis(self) -> dict[str, float]:
@@ -84,11 +84,11 @@ class LoadedExecutable:
         return self.xla.get_compiled_memory_stats()
 
     def output_shardings(self) -> list | None:
-        """The shardings XLA chose for the results, as OpSharding messages."""
+        """Return the shardings XLA chose for the results, as OpSharding messages."""
         return self.xla.get_output_shardings()
 
     def parameter_shardings(self) -> list | None:
-        """The shardings XLA chose for the parameters, as OpSharding messages."""
+        """Return the shardings XLA chose for the parameters, as OpSharding messages."""
         return self.xla.get_parameter_shardings()
 
 
@@ -229,7 +229,7 @@ def _as_module(module: str | ir.Module) -> Any:
 
 
 def module_name(module: ir.Module) -> str:
-    """The symbol name of a module, "main" if it has none."""
+    """Return the symbol name of a module, "main" if it has none."""
     attributes = module.operation.attributes
     return attributes["sym_name"].value if "sym_name" in attributes else "main"
 
@@ -379,7 +379,7 @@ def _check_calls(name: str, functions: Mapping[str, Any]) -> None:
 
 
 def _inside(operation: ir.Operation) -> Iterator[Any]:
-    """The operation and all in its regions."""
+    """Return the operation and all in its regions."""
     stack = [operation]
     while stack:
         op = stack.pop()
@@ -428,7 +428,7 @@ class CompilerEffortLevel(enum.Enum):
 
 
 def check_options(options: object) -> None:
-    """Raises TypeError or ValueError for compiler_options that XLA cannot take or refuse."""
+    """Raise TypeError or ValueError for compiler_options that XLA cannot take or refuse."""
     if not isinstance(options, Mapping):
         raise TypeError(
             "compiler_options must be a dict of XLA's options by name, such as "

@@ -48,7 +48,7 @@ class FailingCalls:
 
 
 def calls_of(module: ModuleContext) -> FailingCalls | None:
-    """The calls of a module under construction (a `ModuleContext`), if it can run together."""
+    """Return the calls of a module being built (a `ModuleContext`) if it runs with others."""
     if module.num_partitions == 1 or module.platforms != ("cpu",) or process_count() > 1:
         return None
     calls = next((k for k in module.keepalives if isinstance(k, FailingCalls)), None)
@@ -77,7 +77,7 @@ _runs: list[_Run] = []
 
 
 def record(source: FailingCalls | str, error: BaseException) -> bool:
-    """Notes the error of a call, by its program's `FailingCalls` or its native target.
+    """Note the error of a call, by its program's `FailingCalls` or its native target.
 
     Errors of runs that nobody waits for, having no results, are raised at the next barrier.
 
@@ -101,7 +101,7 @@ def _failed(calls: FailingCalls) -> BaseException | None:
 def failing_together(
     calls: FailingCalls, function: Callable, nothing: Callable[..., tuple]
 ) -> Callable:
-    """A Python function that a program calls, whose exceptions all devices get.
+    """Return a Python function that a program calls, whose exceptions all devices get.
 
     function: as `host_calls.reporting` gave it. nothing(*args) gives, or writes, what stands in for
     results. Behind a failure, functions are not called any more: their arguments mean nothing.
@@ -177,7 +177,7 @@ class TogetherExecutable(Executable):
 
 
 def executable_class(keepalives: Sequence[Any], localized: bool) -> Callable[..., Executable]:
-    """The class of a program's executable.
+    """Return the class of a program's executable.
 
     localized: weft's partitioner made the program of each device, where one device makes the calls
     that see whole arrays, and tells the others how it went.

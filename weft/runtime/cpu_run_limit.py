@@ -101,7 +101,7 @@ class StartedRuns:
         self.positions: dict[int, int] = {}
 
     def add(self, bit: int, out_avals: Sequence[Any]) -> None:
-        """Counts the runs of another program."""
+        """Count the runs of another program."""
         self.places |= bit
         sizes = [aval.size * aval.dtype.itemsize for aval in out_avals] or [0]
         self.positions[len(out_avals)] = sizes.index(min(sizes))
@@ -109,7 +109,7 @@ class StartedRuns:
         self.each = self.places != SEVERAL and not self.large
 
     def note(self, result: object) -> None:
-        """Counts a started run with this result, and waits until there is room for the next."""
+        """Count a started run with this result, and waits until there is room for the next."""
         if self.places != SEVERAL:
             handle = self._handle(result)
             if handle.nbytes > SMALL:
@@ -150,7 +150,7 @@ def count_run(function: Any, args: tuple, kwargs: dict, result: object) -> None:
 
 
 def _make_half_free() -> None:
-    """Waits for the older half of the runs on one device: one call into C++ for all."""
+    """Wait for the older half of the runs on one device: one call into C++ for all."""
     older = []
     with contextlib.suppress(IndexError):  # another thread took them
         for _ in range(LIMIT // 2):
@@ -172,7 +172,7 @@ _calls: weakref.WeakKeyDictionary[Any, StartedRuns] = weakref.WeakKeyDictionary(
 
 
 def started_runs(function: Callable) -> StartedRuns:
-    """The `StartedRuns` of a Python function: all its jitted forms share what C++ knows."""
+    """Return the `StartedRuns` of a Python function: all its jitted forms share what C++ knows."""
     try:
         return _calls.setdefault(function, StartedRuns())
     except TypeError:  # cannot be referred to weakly, or compared
@@ -180,7 +180,7 @@ def started_runs(function: Callable) -> StartedRuns:
 
 
 def make_room() -> None:
-    """Waits until another run can be started."""
+    """Wait until another run can be started."""
     if inside.pending is not None:
         return  # the runs in flight may be waiting for this very callback
     while len(_runs) >= LIMIT:
@@ -188,13 +188,13 @@ def make_room() -> None:
 
 
 def note(handle: object) -> None:
-    """Counts a run, which ends when its handle (a token or one of its results) is ready."""
+    """Count a run, which ends when its handle (a token or one of its results) is ready."""
     if inside.pending is None:
         _runs.append(handle)
 
 
 def _wait_for_oldest(runs: collections.deque, newest: object = None) -> None:
-    """Waits for the first of these runs; `newest`: for this one, where the first has no handle."""
+    """Wait for the first of these runs; `newest`: for this one, where the first has no handle."""
     with contextlib.suppress(IndexError):  # another thread took it
         _wait_for(runs.popleft(), newest)
 
@@ -209,7 +209,7 @@ def _wait_for(run: object, newest: object = None) -> None:
 
 
 def wait_for_all() -> None:
-    """Waits for all runs that are counted."""
+    """Wait for all runs that are counted."""
     for runs in (_runs, _large, _groups):
         while runs:
             with contextlib.suppress(IndexError):  # another thread took it
@@ -217,7 +217,7 @@ def wait_for_all() -> None:
 
 
 def wait_quietly(handle: Any) -> None:
-    """Waits for a run whose failure shows elsewhere."""
+    """Wait for a run whose failure shows elsewhere."""
     with contextlib.suppress(XlaRuntimeError, RuntimeError, ValueError):
         handle.block_until_ready()
 
@@ -265,7 +265,7 @@ def _threads(devices: int) -> int:
 
 
 def called_together(function: Callable) -> Callable:
-    """The callback of a program over several CPU devices; see `check_in_callback`."""
+    """Return the callback of a program over several CPU devices; see `check_in_callback`."""
 
     def call(*args: np.ndarray) -> Any:
         before, inside.together = inside.together, True
@@ -278,7 +278,7 @@ def called_together(function: Callable) -> Callable:
 
 
 def make_room_for_callbacks(devices: Sequence[Any]) -> None:
-    """Waits until a run on these devices leaves threads to others and to its callbacks."""
+    """Wait until a run on these devices leaves threads to others and to its callbacks."""
     if inside.pending is not None:
         return
     room = _QUEUED
@@ -309,7 +309,7 @@ def _wait_for_arrays(client: Any) -> None:
 
 
 def note_callbacks(devices: Sequence[Any], token: object) -> None:
-    """Counts a run that `make_room_for_callbacks` made room for."""
+    """Count a run that `make_room_for_callbacks` made room for."""
     if inside.pending is None:
         with _lock:
             _calling.append((len(devices), token))
@@ -333,7 +333,7 @@ def check_in_callback(compiled: LoadedExecutable) -> None:
 
 
 def finish_callbacks() -> None:
-    """Waits until no callback runs any more."""
+    """Wait until no callback runs any more."""
     with _lock:
         waiting = list(_calling)
         _calling.clear()

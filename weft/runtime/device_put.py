@@ -236,7 +236,7 @@ def spread(name: str, value: object, tree: PyTreeDef, is_leaf: Callable | None =
 
 
 def device_get(x: ArrayLike) -> Any:
-    """The pytree with every array as a NumPy array. Transfers run side by side.
+    """Return the pytree with every array as a NumPy array. Transfers run side by side.
 
     Random keys, which are no numbers, and traced values stay as they are.
 
@@ -260,7 +260,7 @@ def _get_tree(x: object) -> Any:
 
 
 def _to_host(x: ArrayLike) -> Any:
-    """The value as a NumPy array; what is none, such as a key or a traced value, stays as it is."""
+    """Return the value as a NumPy array; others, such as keys or traced values, as they are."""
     if isinstance(x, Tracer):
         return x
     is_array = hasattr(x, "__array__") and not dtypes.is_extended(getattr(x, "dtype", None))

@@ -28,7 +28,7 @@ class Entry:
         self.store = Store(directory, "compilation cache")
 
     def read(self, client: object, devices: object, options: object) -> Any | None:
-        """The program, loaded; None if there is none, with a warning if it is damaged."""
+        """Return the program, loaded; None if there is none, with a warning if it is damaged."""
         # jaxlib aborts on some malformed executables, so only intact entries reach it.
         body = self.store.read(self.name)
         if body is None:
@@ -40,7 +40,7 @@ class Entry:
             return None
 
     def write(self, client: object, loaded: object) -> None:
-        """Keeps a program; what prevents that is a warning."""
+        """Keep a program; what prevents that is a warning."""
         try:
             body = _xla_compile.serialize(client, loaded)
             if len(body) >= config.persistent_cache_min_entry_size_bytes:
@@ -51,7 +51,7 @@ class Entry:
 
 
 def cache_key(module: ir.Module, options: Any, devices: tuple) -> str:
-    """A digest of all that decides the compiled program; source locations do not count."""
+    """Return a digest of all that decides the compiled program; source locations do not count."""
     digest = hashlib.sha256()
     stripped = mlir.parse(mlir.bytecode(module))
     passes.run(stripped, "strip-debuginfo")

@@ -56,7 +56,7 @@ def cached_call(
     cache_key: Hashable = (),
     name: str | None = None,
 ) -> Any:
-    """A callable that runs ``fun`` through the C++ dispatch path (see the module's text).
+    """Return a callable that runs ``fun`` through the C++ dispatch path (see the module's text).
 
     ``cache_key`` must differ wherever the same ``fun`` is jitted with different options (donation,
     shardings, devices, compiler options): entries are shared between equal ``(fun, cache_key)``.

@@ -45,7 +45,7 @@ def initialize(
     *,
     hang_timeout_seconds: float | None = None,
 ) -> None:
-    """Makes this process one of several that run the same program on all their devices together.
+    """Make this process one of several that run the same program on all their devices together.
 
     Call it in every process before the first use of a device. Then `weft.devices()` lists all
     devices and `weft.local_devices()` those of this process; arrays over a mesh of all of them have

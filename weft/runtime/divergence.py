@@ -216,7 +216,7 @@ class _Meeting:
 def _describe(
     me: int, lines: Sequence[str], other: int, theirs: Sequence[str], digests: dict[int, str]
 ) -> str:
-    """The ranks that differ, where they call, and the first line that does, with its source."""
+    """Return the ranks that differ, where they call, and the first line that does."""
     groups: dict[str, list[int]] = {}
     for rank, value in digests.items():
         groups.setdefault(value.split(" ", 1)[0], []).append(rank)

@@ -78,7 +78,7 @@ def is_supported_dtype(dtype: Any) -> bool:
 
 
 def from_dlpack(external_array: Any, device: object = None, copy: bool | None = None) -> Any:
-    """An array over the memory of another library's array; no copy is made unless needed.
+    """Return an array over the memory of another library's array; no copy is made unless needed.
 
     external_array: has `__dlpack__` and `__dlpack_device__`, as NumPy's, PyTorch's and CuPy's do.
     device: where the result shall be; None leaves it where the memory is.
@@ -136,7 +136,7 @@ def from_dlpack(external_array: Any, device: object = None, copy: bool | None = 
 
 
 def _home(external_array: Any) -> tuple[Any, str]:
-    """The device that holds an array, and its platform."""
+    """Return the device that holds an array, and its platform."""
     dlpack_device = external_array.__dlpack_device__()
     try:
         kind, number = (int(v) for v in dlpack_device)
@@ -171,7 +171,7 @@ def _check_width(dtype: np.dtype) -> None:
 
 
 def _numpy_view(external_array: np.ndarray) -> np.ndarray | None:
-    """The array as NumPy reads it; None if NumPy cannot."""
+    """Return the array as NumPy reads it; None if NumPy cannot."""
     try:
         return np.from_dlpack(external_array)
     except (BufferError, RuntimeError, TypeError, ValueError):

@@ -281,7 +281,7 @@ def _same_parts(array: Any, sharding: NamedSharding) -> bool:
 
 
 def check_given_once(name: str, donated: Sequence[Any], everything: Sequence[Any]) -> None:
-    """Raises ValueError if a donated array stands twice among the arguments.
+    """Raise ValueError if a donated array stands twice among the arguments.
 
     XLA sees it when the program has started; over several CPU devices that ends the process
     (quirks.DONATED_TWICE).
@@ -352,7 +352,7 @@ def reshard(
     donate: bool = False,
     named_source: NamedSharding | None = None,
 ) -> Any:
-    """The array with another sharding over the same devices, moved by XLA's collectives.
+    """Return the array with another sharding over the same devices, moved by XLA's collectives.
 
     named_source: x's sharding before its parts were put in the order of `sharding`'s devices.
     """
@@ -416,7 +416,7 @@ def _reshard_program(
 
 
 def _partitioned(text: str) -> Any:
-    """The program of each device by weft's partitioner, or None where it does not cover it."""
+    """Partition into each device's program by weft; None where it does not cover it."""
     from weft._xla import mlir
     from weft.partition import Unsupported, partition
 

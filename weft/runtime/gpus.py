@@ -42,7 +42,7 @@ class Gpu:
     links: int
 
     def target_config(self) -> str:
-        """The text of XLA's GpuTargetConfigProto."""
+        """Return the text of XLA's GpuTargetConfigProto."""
         major, minor = self.capability
         # From 9.0 on, instructions for matrices are those of one architecture only ("sm_90a").
         accelerated = " feature_extension: ACCELERATED_FEATURES" if major >= 9 else ""
@@ -125,6 +125,6 @@ _TPUS = {"TPU v5 lite": "tpu_v5e", "TPU v5": "tpu_v5p", "TPU v6 lite": "tpu_v6e"
 
 
 def hardware_of(device_kind: str) -> str | None:
-    """The name of the hardware model for a kind of device; None where there is none."""
+    """Return the name of the hardware model for a kind of device; None where there is none."""
     gpu = next((name for name in GPUS if name.upper() in device_kind.upper()), None)
     return gpu or _TPUS.get(device_kind)

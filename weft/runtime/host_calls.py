@@ -63,7 +63,7 @@ class HostCallError(RuntimeError):
 
 
 def reporting(function: Callable, what: str) -> Callable:
-    """The function, whose exceptions are raised again where the program's failure shows.
+    """Return the function, whose exceptions are raised again where the program's failure shows.
 
     what: the call and the user's line, as in "pure_callback of f at file.py:3 (main)".
     """
@@ -87,7 +87,7 @@ def reporting(function: Callable, what: str) -> Callable:
 
 
 def variants(function: Callable, results: Sequence[tuple[tuple[int, ...], Any]]) -> list[Callable]:
-    """The function as a program over one device calls it, and two more for programs over many.
+    """Return the function as a program of one device calls it, and two for many devices.
 
     There one device makes the call. If it failed alone, the others would wait for its results until
     XLA ends the process. So the second variant fails nowhere: it has one result more, the number of
@@ -119,14 +119,14 @@ def note_late(error: BaseException) -> None:
 
 
 def late_failure() -> BaseException | None:
-    """The first exception of a callback that nobody waited for, to be raised; forgets them."""
+    """Return and forget the first exception of a callback that nobody waited for."""
     failure = explained(_late[0]) if _late else None
     _late.clear()
     return failure
 
 
 def as_raised(original: BaseException) -> BaseException:
-    """The exception that a program sees where a callback raised one.
+    """Return the exception that a program sees where a callback raised one.
 
     Programs written for JAX catch its error and read the callback's in the text.
     """
@@ -141,7 +141,7 @@ class InvalidArgumentError(XlaRuntimeError, ValueError):
 
 
 def explained(error: BaseException, compiled: LoadedExecutable | None = None) -> BaseException:
-    """The exception to raise for one that XLA gave: the callback's own, or a ValueError.
+    """Return the exception to raise for one that XLA gave: the callback's own, or a ValueError.
 
     A handler's InvalidArgument is a ValueError in a call that ran at once
     (quirks.REPORTED_CALLBACKS): so it is one in a call that ran in the background, and in programs

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: DTypeLike | None = None
 ) -> Any:
-    """An array from its parts, one single-device array for each device of this process.
+    """Return an array from its parts, one single-device array for each device of this process.
 
     Args:
       shape: the global shape.
@@ -104,7 +104,7 @@ _NO_PART = "dtype must be given when this process holds no part of the array"
 
 
 def _target(shape: Any, sharding: Any, parts: bool = False) -> tuple[tuple[int, ...], Any]:
-    """The shape and sharding of an array that is to be made, checked."""
+    """Return the shape and sharding of an array that is to be made, checked."""
     try:
         shape = tuple(operator.index(d) for d in shape)
     except TypeError:
@@ -122,7 +122,7 @@ def make_array_from_callback(
     data_callback: Callable[[tuple], Any],
     dtype: Any = None,
 ) -> Any:
-    """An array whose parts a function gives, called once for each distinct part of this process.
+    """Make an array by a function of its parts, called once for each distinct local part.
 
     Args:
       shape: the global shape.
@@ -183,7 +183,7 @@ def make_array_from_callback(
 
 
 def _key_type(x: ArrayLike) -> Any:
-    """The dtype of random keys; None of numbers."""
+    """Return the dtype of random keys; None of numbers."""
     dtype = getattr(x, "dtype", None)
     return dtype if dtypes.is_extended(dtype) else None
 
@@ -217,7 +217,7 @@ def _dtype_of(what: str, part: np.ndarray) -> np.dtype:
 def make_array_from_process_local_data(
     sharding: object, local_data: object, global_shape: object = None
 ) -> Any:
-    """An array of which every process gives the data that belongs to its devices.
+    """Return an array of which every process gives the data that belongs to its devices.
 
     Args:
       sharding: the global sharding.

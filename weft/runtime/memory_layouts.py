@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def layout_of(x: Any) -> Layout | None:
-    """An array's layout; None for one that is deleted."""
+    """Return an array's layout; None for one that is deleted."""
     return None if x.is_deleted() else Layout(*_xla.of_array(x))
 
 
@@ -49,7 +49,7 @@ def is_own(x: object) -> bool:
 
 
 def held(x: Any) -> Any:
-    """The layout that an argument is bound to: that of a committed array, or of a struct."""
+    """Return the layout that an argument is bound to: that of a committed array, or of a struct."""
     x = getattr(x, "_base", x)
     if type(x) is ArrayImpl:
         return layout_of(x) if x._committed else None
@@ -58,7 +58,7 @@ def held(x: Any) -> Any:
 
 
 def resolved(who: str, names: Any, asked: Any, have: Any, n_out: int) -> tuple | None:
-    """The layouts of a program's arguments and results, or None if all are the platform's own.
+    """Return the layouts of a program's arguments and results; None if all are the default.
 
     asked: those of arguments and of results that jit was given, or None. have: those that the
     arguments are bound to, or None. Raises ValueError where they differ. names: gives the
@@ -87,7 +87,7 @@ def _asked(layout: Any) -> Any:
 
 
 def set_layouts(module: ir.Module, layouts: tuple) -> None:
-    """Writes the layouts of arguments and results into the module, for XLA to keep."""
+    """Write the layouts of arguments and results into the module, for XLA to keep."""
     with mlir.context(), mlir.unknown_location():
         _xla.set_modes(module, *([_mode(x) for x in each] for each in layouts))
 
@@ -103,7 +103,7 @@ def _fields(layout: Layout) -> tuple:
 
 
 def of_program(xla: object) -> tuple[list[Layout], list[Layout]]:
-    """The layouts of a compiled program's arguments and results."""
+    """Return the layouts of a compiled program's arguments and results."""
     ins, outs = _xla.of_executable(xla)
     return [Layout(*x) for x in ins], [Layout(*x) for x in outs]
 
@@ -143,7 +143,7 @@ def _laid_out(kind: type) -> type:
 
 
 def relaid(x: Any, layout: Layout | None = None) -> Any:
-    """The array, in the same place, in another layout, by default the platform's own."""
+    """Return the array, in the same place, in another layout, by default the platform's own."""
     want = row_major(len(x.aval.shape)) if layout is None else layout
     have = Layout(*_xla.of_array(x))
     if fits(want, have):
@@ -155,7 +155,7 @@ def relaid(x: Any, layout: Layout | None = None) -> Any:
 @clearable
 @functools.lru_cache(maxsize=512)
 def _relayout(aval: ShapedArray, sharding: Any, have: Layout, want: Layout) -> Executable:
-    """The program of every device, on its own part."""
+    """Return the program of every device, on its own part."""
     devices = sharding._devices_in_order
     tensor = mlir.tensor_type(sharding.shard_shape(aval.shape), aval.dtype)
     text = (
@@ -169,7 +169,7 @@ def _relayout(aval: ShapedArray, sharding: Any, have: Layout, want: Layout) -> E
 
 
 def put_formatted(x: ArrayLike, form: Format, put: Callable[[Any], Any]) -> Any:
-    """The array in this format. put(sharding) transfers; a layout of None is kept as it is."""
+    """Put the array in this format. put(sharding) transfers; a layout of None stays."""
     if form.layout is AUTO:
         raise ValueError(
             "device_put: Layout.AUTO is for weft.jit, which finds a layout for a program; give a "

@@ -42,7 +42,7 @@ _WHO = "weft.distributed.initialize"
 
 
 def listen(address: str) -> socket.socket:
-    """A socket that listens where the service will. Raises RuntimeError where that cannot be."""
+    """Return a socket that listens for the service; RuntimeError where that cannot be."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
@@ -82,7 +82,7 @@ class _Guest:
         self.introduced = (0, 0)
 
     def listen(self) -> bool:
-        """Takes what has come; True once all is said. Raises OSError for who is a stranger."""
+        """Take what has come; True once all is said. Raises OSError for who is a stranger."""
         part = self.connection.recv(_INTRODUCTION)
         self.received += part
         line, newline, rest = self.received.partition(b"\n")
@@ -131,7 +131,7 @@ def _user_secret() -> bytes:
 
 
 def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, socket.socket]:
-    """Waits in process 0 for all others; returns their connections, by number.
+    """Wait in process 0 for all others; returns their connections, by number.
 
     RuntimeError names who is missing. Those that came are told so.
     """
@@ -227,7 +227,7 @@ def await_explanation(connection: socket.socket, seconds: float) -> str:
 
 
 def join(address: str, number: int, count: int, seconds: float) -> socket.socket:
-    """Waits in another process until all have come; returns the connection to process 0.
+    """Wait in another process until all have come; returns the connection to process 0.
 
     Raises RuntimeError if they do not come in time.
     """
@@ -270,7 +270,7 @@ def introduce(connection: socket.socket, number: int, count: int, until: float) 
 def _admit(
     new: socket.socket, number: int, of: int, here: dict[int, socket.socket], count: int
 ) -> bool:
-    """Notes a process that has come; one that is not of this group is told so.
+    """Note a process that has come; one that is not of this group is told so.
 
     Returns False where another process has its number.
     """

@@ -16,7 +16,7 @@ from weft.runtime.own_threads import alone
 
 
 def describe(array: Any) -> str:
-    """The type of an array for messages: ``float32[8,4]``."""
+    """Return the type of an array for messages: ``float32[8,4]``."""
     return f"{np.dtype(array.aval.dtype).name}[{','.join(map(str, array.aval.shape))}]"
 
 
@@ -62,7 +62,7 @@ def is_held_alone(x: Any) -> bool:
 
 
 def release(arrays: Iterable[Any], owners: list | None = None) -> None:
-    """Marks the arrays whose buffers a program has taken as deleted, for any later use to see."""
+    """Mark the arrays whose buffers a program has taken as deleted, for any later use to see."""
     if owners:
         now = time.monotonic()
         while _read_until and _read_until[0][0] < now:
@@ -74,7 +74,7 @@ def release(arrays: Iterable[Any], owners: list | None = None) -> None:
 
 
 def release_one(x: Any) -> None:
-    """Marks an array as deleted if a program has taken its buffers."""
+    """Mark an array as deleted if a program has taken its buffers."""
     # A part that NumPy or DLPack looks at is not taken, the others are: quirks.HELD_PARTS.
     if x.is_deleted() or lost_part(x):
         free(x)
@@ -109,7 +109,7 @@ def claim(arrays: Iterable[Any]) -> Set[int]:
 
 
 def unclaim(owners: Set[int]) -> None:
-    """Ends a `claim`, when the arrays are marked as deleted or have stayed whole."""
+    """End a `claim`, when the arrays are marked as deleted or have stayed whole."""
     if owners:
         with _claiming:
             _claimed.difference_update(owners)

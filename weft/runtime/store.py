@@ -64,7 +64,7 @@ class Store:
         return False
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of an entry; None if there is none, with a warning if it is damaged."""
+        """Return the bytes of an entry; None if there is none, with a warning if it is damaged."""
         if not self.trusted():
             return None
         try:
@@ -85,7 +85,7 @@ class Store:
         warn(f"ignoring the {self.kind} entry {self.path(name)}: {problem}. It is made again")
 
     def write(self, name: str, body: bytes) -> None:
-        """Puts an entry in place: others see all of it or nothing.
+        """Put an entry in place: others see all of it or nothing.
 
         Raises OSError; then nothing is left behind. Does nothing in a folder that is not trusted.
         """
@@ -123,7 +123,7 @@ class Store:
             _remove_folder(folder)
 
     def _sweep(self) -> None:
-        """Removes what killed processes left, once a process."""
+        """Remove what killed processes left, once a process."""
         if self.folder in _swept:
             return
         _swept.add(self.folder)
@@ -140,7 +140,7 @@ def _remove_folder(path: Path) -> None:
 
 
 def user_folder(variable: str, name: str) -> Path:
-    """The folder that an environment variable names, else `name` in the user's cache of weft."""
+    """Return the folder an environment variable names, else `name` in the user's cache."""
     folder = os.environ.get(variable)
     return Path(folder) if folder else _user_cache() / name
 
@@ -176,7 +176,7 @@ def user_secret(name: str) -> bytes:
 
 
 def _owners() -> tuple[int, int]:
-    """The users whose files are taken: this one and root."""
+    """Return the users whose files are taken: this one and root."""
     return os.geteuid(), 0
 
 
@@ -185,7 +185,7 @@ def _seal(name: str, body: bytes) -> bytes:
 
 
 def _read_file(path: Path) -> bytes:
-    """The bytes of a file that this user wrote; a pipe of that name is not waited for."""
+    """Return the bytes of a file that this user wrote; a pipe of that name is not waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)

@@ -26,7 +26,7 @@ from weft.sharding.spec import UNCONSTRAINED
 
 
 def array_aval(shape: tuple, dtype: object, weak_type: bool, sharding: object) -> ShapedArray:
-    """The aval of an array with this sharding: explicit mesh axes are part of the type."""
+    """Return the aval of an array with this sharding: explicit mesh axes are part of the type."""
     return ShapedArray(shape, dtype, weak_type, type_sharding(sharding, len(shape)))
 
 
@@ -54,7 +54,7 @@ def put_host(
     copy: bool = False,
     committed: bool | None = None,
 ) -> Any:
-    """An array from a NumPy array; to the default device, uncommitted, without a sharding.
+    """Return an array from a NumPy array; to the default device, uncommitted, without a sharding.
 
     On the CPU the array may share the memory of ``value`` unless ``copy``.
     """
@@ -124,7 +124,7 @@ def check_placeable(sharding: NamedSharding, shape: tuple[int, ...], parts: bool
 
 
 def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | None = None) -> Any:
-    """The array with another sharding, committed. Shares buffers where nothing has to move."""
+    """Put the array in another sharding, committed. Buffers are shared where nothing moves."""
     if x.is_deleted():
         check_alive(x)
     source = x._sharding
@@ -184,7 +184,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
 
 
 def _to_memory(x: Any, aval: ShapedArray, sharding: NamedSharding, donate: bool) -> Any:
-    """The array in another memory of its devices; parts that must move do so in the default one."""
+    """Put the array in another memory of its devices; parts move by the default one."""
     source = x._sharding
     moved = x
     alike = source.with_memory_kind(None).is_equivalent_to(
@@ -203,7 +203,7 @@ def _to_memory(x: Any, aval: ShapedArray, sharding: NamedSharding, donate: bool)
 
 
 def _reordered(x: Any, devices: tuple) -> Any:
-    """The array with its parts in the order of these devices, which are its own."""
+    """Return the array with its parts in the order of these devices, which are its own."""
     order = in_device_order(x._sharding, devices, len(x.aval.shape))
     parts = _xla.reorder_shards(x, order, _xla.ArrayCopySemantics.REUSE_INPUT)
     return share(_xla.new_array(x.aval, order, _xla.parts_of(parts), committed=True), x)
@@ -258,7 +258,7 @@ def index_key(index: tuple) -> tuple:
 
 
 def devices_text(sharding: Any) -> str:
-    """The devices of a sharding for messages: ``cpu devices 0..7``."""
+    """Return the devices of a sharding for messages: ``cpu devices 0..7``."""
     devices = sharding._devices_in_order
     ids = [d.id for d in devices]
     shown = f"{ids[0]}" if len(ids) == 1 else ", ".join(map(str, ids))

@@ -16,7 +16,7 @@ _COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "bright_black", 
 
 
 def placement(what: str, value: Any) -> Any:
-    """The sharding of an array; of a traced value, the one its type has, over real devices."""
+    """Return an array's sharding; for a traced value, its type's, over real devices."""
     sharding = value.sharding
     if sharding is None:
         raise ValueError(
@@ -83,7 +83,7 @@ def sharding_text(
 
 
 def device_grid(shape: Sequence[int], sharding: object) -> list[list[tuple[str, tuple[int, ...]]]]:
-    """The parts as rows of cells: (platform, ids of the devices that hold the part)."""
+    """Return the parts as rows of cells: (platform, ids of the devices that hold the part)."""
     shape = tuple(shape)
     if len(shape) not in (1, 2):
         raise ValueError(
@@ -149,5 +149,5 @@ def _print_colored(grid: list, min_width: int, max_width: int, color_map: Callab
 
 
 def _rgb_text(color: Sequence[float]) -> str:
-    """A color of numbers from 0 to 1 as rich takes it."""
+    """Return a color of numbers from 0 to 1 as rich takes it."""
     return f"rgb({','.join(str(round(255 * float(c))) for c in color[:3])})"

@@ -96,7 +96,7 @@ def _transform(x: Array, kind: int, axis: int, norm: str | None) -> Any:
 
 
 def _inverse_of(kind: int, norm: str | None) -> tuple[int, str | None]:
-    """The transform that is the inverse."""
+    """Return the transform that is the inverse."""
     scaled = {None: "forward", "backward": "forward", "forward": None, "ortho": "ortho"}[norm]
     return {1: 1, 2: 3, 3: 2, 4: 4}[kind], scaled
 
@@ -104,7 +104,7 @@ def _inverse_of(kind: int, norm: str | None) -> tuple[int, str | None]:
 def dct(
     x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Any:
-    """The discrete cosine transform of real x along an axis.
+    """Return the discrete cosine transform of real x along an axis.
 
     type: 1 to 4. n: the length, cut off or padded with zeros. norm: None, 'ortho' or 'forward'.
     Source: scipy.fft.dct.
@@ -122,7 +122,7 @@ def dct(
 def idct(
     x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Any:
-    """The inverse of dct: what has the transform x.
+    """Return the inverse of dct: what has the transform x.
 
     Source: scipy.fft.idct.
 
@@ -147,7 +147,7 @@ def dctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Any:
-    """The discrete cosine transform along several axes, all by default.
+    """Return the discrete cosine transform along several axes, all by default.
 
     s: their lengths. Source: scipy.fft.dctn.
 
@@ -175,7 +175,7 @@ def idctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Any:
-    """The inverse of dctn.
+    """Return the inverse of dctn.
 
     Source: scipy.fft.idctn.
 

@@ -71,14 +71,14 @@ class RegularGridInterpolator:
 
     @classmethod
     def tree_unflatten(cls, aux_data: Any, children: Any) -> RegularGridInterpolator:
-        """The interpolator of what `tree_flatten` gave."""
+        """Return the interpolator of what `tree_flatten` gave."""
         self = object.__new__(cls)
         self.method, self.bounds_error = aux_data
         self.grid, self.values, self.fill_value = children
         return self
 
     def __call__(self, xi: Any, method: str | None = None) -> Any:
-        """The values at points xi (..., n), or a tuple of n arrays that broadcast."""
+        """Return the values at points xi (..., n), or a tuple of n arrays that broadcast."""
         method = self.method if method is None else method
         if method not in ("linear", "nearest"):
             raise ArgumentError(

@@ -43,7 +43,7 @@ def map_coordinates(
     mode: str = "constant",
     cval: object = 0.0,
 ) -> Any:
-    """The values of an array at fractional positions.
+    """Return the values of an array at fractional positions.
 
     coordinates: an array of positions for each dimension of the input, of one shape, which is the
     result's. order: 0 takes the nearest element, 1 interpolates linearly. mode: what lies outside:

@@ -50,7 +50,7 @@ class _Search(NamedTuple):
 def _line_search(
     along: Callable, value: Array, slope: Array, gradient: Array, first: Array, most: int
 ) -> _Search:
-    """A step where the function falls enough and its slope is small: Wolfe's strong conditions.
+    """Find a step of enough descent and small slope: Wolfe's strong conditions.
 
     along(step): value, slope, gradient. Brackets by doubling, then halves by cubic interpolation.
     Source: Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
@@ -118,7 +118,7 @@ def minimize(
     tol: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:
-    """A local minimum of fun(x, *args), a number, near x0 (n,).
+    """Return a local minimum of fun(x, *args), a number, near x0 (n,).
 
     method: 'BFGS'. tol: the size of the gradient at which it ends, 1e-5. options: 'maxiter',
     'gtol', 'norm' (of the gradient, inf) and 'line_search_maxiter'.

@@ -28,7 +28,7 @@ __all__ = [
 def fftconvolve(
     in1: object, in2: object, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Any:
-    """The convolution of two arrays of one rank along axes, by Fourier transforms.
+    """Return the convolution of two arrays of one rank along axes, by Fourier transforms.
 
     mode: 'full', 'same' (of in1's shape), 'valid'. axes: all by default; the others broadcast.
     Source: scipy.signal.fftconvolve.
@@ -81,7 +81,7 @@ def _larger_first(name: str, x: Array, y: Array, axes: Sequence[int]) -> tuple:
 
 
 def _direct(name: str, x: Array, y: Array, mode: str, precision: object) -> Any:
-    """The convolution by lax's, which slides the second operand over the first."""
+    """Return the convolution by lax's, which slides the second operand over the first."""
     x, y = wnp.asarray(x), wnp.asarray(y)
     if x.ndim != y.ndim:
         raise ArgumentError(f"{name}: in1 {x.shape} and in2 {y.shape} must have one rank")
@@ -109,7 +109,7 @@ def _direct(name: str, x: Array, y: Array, mode: str, precision: object) -> Any:
 def convolve(
     in1: object, in2: object, mode: str = "full", method: str = "auto", precision: object = None
 ) -> Any:
-    """The convolution of two arrays of one rank.
+    """Return the convolution of two arrays of one rank.
 
     mode: 'full', 'same' (of in1's shape), 'valid'. method: 'direct', 'fft' or 'auto', which is
     'direct'. precision: of 'direct'. Source: scipy.signal.convolve.
@@ -129,7 +129,7 @@ def convolve(
 def correlate(
     in1: object, in2: object, mode: str = "full", method: str = "auto", precision: object = None
 ) -> Any:
-    """The cross-correlation of two arrays of one rank: convolution with in2 reversed, conjugate.
+    """Correlate two arrays of one rank: a convolution with in2 reversed, conjugate.
 
     mode, method, precision: as `convolve` has them. Source: scipy.signal.correlate.
 
@@ -164,7 +164,7 @@ _BOUNDARIES = {"wrap": "wrap", "symm": "symmetric"}
 def _two_dimensional(
     name: str, x: ArrayLike, y: ArrayLike, boundary: str, fillvalue: int, mode: str
 ) -> tuple:
-    """The operands, the first padded as the boundary asks, and the mode that is left."""
+    """Return the operands, the first padded as the boundary asks, and the mode that is left."""
     _choice(name, "mode", mode, ("full", "same", "valid"))
     _choice(name, "boundary", boundary, ("fill", "wrap", "symm"))
     x, y = wnp.asarray(x), wnp.asarray(y)
@@ -190,7 +190,7 @@ def convolve2d(
     fillvalue: Any = 0,
     precision: object = None,
 ) -> Any:
-    """The convolution of two matrices.
+    """Return the convolution of two matrices.
 
     mode: 'full', 'same' (of in1's shape), 'valid'. boundary: what lies around in1: 'fill' (the
     fillvalue), 'wrap' or 'symm'. Source: scipy.signal.convolve2d.
@@ -213,7 +213,7 @@ def correlate2d(
     fillvalue: Any = 0,
     precision: object = None,
 ) -> Any:
-    """The cross-correlation of two matrices.
+    """Return the cross-correlation of two matrices.
 
     Arguments are those of `convolve2d`. Source: scipy.signal.correlate2d.
 
@@ -235,7 +235,7 @@ def detrend(
     bp: object = 0,
     overwrite_data: object = None,
 ) -> Any:
-    """The data less their mean ('constant') or their least-squares line ('linear') along an axis.
+    """Subtract the data's mean ('constant') or least-squares line ('linear') along an axis.
 
     bp: where the line may break, indices. Source: scipy.signal.detrend.
 
@@ -280,7 +280,7 @@ _COSINES = {
 
 
 def _window(name: str, window: str | np.ndarray, nperseg: int) -> Any:
-    """The window's values: periodic sums of cosines by name, or an array of its own."""
+    """Return the window's values: periodic sums of cosines by name, or an array of its own."""
     if isinstance(window, tuple) and len(window) == 1:
         (window,) = window
     if isinstance(window, str):
@@ -305,7 +305,7 @@ def _segment_sizes(
     nfft: int | None,
     length: int | None,
 ) -> tuple[Any, int, int, int]:
-    """The window, and the sizes of segments, overlaps and transforms."""
+    """Return the window, and the sizes of segments, overlaps and transforms."""
     named = isinstance(window, str | tuple)
     if nperseg is None:
         nperseg = 256 if named else np.shape(window)[0]
@@ -558,7 +558,7 @@ def istft(
     time_axis: int = -1,
     freq_axis: int = -2,
 ) -> tuple[Any, Any]:
-    """Times and the signal that has the short-time transform Zxx, by overlapping addition.
+    """Return times and the signal that has the short-time transform Zxx, by overlapping addition.
 
     Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
 

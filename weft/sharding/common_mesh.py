@@ -32,7 +32,7 @@ def _strides(mesh: AbstractMesh | Mesh) -> list[int]:
 
 
 def common_mesh(meshes: Sequence[Any], devices: tuple) -> Mesh | None:
-    """A mesh of these devices in whose axes shardings over all the meshes can be said.
+    """Return a mesh of these devices in whose axes shardings over all the meshes can be said.
 
     The first mesh that is one, or a new one of the first mesh's axes cut into parts; None where
     the meshes' axes overlap only in part, or count other devices or in another order.
@@ -84,7 +84,7 @@ def axes_in(mesh: AbstractMesh, common: Mesh) -> dict[Any, tuple] | None:
 @clearable
 @functools.lru_cache(maxsize=4096)
 def in_terms_of(sharding: NamedSharding, common: Mesh) -> NamedSharding:
-    """The sharding over the common mesh; ValueError where its own mesh has no place in it."""
+    """Return the sharding on the common mesh; ValueError where its own does not fit in it."""
     axes = axes_in(sharding.mesh, common)
     if axes is None:
         raise ValueError(

@@ -115,13 +115,13 @@ def _axes_text(sizes: dict[str, int]) -> str:
 
 
 def _axes(spec: PartitionSpec, ndim: int) -> tuple[tuple[str, ...], ...]:
-    """The mesh axes of each dimension."""
+    """Return the mesh axes of each dimension."""
     padded = spec.padded(ndim)
     return tuple(tuple(map(str, padded.axes_of(d))) for d in range(ndim))
 
 
 def _drawn(counts: list[int]) -> tuple[int, int]:
-    """The dimensions that run down and across; those that are split come first, rank is none."""
+    """Return the dimensions that run down and across; split ones first, rank is none."""
     split = [d for d, count in enumerate(counts) if count > 1]
     none = len(counts)
     if len(split) > 1:
@@ -132,7 +132,7 @@ def _drawn(counts: list[int]) -> tuple[int, int]:
 
 
 def _holders_svg(dims, counts: list[int], mesh: dict[str, int]) -> str:
-    """The mesh, each device in the colour of the shard that it holds."""
+    """Return the mesh, each device in the colour of the shard that it holds."""
     sizes = list(mesh.values()) or [1]
     across, down = sizes[-1], math.prod(sizes[:-1])
     shown_across, shown_down = min(across, 16), min(down, 16)

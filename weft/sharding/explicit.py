@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def drop_type(x: object) -> Any:
-    """The value without an explicit sharding in its type: its placement is left to propagation."""
+    """Drop the explicit sharding of the value's type: its placement is left to propagation."""
     return mesh_cast_p.bind(x, mesh=None) if typeof(x).sharding is not None else x
 
 
 def reshard(xs: object, out_shardings: object) -> Any:
-    """The arrays placed by other shardings; in a program, values with that sharding in their type.
+    """Place arrays by other shardings; in a program, give values that sharding in their type.
 
     Args:
       xs: a pytree of arrays.
@@ -110,7 +110,7 @@ def _targets(what: str, targets: Any, tree: Any) -> list:
 
 
 def named(what: str, target: object, *operands: object) -> Any:
-    """A sharding from a sharding, or from a `P` over the mesh in context or the operands' own."""
+    """Make a sharding of a sharding, or of a `P` on the context's mesh or the operands'."""
     if not isinstance(target, PartitionSpec):
         if isinstance(target, Sharding | NamedSharding):
             return target
@@ -136,7 +136,7 @@ def named(what: str, target: object, *operands: object) -> Any:
 
 
 def in_parts(out_sharding: object, *operands: object) -> NamedSharding | None:
-    """The sharding that `out_sharding=` means if it asks for partial sums of typed operands."""
+    """Return the sharding of `out_sharding=` if it asks for partial sums of typed operands."""
     if not any(getattr(typeof(x), "sharding", None) is not None for x in operands):
         return None
     sharding = named("out_sharding", out_sharding, *operands)
@@ -158,7 +158,7 @@ def placed(fun: Callable[..., Any], out_sharding: object, *operands: object) -> 
 
 
 def _region_mesh(what: str, shardings: NamedSharding | PartitionSpec, args: Sequence[Any]) -> Any:
-    """The mesh of a region: in context, in the shardings given, or in the arguments' types."""
+    """Return a region's mesh: in context, in given shardings, or in the arguments' types."""
     region_mesh = context_mesh()
     owner = "the mesh in context"
     for s in flatten(shardings, lambda v: isinstance(v, PartitionSpec | Sharding))[0]:
@@ -198,7 +198,7 @@ def _retyped(what: str, mesh: Any, axes: Any, axis_type: AxisType) -> Any:
 def auto_axes(
     f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None
 ) -> Callable[..., Any]:
-    """A function in which mesh axes are Auto: the partitioner places what it computes.
+    """Return a function in which mesh axes are Auto: the partitioner places what it computes.
 
     Args:
       f: a function of arrays; without it, a decorator is returned.
@@ -251,7 +251,7 @@ def explicit_axes(
     axes: int | Sequence[int] | None = None,
     in_sharding: Any = None,
 ) -> Callable[..., Any]:
-    """A function in which mesh axes are Explicit: its values' types show their shardings.
+    """Return a function in which mesh axes are Explicit: its values' types show their shardings.
 
     Args:
       f: a function of arrays; without it, a decorator is returned.

@@ -266,7 +266,7 @@ RULES: dict[str, Callable[..., str]] = {
 
 @functools.lru_cache(maxsize=4096)
 def parse_factors(text: str) -> tuple[Factors, dict[str, int]]:
-    """The factors of operands and results, and the sizes of those that give one (`f=4`).
+    """Return the factors of operands and results, and the sizes of those that give one (`f=4`).
 
     >>> from weft.sharding.factors import parse_factors
     >>> parse_factors("i k, k j -> i j")[0][1]
@@ -321,7 +321,7 @@ class _Join:
         return ShardingTypeError(f"{self.name} of {listing}: {what}. {fix}")
 
     def take(self, i: int) -> None:
-        """The axes of operand i go to its factors, to the outermost as many as its size holds."""
+        """Assign operand i's axes to its factors, to the outermost as many as its size holds."""
         aval = self.avals[i]
         for dim, names in enumerate(self.operands[i]):
             left = aval.sharding.spec.axes_of(dim)
@@ -425,14 +425,14 @@ def _axes(axes: Sequence[Any]) -> str:
 
 
 def _spec(aval: ShapedArray, dim: int) -> PartitionSpec:
-    """The operand's spec with one dimension whole."""
+    """Return the operand's spec with one dimension whole."""
     entries = list(aval.sharding.spec.padded(aval.ndim))
     entries[dim] = None
     return PartitionSpec(*entries)
 
 
 def result_shardings(name: str, rule: Any, avals: Any, outs: Any, params: dict) -> list:
-    """The shardings of an op's results, from those in the operands' types (None: replicated).
+    """Return the shardings of an op's results, from its operands' types (None: replicated).
 
     Raises ShardingTypeError where operands conflict or the result is ambiguous; the text says
     which operands, dimensions and axes, and what to write.
@@ -471,7 +471,7 @@ def result_shardings(name: str, rule: Any, avals: Any, outs: Any, params: dict) 
 
 
 def join(prim: Primitive, avals: Sequence[Any], outs: Any, params: dict[str, Any]) -> Any:
-    """Result types with explicit shardings; what core/typing.py calls when an operand has one."""
+    """Return result types with explicit shardings; core/typing.py calls this for such operands."""
     many = prim.multiple_results
     results = list(outs) if many else [outs]
     unreduced, reduced = _partial_axes(prim, avals, params)
@@ -488,7 +488,7 @@ def join(prim: Primitive, avals: Sequence[Any], outs: Any, params: dict[str, Any
 def _partial_axes(
     prim: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> tuple[frozenset, frozenset]:
-    """The unreduced and reduced axes that pass through the op.
+    """Return the unreduced and reduced axes that pass through the op.
 
     A product of matrices hands on no reduced axis: the cotangents that it gives to a reduced
     operand are partial sums already, over the axis that splits the other operand.

@@ -190,7 +190,7 @@ class SdyShardingRule:
         return hash(repr(self))
 
     def attribute_text(self, operands: Sequence[Any], results: Sequence[Any], who: str) -> str:
-        """The rule of arrays with these shapes as an `sdy.op_sharding_rule` attribute.
+        """Return the rule of arrays with these shapes as an `sdy.op_sharding_rule` attribute.
 
         Raises ValueError where their number, ranks or sizes do not fit.
         """
@@ -212,7 +212,7 @@ class SdyShardingRule:
         return f"#sdy.op_sharding_rule<{body} {{{listing}}}{kinds}, custom>"
 
     def factor_text(self, operands: Sequence[Any], results: Sequence[Any], who: str) -> str:
-        """The rule as weft/sharding/factors.py reads it, for Explicit axes of types."""
+        """Return the rule as weft/sharding/factors.py reads it, for Explicit axes of types."""
         arrays, sizes = self._fitted(operands, results, who)
         n = len(operands)
         ins, outs = ({f for a in side for d in a for f in d} for side in (arrays[:n], arrays[n:]))
@@ -232,7 +232,7 @@ class SdyShardingRule:
     def _fitted(
         self, operands: Sequence[Any], results: Sequence[Any], who: str
     ) -> tuple[list[list[tuple[str, ...]]], dict[str, int]]:
-        """The factors of every dimension, and the sizes of all factors."""
+        """Return the factors of every dimension, and the sizes of all factors."""
         sizes: dict[str, int] = {}
         groups: dict[str, int] = {}  # of leading dimensions → how many there are
         arrays = []
@@ -308,7 +308,7 @@ def _symbol_order(symbol: str) -> tuple[int, str]:
 
 
 def parse_rule(text: str, **options: Any) -> SdyShardingRule:
-    """Reads a rule from text such as `"... (h d), d e -> ... h e"`.
+    """Read a rule from text such as `"... (h d), d e -> ... h e"`.
 
     options: those of `SdyShardingRule`.
 
@@ -333,7 +333,7 @@ def parse_rule(text: str, **options: Any) -> SdyShardingRule:
 
 
 def _parse_side(side: str, text: str) -> Iterator[ArrayMapping]:
-    """The mappings of the arrays on one side; a side without any is one scalar."""
+    """Return the mappings of the arrays on one side; a side without any is one scalar."""
     who = f"sharding_rule {text!r}"
     array: list[str | CompoundFactor] = []
     compound: list[str] | None = None

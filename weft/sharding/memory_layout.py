@@ -52,7 +52,7 @@ class Layout:
         LAYOUTS.in_use = True
 
     def update(self, **changes: Any) -> Layout:
-        """The layout with other fields."""
+        """Return the layout with other fields."""
         return replace(self, **changes)
 
     @property
@@ -61,7 +61,7 @@ class Layout:
         return self.tiling is None and self.major_to_minor == tuple(range(len(self.major_to_minor)))
 
     def check_compatible_aval(self, shape: Sequence[int], who: str = "") -> None:
-        """Raises ValueError for an array of another rank."""
+        """Raise ValueError for an array of another rank."""
         if len(shape) != len(self.major_to_minor):
             raise ValueError(
                 f"{who}{': ' if who else ''}{self!r} is for {len(self.major_to_minor)} dimensions, "

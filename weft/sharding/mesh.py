@@ -70,7 +70,7 @@ class _AxisQueries:
         return not self.axis_names
 
     def axes_of_type(self, axis_type: AxisType) -> tuple:
-        """The names of the axes of one type, in mesh order."""
+        """Return the names of the axes of one type, in mesh order."""
         return tuple(
             n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is axis_type
         )
@@ -88,7 +88,7 @@ class _AxisQueries:
         return self.axes_of_type(AxisType.Manual)
 
     def all_axes_are(self, axis_type: AxisType) -> bool:
-        """True when there is an axis and every axis has the given type."""
+        """Return whether there is an axis and every axis has the given type."""
         return bool(self.axis_names) and all(t is axis_type for t in self.axis_types)
 
     @property
@@ -104,7 +104,7 @@ class _AxisQueries:
         return self.all_axes_are(AxisType.Manual)
 
     def axis_type(self, name: str) -> AxisType:
-        """The type of one axis."""
+        """Return the type of one axis."""
         self.check_axis(name)
         return self.axis_types[self.axis_names.index(name)]
 
@@ -117,7 +117,7 @@ class _AxisQueries:
             )
 
     def changed_types(self, types: dict | tuple) -> tuple[AxisType, ...]:
-        """The axis types after ``types`` (a dict by name, or a full tuple) is applied."""
+        """Return the axis types after ``types`` (a dict by name, or a full tuple) is applied."""
         if not isinstance(types, dict):
             return tuple(types)
         for name in types:
@@ -127,7 +127,7 @@ class _AxisQueries:
 
 
 def axes_text(mesh: Any) -> str:
-    """The axes for people: ``'x': 4, 'y': 2``."""
+    """Return the axes for people: ``'x': 4, 'y': 2``."""
     return ", ".join(f"{n!r}: {s}" for n, s in mesh.shape.items())
 
 
@@ -158,7 +158,7 @@ def _types(axis_types: Any, names: tuple) -> tuple[AxisType, ...]:
 
 
 def _sizes(sizes: Any, what: str) -> tuple[int, ...]:
-    """The sizes of axes as ints; raises unless they are whole and at least 1."""
+    """Return the sizes of axes as ints; raises unless they are whole and at least 1."""
     listed = sizes if isinstance(sizes, Sequence | np.ndarray) else (sizes,)
     try:
         whole = tuple(operator.index(s) for s in listed)
@@ -252,7 +252,7 @@ class AbstractMesh(_AxisQueries):
     def update(
         self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None
     ) -> AbstractMesh:
-        """A copy with sizes, names or types replaced (types may be a dict by axis name)."""
+        """Return a copy with sizes, names or types replaced (types may be a dict by axis name)."""
         return AbstractMesh(
             self.axis_sizes if axis_sizes is None else axis_sizes,
             self.axis_names if axis_names is None else axis_names,
@@ -261,7 +261,7 @@ class AbstractMesh(_AxisQueries):
         )
 
     def update_axis_types(self, name_to_type: dict[Any, AxisType]) -> AbstractMesh:
-        """A copy with the types of some axes changed."""
+        """Return a copy with the types of some axes changed."""
         return self.update(axis_types=name_to_type)
 
 
@@ -358,7 +358,7 @@ class Mesh(_AxisQueries):
     def update(
         self, devices: object = None, axis_names: Any = None, axis_types: Any = None
     ) -> Mesh:
-        """A copy with devices, names or types replaced (types may be a dict by axis name)."""
+        """Return a copy with devices, names or types (perhaps a dict by axis name) replaced."""
         return Mesh(
             self.devices if devices is None else devices,
             self.axis_names if axis_names is None else axis_names,
@@ -373,7 +373,7 @@ class Mesh(_AxisQueries):
         CONTEXT.set_local(self._entered.pop())
 
     def __call__(self, fun: Callable) -> Callable:
-        """A function in whose calls this mesh is in context: `@mesh`."""
+        """Return a function in whose calls this mesh is in context: `@mesh`."""
         if not callable(fun):
             raise TypeError(f"a mesh decorates functions, got {type(fun).__name__}: {fun!r:.100}")
 
@@ -417,7 +417,7 @@ def make_mesh(
     *,
     devices: Sequence[Any] | None = None,
 ) -> Mesh:
-    """A mesh of the given shape over the first devices.
+    """Return a mesh of the given shape over the first devices.
 
     Args:
       axis_shapes: sizes of the axes; their product is at most the number of devices.
@@ -544,12 +544,12 @@ class use_context_mesh:  # noqa: N801
 
 
 def context_mesh() -> Mesh | AbstractMesh | None:
-    """The mesh in context, concrete where known, or None."""
+    """Return the mesh in context, concrete where known, or None."""
     return CONTEXT.value
 
 
 def get_mesh() -> Mesh | None:
-    """The concrete mesh in context, or None.
+    """Return the concrete mesh in context, or None.
 
     >>> import weft
     >>> weft.get_mesh() is None
@@ -560,7 +560,7 @@ def get_mesh() -> Mesh | None:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The abstract mesh in context; one without axes (``.empty``) when there is none.
+    """Return the abstract mesh in context; one without axes (``.empty``) when there is none.
 
     >>> import weft
     >>> weft.get_abstract_mesh().empty

@@ -39,7 +39,7 @@ def placement_class(cls: _Class) -> _Class:
     """
 
     def addressable_devices(self: Any) -> frozenset:
-        """The devices of this process among those of the sharding."""
+        """Return the devices of this process among those of the sharding."""
         return frozenset(self._internal_device_list.addressable_device_list)
 
     def devices_indices_map(self: Any, global_shape: tuple[int, ...]) -> Mapping[Any, Index]:
@@ -58,13 +58,13 @@ def placement_class(cls: _Class) -> _Class:
         return bool(self.addressable_devices)
 
     def check_compatible_aval(self: object, aval_shape: tuple[int, ...]) -> None:
-        """Raises ValueError unless arrays of this shape have a dimension for each split."""
+        """Raise ValueError unless arrays of this shape have a dimension for each split."""
         check = getattr(self, "check_rank", None)
         if check is not None:
             check(aval_shape)
 
     def is_equivalent_to(self: object, other: object, ndim: int) -> bool:
-        """True when both put the same parts of a rank-``ndim`` array on the same devices."""
+        """Return whether both put the same parts of a rank-``ndim`` array on the same devices."""
         return self is other or _equivalent(self, other, ndim)
 
     for answer in (addressable_devices, has_addressable_devices):
@@ -81,7 +81,7 @@ def placement_class(cls: _Class) -> _Class:
 
 
 def default_memory_kind(device: Device) -> str | None:
-    """The name of the memory that a device computes in; None for a model of a device."""
+    """Return the name of the memory that a device computes in; None for a model of a device."""
     memory = getattr(device, "default_memory", None)
     try:
         return None if memory is None else memory().kind
@@ -113,7 +113,7 @@ def _equivalent(a: Any, b: NamedSharding, ndim: int) -> bool:
 @clearable
 @functools.lru_cache(maxsize=4096)
 def indices(sharding: Any, shape: tuple[int, ...]) -> tuple[Index, ...]:
-    """The slices each device holds, in device order. Raises like ``shard_shape``."""
+    """Return the slices each device holds, in device order. Raises like ``shard_shape``."""
     shard = sharding.shard_shape(shape)
     if sharding.is_fully_replicated or not shape:
         return ((slice(None),) * len(shape),) * sharding.num_devices
@@ -225,7 +225,7 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
 
     def update(self, **changes: object) -> NamedSharding:
-        """A copy with ``mesh``, ``spec`` or ``memory_kind`` replaced."""
+        """Return a copy with ``mesh``, ``spec`` or ``memory_kind`` replaced."""
         fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.other_memory, **changes}
         unknown = set(fields) - {"mesh", "spec", "memory_kind"}
         if unknown:
@@ -233,25 +233,25 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         return NamedSharding(fields["mesh"], fields["spec"], memory_kind=fields["memory_kind"])
 
     def with_spec(self, spec: PartitionSpec) -> NamedSharding:
-        """The same mesh and memory with another spec."""
+        """Return the same mesh and memory with another spec."""
         return self.update(spec=spec)
 
     def with_memory_kind(self, kind: str | None) -> NamedSharding:
-        """The same mesh and spec in another memory."""
+        """Return the same mesh and spec in another memory."""
         return self.update(memory_kind=kind)
 
     def spec_of(self, dim: int) -> tuple:
-        """The mesh axes that split dimension ``dim``."""
+        """Return the mesh axes that split dimension ``dim``."""
         return self.spec.axes_of(dim)
 
     def without_dim(self, dim: int) -> NamedSharding:
-        """The sharding of one slice along dimension ``dim``."""
+        """Return the sharding of one slice along dimension ``dim``."""
         entries = list(self.spec.partitions)
         del entries[dim : dim + 1]
         return self.with_spec(self.spec.update(partitions=entries))
 
     def with_dim(self, dim: int, entry: object = None) -> NamedSharding:
-        """The sharding of arrays stacked along a new dimension ``dim``, split as ``entry`` says.
+        """Return the sharding of arrays stacked along a new dimension ``dim``, split by ``entry``.
 
         A sharding of types keeps to the mesh's Explicit axes: others in ``entry`` are left out.
         """
@@ -274,7 +274,7 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         return math.prod(self.mesh.shape[a] for a in self.spec.axes_of(dim))
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the part on each device.
+        """Return the shape of the part on each device.
 
         Raises:
           ValueError: the array has fewer dimensions than the spec has entries.
@@ -300,12 +300,12 @@ _meshes_of_types: weakref.WeakValueDictionary[tuple, Mesh] = weakref.WeakValueDi
 
 
 def concrete_meshes(mesh: Mesh | AbstractMesh) -> list[Mesh]:
-    """The meshes with devices of which types have been made, of the same axes and sizes."""
+    """Return the meshes with devices of which types have been made, of the same axes and sizes."""
     return [m for (axes, _), m in list(_meshes_of_types.items()) if axes == mesh.shape_tuple]
 
 
 def type_sharding(sharding: object, ndim: int) -> NamedSharding | None:
-    """The sharding that types carry: over the Explicit axes of the mesh, or None without any."""
+    """Return the sharding in types: over the mesh's Explicit axes, or None without any."""
     if type(sharding) is not NamedSharding:
         return None
     return _type_sharding(sharding, ndim)
@@ -333,7 +333,7 @@ def is_over_nothing(sharding: object) -> bool:
 
 
 def is_abstract(sharding: object) -> bool:
-    """True for a NamedSharding over an AbstractMesh."""
+    """Return true for a NamedSharding over an AbstractMesh."""
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 
 

@@ -82,7 +82,7 @@ class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
         return tuple(global_shape)
 
     def with_memory_kind(self, kind: str | None) -> SingleDeviceSharding:
-        """The same device, another memory."""
+        """Return the same device, another memory."""
         return SingleDeviceSharding(self._device, memory_kind=kind)
 
     def _to_xla_hlo_sharding(self, ndim: int) -> _xla.HloSharding:
@@ -98,7 +98,7 @@ on_device = clearable(functools.cache(SingleDeviceSharding))
 def make_single_device_sharding(
     device: object, *, memory_kind: str | None = None
 ) -> SingleDeviceSharding:
-    """The whole array on one device: `SingleDeviceSharding(device)`.
+    """Return the whole array on one device: `SingleDeviceSharding(device)`.
 
     >>> import weft
     >>> sharding = weft.sharding.make_single_device_sharding(weft.devices()[-1])
@@ -172,7 +172,7 @@ class GSPMDSharding(_xla.MultiDeviceShardingBase):
         return tuple(size // parts for size, parts in zip(shape, tiles, strict=True))
 
     def with_memory_kind(self, kind: str | None) -> GSPMDSharding:
-        """The same placement in another memory."""
+        """Return the same placement in another memory."""
         return GSPMDSharding(self._internal_device_list, self._hlo_sharding, memory_kind=kind)
 
     def _to_xla_hlo_sharding(self, ndim: int) -> _xla.HloSharding:
@@ -188,7 +188,7 @@ def _rebuild_gspmd(devices: list, proto: bytes, memory_kind: str | None) -> Any:
 
 
 def spec_from_hlo(hlo: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
-    """The `P` over ``mesh`` that means the HLO sharding, or None when no `P` does.
+    """Return the `P` over ``mesh`` that means the HLO sharding, or None when no `P` does.
 
     Inverse of `hlo_sharding`: moving one step along a mesh axis moves the tile along at most one
     dimension, by a stride that gives the axis's place among those of the dimension.
@@ -231,7 +231,7 @@ def spec_from_hlo(hlo: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
 
 
 def without_trailing_nones(sharding: object) -> Any:
-    """The one form of shardings that differ in `None`s at the end of their specs only."""
+    """Return the one form of shardings that differ in `None`s at the end of their specs only."""
     if type(sharding) is not NamedSharding:
         return sharding
     parts = sharding.spec.partitions
@@ -246,7 +246,7 @@ def _trimmed(spec: PartitionSpec) -> PartitionSpec:
 
 
 def from_hlo(hlo: object, mesh: Mesh | None, devices: tuple, ndim: int) -> Any:
-    """A sharding of the given devices that means ``hlo``: named where the mesh can express it."""
+    """Return a sharding of these devices that means ``hlo``: named if the mesh expresses it."""
     devices = tuple(devices)
     if len(devices) == 1 and mesh is None:
         return SingleDeviceSharding(devices[0])
@@ -260,7 +260,7 @@ def from_hlo(hlo: object, mesh: Mesh | None, devices: tuple, ndim: int) -> Any:
 @clearable
 @functools.lru_cache(maxsize=4096)
 def in_device_order(sharding: NamedSharding, devices: tuple, ndim: int) -> Any:
-    """The same placement, counting its devices in the order of ``devices``."""
+    """Return the same placement, counting its devices in the order of ``devices``."""
     old = sharding._devices_in_order
     if old == devices:
         return sharding
@@ -277,7 +277,7 @@ def in_device_order(sharding: NamedSharding, devices: tuple, ndim: int) -> Any:
 
 
 def as_sharding(target: Device | NamedSharding, what: str = "sharding") -> Any:
-    """A sharding from a sharding, a device, or a `P` over the mesh in context."""
+    """Return a sharding from a sharding, a device, or a `P` over the mesh in context."""
     if isinstance(target, Sharding):
         return target
     if isinstance(target, PartitionSpec):

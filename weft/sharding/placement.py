@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _to_type(x: object, aval: ShapedArray) -> Any:
-    """A cotangent with the explicit sharding that its primal's type asks for, or with none."""
+    """Return a cotangent with its primal type's explicit sharding, or with none."""
     wanted = aval.sharding
     if wanted is not None and (wanted.spec.unreduced or wanted.spec.reduced):
         wanted = wanted.with_spec(wanted.spec.to_ct_spec())
@@ -38,7 +38,7 @@ def _to_type(x: object, aval: ShapedArray) -> Any:
 
 
 def _stacked(sharding: object, x: object, dim: int, axis: Any) -> Any:
-    """The sharding of a batch, whose dimension `dim` keeps the placement it has."""
+    """Return the sharding of a batch, whose dimension `dim` keeps the placement it has."""
     if type(sharding) is not NamedSharding:
         return sharding
     typed = typeof(x).sharding
@@ -53,7 +53,7 @@ def _stacked(sharding: object, x: object, dim: int, axis: Any) -> Any:
 
 
 def _placement(name: str, *, abstract: Callable, transpose: Callable, **rules: Any) -> Primitive:
-    """A linear op that changes a value's placement, given by its parameter `sharding`."""
+    """Return a linear op that changes a value's placement, given by its parameter `sharding`."""
 
     def batch(
         axis: AxisData, args: list, dims: list, *, sharding: NamedSharding, **params: object
@@ -129,7 +129,7 @@ def _reshard_abstract(x: ShapedArray, *, sharding: NamedSharding) -> ShapedArray
 
 
 def _concrete(x: ArrayLike, sharding: Any) -> Any:
-    """The sharding with devices: those of the array, or of the mesh in context."""
+    """Return the sharding with devices: those of the array, or of the mesh in context."""
     mesh = getattr(sharding, "mesh", None)
     if not isinstance(mesh, AbstractMesh):
         return sharding
@@ -148,7 +148,7 @@ def _concrete(x: ArrayLike, sharding: Any) -> Any:
 
 
 def _place_now(prim: Callable[[], Primitive]) -> Callable:
-    """The eager rule: a transfer; a compiled program for partial sums and open dimensions."""
+    """Transfer eagerly; by a compiled program for partial sums and open dimensions."""
 
     def impl(x: ArrayLike, *, sharding: NamedSharding, **params: object) -> Any:
         sharding = _concrete(x, sharding)
@@ -256,7 +256,7 @@ def _device_put_impl(x: ArrayLike, *, sharding: object, src: object) -> Any:
 
 
 def _device_put_transpose(ct: object, x: Any, *, sharding: object, src: object) -> list:
-    """The cotangent goes where the value came from: as its type says, or else to `src`."""
+    """Send the cotangent where the value came from: by its type, or else to `src`."""
     if typeof(ct).sharding is not None or x.aval.sharding is not None:
         return [_to_type(ct, x.aval)]
     back = sharding if src is None else src

@@ -122,7 +122,7 @@ class PartitionSpec:
         return f"P({', '.join(parts)})"
 
     def index(self, value: Any) -> int:
-        """The first dimension with this entry, as of a tuple; ValueError if there is none."""
+        """Return the first dimension with this entry, as a tuple does; ValueError if none has."""
         return self.partitions.index(_entry(0, value))
 
     def count(self, value: Any) -> int:
@@ -130,21 +130,21 @@ class PartitionSpec:
         return self.partitions.count(_entry(0, value))
 
     def to_tangent_spec(self) -> PartitionSpec:
-        """The spec of a tangent: the same."""
+        """Return the spec of a tangent: the same."""
         return self
 
     def to_ct_spec(self) -> PartitionSpec:
-        """The spec of a cotangent: `reduced` and `unreduced` change places."""
+        """Return the spec of a cotangent: `reduced` and `unreduced` change places."""
         return self.update(unreduced=self.reduced, reduced=self.unreduced)
 
     def update(self, **changes: Any) -> PartitionSpec:
-        """A copy with ``partitions``, ``unreduced`` or ``reduced`` replaced."""
+        """Return a copy with ``partitions``, ``unreduced`` or ``reduced`` replaced."""
         partitions = changes.pop("partitions", self.partitions)
         sets = {"unreduced": self.unreduced, "reduced": self.reduced, **changes}
         return PartitionSpec(*partitions, **sets)
 
     def axes_of(self, dim: int) -> tuple:
-        """The axes that split dimension ``dim``; () for none, past the end, or UNCONSTRAINED."""
+        """Return the axes that split dimension ``dim``; () if none, past the end, UNCONSTRAINED."""
         return self.axes[dim] if dim < len(self.axes) else ()
 
     def used_axes(self) -> frozenset:
@@ -157,7 +157,7 @@ class PartitionSpec:
         return self if missing <= 0 else self.update(partitions=self.partitions + (None,) * missing)
 
     def without(self, axes: Iterable[Any]) -> PartitionSpec:
-        """The spec with the given axes removed from every place."""
+        """Return the spec with the given axes removed from every place."""
         drop = frozenset(axes)
 
         def keep(entry: str | tuple | None) -> Any:
@@ -195,7 +195,7 @@ def _axes_of(entry: str | tuple | _Unconstrained | None) -> tuple:
 
 
 def _entry(dim: int, entry: str | tuple | _Unconstrained | None) -> Any:
-    """The normal form: a one-element tuple is the name itself, an empty one is None."""
+    """Return the normal form: a one-element tuple is the name itself, an empty one is None."""
     if isinstance(entry, list):
         entry = tuple(entry)
     if isinstance(entry, tuple):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def mesh_sdy_text(mesh: AbstractMesh | Mesh, device_ids: Collection[int] | None = None) -> str:
-    """The body of an ``sdy.mesh``: ``<["x"=4, "y"=2]>``.
+    """Return the body of an ``sdy.mesh``: ``<["x"=4, "y"=2]>``.
 
     ``device_ids``: positions in the program's device assignment, where the mesh does not list
     its devices in that order.
@@ -34,7 +34,7 @@ def sdy_sharding_text(
     replicated: Collection[Any] = (),
     priorities: Mapping[int, int] | None = None,
 ) -> str:
-    """The ``sdy.sharding`` attribute: ``#sdy.sharding<@mesh, [{"x"}, {?}]>``.
+    """Return the ``sdy.sharding`` attribute: ``#sdy.sharding<@mesh, [{"x"}, {?}]>``.
 
     UNCONSTRAINED dimensions and ``open_dims`` are open (the partitioner may split them further);
     ``replicated`` axes must not be used; ``priorities`` gives dimensions their propagation rank.
@@ -60,13 +60,13 @@ def sdy_sharding_text(
 
 
 def quoted(axis: str) -> str:
-    """An axis name as an MLIR string."""
+    """Return an axis name as an MLIR string."""
     text = str(axis).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
 
 
 def mhlo_sharding_text(sharding: NamedSharding, ndim: int) -> str:
-    """The value of an ``mhlo.sharding`` attribute: ``{devices=[4,2]<=[8]}``."""
+    """Return the value of an ``mhlo.sharding`` attribute: ``{devices=[4,2]<=[8]}``."""
     return repr(sharding._to_xla_hlo_sharding(ndim))
 
 
@@ -80,7 +80,7 @@ def _factor_names() -> Any:
 
 
 def batch_rule_text(shapes: Sequence[tuple[int, ...]], num_in: int, batch: tuple[int, ...]) -> str:
-    """The rule of a call on values of these shapes, the first `num_in` of them its operands: the
+    """Return the rule of a call on values of these shapes, the first `num_in` its operands: the
     leading batch dimensions are factors of all values; any other dimension is a value's own."""
     names = _factor_names()
     sizes: list[str] = []

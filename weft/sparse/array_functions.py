@@ -33,7 +33,7 @@ class ArrayFunction:
 
 
 def _with_coo(fun: Callable[..., Array]) -> Callable:
-    """Returns the function of a COO as one of its arrays."""
+    """Return the function of a COO as one of its arrays."""
 
     def bind(*arrays: Array, spinfo: COOInfo, **options: bool) -> Array:
         return fun(matrices.COO(arrays[:3], **spinfo._asdict()), *arrays[3:], **options)
@@ -42,7 +42,7 @@ def _with_coo(fun: Callable[..., Array]) -> Callable:
 
 
 def _with_csr(fun: Callable[..., Array]) -> Callable:
-    """Returns the function of a CSR as one of its arrays."""
+    """Return the function of a CSR as one of its arrays."""
 
     def bind(*arrays: Array, shape: tuple, **options: bool) -> Array:
         return fun(matrices.CSR(arrays[:3], shape=shape), *arrays[3:], **options)
@@ -51,7 +51,7 @@ def _with_csr(fun: Callable[..., Array]) -> Callable:
 
 
 def _stored(fun: Callable) -> Callable:
-    """Returns the function that gives a sparse matrix as one that gives its arrays."""
+    """Return the function that gives a sparse matrix as one that gives its arrays."""
     return lambda mat, **options: list(fun(mat, **options)._bufs)
 
 

@@ -137,7 +137,7 @@ class BCOOLayout(NamedTuple):
 
 
 def bcoo_layout(data: Any, indices: Any, shape: tuple[int, ...]) -> BCOOLayout:
-    """The layout of BCOO arrays; raises where their shapes do not fit."""
+    """Return the layout of BCOO arrays; raises where their shapes do not fit."""
     if not wnp.issubdtype(indices.dtype, wnp.integer):
         raise TypeError(f"BCOO: indices must be integers, got {indices.dtype}")
     if indices.ndim < 2:
@@ -385,7 +385,7 @@ class BCSR(JAXSparse):
 
 
 def _mapped_shape(x: Any, axis: int | None, size: int | None) -> tuple[int, ...]:
-    """The shape with an axis taken out, or put in if there is a size."""
+    """Return the shape with an axis taken out, or put in if there is a size."""
     limit = x.n_batch + (size is not None)
     if axis is None or not 0 <= axis < limit:
         raise ValueError(

@@ -37,12 +37,12 @@ def over_batches(fun: Callable, n_batch: int, *arrays: Any) -> Any:
 
 
 def columns_of(indices: Any) -> tuple:
-    """The indices of one batch, by dimension."""
+    """Return the indices of one batch, by dimension."""
     return tuple(indices[:, i] for i in range(indices.shape[1]))
 
 
 def split_shape(mat: BCOO) -> tuple[tuple, tuple, tuple]:
-    """The batch, sparse and dense dimensions."""
+    """Return the batch, sparse and dense dimensions."""
     n, end = mat.n_batch, mat.n_batch + mat.n_sparse
     return mat.shape[:n], mat.shape[n:end], mat.shape[end:]
 
@@ -57,7 +57,7 @@ def expect(who: str, mat: object, kind: type = BCOO, argument: str = "mat") -> N
 
 
 def concrete_nse(who: str, nse: Any) -> int:
-    """A number of stored elements as an int; ValueError where it is only known later."""
+    """Return a number of stored elements as an int; ValueError where it is only known later."""
     if isinstance(nse, Tracer):
         raise weft.errors.ConcretizationTypeError(
             nse,
@@ -76,7 +76,7 @@ def in_bounds(indices: Any, shape: Sequence[int] | np.ndarray) -> Any:
 
 
 def without_padding(mat: BCOO) -> BCOO:
-    """The same array, where padding has value zero and is out of bounds in every dimension."""
+    """Return the same array with padding of value zero, out of bounds in every dimension."""
     _, sparse, _ = split_shape(mat)
     fill = np.array(sparse, mat.indices.dtype)
 
@@ -177,7 +177,7 @@ def _fromdense(mat: Any, *, nse: int, n_batch: int, n_dense: int, dtype: Any) ->
 
 
 def extract(indices: Any, mat: Any) -> Any:
-    """The values of a dense array of one batch at indices; zero out of bounds."""
+    """Return the values of a dense array of one batch at indices; zero out of bounds."""
     if not indices.shape[-1]:
         return wnp.broadcast_to(mat, (indices.shape[0], *mat.shape))
     return mat.at[columns_of(indices)].get(mode="fill", fill_value=0)
@@ -215,7 +215,7 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
 
 
 def lexical_order(indices: Any, shape: Sequence[int]) -> Any:
-    """The stable order of index vectors of one batch."""
+    """Return the stable order of index vectors of one batch."""
     if math.prod(s + 1 for s in shape) <= dtypes.iinfo(indices.dtype).max:  # one key is faster
         return wnp.argsort(flat_index(indices, [s + 1 for s in shape]), stable=True)
     iota = wnp.arange(indices.shape[0], dtype=indices.dtype)
@@ -248,7 +248,7 @@ def duplicates(indices: Any, shape: Sequence[int]) -> tuple:
 
 
 def with_nse(mat: BCOO, nse: int) -> BCOO:
-    """The same array with more padding, or without its last elements."""
+    """Return the same array with more padding, or without its last elements."""
     n, (_, sparse, _) = mat.n_batch, split_shape(mat)
     less, more = min(nse, mat.nse), max(nse - mat.nse, 0)
     data = lax.slice_in_dim(mat.data, 0, less, axis=n)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(indices: Any, indptr: Any) -> Any:
-    """The row of each element of one batch; that of padding is out of bounds."""
+    """Return the row of each element of one batch; that of padding is out of bounds."""
     return wnp.cumsum(wnp.zeros_like(indices).at[indptr].add(1, mode="drop")) - 1
 
 
@@ -31,7 +31,7 @@ def pointers_of(rows: Any, count: int) -> Any:
 
 
 def to_bcoo(mat: BCSR) -> BCOO:
-    """The BCOO of the same elements."""
+    """Return the BCOO of the same elements."""
     expect("BCSR.to_bcoo", mat, BCSR)
 
     def both(indices: Any, indptr: Any) -> Any:
@@ -42,7 +42,7 @@ def to_bcoo(mat: BCSR) -> BCOO:
 
 
 def from_bcoo(arr: BCOO) -> BCSR:
-    """The BCSR of the same elements, sorted by rows."""
+    """Return the BCSR of the same elements, sorted by rows."""
     expect("BCSR.from_bcoo", arr, argument="arr")
     if arr.n_sparse != 2:
         raise NotImplementedError(

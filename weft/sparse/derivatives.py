@@ -32,7 +32,7 @@ class _Opened:
         ]
 
     def _with(self, number: int, values: object) -> Any:
-        """An argument, or its derivative: the same indices, other elements."""
+        """Return an argument, or its derivative: the same indices, other elements."""
         put = lambda x, v: _rebuilt(x, v) if is_sparse(x) else v
         return tree.map(put, self.args[number], values, is_leaf=is_sparse)
 
@@ -49,7 +49,7 @@ class _Opened:
 
 
 def _rebuilt(x: Any, data: Any) -> Any:
-    """The sparse array of other elements, whose leading axes are batches."""
+    """Return the sparse array of other elements, whose leading axes are batches."""
     extra = data.ndim - x.data.ndim
     if not extra:
         return type(x).tree_unflatten(x._info, (data, *x._bufs[1:]))

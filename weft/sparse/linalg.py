@@ -116,7 +116,7 @@ def lobpcg_standard(A: object, X: Any, m: int = 100, tol: Any = None) -> tuple[A
     tol = float(wnp.finfo(X.dtype).eps) if tol is None else tol
 
     def ritz(basis: Any) -> tuple:
-        """The best k vectors of the space of an orthonormal basis."""
+        """Return the best k vectors of the space of an orthonormal basis."""
         image = apply(basis)
         small = basis.T.conj() @ image
         values, vectors = wnp.linalg.eigh((small + small.T.conj()) / 2)

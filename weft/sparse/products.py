@@ -38,7 +38,7 @@ def _normal(dimension_numbers: Any) -> Dims:
 
 
 def _result(lhs: object, rhs: object, dims: Dims, preferred: Any) -> Any:
-    """The type of the dense product; raises where the shapes do not fit."""
+    """Return the type of the dense product; raises where the shapes do not fit."""
     struct = lambda x: weft.ShapeDtypeStruct(x.shape, x.dtype)
     dot = functools.partial(
         lax.dot_general, dimension_numbers=dims, preferred_element_type=preferred
@@ -272,7 +272,7 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> BCOO:
 
 
 def with_dense(op: Callable, sp_mat: BCOO, v: Any) -> BCOO:
-    """A BCOO whose elements are op(its elements, those of a dense array at their places)."""
+    """Return a BCOO whose elements are op(its elements, those of a dense array at their places)."""
     shape = sp_mat.shape
     try:
         fits = np.broadcast_shapes(shape, v.shape) == shape

@@ -27,7 +27,7 @@ from weft.sparse.bcoo import (
 
 
 def _spread_batches(mat: BCOO, dims: Sequence[int]) -> BCOO:
-    """The same array, whose data and indices have the full size of these batch dimensions."""
+    """Return the same array; its data and indices have full size in these batch dimensions."""
     full = lambda x: wnp.broadcast_to(
         x, [mat.shape[d] if d in dims else s for d, s in enumerate(x.shape)]
     )
@@ -35,7 +35,7 @@ def _spread_batches(mat: BCOO, dims: Sequence[int]) -> BCOO:
 
 
 def _limited(mat: BCOO) -> BCOO:
-    """The same array, storing no more elements than there are places."""
+    """Return the same array, storing no more elements than there are places."""
     most = math.prod(split_shape(mat)[1])
     return bcoo_sum_duplicates(mat, nse=most) if mat.nse > most else mat
 

@@ -97,7 +97,7 @@ def _aval(x: Any) -> Any:
 
 
 def run(closed: ClosedJaxpr, args: Sequence[Any]) -> list:
-    """The results of a jaxpr for arguments of which some are sparse."""
+    """Return the results of a jaxpr for arguments of which some are sparse."""
     return interpret(closed, args, _apply)
 
 
@@ -123,7 +123,7 @@ def _apply(eqn: Eqn, ins: list) -> Any:
 
 
 def _mapped(op: Callable, m: Any) -> Any:
-    """A sparse array with other values at the same indices."""
+    """Return a sparse array with other values at the same indices."""
     return type(m).tree_unflatten(m._info, (op(m.data), *m._bufs[1:]))
 
 
@@ -273,7 +273,7 @@ def _dynamic_slice(ins: list, params: dict) -> Any:
 
 
 def _of(fun: Callable, *names: str, **renamed: str) -> Callable:
-    """The rule of an op that is a function of sparse arrays with these of its params."""
+    """Return the rule of an op that is a function of sparse arrays with these of its params."""
 
     def rule(ins: list, params: dict) -> Any:
         kept = {k: params[k] for k in names if params.get(k) is not None}
@@ -344,7 +344,7 @@ def _operator(fun: Callable, *, swapped: bool = False) -> Callable:
 
 
 def _keeping(fun: Callable) -> Callable:
-    """A method whose arguments, beside the array, are static."""
+    """Return a method whose arguments, beside the array, are static."""
 
     @api_boundary
     def method(self: object, *args: object, **kwargs: object) -> Any:

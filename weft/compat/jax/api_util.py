@@ -28,7 +28,7 @@ __all__ = [
 
 @transformation_with_aux2
 def flatten_fun(f: Callable, store: Store, in_tree: PyTreeDef, *leaves: float) -> list:
-    """The function of the leaves of `(args, kwargs)`; what is left aside is its result's tree."""
+    """Return the function of the leaves of `(args, kwargs)`; aside: its result's tree."""
     args, kwargs = tree_unflatten(in_tree, leaves)
     out, tree = tree_flatten(f(*args, **kwargs))
     store.store(tree)
@@ -37,7 +37,7 @@ def flatten_fun(f: Callable, store: Store, in_tree: PyTreeDef, *leaves: float) -
 
 @transformation_with_aux2
 def flatten_fun_nokwargs(f: Callable, store: Store, in_tree: PyTreeDef, *leaves: object) -> list:
-    """The same, of the leaves of the arguments."""
+    """Return the same, of the leaves of the arguments."""
     out, tree = tree_flatten(f(*tree_unflatten(in_tree, leaves)))
     store.store(tree)
     return out
@@ -58,7 +58,7 @@ def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: object, **_: object) 
 def argnums_partial(
     f: WrappedFun, dyn_argnums: int | Sequence[int], args: Sequence[Any], **_: object
 ) -> tuple[WrappedFun, tuple]:
-    """The function of some of its arguments, the others fixed, and those arguments."""
+    """Return the function of some of its arguments, the others fixed, and those arguments."""
     chosen = (dyn_argnums,) if isinstance(dyn_argnums, int) else tuple(dyn_argnums)
     chosen = tuple(i % len(args) for i in chosen)
 

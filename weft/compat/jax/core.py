@@ -121,7 +121,7 @@ def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
 
 
 def find_top_trace(values: object) -> Any:
-    """The trace that ops go to here."""
+    """Return the trace that ops go to here."""
     return state.trace
 
 
@@ -181,7 +181,7 @@ def is_concrete(value: object) -> bool:
 
 
 def concrete_or_error(force: Any, value: Any, context: str = "") -> Any:
-    """The value in Python's or NumPy's terms; raises for one that tracing does not know."""
+    """Return the value in Python's or NumPy's terms; raises for one that tracing does not know."""
     if force is None:
         return value if not isinstance(value, Tracer) else value._needs_value(*_needed(context))
     if isinstance(value, Tracer) and value.concrete() is None:
@@ -196,7 +196,7 @@ def _needed(context: str) -> tuple:
 
 
 def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> Any:
-    """The type of one example of a batch along the axis."""
+    """Return the type of one example of a batch along the axis."""
     from weft.autodiff.vmap import remove_dim
 
     return remove_dim(aval, axis)
@@ -205,7 +205,7 @@ def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> Any:
 def unmapped_aval(
     size: int, axis: int | None, aval: ShapedArray, explicit_mesh_axis: object = None
 ) -> Any:
-    """The type of a batch along the axis."""
+    """Return the type of a batch along the axis."""
     from weft.autodiff.vmap import AxisData, add_dim
 
     return add_dim(aval, axis, AxisData(None, size))
@@ -218,7 +218,7 @@ def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
 
 
 def subjaxprs(jaxpr: Any) -> list:
-    """The jaxprs among the params of a jaxpr's equations."""
+    """Return the jaxprs among the params of a jaxpr's equations."""
     inner = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.params))
     return [open_jaxpr(s) for s in inner]
 

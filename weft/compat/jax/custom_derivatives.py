@@ -13,7 +13,7 @@ __all__ = ["custom_jvp_call_p", "custom_vjp_call_p", "custom_vjp_primal_tree_val
 
 
 def custom_vjp_primal_tree_values(tree: object) -> Any:
-    """The tree with the values in the place of their `CustomVJPPrimal`."""
+    """Return the tree with the values in the place of their `CustomVJPPrimal`."""
     from weft.tree_util import tree_map
 
     return tree_map(lambda x: x.value if isinstance(x, CustomVJPPrimal) else x, tree)

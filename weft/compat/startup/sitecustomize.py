@@ -17,7 +17,7 @@ def _install_finder():
 
 
 def _run_next():
-    """Runs the sitecustomize that this one hides, if there is one."""
+    """Run the sitecustomize that this one hides, if there is one."""
     rest = [p for p in sys.path if os.path.abspath(p or os.getcwd()) != _folder]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
     if spec is not None:

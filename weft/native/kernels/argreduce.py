@@ -57,7 +57,7 @@ def greatest(x: ptr[U], n: i64) -> U:
 
 
 def careful_winner(x: ptr[U], n: i64) -> i64:
-    """The first index of the greatest key: its block by blocks' greatest keys, then itself."""
+    """Find the first index of the greatest key: its block by blocks' greatest, then itself."""
     best = greatest(x, min(n, BLOCK))
     start = 0
     for block in range(BLOCK, n, BLOCK):
@@ -133,7 +133,7 @@ def extremum(x: ptr[E], n: i64, sums: ptr[E]) -> E:
 
 @outlined
 def row_winner(bits: ptr[U], n: i64) -> i64:
-    """The first index of the greatest key; what zeros and NaNs may decide is looked at again."""
+    """Find the first index of the greatest key; look again where zeros and NaNs may decide."""
     if KIND != 0 and (NARROW == 1 or n < LANES):
         return near_winner(bitcast(ptr[S], bits), n)
     if n < LANES:

@@ -34,7 +34,7 @@ def neutral() -> T:
 
 
 def add_rows(x: ptr[T], sums: ptr[T], width: i64, step: i64, rows: i64):
-    """Adds rows of `width` elements that start `step` elements apart."""
+    """Add rows of `width` elements that start `step` elements apart."""
     for i in range(0, rows - 7, 8):
         row = x + i * step
         for j in range(width):

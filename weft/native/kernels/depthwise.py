@@ -39,7 +39,7 @@ def clear(x: ptr[T], n: i64):
 
 
 def copy_padded(x: ptr[T], padded: ptr[T], p: ptr[i64]):
-    """A plane into the middle of zeros; negative padding leaves its borders out."""
+    """Return a plane into the middle of zeros; negative padding leaves its borders out."""
     pad = p[PAD_X]
     first = max(0, pad)
     last = min(p[ACROSS], p[WIDTH] + pad)

@@ -56,7 +56,7 @@ def power_of_two(t: f64) -> f64:
 
 
 def log_of(x: f64) -> f64:
-    """The natural logarithm of a positive normal number."""
+    """Return the natural logarithm of a positive normal number."""
     # Subtracting the bits of √½ first puts the mantissa between √½ and √2.
     bits = bitcast(u64, x) - 0x3FE6A09E667F3BCD
     exponent = f64(bitcast(i64, bits) >> 52)
@@ -84,7 +84,7 @@ def is_usual(base: f32, exponent: f32) -> boolean:
 
 
 def widened(x: f32) -> f64:
-    """The number in f64; denormal ones too, which XLA has the processor read as zero."""
+    """Return the number in f64; denormal ones too, which XLA has the processor read as zero."""
     bits = bitcast(u32, x)
     small = f64(bits & 0x7FFFFF) * 1.401298464324817e-45
     small = -small if (bits >> 31) != 0 else small
@@ -133,7 +133,7 @@ def powers(x: ptr[f32], y: ptr[f32], out: ptr[f32], p: ptr[i64]):
 
 @outlined
 def one_by_one(x: ptr[f32], out: ptr[f32], n: i64, step: i64, state: ptr[f64]):
-    """The sum so far is state[1] · exp(state[0])."""
+    """Continue the sum; so far it is state[1] · exp(state[0])."""
     top = state[0]
     sum = state[1]
     for i in range(n):

@@ -98,7 +98,7 @@ def pack_outputs(
     w: ptr[T], packed: ptr[T], p: ptr[i64], first: i64, n: i64, images: i64,
     y: i64, lines: i64, column: i64, columns: i64,
 ):  # fmt: skip
-    """The outputs of a block of positions, VECTORS * LANES of each."""
+    """Return the outputs of a block of positions, VECTORS * LANES of each."""
     width = VECTORS * LANES
     outputs = min(width, p[OUTPUTS] - first)
     target = packed
@@ -133,7 +133,7 @@ def block(
     x: ptr[T], w: ptr[T], out: ptr[T], scratch: ptr[T], p: ptr[i64],
     job: i64, n: i64, y: i64, column: i64,
 ):  # fmt: skip
-    """Adds what a block of positions gives to the filters of some inputs and outputs."""
+    """Add what a block of positions gives to the filters of some inputs and outputs."""
     at = stack(i64, POSITIONS)
     sums = stack(T, ROWS * VECTORS * LANES)
     images = min(p[IMAGES], p[BATCHES] - n)

@@ -72,7 +72,7 @@ def two(ar: ptr[f32], ai: ptr[f32], yr: ptr[f32], yi: ptr[f32], count: i64):
 def transform(
     re: ptr[f32], im: ptr[f32], to_re: ptr[f32], to_im: ptr[f32], n: i64, roots: ptr[f32]
 ):
-    """Transforms the lanes in `re`, `im`; the other arrays are of the same size."""
+    """Transform the lanes in `re`, `im`; the other arrays are of the same size."""
     left = n
     span = LANES
     xr = re
@@ -156,7 +156,7 @@ def write_columns(re: ptr[f32], im: ptr[f32], out: ptr[f32], n: i64, pitch: i64,
 
 @outlined
 def read_rows(x: ptr[f32], re: ptr[f32], im: ptr[f32], n: i64):
-    """A line of memory at a time."""
+    """Return a line of memory at a time."""
     for start in range(0, n, 8):
         for lane in range(LANES):
             source = x + 2 * (lane * n + start)

@@ -14,7 +14,7 @@ from weft.native.language import boolean, i64, ptr
 
 
 def key_of(bits: U) -> U:
-    """An unsigned number that is ordered as the value is."""
+    """Return an unsigned number that is ordered as the value is."""
     if KIND == 0:
         return bits
     top = U(1) << (BITS - 1)
@@ -27,7 +27,7 @@ def key_of(bits: U) -> U:
 
 
 def bits_of(key: U) -> U:
-    """The value of a key; that of zeros and NaNs has a sign of its own."""
+    """Return the value of a key; that of zeros and NaNs has a sign of its own."""
     if KIND == 0:
         return key
     top = U(1) << (BITS - 1)

@@ -18,7 +18,7 @@ NEAR = 8192  # bytes of keys that are sorted before they are merged with others
 
 @outlined
 def exchange(a: ptr[U], b: ptr[U], count: i64):
-    """The lesser of each pair to a, the greater to b."""
+    """Return the lesser of each pair to a, the greater to b."""
     for i in range(count):
         x = a[i]
         y = b[i]
@@ -55,7 +55,7 @@ def sort_vectors(keys: ptr[U], n: i64):
 
 @outlined
 def read_across(x: ptr[U], keys: ptr[U], n: i64, pitch: i64, lanes: i64) -> boolean:
-    """The keys of columns side by side; tells whether some value has bits that its key lacks."""
+    """Make the keys of columns side by side; tell whether a value has bits its key lacks."""
     lost = False
     for i in range(n):
         row = x + i * pitch

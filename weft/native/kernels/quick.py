@@ -32,7 +32,7 @@ GUESSES = 48
 
 @outlined
 def read(x: ptr[U], keys: ptr[S], n: i64) -> boolean:
-    """Writes signed keys; tells whether some value has bits that its key lacks."""
+    """Write signed keys; tells whether some value has bits that its key lacks."""
     lost = False
     for i in range(n):
         bits = x[i]
@@ -67,7 +67,7 @@ def middle(a: S, b: S, c: S) -> S:
 
 @outlined
 def guess(keys: ptr[S], n: i64) -> S:
-    """A median of some keys."""
+    """Return a median of some keys."""
     step = n // 9
     if n < 2048:
         a = middle(keys[0], keys[step], keys[2 * step])
@@ -83,7 +83,7 @@ def guess(keys: ptr[S], n: i64) -> S:
 
 @outlined
 def middle_of_range(keys: ptr[S], n: i64) -> S:
-    """A pivot with keys on both sides, but where all are equal."""
+    """Return a pivot with keys on both sides, but where all are equal."""
     low = keys[0]
     high = low
     for i in range(n):
@@ -95,7 +95,7 @@ def middle_of_range(keys: ptr[S], n: i64) -> S:
 
 @outlined
 def split(keys: ptr[S], target: ptr[S], n: i64, pivot: S) -> i64:
-    """Writes keys less than the pivot from the left, others from the right; counts the former."""
+    """Write keys less than the pivot from the left, others from the right; counts the former."""
     pivots = splat(pivot)
     low = 0
     high = n
@@ -173,7 +173,7 @@ def split_part(k: i64, keys: ptr[S], spare: ptr[S], n: i64, pivot: S, less: ptr[
 
 
 def gather_part(k: i64, spare: ptr[S], keys: ptr[S], n: i64, less: ptr[i64]):
-    """Puts the two parts of a thread behind those of the threads before it."""
+    """Put the two parts of a thread behind those of the threads before it."""
     low = 0
     high = 0
     for other in range(THREADS):

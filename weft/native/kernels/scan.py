@@ -158,7 +158,7 @@ def columns_part(
 
 
 def scan(x: ptr[T], out: ptr[T], totals: ptr[T], parameters: ptr[i64]):
-    """The step is 1, or -1 for scans from the end."""
+    """Return the step is 1, or -1 for scans from the end."""
     outer = parameters[0]
     n = parameters[1]
     inner = parameters[2]

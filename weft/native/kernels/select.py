@@ -19,7 +19,7 @@ FEW = 48
 
 @outlined
 def count_keys(x: ptr[U], n: i64, counts: ptr[u32]):
-    """Counts the first digit of values, in two tables so that equal neighbors do not wait."""
+    """Count the first digit of values, in two tables so that equal neighbors do not wait."""
     more = stack(u32, BUCKETS)
     for i in range(BUCKETS):
         counts[i] = 0
@@ -35,7 +35,7 @@ def count_keys(x: ptr[U], n: i64, counts: ptr[u32]):
 
 @outlined
 def keep(x: ptr[U], n: i64, digit: U, kept: ptr[U]) -> i64:
-    """The keys with a first digit."""
+    """Return the keys with a first digit."""
     count = 0
     for i in range(n):
         key = key_of(x[i])
@@ -46,7 +46,7 @@ def keep(x: ptr[U], n: i64, digit: U, kept: ptr[U]) -> i64:
 
 @outlined
 def of_rank(keys: ptr[U], n: i64, rank: i64) -> U:
-    """The key of a rank; changes the order of the keys, whose first digit is the same."""
+    """Return the key of a rank; changes the order of the keys, whose first digit is the same."""
     shift = BITS - RADIX
     counts = stack(u32, BUCKETS)
     while n > FEW and shift > 0:

@@ -36,7 +36,7 @@ def insertion_order(keys: ptr[U], order: ptr[u32], n: i64):
 
 @outlined
 def count_all(x: ptr[U], n: i64, counts: ptr[u32]) -> boolean:
-    """Counts every digit of the keys; tells whether some value has bits that its key lacks."""
+    """Count every digit of the keys; tells whether some value has bits that its key lacks."""
     for i in range(DIGITS * BUCKETS):
         counts[i] = 0
     lost = False
@@ -61,7 +61,7 @@ def is_shared(counts: ptr[u32], n: i64) -> boolean:
 
 
 def starts(counts: ptr[u32]):
-    """Counts become the places of the first key with each digit."""
+    """Turn counts into the places of the first key with each digit."""
     total: u32 = 0
     for i in range(BUCKETS):
         count = counts[i]
@@ -129,7 +129,7 @@ def order_row(
     x: ptr[U], given: ptr[u32], has_given: boolean, order: ptr[u32], spare: ptr[u32],
     keys: ptr[U], more_keys: ptr[U], n: i64,
 ):  # fmt: skip
-    """The order of a row; of equal values that of `given`, an order by keys that matter less."""
+    """Order a row; equal values keep the order of `given`, by keys that matter less."""
     if n <= FEW:
         for i in range(n):
             index = u32(i)
@@ -225,7 +225,7 @@ def count_part(k: i64, x: ptr[U], n: i64, counts: ptr[u32], lost: ptr[u64]):
 def count_digit(
     k: i64, x: ptr[U], given: ptr[u32], mode: i64, n: i64, shift: i64, counts: ptr[u32]
 ):
-    """Counts one digit of a part. mode: 1 for values, 2 for values in the order given."""
+    """Count one digit of a part. mode: 1 for values, 2 for values in the order given."""
     places = counts + k * BUCKETS
     for i in range(BUCKETS):
         places[i] = 0
@@ -241,7 +241,7 @@ def count_digit(
 
 
 def start_parts(counts: ptr[u32]):
-    """Counts of all parts become places, by digit and then by part."""
+    """Turn counts of all parts into places, by digit and then by part."""
     total: u32 = 0
     for digit in range(BUCKETS):
         for k in range(THREADS):
@@ -271,7 +271,7 @@ def scatter_order_part(
 
 
 def count_long(x: ptr[U], n: i64, counts: ptr[u32], total: ptr[u32]) -> boolean:
-    """Counts all digits with all threads into `total`; tells of bits that keys lack."""
+    """Count all digits with all threads into `total`; tells of bits that keys lack."""
     lost = stack(u64, THREADS)
     parallel(count_part, THREADS, x, n, counts, lost)
     odd: u64 = 0

@@ -18,7 +18,7 @@ MOST = 64
 
 
 def total_key(bits: U) -> U:
-    """An unsigned number in the order of values, -NaN first and NaN last."""
+    """Return an unsigned number in the order of values, -NaN first and NaN last."""
     if KIND == 0:
         return bits
     top = U(1) << (BITS - 1)
@@ -35,7 +35,7 @@ def greatest(x: ptr[U], n: i64) -> U:
 
 
 def row(x: ptr[U], values: ptr[U], indices: ptr[i32], n: i64, count: i64, keys: ptr[U]):
-    """The keys of the `count` greatest elements so far are kept in order."""
+    """Return the keys of the `count` greatest elements so far are kept in order."""
     filled = 0
     for start in range(0, n, BLOCK):
         size = min(BLOCK, n - start)

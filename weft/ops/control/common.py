@@ -37,7 +37,7 @@ def check_function(who: str, what: str, fun: object) -> None:
 
 
 def value_in_python(x: ArrayLike) -> Any:
-    """The number that decides on a branch or a loop under `disable_jit`; None if it is not known.
+    """Return the number that decides on a branch or a loop under `disable_jit`, or None.
 
     That of a batch is not, and neither is what an enclosing program is traced for.
     """
@@ -48,7 +48,7 @@ def value_in_python(x: ArrayLike) -> Any:
 
 
 def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list:
-    """The types of values; TypeError naming the first that is no array."""
+    """Return the types of values; TypeError naming the first that is no array."""
     check_unchangeable(leaves)
     try:
         return [typeof(x) for x in leaves]
@@ -63,7 +63,7 @@ def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]
 
 
 def function_text(fun: Callable) -> str:
-    """A function's name and the line it is defined in, for messages."""
+    """Return a function's name and the line it is defined in, for messages."""
     code = getattr(fun, "__code__", None)
     name = function_name(fun)
     if code is None:
@@ -141,7 +141,7 @@ def check_same_types(
     names: Callable[[], Sequence[str]],
     values: tuple[str, str],
 ) -> None:
-    """Raises TypeError that shows both types of every leaf that differs.
+    """Raise TypeError that shows both types of every leaf that differs.
 
     `values` says in words what has the expected type and what has the other.
     """
@@ -172,7 +172,7 @@ def names_of(tree: PyTreeDef, root: str) -> Callable[[], list[str]]:
 
 
 def join_axes(*jaxprs: ClosedJaxpr) -> frozenset:
-    """The named axes over which any of the jaxprs communicates."""
+    """Return the named axes over which any of the jaxprs communicates."""
     result: frozenset = frozenset()
     for j in jaxprs:
         result |= jaxpr_axes(j)
@@ -180,7 +180,7 @@ def join_axes(*jaxprs: ClosedJaxpr) -> frozenset:
 
 
 def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) -> Callable:
-    """An eager rule that keeps the compiled op with the jaxpr it came from."""
+    """Return an eager rule that keeps the compiled op with the jaxpr it came from."""
 
     def impl(*args: ArrayLike, **params: object) -> Any:
         key = ("eager", prim(), *params.items())
@@ -198,7 +198,7 @@ def ordered_effects_of(*jaxprs: ClosedJaxpr) -> list:
 
 
 def reorder(closed: ClosedJaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> ClosedJaxpr:
-    """The same jaxpr with inputs and outputs permuted (outputs may repeat or be left out)."""
+    """Permute a jaxpr's inputs and outputs (outputs may repeat or be left out)."""
     key = ("reorder", tuple(inputs), tuple(outputs))
 
     def make() -> ClosedJaxpr:
@@ -214,7 +214,7 @@ def reorder(closed: ClosedJaxpr, inputs: Sequence[int], outputs: Sequence[int]) 
 
 
 def dependents(jaxpr: Jaxpr, start: Iterable[Var], differentiable: bool = False) -> set[Var]:
-    """The variables computed from any of `start`, these included.
+    """Return the variables computed from any of `start`, these included.
 
     differentiable: only through values that have tangents (an upper bound of what is nonzero).
     """
@@ -239,7 +239,7 @@ def out_mask(jaxpr: Jaxpr, in_mask: Sequence[bool], differentiable: bool = False
 def carry_fixpoint(
     jaxpr: Jaxpr, carry: Sequence[bool], mask: Callable, differentiable: bool
 ) -> list[bool]:
-    """The least set of marked carries closed under the body.
+    """Return the least set of marked carries closed under the body.
 
     mask(carry) gives the input mask of the body for these carries; outputs start with the carry.
     """
@@ -247,7 +247,7 @@ def carry_fixpoint(
 
 
 def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
-    """The equations that the outputs are computed from, in order; effects do not count.
+    """Return the equations that the outputs are computed from, in order; effects do not count.
 
     Of an op with an inner program only what makes these outputs stays, and what that reads.
     """

@@ -291,7 +291,7 @@ platform_index_p = Primitive(
 def platform_dependent(
     *args: object, default: Callable | None = None, **per_platform: Callable
 ) -> Any:
-    """The function given for the platform the program is compiled for, applied to `args`.
+    """Return the function given for the platform the program is compiled for, applied to `args`.
 
     per_platform: functions by platform name (cpu, cuda, rocm, gpu, tpu); default: for all others.
     All functions are traced and must return the same types; only one is compiled.

@@ -143,7 +143,7 @@ def _split_branches(branches: Branches, nonzero: tuple[bool, ...]) -> _Split:
 
 
 def _with_slots(closed: ClosedJaxpr, n_out: int, slots: list, at: list[int]) -> ClosedJaxpr:
-    """The branch giving its residuals at slots `at`, zeros in the others."""
+    """Return the branch giving its residuals at slots `at`, zeros in the others."""
     unused = [i for i in range(len(slots)) if i not in at]
     j = closed.jaxpr
     outs: list[Any] = [None] * len(slots)
@@ -257,7 +257,7 @@ def _select(
 
 
 def _differentiated_where(taken: object, x: Any) -> Any:
-    """The operand of a branch, without a derivative in examples that do not take the branch.
+    """Return the operand of a branch, without a derivative in examples that do not take the branch.
 
     There the branch may have none, and its cotangent, 0, times infinity would be NaN.
     """
@@ -318,7 +318,7 @@ def _lower(ctx: RuleContext, index: ir.Value, *operands: ir.Value, branches: Bra
 
 
 def _static_index(index: ir.Value) -> int | None:
-    """The index where it is a constant of the program, such as the platform's."""
+    """Return the index where it is a constant of the program, such as the platform's."""
     import numpy as np
 
     owner = index.owner

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def vary(x: ArrayLike, axes: frozenset) -> Any:
-    """The value as varying over the axes; partial sums stay what they are."""
+    """Return the value as varying over the axes; partial sums stay what they are."""
     mat = getattr(typeof(x), "mat", None)
     if mat is None or axes <= mat.varying:
         return x
@@ -54,13 +54,13 @@ class _Ending:
 
 
 def ending_varying(fun: Callable, axes: frozenset) -> Callable:
-    """The function, its results cast to varying; one for each function."""
+    """Return the function, its results cast to varying; one for each function."""
     key = f"varying over {tuple(sorted(axes, key=str))}"
     return derived(fun, key, lambda f: _Ending(f, axes))
 
 
 def spread_alike(functions: Sequence[Callable], bodies: Sequence[Any]) -> list | None:
-    """The functions with results that vary alike over the axes of a vmap's spmd_axis_name.
+    """Return the functions with results that vary alike over the axes of a vmap's spmd_axis_name.
 
     Only what is mapped varies over these, which the functions know nothing of. bodies: as traced.
     None where there is nothing to do.
@@ -157,7 +157,7 @@ def check_reached_by_all(
 
 
 def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
-    """The first equation that sends something along one of the axes."""
+    """Return the first equation that sends something along one of the axes."""
     for eqn in jaxpr.eqns:
         rule = eqn.primitive.named_axes
         if rule is None or not axes.intersection(rule(eqn.params)):

@@ -39,7 +39,7 @@ def _whole(tree: PyTreeDef, avals: Sequence) -> tuple[Any, None]:
 
 @api_boundary
 def while_loop(cond_fun: Callable, body_fun: Callable, init_val: object) -> Any:
-    """Applies `body_fun` to the value while `cond_fun` of it holds.
+    """Apply `body_fun` to the value while `cond_fun` of it holds.
 
     Args:
       cond_fun: from the value to a boolean scalar.
@@ -162,7 +162,7 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> Any:
-    """Applies `value = body_fun(i, value)` for i from `lower` up to, not including, `upper`.
+    """Apply `value = body_fun(i, value)` for i from `lower` up to, not including, `upper`.
 
     lower, upper: integer scalars, or both floats, from which i goes up by 1; with Python numbers
     the number of iterations is static, which reverse-mode differentiation and `unroll` need.
@@ -222,7 +222,7 @@ def fori_loop(
 
 
 def _static(x: Any) -> int | float | None:
-    """The bound as a Python number where its value is known."""
+    """Return the bound as a Python number where its value is known."""
     if isinstance(x, Tracer):
         x = x.concrete()
         if x is None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def row_aval(aval: ShapedArray) -> ShapedArray:
-    """The type of one slice along the leading axis."""
+    """Return the type of one slice along the leading axis."""
     return remove_dim(aval, 0)
 
 
@@ -175,7 +175,7 @@ def _holds_ref(x: ArrayLike) -> bool:
 
 
 def _over_rows(f: Callable, xs: object) -> tuple[Callable, Any]:
-    """A body and xs without refs: in their places stand the numbers of their rows."""
+    """Return a body and xs without refs: in their places stand the numbers of their rows."""
     leaves, tree = flatten(xs, _holds_ref)
 
     def body(carry: object, x: object) -> Any:
@@ -189,7 +189,7 @@ def _over_rows(f: Callable, xs: object) -> tuple[Callable, Any]:
 
 
 def _split_pair(out_tree: PyTreeDef, avals: Sequence[Any]) -> tuple[Any, Any]:
-    """The trees of a body's carry and ys."""
+    """Return the trees of a body's carry and ys."""
     children = out_tree.children()
     node = out_tree.node_data()
     if node is None or node[0] not in (tuple, list) or len(children) != 2:
@@ -287,7 +287,7 @@ def _retyped(x: object, dtype: Any, convert: Callable) -> Any:
 def _scan_in_python(
     f: Callable, init: ArrayLike | None, xs: list, tree: PyTreeDef, n: int, reverse: bool
 ) -> tuple:
-    """The loop op by op, for `disable_jit`."""
+    """Return the loop op by op, for `disable_jit`."""
     carry, ys = init, []
     for i in reversed(range(n)) if reverse else range(n):
         x = tree.unflatten([index_in_dim(v, i, 0, keepdims=False) for v in xs])

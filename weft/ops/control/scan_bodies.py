@@ -21,7 +21,7 @@ from weft.ops.control.scan_products import StackedProducts
 def carry_nonzero(
     jaxpr: ClosedJaxpr, nonzero: Sequence[bool], num_consts: int, num_carry: int
 ) -> list[bool]:
-    """The nonzero mask of all inputs, with the carries that become nonzero in the loop."""
+    """Return the nonzero mask of all inputs, with the carries that become nonzero in the loop."""
     end = num_consts + num_carry
     consts, xs = list(nonzero[:num_consts]), list(nonzero[end:])
     carry = carry_fixpoint(
@@ -60,7 +60,7 @@ def _made_of(v: object, jaxpr: Jaxpr, num_consts: int) -> bool:
 
 
 def _without(eqn: Eqn, replaced: set[Any]) -> Eqn:
-    """The equation with results nobody reads in the place of those that come from elsewhere."""
+    """Replace the equation's results that come from elsewhere by ones that nobody reads."""
     if replaced.isdisjoint(eqn.outvars):
         return eqn
     return eqn.replace(outvars=[Var(v.aval) if v in replaced else v for v in eqn.outvars])
@@ -147,7 +147,7 @@ def _split_primal(
     stacked: list[Any],
     hoisted: list[Any],
 ) -> None:
-    """Sets the body that stacks residuals, and the program of what is made before the loop."""
+    """Set the body that stacks residuals, and the program of what is made before the loop."""
     p, consts = primal.jaxpr, primal.consts
     split.hoist = None
     body = p.replace(outvars=[*p.outvars[:n_out], *stacked])

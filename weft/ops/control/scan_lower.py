@@ -31,7 +31,7 @@ def lower_scan(
     num_consts: int,
     num_carry: int,
 ) -> list:
-    """A stablehlo.while over (index, constants, carry, xs, ys); the body stands in its region."""
+    """Emit a stablehlo.while over (index, constants, carry, xs, ys); its region is the body."""
     end = num_consts + num_carry
     consts, carry, xs = operands[:num_consts], list(operands[num_consts:end]), operands[end:]
     x_avals = [physical(a) for a in jaxpr.in_avals[end:]]
@@ -108,7 +108,7 @@ def lower_scan(
 
 
 def whole(ctx: RuleContext, xs: Sequence[Any], avals: Sequence[Any], parts: bool = False) -> list:
-    """The values with partial sums added up, as loops carry them; with `parts`, as parts again.
+    """Add up partial sums, as loops carry values; with `parts`, make parts of them again.
 
     XLA's partitioner takes what a loop carries for whole (quirks.GSPMD_LOOP_SUMS).
     """
@@ -125,7 +125,7 @@ def whole(ctx: RuleContext, xs: Sequence[Any], avals: Sequence[Any], parts: bool
 
 
 def physical(aval: ShapedArray) -> ShapedArray:
-    """The array that holds values of the type: keys are arrays of their words.
+    """Return the array that holds values of the type: keys are arrays of their words.
 
     Of a value in flight, that is the value.
     """

@@ -307,7 +307,7 @@ def _batch(
 
 
 def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn | None:
-    """Drops carries, stacked results and operands that nothing reads."""
+    """Drop carries, stacked results and operands that nothing reads."""
     jaxpr: ClosedJaxpr = eqn.params["jaxpr"]
     num_consts, num_carry = eqn.params["num_consts"], eqn.params["num_carry"]
     end = num_consts + num_carry

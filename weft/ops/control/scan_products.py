@@ -56,7 +56,7 @@ class StackedProducts:
             self.taken.append(take)
 
     def _operands(self, v: Any, fixed: frozenset[Var]) -> list[Var] | None:
-        """The operands of the products that v is a sum of; None if it is none."""
+        """Return the operands of the products that v is a sum of; None if it is none."""
         eqn = self._made.get(v)
         if eqn is None or v.aval.size < LEAST or v.aval.sharding is not None:
             return None
@@ -70,7 +70,7 @@ class StackedProducts:
         return None
 
     def total(self, v: Any, stacked: Mapping[Any, Any]) -> Any:
-        """The sum of v over the steps."""
+        """Return the sum of v over the steps."""
         eqn = self._made[v]
         if eqn.primitive is not dot_general_p:
             return eqn.primitive.bind(*(self.total(x, stacked) for x in eqn.invars), **eqn.params)

@@ -104,7 +104,7 @@ def _key(body: ClosedJaxpr, m: int) -> tuple:
 
 
 def _widen(cond_jaxpr: ClosedJaxpr, body: ClosedJaxpr, m: int) -> ClosedJaxpr:
-    """The condition with m more carries, which it does not read."""
+    """Return the condition with m more carries, which it does not read."""
     j = cond_jaxpr.jaxpr
     return ClosedJaxpr(
         j.replace(invars=[*j.invars, *(Var(a) for a in _key(body, m))]), cond_jaxpr.consts
@@ -118,7 +118,7 @@ def _jvp(primals: list, tangents: list, **params: object) -> tuple:
 
 
 def _linearize(primals: list, tangents: list, **params: object) -> tuple:
-    """The linear program runs the loop again: how many residuals it would have is unknown."""
+    """Run the loop again in the linear program: its number of residuals is unknown."""
     outs = while_p.bind(*primals, **params)
     operands, pushed, nonzero = _pushed(primals, tangents, params)
     if not any(nonzero):
@@ -190,7 +190,7 @@ def _masked(
     body: ClosedJaxpr,
     same: list[bool],
 ) -> list:
-    """The loop over a batch: it runs while any example goes on, and finished ones stay put.
+    """Return the loop over a batch: it runs while any example goes on, and finished ones stay put.
 
     Effects of the body take place for finished examples too, as long as any example goes on.
 
@@ -259,7 +259,7 @@ def _masked(
 
 
 def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
-    """Drops carries that neither the results nor the condition depend on."""
+    """Drop carries that neither the results nor the condition depend on."""
     p = eqn.params
     cn, bn = p["cond_nconsts"], p["body_nconsts"]
     pred, cond_read = dce_jaxpr(p["cond_jaxpr"].jaxpr, [True])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def on_matrices(prim_of: Callable) -> Any:
-    """The batch rule of an op on the last two dimensions of one operand."""
+    """Return the batch rule of an op on the last two dimensions of one operand."""
 
     def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: object) -> tuple:
         out = prim_of().bind(moveaxis(args[0], dims[0], 0), **params)
@@ -82,7 +82,7 @@ cholesky_p = Primitive(
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
-    """The lower triangular L with x = L L^H, for Hermitian positive definite x (..., n, n).
+    """Return the lower triangular L with x = L L^H, for Hermitian positive definite x (..., n, n).
 
     NaN where x is not positive definite. symmetrize_input: computes with (x + x^H) / 2, which
     also makes the derivative symmetric; else only the lower triangle is read.
@@ -97,12 +97,12 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
 
 
 def symmetrize(x: ArrayLike) -> Any:
-    """The Hermitian part."""
+    """Return the Hermitian part."""
     return mul(add(x, adjoint(x)), typeof(x).dtype.type(0.5))
 
 
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
-    """The upper triangular R' with R'^T R' = R^T R + w w^T, for real R (n, n) and w (n,).
+    """Return the upper triangular R' with R'^T R' = R^T R + w w^T, for real R (n, n) and w (n,).
 
     One rotation per row (Golub and Van Loan, "Matrix Computations", 6.5.4).
 

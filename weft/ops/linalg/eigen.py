@@ -297,7 +297,7 @@ def eig(
 
 
 def _form(name: str, abstract: Callable, run: Callable) -> Primitive:
-    """A decomposition of one square matrix whose rule is a Python function of LAPACK calls."""
+    """Decompose one square matrix by a rule that is a Python function of LAPACK calls."""
 
     def check(x: ShapedArray, **params: object) -> list[ShapedArray]:
         check_matrix(name, x, square=True)
@@ -390,7 +390,7 @@ hessenberg_p = _form(
 
 
 def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
-    """a = q h q^H with h zero below the first subdiagonal: (packed, taus).
+    """Return a = q h q^H with h zero below the first subdiagonal: (packed, taus).
 
     packed holds h, and below its subdiagonal the reflectors of q for `householder_product`; taus
     (..., n - 1) are their factors. CPU only.
@@ -436,7 +436,7 @@ tridiagonal_p = _form("tridiagonal", _tridiagonal_abstract, _tridiagonal)
 
 
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
-    """a = q t q^H with real symmetric tridiagonal t, for Hermitian a: (packed, d, e, taus).
+    """Return a = q t q^H with real symmetric tridiagonal t, for Hermitian a: (packed, d, e, taus).
 
     d (..., n) is t's diagonal, e (..., n - 1) the one beside it; packed holds the reflectors of q
     in the triangle that is read, taus their factors.

@@ -39,7 +39,7 @@ Result = tuple[tuple[int, ...], Any]  # shape without batch dimensions, dtype
 
 
 def check_matrix(name: str, x: ShapedArray, square: bool = False) -> None:
-    """Raises unless x is a batch of (square) matrices of a dtype that LAPACK knows."""
+    """Raise unless x is a batch of (square) matrices of a dtype that LAPACK knows."""
     check_kind(name, x.dtype, "inexact")
     if x.dtype not in _PREFIX:
         raise TypeError(
@@ -122,7 +122,7 @@ PORTABLE = re.compile(
 
 
 def register_target(target: str) -> None:
-    """Makes a target known to XLA where a program calls it that was lowered elsewhere."""
+    """Make a target known to XLA where a program calls it that was lowered elsewhere."""
     libraries = {name: library for library, name, _ in _CUDA.values()}
     if target not in libraries:
         ffi.register_lapack_targets()
@@ -133,7 +133,7 @@ def register_target(target: str) -> None:
 def _target(
     ctx: RuleContext, routine: str, dtype: Any, options: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """The native target on the program's platform, and its attributes there."""
+    """Return the native target on the program's platform, and its attributes there."""
     platform = ctx.module.platforms[0]
     if platform == "cpu":
         ffi.register_lapack_targets()
@@ -218,7 +218,7 @@ def lapack(
     aliases: Sequence[tuple[int, int]] = (),
     **attributes: object,
 ) -> list:
-    """A call of `routine` (without the letter of the dtype); results without batch dimensions.
+    """Call `routine` (without the letter of the dtype); results without batch dimensions.
 
     aliases: (result, operand) pairs that share memory. attributes: one letter, an int or a bool.
     """

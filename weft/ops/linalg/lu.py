@@ -149,7 +149,7 @@ def _pivots_abstract(pivots: ShapedArray, *, permutation_size: int) -> ShapedArr
 
 
 def _pivots_lower(ctx: RuleContext, pivots: object, *, permutation_size: int) -> Any:
-    """The swaps done one after the other, on the columns of a (size, batch) array.
+    """Return the swaps done one after the other, on the columns of a (size, batch) array.
 
     On a GPU by jaxlib's kernel: a loop would start some for each swap.
     """
@@ -203,7 +203,7 @@ lu_pivots_to_permutation_p = Primitive(
 
 
 def lu_pivots_to_permutation(pivots: object, permutation_size: int) -> Any:
-    """The permutation of rows that the swaps (..., k) of `lu` amount to.
+    """Return the permutation of rows that the swaps (..., k) of `lu` amount to.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.linalg.lu_pivots_to_permutation(wnp.array([2, 1, 2]), 3)
@@ -227,7 +227,7 @@ def _solve_abstract(
 
 
 def _solve_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, transposed: bool) -> tuple:
-    """a dx = db - da x; the factors are of a and carry no derivative of their own."""
+    """Solve a dx = db - da x; the factors are of a and carry no derivative of their own."""
     from weft.ops.linalg.matrix import transpose
 
     a, packed, permutation, _ = primals

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def transpose(x: ArrayLike) -> Any:
-    """The last two dimensions exchanged."""
+    """Return the last two dimensions exchanged."""
     rank = typeof(x).ndim
     return permute(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def adjoint(x: ArrayLike) -> Any:
-    """The conjugate transpose."""
+    """Return the conjugate transpose."""
     return conjugated(transpose(x))
 
 
@@ -60,17 +60,17 @@ def _below(x: object, k: int) -> np.ndarray:
 
 
 def tril(x: ArrayLike, k: int = 0) -> Any:
-    """The part on and below diagonal k."""
+    """Return the part on and below diagonal k."""
     return _masked(x, _below(x, k))
 
 
 def triu(x: ArrayLike, k: int = 0) -> Any:
-    """The part on and above diagonal k."""
+    """Return the part on and above diagonal k."""
     return _masked(x, ~_below(x, k - 1))
 
 
 def diagonal(x: ArrayLike) -> Any:
-    """The diagonals of square matrices."""
+    """Return the diagonals of square matrices."""
     aval = typeof(x)
     return reduce_sum(_masked(x, np.eye(*aval.shape[-2:], dtype=np.bool_)), (aval.ndim - 1,))
 
@@ -96,7 +96,7 @@ def column(v: ArrayLike) -> Any:
 
 
 def spread(v: ArrayLike, like: object) -> Any:
-    """A (..., 1, n), (..., n, 1) or scalar array broadcast to the shape of `like`, in its dtype."""
+    """Broadcast a (..., 1, n), (..., n, 1) or scalar array to the shape of `like`, in its dtype."""
     aval, target = typeof(v), typeof(like)
     kept = tuple(i for i in range(aval.ndim) if aval.shape[i] == target.shape[i])
     v = reshape(v, tuple(aval.shape[i] for i in kept))
@@ -109,15 +109,15 @@ def scale_columns(x: ArrayLike, d: ArrayLike) -> Any:
 
 
 def scale_rows(x: object, d: Any) -> Any:
-    """The diagonal matrix of d times x."""
+    """Return the diagonal matrix of d times x."""
     return mul(x, spread(column(d), x))
 
 
 def real_part(x: ArrayLike) -> Any:
-    """The real part, x itself if it is real."""
+    """Return the real part, x itself if it is real."""
     return real(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 
 def as_dtype(x: ArrayLike, like: object) -> Any:
-    """A real array in the dtype of `like`, complex or not."""
+    """Return a real array in the dtype of `like`, complex or not."""
     return convert(x, typeof(like).dtype)

@@ -146,7 +146,7 @@ def _scalar(value: float, like: object) -> Any:
 
 @lru_cache(maxsize=64)
 def _weights(least: float, most: int) -> list[tuple[float, float, float]]:
-    """The weights (a, b, c) that bring singular values between `least` and 1 to 1."""
+    """Return the weights (a, b, c) that bring singular values between `least` and 1 to 1."""
     weights: list[tuple[float, float, float]] = []
     low = least
     while low + 5 * least < 1 and len(weights) < most:

@@ -151,7 +151,7 @@ householder_product_p = Primitive(
 
 
 def householder_product(a: ArrayLike, taus: object) -> Any:
-    """The first n columns of the product of Householder reflectors.
+    """Return the first n columns of the product of Householder reflectors.
 
     Reflector k is 1 - taus[k] v v^H with v[k] = 1, v[k+1:] = a[k+1:, k], for a (..., m, n), m >= n.
 

@@ -219,7 +219,7 @@ def _shifted(x: Any, by: int, axis: int) -> Any:
 
 
 def _tri_apply(dl: object, d: object, du: object, x: object) -> Any:
-    """The product of the tridiagonal matrix with x; None stands for a zero diagonal."""
+    """Return the product of the tridiagonal matrix with x; None stands for a zero diagonal."""
     rows = typeof(x).ndim - 2
     total = None
     for diagonal, moved in ((dl, _shifted(x, 1, rows)), (d, x), (du, _shifted(x, -1, rows))):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 def result_types(
     what: str, out_shape: Array | list | ShapeDtypeStruct
 ) -> tuple[list[ShapedArray], Any, list[str]]:
-    """The types of the results, their tree and names."""
+    """Return the types of the results, their tree and names."""
     leaves, tree = flatten(out_shape, lambda x: isinstance(x, ScratchShape))
     names = leaf_names(tree.unflatten(list(range(len(leaves)))), "out_shape")
     avals = []
@@ -65,7 +65,7 @@ def result_types(
 
 
 def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
-    """The flat operands, with refs by their handles, their tree and names."""
+    """Return the flat operands, with refs by their handles, their tree and names."""
     leaves, tree = flatten(args, lambda x: isinstance(x, Ref))
     names = leaf_names(tree.unflatten(list(range(len(leaves)))), "args")
     flat = []
@@ -89,7 +89,7 @@ def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
 
 
 def input_type(x: ArrayLike) -> ShapedArray:
-    """The type of the array an operand is, or holds."""
+    """Return the type of the array an operand is, or holds."""
     aval = typeof(x)
     return ShapedArray(aval.shape, aval.dtype)
 
@@ -132,7 +132,7 @@ def trace_kernel(
     arrange: Callable[[list[Ref]], tuple[tuple, dict]],
     frame: Frame,
 ) -> tuple[Jaxpr, list, tuple[str, ...]]:
-    """The jaxpr of a kernel on refs, what it closes over, and the refs' names."""
+    """Return the jaxpr of a kernel on refs, what it closes over, and the refs' names."""
     name = getattr(fun, "__name__", "kernel")
 
     def flat(*handles: Array) -> list:
@@ -160,7 +160,7 @@ def _ref_names(fun: Callable, arrange: Callable, n: int) -> tuple[str, ...]:
 
 
 def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
-    """A kernel knows the axes of its own mesh, and does not communicate over any."""
+    """Let a kernel know the axes of its own mesh, and communicate over none."""
     for eqn in walk_eqns(jaxpr):
         prim = eqn.primitive
         if prim.named_axes is None or prim.higher_order or prim.name == "pcast":
@@ -204,7 +204,7 @@ def trace_programs(
     names: Sequence[str],
     hidden: int = 0,
 ) -> tuple[tuple[Program, ...], list, list[str], tuple[str, ...]]:
-    """The programs of a kernel, what they close over, the names of that, and those of all refs.
+    """Return a kernel's programs, what they close over, the names of that, and of all refs.
 
     Each program takes refs of what any of them closes over, behind those of the operands. hidden:
     how many refs come before the operands'.
@@ -225,7 +225,7 @@ def trace_programs(
 def check_inputs_unwritten(
     what: str, jaxpr: Jaxpr, first: int, avals: Sequence[Any], names: Sequence[str]
 ) -> None:
-    """Raises if the kernel writes to an input: refs from outside aside, those are constant."""
+    """Raise if the kernel writes to an input: refs from outside aside, those are constant."""
     written = written_vars(jaxpr)
     for i, aval in enumerate(avals):
         eqn = written.get(jaxpr.invars[first + i])
@@ -299,7 +299,7 @@ class Builder:
         self.scratch = scratch_refs(what, scratch, self.meshes)
 
     def function(self) -> Callable[..., Any]:
-        """The function of arrays that the kernel makes."""
+        """Return the function of arrays that the kernel makes."""
         builds = Builds(self.build)
 
         @api_boundary
@@ -313,7 +313,7 @@ class Builder:
         return call
 
     def _placed(self, operands: list, call: KernelCall) -> Sequence[Any]:
-        """The operands, those with explicit shardings whole where they must not be split."""
+        """Return the operands, those with explicit shardings whole where they must not be split."""
         avals = [typeof(x) for x in operands]
         if self.meshes or all(a.sharding is None for a in avals):
             return operands
@@ -322,7 +322,7 @@ class Builder:
         )
 
     def build(self, flat: list, in_tree: PyTreeDef, names: list[str]) -> tuple[KernelCall, list]:
-        """The kernel call for arguments of these types, and what the kernel closes over."""
+        """Return the kernel call for arguments of these types, and what the kernel closes over."""
         what, spec, results = self.what, self.spec, self.results
         n_scalars = self._count_scalars(in_tree)
         types = [input_type(x) for x in flat]
@@ -398,7 +398,7 @@ class Builder:
         return sum(c.num_leaves for c in children[:k])
 
     def _traced_extents(self) -> tuple[int, ...]:
-        """The dimensions of the grid whose size is known when the kernel runs."""
+        """Return the dimensions of the grid whose size is known when the kernel runs."""
         dynamic = tuple(d for d, n in enumerate(self.spec.grid) if isinstance(n, Tracer))
         options = self.options
         if dynamic and (options.get("sharding_rule") or options.get("num_batch_dims")):
@@ -409,7 +409,7 @@ class Builder:
         return dynamic
 
     def _rule(self, types: list[ShapedArray], consts: list) -> ShardingRule | None:
-        """The sharding rule, which leaves what the kernel closes over whole everywhere."""
+        """Return the sharding rule, which leaves what the kernel closes over whole everywhere."""
         rule = self.options.get("sharding_rule")
         if rule is None:
             return None
@@ -446,7 +446,7 @@ def pallas_call(
     sharding_rule: object = None,
     num_batch_dims: int = 0,
 ) -> Callable[..., Any]:
-    """A function of arrays that runs a kernel once for each point of a grid.
+    """Return a function of arrays that runs a kernel once for each point of a grid.
 
     kernel: gets refs of the blocks of scalars, inputs, outputs, and scratch, in this order, and
     returns None. Where an argument is a pytree, or out_shape a dict, so are its refs; out_shape

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def when(condition: ArrayLike) -> Callable[[Callable[[], Any]], None]:
-    """A decorator: calls the function, which takes nothing and returns None, if condition holds.
+    """Decorate a function, which takes nothing and returns None, to be called if condition holds.
 
     condition: a Python bool, decided while tracing, or a traced boolean scalar.
 
@@ -70,7 +70,7 @@ def loop(
     step: ArrayLike = 1,
     unroll: int | bool | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: calls body(i) for i in range(lower, upper, step), or body(i, carry) -> carry.
+    """Call body(i) for i in range(lower, upper, step), or body(i, carry) -> carry: a decorator.
 
     Returns the last carry (None without init_carry).
 
@@ -95,7 +95,7 @@ def loop(
 
 
 def cdiv(a: object, b: Any) -> Any:
-    """a / b rounded up: the number of blocks of b that cover a.
+    """Return a / b rounded up: the number of blocks of b that cover a.
 
     >>> import weft
     >>> weft.pallas.cdiv(10, 4)
@@ -107,7 +107,7 @@ def cdiv(a: object, b: Any) -> Any:
 
 
 def align_to(a: int, alignment: int) -> int:
-    """The least multiple of alignment that is at least a.
+    """Return the least multiple of alignment that is at least a.
 
     >>> import weft
     >>> weft.pallas.align_to(10, 4)
@@ -117,7 +117,7 @@ def align_to(a: int, alignment: int) -> int:
 
 
 def next_power_of_2(x: int) -> int:
-    """The least power of 2 that is at least x; raises ValueError below 0.
+    """Return the least power of 2 that is at least x; raises ValueError below 0.
 
     >>> import weft
     >>> weft.pallas.next_power_of_2(10)
@@ -129,7 +129,7 @@ def next_power_of_2(x: int) -> int:
 
 
 def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """The row-major strides, in elements.
+    """Return the row-major strides, in elements.
 
     >>> import weft
     >>> weft.pallas.strides_from_shape((2, 3, 4))
@@ -139,7 +139,7 @@ def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object = None) -> Any:
-    """An array of unspecified values (zeros), with the sharding out_sharding if given.
+    """Return an array of unspecified values (zeros), with the sharding out_sharding if given.
 
     >>> import weft
     >>> weft.pallas.empty((2, 3), "float32").shape
@@ -153,7 +153,7 @@ def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: object
 
 
 def empty_like(x: ArrayLike) -> Any:
-    """A pytree of arrays of unspecified values like x.
+    """Return a pytree of arrays of unspecified values like x.
 
     >>> import weft
     >>> weft.pallas.empty_like({"a": weft.numpy.ones(2)})["a"].shape
@@ -163,7 +163,7 @@ def empty_like(x: ArrayLike) -> Any:
 
 
 def empty_ref_like(x: Any) -> Any:
-    """A ref of unspecified values with the shape, dtype and memory space of x.
+    """Return a ref of unspecified values with the shape, dtype and memory space of x.
 
     >>> import weft
     >>> weft.pallas.empty_ref_like(weft.numpy.ones(2)).shape
@@ -174,7 +174,7 @@ def empty_ref_like(x: Any) -> Any:
 
 
 def broadcast_to(a: ArrayLike, shape: Sequence[int]) -> Any:
-    """a repeated along new and size-1 dimensions.
+    """Return a repeated along new and size-1 dimensions.
 
     >>> import weft
     >>> weft.pallas.broadcast_to(weft.numpy.arange(2), (2, 2))
@@ -202,7 +202,7 @@ def dot(
     allow_tf32: bool | None = None,
     precision: object = None,
 ) -> Any:
-    """The matrix product of two rank-2 arrays, of which either may be transposed first.
+    """Return the matrix product of two rank-2 arrays, of which either may be transposed first.
 
     The result is float32 (int32 for integers), as hardware accumulates. allow_tf32: True is
     precision HIGH, False HIGHEST. Raises ValueError for other ranks, and where both are given.
@@ -224,7 +224,7 @@ def dot(
 
 
 def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A function of arrays from one of refs: it runs f on refs of them and returns their values.
+    """Make a function of arrays from one of refs: it runs f on refs of them; returns their values.
 
     >>> import weft
     >>> def double(ref):
@@ -253,7 +253,7 @@ _TRANSCENDENTAL = frozenset(
 
 
 def estimate_cost(fun: Callable, *args: object, **kwargs: object) -> CostEstimate:
-    """The cost of a function of arrays: an op an element, two for each product of a dot.
+    """Return the cost of a function of arrays: an op an element, two for each product of a dot.
 
     The body of a loop counts as often as it runs, once where only the values say; of the branches
     of a cond the most expensive counts.

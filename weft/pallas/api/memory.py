@@ -142,7 +142,7 @@ class SemaphoreType(enum.Enum):
 
 
 def as_scratch(what: str, value: object) -> ScratchShape:
-    """A scratch type from what users give: a ScratchShape, a SemaphoreType, a shape and dtype."""
+    """Make a scratch type of a ScratchShape, a SemaphoreType, or a shape and dtype."""
     if isinstance(value, ScratchShape):
         return value
     if isinstance(value, SemaphoreType):
@@ -158,7 +158,7 @@ def as_scratch(what: str, value: object) -> ScratchShape:
 
 
 def scratch_refs(what: str, scratch: Sequence[ScratchShape], meshes: Sequence[Any]) -> list:
-    """The types of scratch refs, each with the mesh it belongs to, or shared by all cores."""
+    """Return the types of scratch refs, each with its mesh, or shared by all cores."""
     if not meshes:
         return [s.get_ref_aval() for s in scratch]
     refs = []

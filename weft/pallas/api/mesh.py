@@ -73,16 +73,16 @@ class Mesh:
         return tuple(size for _, size in self.axes)
 
     def cores(self) -> list[tuple[int, ...]]:
-        """The coordinates of all cores, the last axis fastest."""
+        """Return the coordinates of all cores, the last axis fastest."""
         return list(itertools.product(*map(range, self.axis_sizes)))
 
     def core_name(self, coordinates: Sequence[int]) -> str:
-        """A core as messages name it."""
+        """Return a core as messages name it."""
         at = ", ".join(f"{a}={i}" for a, i in zip(self.shape, coordinates, strict=True))
         return f"{self.name}({at})"
 
     def check_is_compatible_with(self, other: Mesh) -> None:
-        """Raises ValueError unless both can run in one kernel."""
+        """Raise ValueError unless both can run in one kernel."""
         if self.name == other.name:
             raise ValueError(
                 f"meshes {self} and {other} have one name; give each mesh of a kernel a name of "
@@ -100,7 +100,7 @@ class Mesh:
 
 
 def create_core_mesh(axis_name: str, num_cores: int, **options: Any) -> Mesh:
-    """A mesh with one axis.
+    """Return a mesh with one axis.
 
     >>> import weft
     >>> weft.pallas.create_core_mesh("core", 2)

@@ -61,7 +61,7 @@ def mpmd_map(
     out_types: object = None,
     scratch_types: object = None,
 ) -> Callable[..., Any]:
-    """A function of arrays that runs several programs at once, each on every core of its mesh.
+    """Make a function of arrays that runs several programs at once, each on its mesh's cores.
 
     meshes_and_fns: pairs of a `Mesh` and a function. Every function gets refs of all arguments,
     all outputs and all scratch (by name if scratch_shapes is a dict), and returns None; inside it
@@ -184,7 +184,7 @@ def core_map(
     metadata: object = None,
     scratch_shapes: object = (),
 ) -> Callable[[Callable[..., None]], None]:
-    """A decorator: runs the function at once on every core of the mesh.
+    """Return a decorator: runs the function at once on every core of the mesh.
 
     It takes refs of scratch_shapes and returns None: it works on refs that it closes over. Other
     arguments as of `mpmd_map`.

@@ -43,7 +43,7 @@ class CompilerParams:
 
 
 def param(params: object, name: str, default: object = None) -> Any:
-    """A field of compiler_params, which may be a dict or an object."""
+    """Return a field of compiler_params, which may be a dict or an object."""
     value = params.get(name) if isinstance(params, Mapping) else getattr(params, name, None)
     return default if value is None else value
 
@@ -55,12 +55,12 @@ def semantics(call: KernelCall) -> dict[int, str]:
 
 
 def _word(entry: str) -> str:
-    """The name of an entry of dimension_semantics, a string or a member of an enum."""
+    """Return the name of an entry of dimension_semantics, a string or a member of an enum."""
     return str(entry).lower().split(".")[-1]
 
 
 def kernel_options(what: str, *, name: object, rank: int = 0, **options: Any) -> dict[str, Any]:
-    """The options of a kernel as fields of its call; raises for those that cannot be meant.
+    """Return the options of a kernel as fields of its call; raises for those that cannot be meant.
 
     rank: of its grid.
     """
@@ -98,7 +98,7 @@ def kernel_options(what: str, *, name: object, rank: int = 0, **options: Any) ->
 
 
 def settings(debug: bool | None, compiler_params: object) -> dict[str, Any]:
-    """The fields of a `KernelCall` that its options and the configuration give."""
+    """Return the fields of a `KernelCall` that its options and the configuration give."""
     asked = bool(debug) or bool(config.pallas_enable_debug_checks)
     return {
         "debug": asked,

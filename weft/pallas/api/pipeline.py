@@ -28,7 +28,7 @@ def emit_pipeline(
     in_specs: Any = (),
     out_specs: Any = (),
 ) -> Callable[..., None]:
-    """A function of refs that runs body for each point of a grid, on blocks of the refs.
+    """Return a function of refs that runs body for each point of a grid, on blocks of the refs.
 
     body: takes a ref of the block of each ref and returns None; inside, `program_id` and
     `num_programs` are of this grid. grid: extents, ints or int32 scalars; the last axis is the
@@ -121,7 +121,7 @@ def _step(
 
 
 def _block(what: str, ref: Ref, spec: BlockSpec, ids: tuple[Any, ...]) -> Ref:
-    """The part of a ref that a step sees."""
+    """Return the part of a ref that a step sees."""
     shape = spec.block_shape
     if shape is None or spec.memory_space is MemorySpace.ANY:
         return ref

@@ -34,7 +34,7 @@ _INT32 = ShapedArray((), dtypes.int32)
 
 
 def as_int32(misfit: str, x: ArrayLike) -> Any:
-    """An integer scalar as int32; misfit: the error of another type, but for its name."""
+    """Return an integer scalar as int32; misfit: the error of another type, but for its name."""
     if isinstance(x, int) and not isinstance(x, bool):
         return np.int32(x)
     aval = typeof(x)
@@ -49,7 +49,7 @@ program_id_p = Primitive("program_id", abstract=lambda *, axis: _INT32, own_type
 
 
 def _grid_axis(who: str, axis: int) -> tuple[int, Any]:
-    """(the axis, its extent) in the grid of the kernel being traced."""
+    """Return (the axis, its extent) in the grid of the kernel being traced."""
     frame = current_frame(who)
     if frame.mesh is not None and frame.ids is None:
         raise ValueError(
@@ -69,7 +69,7 @@ def _grid_axis(who: str, axis: int) -> tuple[int, Any]:
 
 
 def program_id(axis: int) -> Any:
-    """The index of this program along an axis of the grid, an int32 scalar.
+    """Return the index of this program along an axis of the grid, an int32 scalar.
 
     Raises RuntimeError outside of a kernel, ValueError if the grid has no such axis.
 
@@ -87,7 +87,7 @@ def program_id(axis: int) -> Any:
 
 
 def num_programs(axis: int) -> Any:
-    """The extent of the grid along an axis, a Python int; an int32 scalar where it is traced.
+    """Return the grid's extent along an axis: a Python int, or an int32 scalar if traced.
 
     >>> import weft
     >>> pl = weft.pallas
@@ -127,7 +127,7 @@ _DEBUG = frozenset((DEBUG,))
 
 
 def _debugging(name: str) -> Primitive:
-    """An op without results that only tells of a program, or checks it."""
+    """Return an op without results that only tells of a program, or checks it."""
     prim = Primitive(
         name,
         abstract=lambda *avals, **params: [],
@@ -145,7 +145,7 @@ delay_p = _debugging("delay")
 
 
 def debug_print(fmt: str, *args: Any) -> None:
-    """Prints `fmt.format(*args)` when the program runs, as weft.debug.print outside of kernels.
+    """Print `fmt.format(*args)` when the program runs, as weft.debug.print outside of kernels.
 
     Raises TypeError or ValueError if fmt is no string or does not match the arguments.
 
@@ -166,7 +166,7 @@ def debug_print(fmt: str, *args: Any) -> None:
 
 
 def debug_check(condition: ArrayLike, message: str) -> None:
-    """Raises if condition is False where the kernel is interpreted, or native in debug mode
+    """Raise if condition is False where the kernel is interpreted, or native in debug mode
     (pallas_call(..., debug=True), or under `enable_debug_checks`).
 
     >>> import weft
@@ -254,7 +254,7 @@ run_scoped_p = Primitive(
 
 
 def scratch_types(what: str, tree: Sequence) -> tuple[list[ScratchShape], Any]:
-    """The scratch types in a tree of them, and its structure."""
+    """Return the scratch types in a tree of them, and its structure."""
     leaves, structure = flatten(tree, lambda x: isinstance(x, ScratchShape | SemaphoreType))
     return [as_scratch(f"{what}[{i}]", x) for i, x in enumerate(leaves)], structure
 
@@ -262,7 +262,7 @@ def scratch_types(what: str, tree: Sequence) -> tuple[list[ScratchShape], Any]:
 def run_scoped(
     f: Callable, *types: object, collective_axes: object = (), **kw_types: object
 ) -> Any:
-    """Calls f with fresh scratch refs, which live until it returns.
+    """Call f with fresh scratch refs, which live until it returns.
 
     types, kw_types: pytrees of scratch types, as scratch_shapes; f gets refs in their place. The
     scratch is uninitialized, semaphores are 0. Returns what f returns: arrays, no refs.
@@ -309,7 +309,7 @@ def run_scoped(
 
 
 def with_scoped(*types: object, collective_axes: object = (), **kw_types: object) -> Callable:
-    """A decorator: the function is called with fresh scratch refs after its own arguments.
+    """Return a decorator: the function is called with fresh scratch refs after its own arguments.
 
     >>> import weft
     >>> pl = weft.pallas

@@ -41,7 +41,7 @@ class Arrangement:
 
 
 def misfit_of(fun: Callable, *args: Any, **kwargs: Any) -> tuple[Any, TypeError] | None:
-    """The signature of a function that does not take these arguments, and Python's error."""
+    """Return the signature of a function that does not take these arguments, and Python's error."""
     try:
         signature = inspect.signature(fun)
     except (TypeError, ValueError):
@@ -63,7 +63,7 @@ class Builds:
         self._known: dict[tuple, tuple[KernelCall, list]] = {}
 
     def __call__(self, flat: list, in_tree: object, names: list[str]) -> tuple[KernelCall, list]:
-        """The call for these arguments, and what the kernel closes over."""
+        """Return the call for these arguments, and what the kernel closes over."""
         key = (in_tree, tuple(typeof(x) for x in flat), config.trace_key(), axes_key())
         known = self._known.get(key)
         if known is None:

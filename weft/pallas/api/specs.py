@@ -96,7 +96,7 @@ class BlockSpec:
     memory_space: Any = field(default=None, kw_only=True)
 
     def replace(self, **kwargs: Any) -> BlockSpec:
-        """A copy with fields replaced."""
+        """Return a copy with fields replaced."""
         return replace(self, **kwargs)
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ def PrefetchScalarGridSpec(  # noqa: N802  (JAX's name)
     out_specs: object = no_block_spec,
     scratch_shapes: object = (),
 ) -> GridSpec:
-    """A `GridSpec` with num_scalar_prefetch as its first argument.
+    """Return a `GridSpec` with num_scalar_prefetch as its first argument.
 
     >>> from weft import pallas as pl
     >>> pl.PrefetchScalarGridSpec(1, grid=(4,)).num_scalar_prefetch
@@ -177,7 +177,7 @@ def PrefetchScalarGridSpec(  # noqa: N802  (JAX's name)
 
 
 def check_grid(grid: int | tuple) -> tuple[Any, ...]:
-    """The grid as a tuple of ints and traced integer scalars."""
+    """Return the grid as a tuple of ints and traced integer scalars."""
     entries = grid if isinstance(grid, tuple | list) else (grid,)
     result: list[Any] = []
     for i, n in enumerate(entries):
@@ -208,7 +208,7 @@ def block_mapping(
     scalars: Sequence[AbstractRef],
     hidden: int = 0,
 ) -> BlockMapping:
-    """The blocks of one argument or result; `what` names it in errors.
+    """Return the blocks of one argument or result; `what` names it in errors.
 
     spec: None for all of the array. hidden: scalars in front that the index map does not get.
     """
@@ -259,7 +259,7 @@ def block_mapping(
 
 
 def block_size(what: str, d: int, dim: BlockDim | None) -> int:
-    """The extent that entry d of a block_shape gives; raises if it is none."""
+    """Return the extent that entry d of a block_shape gives; raises if it is none."""
     size = 1 if dim is None or isinstance(dim, Squeezed) else getattr(dim, "block_size", dim)
     if not hasattr(size, "__index__") or isinstance(size, Tracer) or size.__index__() < 1:
         raise ValueError(
@@ -305,7 +305,7 @@ def _trace_index_map(
 
 
 def _check_arity(what: str, fun: Callable | None, num_axes: int, num_scalars: int) -> None:
-    """Raises if the index map cannot take the grid's indices."""
+    """Raise if the index map cannot take the grid's indices."""
     misfit = fun and misfit_of(fun, *(None,) * (num_axes + num_scalars))
     if misfit:
         signature, error = misfit
@@ -318,7 +318,7 @@ def _check_arity(what: str, fun: Callable | None, num_axes: int, num_scalars: in
 
 
 def kernel_ref(mapping: BlockMapping) -> AbstractRef:
-    """The type of the ref that a kernel gets for a block."""
+    """Return the type of the ref that a kernel gets for a block."""
     array = mapping.array
     inner = ShapedArray(mapping.ref_shape, array.dtype, False, None, array.mat)
     space = mapping.memory_space

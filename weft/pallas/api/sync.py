@@ -43,7 +43,7 @@ def _op(name: str, abstract: Callable | None = None) -> Primitive:
 
 
 def _sync_jvp(prim: Primitive, primals: Any, tangents: Any, params: dict) -> tuple:
-    """Synchronization has no tangent; the tangents' own movement is not synchronized."""
+    """Give synchronization no tangent; the tangents' own movement is not synchronized."""
     if any(t is not None for t in tangents):
         raise TypeError(
             f"{prim.name} has no derivative; give the kernel a rule with weft.custom_vjp"
@@ -93,7 +93,7 @@ def _int32(who: str, what: str, x: ArrayLike) -> Any:
 
 
 def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list]:
-    """The axes of the mesh whose cores own a ref, and the coordinates of the one meant.
+    """Return the axes of the mesh whose cores own a ref, and the coordinates of the one meant.
 
     Without axes it is the caller's own, or the only one.
     """
@@ -151,7 +151,7 @@ def semaphore_signal(
     device_id_type: DeviceIdType = DeviceIdType.MESH,
     core_index: Any = None,
 ) -> None:
-    """Adds inc to a semaphore: this core's own, a shared one, or that of the core core_index.
+    """Add inc to a semaphore: this core's own, a shared one, or that of the core core_index.
 
     core_index: an int, or a dict from axis names of the semaphore's mesh to indices; axes left out
     are the caller's own coordinates. device_id: the same, under the name it has elsewhere; with
@@ -206,7 +206,7 @@ def _own_only(who: str, sem: Ref) -> None:
 
 
 def semaphore_wait(sem_or_view: Any, value: ArrayLike = 1, *, decrement: bool = True) -> None:
-    """Waits until a semaphore is at least `value`, then subtracts that unless decrement is False.
+    """Wait until a semaphore is at least `value`, then subtracts that unless decrement is False.
 
     sem_or_view: this core's own, or a shared one. Seeing the value and subtracting are one
     indivisible step; with decrement=False nothing is written, and any number of cores may wait for
@@ -234,7 +234,7 @@ def semaphore_wait(sem_or_view: Any, value: ArrayLike = 1, *, decrement: bool = 
 
 
 def semaphore_read(sem_or_view: Any) -> Any:
-    """The semaphore's value, an int32 scalar; others may change it at any time.
+    """Return the semaphore's value, an int32 scalar; others may change it at any time.
 
     Raises TypeError for what is no semaphore, ValueError for another core's.
 
@@ -255,7 +255,7 @@ def semaphore_read(sem_or_view: Any) -> Any:
 
 
 def core_barrier(barrier: Any, *, meshes: Any = None) -> None:
-    """Waits until every core has arrived at the barrier, a scratch of SemaphoreType.BARRIER.
+    """Wait until every core has arrived at the barrier, a scratch of SemaphoreType.BARRIER.
 
     meshes: those whose cores take part (all of the kernel's); all participants name the same.
 
@@ -298,12 +298,12 @@ class AsyncCopy:
         self._semaphore = semaphore
 
     def start(self) -> AsyncCopy:
-        """Starts the copy; source and destination must be left alone until it is done."""
+        """Start the copy; source and destination must be left alone until it is done."""
         async_copy_start_p.bind(*self._args, **self._params)
         return self
 
     def wait(self) -> None:
-        """Waits until a copy of this form is done: for its semaphore, at its destination."""
+        """Wait until a copy of this form is done: for its semaphore, at its destination."""
         semaphore_wait_p.bind(
             *self._semaphore,
             np.int32(1),
@@ -314,7 +314,7 @@ class AsyncCopy:
 
 
 def async_copy(src: Any, dst: Any, sem: Any, *, core_index: object = None) -> AsyncCopy:
-    """A copy between refs of equal type that runs beside the program.
+    """Return a copy between refs of equal type that runs beside the program.
 
     src, dst: refs or parts of refs (`ref.at[...]`), of one shape and dtype. sem: a semaphore of
     SemaphoreType.DMA, which counts copies done. core_index: the core whose dst and sem are meant,

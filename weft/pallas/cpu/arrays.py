@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def selected(
     t: Translator, x: Array, shape: Sequence[int], dims: Sequence[tuple[Index, int, int | None]]
 ) -> Array:
-    """The elements of x whose index along each dimension is start + step * i[k].
+    """Return the elements of x whose index along each dimension is start + step * i[k].
 
     dims: (start, step, k) for each dimension of x; k is a dimension of the result, or None for the
     start alone.
@@ -94,7 +94,7 @@ def _convert(t: Translator, eqn: Eqn, x: Array) -> Array:
 
 
 def converted(x: Array, dtype: np.dtype) -> Array:
-    """The array in another dtype."""
+    """Return the array in another dtype."""
     if x.dtype == dtype:
         return x
     wider = types.is_small_float(x.dtype) and dtypes.is_float(dtype)
@@ -109,7 +109,7 @@ def pointwise(
     operands: Sequence[Array],
     cost: int = 1,
 ) -> Array:
-    """A formula of the elements of operands at the same indices, or of scalars."""
+    """Return a formula of the elements of operands at the same indices, or of scalars."""
     inputs = [(o, same_indices if o.shape or not shape else no_indices) for o in operands]
     return Array(tuple(shape), dtype, element, inputs, cost, pointwise=True)
 

@@ -138,7 +138,7 @@ class Carry:
         ]
 
     def inside(self, registers: Sequence[str]) -> list[Array]:
-        """The carried values, given the registers of the scalars."""
+        """Return the carried values, given the registers of the scalars."""
         rest = iter(registers)
         return [
             self.t.scalar(next(rest), v.dtype) if b is None else Array(v.shape, v.dtype, buffer=b)
@@ -146,7 +146,7 @@ class Carry:
         ]
 
     def update(self, outs: Sequence[Array]) -> list[str]:
-        """Stores the arrays of the next iteration, gives the registers of its scalars.
+        """Store the arrays of the next iteration, gives the registers of its scalars.
 
         All are computed from the old ones: a value that needs an old array other than its own,
         element by element, is made before any is stored.

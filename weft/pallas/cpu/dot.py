@@ -40,7 +40,7 @@ stay in the second-level cache between them."""
 
 @rule("dot_general")
 def _dot_general(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
-    """A product of matrices, or of one batch of them, made when it is stored somewhere."""
+    """Return a product of matrices, or of one batch of them, made when it is stored somewhere."""
     f, memory, aval = t.f, t.memory, eqn.outvars[0].aval
     if aval.dtype.name == "bool":
         raise t.unsupported(eqn, "products of bools; convert them to integers")
@@ -76,7 +76,7 @@ def _dot_general(t: Translator, eqn: Eqn, x: Array, y: Array) -> Array:
 def _by_words(
     f: Function, memory: Memory, left: Array, right: Array, target: Buffer, how: Grouping
 ) -> None:
-    """The product of the operands' words."""
+    """Return the product of the operands' words."""
     for x in (left, right):
         loops.materialize(f, memory, x)
     if how.biased:
@@ -153,7 +153,7 @@ class Blocks:
                 self.one(loop.index)
 
     def one(self, b: Index) -> None:
-        """The product of one batch."""
+        """Return the product of one batch."""
         f, packed_a, packed_b = self.f, self.packed_a, self.packed_b
 
         def part_b(p: Index, kc: int) -> Any:

@@ -22,7 +22,7 @@ FAILED_PRECONDITION = 9
 
 
 def field(f: Function, base: str, offset: int, type_: str = "ptr") -> str:
-    """The member of a struct at a byte offset."""
+    """Return the member of a struct at a byte offset."""
     return f.load(type_, f.address("i8", base, offset), parallel=False)
 
 
@@ -39,7 +39,7 @@ def emit_handler(
     messages: Sequence[str],
     what: str,
 ) -> None:
-    """A function XLA calls with a call frame; inputs and outputs are the shapes it is made for.
+    """Emit a function XLA calls with a call frame; inputs and outputs are its shapes.
 
     body(f, buffers) writes the work and gives a status (i64), 0, or n for the n-th
     message (from 1), which becomes the call's error; and None, or the text of the error where it
@@ -96,7 +96,7 @@ def emit_handler(
 def _emit_error(
     f: Function, api: str, status: str, messages: Sequence[str], text: str | None = None
 ) -> None:
-    """Returns the error whose message the status numbers, or that of the text if there is one."""
+    """Return the error whose message the status numbers, or that of the text if there is one."""
     names = ", ".join(f"ptr {f.module.string(m)}" for m in messages)
     table = f"@messages{len(f.module.globals)}"
     f.module.globals[table] = f"private unnamed_addr constant [{len(messages)} x ptr] [{names}]"

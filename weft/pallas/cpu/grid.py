@@ -60,7 +60,7 @@ class Grid:
 
 
 def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> None:
-    """The body of `chunk(number, buffers, arena)`: its programs one after the other."""
+    """Return the body of `chunk(number, buffers, arena)`: its programs one after the other."""
     call = grid.call
     t = Translator(f, call, memory, messages)
     refs = open_jaxpr(call.jaxpr).in_avals
@@ -102,7 +102,7 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
             ordered(k + 1)
 
     def inside(k: int) -> int:
-        """The work of all points of the ordered dimensions from the k-th on."""
+        """Return the work of all points of the ordered dimensions from the k-th on."""
         return work_of(call.jaxpr) * size_of([call.grid[d] for d in grid.ordered[k:]])
 
     def point(number: Index) -> None:
@@ -123,7 +123,7 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
 
 
 def whole_arrays(t: Translator, arrays: Sequence[ShapedArray | AbstractRef]) -> list[Buffer]:
-    """The call's operands and outputs where `%buffers` has their addresses."""
+    """Return the call's operands and outputs where `%buffers` has their addresses."""
     f, first = t.f, t.call.num_scalars + t.call.num_inputs
     groups = [Group(f"array {k}") for k in range(len(arrays))]
     for group, array in zip(groups[:first], arrays, strict=False):
@@ -189,7 +189,7 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
 
 
 def _run_tiles(t: Translator, tile: Tile, refs: list[Buffer]) -> None:
-    """The body on its rows, a few at a time."""
+    """Return the body on its rows, a few at a time."""
     f = t.f
     with f.loop(0, tile.count) as loop, t.region():
         first = f.mul(loop.index, tile.rows)
@@ -214,7 +214,7 @@ def _squeezed(f: Function, buffer: Buffer, block: BlockMapping) -> Buffer:
 def _block(
     t: Translator, array: Buffer, block: BlockMapping, starts: list[Index], output: bool
 ) -> tuple[Buffer, Any]:
-    """The block as part of the array, and what is to be done after the program, if anything.
+    """Return the block as part of the array, and what is to be done after the program, if anything.
 
     A block that may reach past the array's end lies in temporary memory where it does.
     """
@@ -250,7 +250,7 @@ def _block(
 def _copy_edge(
     f: Function, array: Buffer, edge: Buffer, block: BlockMapping, starts: list[Index], into: bool
 ) -> None:
-    """Copies what of the block lies in the array into the edge buffer, or back."""
+    """Copy what of the block lies in the array into the edge buffer, or back."""
     lows, highs = [], []
     for start, n, size in zip(starts, array.shape, edge.shape, strict=True):
         lows.append(f.maximum(f.sub(0, start), 0) if block.padding else 0)

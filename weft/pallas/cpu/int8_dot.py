@@ -70,7 +70,7 @@ def _cast(f: Function, before: str, x: str, after: str) -> str:
 
 
 def grouping(left: np.dtype, right: np.dtype, result: np.dtype) -> Grouping | None:
-    """The grouping for dtypes on this CPU, None where it has no instruction for them."""
+    """Return the grouping for dtypes on this CPU, None where it has no instruction for them."""
     processor = host()
     if not processor.triple.startswith("x86_64"):
         return None
@@ -90,7 +90,7 @@ def grouping(left: np.dtype, right: np.dtype, result: np.dtype) -> Grouping | No
 
 
 def words(f: Function, memory: Memory, x: Array, axis: int, how: Grouping, bias: bool) -> Array:
-    """The words of x[b, m, k] (axis 2) or x[b, k, n] (axis 1), which lies in memory, as int32; the
+    """Return the words of x[b, m, k] (axis 2) or x[b, k, n] (axis 1), in memory, as int32; the
     last ones along k are filled up with 0. bias: 128 is added to each number of 8 bits."""
     size, count = x.shape[axis], how.count
     whole = size - size % count

@@ -34,7 +34,7 @@ def look_in_loop(t: Translator, eqn: Eqn) -> None:
 
 
 def emit_look(t: Translator, where: str) -> None:
-    """Ends the kernel if there was an interrupt since it began."""
+    """End the kernel if there was an interrupt since it began."""
     f = t.f
     f.module.globals[f"@{COUNTER}"] = "external global i64"
     first = f"  %interrupts = load atomic i64, ptr @{COUNTER} monotonic, align 8"
@@ -48,7 +48,7 @@ def emit_look(t: Translator, where: str) -> None:
 
 @cache
 def counter_address() -> int:
-    """The address of the counter, which interrupts add to from now on."""
+    """Return the address of the counter, which interrupts add to from now on."""
     counter, before = ctypes.c_int64(0), ctypes.c_void_p(0)
     for kept in (counter, before):  # for the life of the process
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))

@@ -29,7 +29,7 @@ class Module:
         self.declarations.setdefault(name, f"declare {result} @{name}({arguments})")
 
     def string(self, text: str) -> str:
-        """The address of a constant string."""
+        """Return the address of a constant string."""
         data = text.encode() + b"\0"
         body = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
         line = f'private unnamed_addr constant [{len(data)} x i8] c"{body}"'
@@ -41,13 +41,13 @@ class Module:
         return name
 
     def node(self, text: str) -> str:
-        """A metadata node, which may refer to itself as ``SELF``."""
+        """Return a metadata node, which may refer to itself as ``SELF``."""
         name = f"!{len(self.metadata)}"
         self.metadata.append(f"{name} = {text.replace('SELF', name)}")
         return name
 
     def once(self, name: str, text: str) -> str:
-        """The one metadata node of a name."""
+        """Return the one metadata node of a name."""
         return self.named.get(name) or self.named.setdefault(name, self.node(text))
 
     def text(self) -> str:
@@ -117,14 +117,14 @@ class Function:
         return f"%{stem}{self.count}"
 
     def op(self, text: str) -> str:
-        """An instruction with a result."""
+        """Return an instruction with a result."""
         self.count += 1
         name = f"%v{self.count}"
         self.lines.append(f"  {name} = {text}")
         return name
 
     def do(self, text: str) -> None:
-        """An instruction without one."""
+        """Return an instruction without one."""
         self.lines.append(f"  {text}")
 
     def alloca(self, type_: str, align: int = 64) -> str:
@@ -133,7 +133,7 @@ class Function:
         return name
 
     def intrinsic(self, name: str, result: str, *operands: tuple[str, str]) -> str:
-        """A call of an intrinsic or C function with typed operands (type, value)."""
+        """Return a call of an intrinsic or C function with typed operands (type, value)."""
         self.module.declare(name, result, ", ".join(t for t, _ in operands))
         listing = ", ".join(f"{t} {v}" for t, v in operands)
         if result == "void":
@@ -200,7 +200,7 @@ class Function:
         return self.intrinsic("llvm.smax.i64", "i64", ("i64", str(a)), ("i64", str(b)))
 
     def dot(self, indices: Sequence[Index], strides: Sequence[Index]) -> Index:
-        """The sum of indices times strides: constant parts fold and stand last."""
+        """Return the sum of indices times strides: constant parts fold and stand last."""
         total: Index = 0
         constant = 0
         for i, s in zip(indices, strides, strict=True):

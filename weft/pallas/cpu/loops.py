@@ -34,12 +34,12 @@ class Memory:
         self.lasting: list[int] = []
 
     def take_lasting(self, size: int) -> str:
-        """A name that stands for the offset until `place_lasting`."""
+        """Return a name that stands for the offset until `place_lasting`."""
         self.lasting.append(-(-size // self.ALIGNMENT) * self.ALIGNMENT)
         return f"LASTING{len(self.lasting) - 1}."
 
     def place_lasting(self, f: Function) -> None:
-        """Writes the offsets of lasting memory into a finished function's code."""
+        """Write the offsets of lasting memory into a finished function's code."""
         self.offset = self.peak
         for k, size in enumerate(self.lasting):
             offset = self.take(size)
@@ -53,7 +53,7 @@ class Memory:
 
 
 def slot_bytes(shape: Sequence[int], dtype: np.dtype) -> int:
-    """The bytes that one of several copies of an array takes."""
+    """Return the bytes that one of several copies of an array takes."""
     size = max(1, size_of(shape)) * dtype.itemsize
     return -(-size // Memory.ALIGNMENT) * Memory.ALIGNMENT
 
@@ -87,7 +87,7 @@ def nest(
     *,
     parallel: bool = True,
 ) -> None:
-    """Runs body(indices) for every index along `dims`, the last of them innermost.
+    """Run body(indices) for every index along `dims`, the last of them innermost.
 
     dims: of the shape, all if not given; the index along another is None, or 0 where its size is 1.
     arrays: read in the body at these same indices; what of them is constant along the inner
@@ -117,7 +117,7 @@ def nest(
 
 
 def prepare(f: Function, memory: Memory, values: Sequence[Array], shape: Sequence[int]) -> list:
-    """Stores what must be in memory before loops over `shape` that read the values.
+    """Store what must be in memory before loops over `shape` that read the values.
 
     Gives (array, buffer) for kept arrays that the loops themselves are to store as they pass.
     """
@@ -154,7 +154,7 @@ def settle(fused: list) -> None:
 
 
 def materialize(f: Function, memory: Memory, array: Array) -> Buffer:
-    """The array in memory."""
+    """Return the array in memory."""
     if array.buffer is None:
         buffer = temporary(f, memory, array.shape, array.dtype)
         store(f, memory, buffer, array)
@@ -198,7 +198,7 @@ def store(
     room = temporary(f, memory, (size,), target.dtype) if size else None
 
     def strips(outer: tuple) -> None:
-        """A row by way of a strip in the first cache, and past the caches from there."""
+        """Return a row by way of a strip in the first cache, and past the caches from there."""
         assert room is not None
         with f.loop(0, shape[-1], step=size) as strip:
             with f.loop(0, size, parallel=True) as loop:
@@ -268,7 +268,7 @@ class _Reduction:
 
 
 def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], op: str) -> Array:
-    """The reduction over some dimensions by "add", "mul", "max", "min", "and", "or" or "xor"."""
+    """Reduce over some dimensions by "add", "mul", "max", "min", "and", "or" or "xor"."""
     shape = operand.shape
     kept = [d for d in range(len(shape)) if d not in axes]
     fused = prepare(f, memory, [operand], shape)
@@ -293,7 +293,7 @@ def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], op:
 
 
 def _reduce_inner(f: Function, memory: Memory, r: _Reduction) -> Array:
-    """The innermost dimension is summed: a register accumulates."""
+    """Sum the innermost dimension: a register accumulates."""
     shape, result, dtype = r.shape, r.result, r.dtype
     target = temporary(f, memory, result, dtype) if size_of(result) != 1 else None
     type_ = types.register(dtype)
@@ -332,7 +332,7 @@ def _reduce_inner(f: Function, memory: Memory, r: _Reduction) -> Array:
 
 
 def _reduce_outer(f: Function, memory: Memory, r: _Reduction) -> Array:
-    """The innermost dimension stays: rows are added to rows in memory."""
+    """Keep the innermost dimension: rows are added to rows in memory."""
     target, start = temporary(f, memory, r.result, r.dtype), r.start
     nest(f, r.result, lambda indices: target.store(f, indices, start))
     last = next(d for d in reversed(r.kept) if r.shape[d] != 1)

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 def kernel_text(call: KernelCall) -> str:
-    """The LLVM IR of a kernel call: the function `handler`, called by XLA."""
+    """Return the LLVM IR of a kernel call: the function `handler`, called by XLA."""
     return call.memo("cpu text", lambda: _text(call))
 
 
 def _first_message(f: Function) -> str:
-    """The number of the first message in `%status`, from 1; 0 if there is none."""
+    """Return the number of the first message in `%status`, from 1; 0 if there is none."""
     status = f.load("i64", "%status", parallel=False)
     f.module.declare("llvm.cttz.i64", "i64", "i64, i1")
     number = f.add(f.op(f"call i64 @llvm.cttz.i64(i64 {status}, i1 false)"), 1)
@@ -89,7 +89,7 @@ def _text(original: KernelCall) -> str:
 
 
 def target_of(call: KernelCall) -> str:
-    """The custom-call target of a kernel, compiled and registered."""
+    """Return the custom-call target of a kernel, compiled and registered."""
     text = kernel_text(call)
     address = engine.compile_text(text, "handler")
     plain = "".join(c if c.isalnum() else "_" for c in call.name)
@@ -104,7 +104,7 @@ _registered: set[str] = set()
 
 
 def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value) -> list:
-    """Emits the custom call of a kernel; its code is made for these shapes (see split.py)."""
+    """Emit the custom call of a kernel; its code is made for these shapes (see split.py)."""
     # XLA packs integers of 4 bits.
     ins, outs = [in_bytes(a) for a in ctx.avals_in], [in_bytes(a) for a in ctx.avals_out]
     results = emit_call(

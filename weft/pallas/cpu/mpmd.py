@@ -42,7 +42,7 @@ BUFFERS, SHARED, ARENA, NUMBER, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 64
 
 
 def mpmd_text(call: KernelCall, inputs: list[tuple], outputs: list[tuple]) -> str:
-    """The LLVM IR of a kernel of several programs; shapes of what XLA calls it with."""
+    """Return the LLVM IR of a kernel of several programs; shapes of what XLA calls it with."""
     cores = _Cores(call)
     emit_waits(cores.module, call, cores.total)
     peak = first = 0
@@ -121,7 +121,7 @@ class _Cores:
         return memory.peak
 
     def emit_call(self, f: Function, buffers: str, each: int) -> tuple[str, str]:
-        """Starts a thread for each core but the last, runs that one here, and waits for all.
+        """Start a thread for each core but the last, runs that one here, and waits for all.
 
         each: the bytes of temporary memory of a core.
         """
@@ -189,7 +189,7 @@ def _emit_thread(module: Module, call: KernelCall) -> None:
 
 
 def _finish(f: Function, state: str, number: Index) -> None:
-    """Notes that a core has done what it had to do."""
+    """Note that a core has done what it had to do."""
     record = f.address("i8", state, f.add(f.mul(number, CORE_BYTES), RECORDS))
     place = f.address("i8", record, STATE)
     f.op(f"cmpxchg ptr {place}, i64 {RUNNING}, i64 {FINISHED} seq_cst seq_cst")

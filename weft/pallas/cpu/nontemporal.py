@@ -31,7 +31,7 @@ a row would otherwise wait for memory."""
 
 @cache
 def last_cache_bytes() -> int:
-    """The size of the largest cache, 32 MiB where the system does not tell."""
+    """Return the size of the largest cache, 32 MiB where the system does not tell."""
     folder = Path("/sys/devices/system/cpu/cpu0/cache")
     units = {"K": 1 << 10, "M": 1 << 20}
     sizes = []
@@ -43,7 +43,7 @@ def last_cache_bytes() -> int:
 
 
 def streamed_outputs(call: KernelCall, ordered: bool) -> set[int]:
-    """Outputs to be stored past the caches: written once each, too large to stay there.
+    """Return outputs to be stored past the caches: written once each, too large to stay there.
 
     ordered: whether programs may come back to a block.
     """
@@ -84,7 +84,7 @@ def lines_at_once(size: int) -> int:
 
 
 def read_soon(f: Function, target: Buffer, indices: Sequence[Index]) -> list[str]:
-    """The addresses, AHEAD_BYTES on, of what lies as the target does and is read tile by tile."""
+    """Return the addresses, AHEAD_BYTES on, of sources laid as the target and read by tiles."""
     addresses = []
     for b in f.ahead:
         step = b.strides[0]
@@ -97,7 +97,7 @@ def read_soon(f: Function, target: Buffer, indices: Sequence[Index]) -> list[str
 
 
 def emit_copy(f: Function, target: str, strip: str, size: int, ahead: Sequence[str] = ()) -> None:
-    """Copies `size` bytes, whole lines, from a strip: past the caches if the target is aligned.
+    """Copy `size` bytes, whole lines, from a strip: past the caches if the target is aligned.
 
     ahead: addresses of as many bytes that will be read soon, which start on their way meanwhile.
     """
@@ -132,6 +132,6 @@ def emit_copy(f: Function, target: str, strip: str, size: int, ahead: Sequence[s
 
 
 def emit_fence(f: Function) -> None:
-    """Makes what was stored past the caches visible before what follows."""
+    """Make what was stored past the caches visible before what follows."""
     if f.streams:
         f.intrinsic("llvm.x86.sse.sfence", "void")

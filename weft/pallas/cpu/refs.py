@@ -29,7 +29,7 @@ def checked(
     what: str,
     size: int | None = None,
 ) -> Any:
-    """A position, which fails the call unless it is in [0, high], and is then moved to 0.
+    """Return a position, which fails the call unless it is in [0, high], and is then moved to 0.
 
     size: of the dimension, where a negative position counts from its end.
     """
@@ -72,7 +72,7 @@ def checked(
 
 
 def lane(t: Translator, text: str, dtype: Any, size: int, what: str) -> str:
-    """A position of an index array, as `checked`, in loops over elements: these are vectorized.
+    """Return a position of an index array, as `checked`, in vectorized loops over elements.
 
     The greatest position is kept, and compared once at the end; what is out of bounds reads the
     last element until then.
@@ -115,7 +115,7 @@ def _what(t: Translator, ref: Buffer, dim: int) -> str:
 
 
 def window(t: Translator, ref: Buffer, indexer: Indexer, operands: Sequence[Array]) -> Buffer:
-    """The part of a ref that an indexer without index arrays selects."""
+    """Return the part of a ref that an indexer without index arrays selects."""
     offset: Index = 0
     shape, strides = [], []
     for d, (dim, position) in enumerate(indexer.attach(operands)):
@@ -133,7 +133,7 @@ def window(t: Translator, ref: Buffer, indexer: Indexer, operands: Sequence[Arra
 
 
 def _plus(f: Function, a: Index, b: Index) -> Index:
-    """A sum whose code is shared by equal views of a ref."""
+    """Return a sum whose code is shared by equal views of a ref."""
     if isinstance(a, int) or isinstance(b, int):
         return f.add(a, b)
     key = ("sum", a, b)
@@ -179,7 +179,7 @@ class Gathered:
         self.t.before_write(group)
 
     def loop(self, body: Callable[[tuple], None], mask: Array | None = None) -> None:
-        """Runs body(indices) for one element after the other, where the mask holds."""
+        """Run body(indices) for one element after the other, where the mask holds."""
 
         def guarded(i: tuple) -> None:
             if mask is None:
@@ -219,7 +219,7 @@ def _spread(x: Array) -> Any:
 
 @rule("get")
 def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
-    """The value of a part of a ref now; it is copied only if the ref changes while it lives."""
+    """Read a part of a ref now; it is copied only if the ref changes while it lives."""
     indexer = eqn.params["indexer"]
     _, _, positions, mask, other = ref_operands(eqn, (ref, *rest))
     if not indexer.has_picks and mask is None:

@@ -47,7 +47,7 @@ def has_code(name: str) -> bool:
 def emit(
     f: Function, name: str, dtype: np.dtype, operands: list[str], params: dict, result: np.dtype
 ) -> str:
-    """The code of an op whose operands have one dtype."""
+    """Return the code of an op whose operands have one dtype."""
     if name in RULES and (name != "exp" or dtype == dtypes.float32 and vectors.has_exp()):
         return RULES[name](f, dtype, operands, params, result)
     exponent = (("y", params["y"]),) if name == "integer_pow" else ()
@@ -59,14 +59,14 @@ _OF_ANY_BITS = ("select_n", "convert_element_type", "bitcast_convert_type")
 
 
 def narrowest(name: str) -> int:
-    """The bytes of the narrowest floats that an op is computed in."""
+    """Return the bytes of the narrowest floats that an op is computed in."""
     if name in _OF_ANY_BITS or not has_code(name):
         return 1
     return 2 if name in ("neg", "abs") else 4
 
 
 def add(f: Function, dtype: np.dtype, x: str, y: str) -> str:
-    """The sum of two elements, of narrow floats by way of float32."""
+    """Return the sum of two elements, of narrow floats by way of float32."""
     wide = dtypes.float32 if types.is_small_float(dtype) else dtype
     x, y = (convert(f, v, dtype, wide) for v in (x, y))
     return convert(f, emit(f, "add", wide, [x, y], {}, wide), wide, dtype)
@@ -80,7 +80,7 @@ def _by_formula(
     operands: Sequence[str],
     params: tuple = (),
 ) -> str:
-    """The code of an op by its formula, with every sum and product rounded."""
+    """Return the code of an op by its formula, with every sum and product rounded."""
     before, f.exact = f.exact, True
     jaxpr = element_formula(name, kinds, result, params).jaxpr
     values: dict[Any, str] = dict(zip(jaxpr.invars, operands, strict=True))
@@ -318,7 +318,7 @@ def _bitcast(f: Function, dtype: np.dtype, o: list[str], params: dict, result: n
 
 
 def convert(f: Function, value: str, old: Any, new: Any) -> str:
-    """An element of another dtype; floats saturate to integers as XLA's do."""
+    """Return an element of another dtype; floats saturate to integers as XLA's do."""
     if old == new:
         return value
     if types.is_float8(new) or new.name == "bfloat16":

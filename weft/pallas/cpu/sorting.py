@@ -31,7 +31,7 @@ def _comparison(kinds: Sequence[np.dtype], call: KernelCall) -> ClosedJaxpr:
 
 @rule("sort")
 def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
-    """The operands, permuted along a dimension by the first of them; a stable merge sort."""
+    """Return the operands, permuted along a dimension by the first of them; a stable merge sort."""
     f, dim, shape = t.f, eqn.params["dimension"], operands[0].shape
     if 0 in shape:
         return list(operands)
@@ -45,7 +45,7 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
     passes = max(0, (n - 1).bit_length())
 
     def merge(src: list[Buffer], dst: list[Buffer], width: str) -> None:
-        """Merges neighbouring runs of `width` sorted elements."""
+        """Merge neighbouring runs of `width` sorted elements."""
         double = f.op(f"shl i64 {width}, 1")
         blocks = f.op(f"udiv i64 {f.add(f.add(double, n), -1)}, {double}")
         with f.loop(0, blocks) as block:

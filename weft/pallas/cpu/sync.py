@@ -35,14 +35,14 @@ class Core:
     record: str
 
     def end(self, f: Function, number: int) -> None:
-        """Ends all waits; the first error of all cores is the one reported."""
+        """End all waits; the first error of all cores is the one reported."""
         waits.end_waits(f, self.state, number)
 
 
 def linear_index(
     f: Function, mesh: Mesh, coordinates: dict[str, Index], named: dict[str, Index]
 ) -> Index:
-    """The number of a mesh's core: at the given coordinates, else at those of the same name."""
+    """Return the number of a mesh's core: by coordinates, else by the same name."""
     number: Index = 0
     for axis, size in mesh.shape.items():
         number = f.add(f.mul(number, size), named.get(axis, coordinates.get(axis, 0)))
@@ -57,7 +57,7 @@ def retargeted(
     axes: Sequence[str],
     core: Sequence,
 ) -> Buffer:
-    """The part as another core has it: the copies of a per-core ref lie one after the other."""
+    """Return another core's copy of the part: a per-core ref's copies follow one another."""
     if owner is None or t.core is None or not axes:
         return part
     f = t.f
@@ -76,7 +76,7 @@ def retargeted(
 
 
 def _semaphore(t: Translator, eqn: Eqn, sem: Buffer, operands: Sequence[Array]) -> tuple:
-    """(the semaphore, what follows its index operands)."""
+    """Return (the semaphore, what follows its index operands)."""
     indexer = eqn.params["indexer"]
     n = indexer.num_operands
     return window(t, sem, indexer, operands[:n]), operands[n:]
@@ -112,7 +112,7 @@ def _read(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> Array:
 
 @rule("core_barrier")
 def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
-    """A counter of arrivals, which only grows: the phase ends at its next multiple of count."""
+    """Return a counter of arrivals, which only grows: phases end at multiples of count."""
     t.before_sync()
     f, count = t.f, eqn.params["count"]
     place, _ = _semaphore(t, eqn, sem, operands)
@@ -125,7 +125,7 @@ def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
 
 @rule("async_copy_start")
 def _copy_start(t: Translator, eqn: Eqn, *operands: Any) -> None:
-    """The copy is done at once: the cores of a CPU have no engine that copies beside them."""
+    """Copy at once: the cores of a CPU have no engine that copies beside them."""
     t.before_sync()
     parts, core = copy_operands(eqn, operands)
     start, goal, flag = (window(t, *part) for part in parts)
@@ -143,7 +143,7 @@ def _copy_start(t: Translator, eqn: Eqn, *operands: Any) -> None:
 
 @rule("axis_index")
 def _axis_index(t: Translator, eqn: Eqn) -> Array:
-    """The index of the core along axes of its mesh, the first axis major."""
+    """Return the index of the core along axes of its mesh, the first axis major."""
     axes = eqn.params["over"].names
     coordinates = {} if t.core is None else t.core.coordinates
     number: Index = 0
@@ -174,7 +174,7 @@ def _wait_until(
     decrement: bool,
     count: int = 0,
 ) -> None:
-    """Waits; a program alone, for which nobody will signal, fails where it would wait."""
+    """Wait; a program alone, for which nobody will signal, fails where it would wait."""
     f, source = t.f, eqn.source
     name, owner = sem.group.name, eqn.invars[0].aval.core
     copy = "a copy to finish: " if eqn.params.get("of_copy") else ""

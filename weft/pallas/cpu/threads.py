@@ -62,7 +62,7 @@ def _emit_task(module: Module, arena: int, body: Chunk) -> None:
 
 
 def emit_grid(f: Function, buffers: str, chunks: int, arena: int, body: Chunk, threads: int) -> str:
-    """Runs all chunks and gives their status; the handler's body. 0 chunks do nothing."""
+    """Run all chunks and gives their status; the handler's body. 0 chunks do nothing."""
     if not chunks:
         return "0"
     if arena:

@@ -43,7 +43,7 @@ class _Whole(Exception):
 
 
 def tile_of(call: KernelCall) -> Tile | None:
-    """The call's body in tiles, or None where that cannot be or would not help."""
+    """Return the call's body in tiles, or None where that cannot be or would not help."""
     jaxpr = open_jaxpr(call.jaxpr)
     if jaxpr.constvars:
         return None
@@ -114,7 +114,7 @@ class _Tiling:
             raise _Whole
 
     def use(self, ref: Any, eqn: Eqn, tiled: bool) -> None:
-        """A ref is cut into tiles in all its uses or in none; the index spans dimension 0."""
+        """Tell whether a ref is cut into tiles, in all uses or none; indices span dimension 0."""
         if self.refs.setdefault(ref, tiled) != tiled:
             raise _Whole
         if not tiled:
@@ -183,7 +183,7 @@ _TILED |= CUMULATIVE.keys() | REDUCTIONS.keys()
 
 
 def _demands(eqn: Eqn, dim: int) -> list[int | None]:
-    """The dimensions in which operands are needed in tiles where the result is along `dim`: those
+    """Return the dimensions to read operands by tiles in for a result along `dim`: those
     of the same factor."""
     if dim in (eqn.params.get("axis"), eqn.params.get("dimension")):
         raise _Whole

@@ -103,7 +103,7 @@ class Translator:
     # Jaxprs ------------------------------------------------------------------------------------
 
     def run(self, jaxpr: Jaxpr | ClosedJaxpr, values: Sequence[Value]) -> list[Any]:
-        """The results of a jaxpr on the values, its code written at this place."""
+        """Return the results of a jaxpr on the values, its code written at this place."""
         if isinstance(jaxpr, ClosedJaxpr):
             values = [*(self.literal(c) for c in jaxpr.consts), *values]
             jaxpr = jaxpr.jaxpr
@@ -186,7 +186,7 @@ class Translator:
         return constant(array[()], array.dtype)
 
     def constant_array(self, array: Any) -> Array:
-        """An array constant as read-only data of the module."""
+        """Return an array constant as read-only data of the module."""
         data = array.tobytes()
         listing = "\\" + data.hex("\\") if data else ""
         names = self.f.module.globals
@@ -200,7 +200,7 @@ class Translator:
         return register(text, dtype)
 
     def index(self, value: Array | int) -> Any:
-        """A scalar as an i64 register, or the int itself."""
+        """Return a scalar as an i64 register, or the int itself."""
         if isinstance(value, int):
             return value
         text = value.at(self.f, ())
@@ -213,11 +213,11 @@ class Translator:
         return wide
 
     def program_id(self, axis: int) -> Array:
-        """The number of the running program along an axis of the grid."""
+        """Return the number of the running program along an axis of the grid."""
         return self.int32(self.program_ids[axis])
 
     def int32(self, text: str) -> Array:
-        """An i64 register as an int32 scalar."""
+        """Return an i64 register as an int32 scalar."""
         return register(self.f.op(f"trunc i64 {text} to i32"), dtypes.int32)
 
     def temporary(self, shape: Sequence[int], dtype: np.dtype) -> Buffer:
@@ -237,7 +237,7 @@ class Translator:
         return loops.materialize(self.f, self.memory, array)
 
     def snapshot(self, array: Array) -> None:
-        """The value as it is now, whatever happens to the memory it was read from."""
+        """Return the value as it is now, whatever happens to the memory it was read from."""
         if array.buffer is None:
             self.materialize(array)
         else:
@@ -251,11 +251,11 @@ class Translator:
     # Changing memory ---------------------------------------------------------------------------
 
     def before_write(self, *groups: Group) -> None:
-        """Stores living values that read memory which is about to change."""
+        """Store living values that read memory which is about to change."""
         self._snapshot_where(lambda group: group in groups)
 
     def before_sync(self) -> None:
-        """Reads what living values need of memory that other cores may change."""
+        """Read what living values need of memory that other cores may change."""
         self._snapshot_where(lambda group: group.shared)
 
     def _snapshot_where(self, changes: Callable[[Group], bool]) -> None:
@@ -296,7 +296,7 @@ class Translator:
             self.depth -= 1
 
     def written(self, jaxpr: Jaxpr | ClosedJaxpr, values: Sequence[Value]) -> set[Group]:
-        """Groups of the refs among the values that the jaxpr may change."""
+        """Return groups of the refs among the values that the jaxpr may change."""
         written = written_vars(jaxpr)
         pairs = zip(open_jaxpr(jaxpr).invars, values, strict=True)
         return {x.group for v, x in pairs if x.__class__ is Buffer and v in written}
@@ -307,7 +307,7 @@ class Translator:
         return unsupported("CPU", self.call, eqn, why)
 
     def message(self, text: str) -> int:
-        """The number of an error's message, from 1."""
+        """Return the number of an error's message, from 1."""
         if text not in self.messages:
             self.messages.append(text)
         return self.messages.index(text) + 1
@@ -334,7 +334,7 @@ class Translator:
         return self.f.greatest[key]
 
     def leave_unless(self, on: str) -> None:
-        """Ends the program here, and with it what the function does, if `on` (i1) is false."""
+        """End the program here, and with it what the function does, if `on` (i1) is false."""
         go_on = self.f.name_of("goon")
         self.f.do(f"br i1 {on}, label {go_on}, label %leave")
         self.f.label(go_on)
@@ -348,7 +348,7 @@ def note(f: Function, condition: str, number: int) -> None:
 
 
 def proxy(x: Array) -> Array:
-    """The same elements; storing the proxy does not store x."""
+    """Return the same elements; storing the proxy does not store x."""
     return Array(x.shape, x.dtype, lambda f, i: x.at(f, i), [(x, same)], pointwise=True)
 
 

@@ -68,7 +68,7 @@ def emit_tile(module: Module, dtype: np.dtype) -> str:
 
 
 def turned_dim(target: Buffer, source: Buffer) -> int | None:
-    """The dimension along which the source is adjacent while the target is along its last one,
+    """Return the dimension in which the source is adjacent while the target is along its last,
     where tiles fit into both."""
     width = tile_width(source.dtype)
     last = len(source.shape) - 1

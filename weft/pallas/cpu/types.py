@@ -21,14 +21,14 @@ def is_supported(dtype: np.dtype) -> bool:
 
 
 def register(dtype: np.dtype) -> str:
-    """The type of an element in a register."""
+    """Return the type of an element in a register."""
     if dtype.name == "bool":
         return "i1"
     return _FLOATS.get(dtype.name) or f"i{bits(dtype)}"
 
 
 def memory(dtype: np.dtype) -> str:
-    """The type of an element in memory."""
+    """Return the type of an element in memory."""
     return "i8" if dtype.name == "bool" else register(dtype)
 
 
@@ -53,7 +53,7 @@ def poison(dtype: np.dtype) -> Any:
 
 
 def constant(value: object, dtype: np.dtype) -> str:
-    """A number as an operand of the dtype's register type."""
+    """Return a number as an operand of the dtype's register type."""
     if dtype.name == "bool":
         return "true" if value else "false"
     if not dtypes.is_float(dtype):

@@ -101,7 +101,7 @@ class Buffer:
 
 
 def joined(shape: Sequence[int], count: int) -> tuple[int, ...]:
-    """The shape with its last `count` dimensions passed as one, the last."""
+    """Return the shape with its last `count` dimensions passed as one, the last."""
     if count < 2:
         return tuple(shape)
     head, tail = tuple(shape[: len(shape) - count]), shape[len(shape) - count :]
@@ -167,7 +167,7 @@ class Array:
         return groups
 
     def at(self, f: Function, indices: Indices) -> str:
-        """The element at the indices, in a register."""
+        """Return the element at the indices, in a register."""
         key = (self, indices)
         value = f.memo.get(key)
         if value is None:
@@ -180,7 +180,7 @@ class Array:
         return value
 
     def hoist(self, f: Function, indices: tuple) -> None:
-        """Computes what depends on the known indices alone; the unknown ones are None."""
+        """Compute what depends on the known indices alone; the unknown ones are None."""
         if None not in indices:
             if self.cost or self.buffer is not None:
                 self.at(f, indices)
@@ -267,5 +267,5 @@ def constant(value: object, dtype: np.dtype) -> Array:
 
 
 def register(text: str, dtype: np.dtype) -> Array:
-    """A scalar that is in a register."""
+    """Return a scalar that is in a register."""
     return Array((), dtype, lambda f, indices: text)

@@ -84,7 +84,7 @@ def _define_exp(module: Module, name: str) -> None:
 
 
 def _define_narrow(module: Module, name: str) -> None:
-    """The function on shorter vectors and on one element, by way of the one on LANES."""
+    """Return the function on shorter vectors and on one element, by way of the one on LANES."""
     v, pure = f"<{LANES} x float>", "nounwind memory(none) willreturn"
 
     def indices(count: int, known: int) -> str:

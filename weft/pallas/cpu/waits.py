@@ -75,13 +75,13 @@ def first_messages(call: KernelCall) -> list[str]:
 
 
 def site(module: Module, text: str, shape: Sequence[int] = (), count: int = 0) -> str:
-    """A constant that describes a wait: its text, the shape of the array of semaphores, and, of a
+    """Make a constant that describes a wait: its text, the shape of the array of semaphores, of a
     barrier, the number of cores it is for."""
     return module.string(json.dumps([text, list(shape), count]))
 
 
 def emit_report(f: Function, call: KernelCall, base: str, status: str) -> str:
-    """The text of the error that ended a kernel's waits, null where another error did."""
+    """Return the text of the error that ended a kernel's waits, null where another error did."""
     head = first_messages(call)[DEADLOCK - 1 :]
     names = [p.mesh.core_name(core) for p in call.programs for core in p.mesh.cores()]
     description = f.module.string(json.dumps([head, names]))
@@ -96,7 +96,7 @@ def emit_report(f: Function, call: KernelCall, base: str, status: str) -> str:
 
 
 def wait_report(state: int, description: bytes) -> str:
-    """The error of a kernel that ended: where its cores wait, by the records in its state."""
+    """Return the error of a kernel that ended: where its cores wait, by its state's records."""
     heads, names = json.loads(description)
     lines = [heads[ctypes.c_int64.from_address(state + ABORT).value - DEADLOCK]]
     for k, name in enumerate(names):
@@ -111,7 +111,7 @@ def wait_report(state: int, description: bytes) -> str:
 
 
 def _wait_of(record: int) -> str:
-    """What the core of a record waits for, or which loop it is in."""
+    """Return what the core of a record waits for, or which loop it is in."""
     state, watched, amount, where, position = (ctypes.c_int64 * 5).from_address(record)
     text, shape, count = json.loads(ctypes.string_at(where))
     if state != WAITING:
@@ -153,13 +153,13 @@ def _atomic(f: Function, base: str, offset: int, type_: str = "i64") -> str:
 
 
 def _record(f: Function, offset: int, value: str | int) -> None:
-    """Sets a field of the core's record, which others read."""
+    """Set a field of the core's record, which others read."""
     place = f.address("i8", "%record", offset)
     f.do(f"store atomic i64 {value}, ptr {place} seq_cst, align 8")
 
 
 def end_waits(f: Function, state: str, number: int) -> None:
-    """Ends all waits; the first error of all cores is the one reported."""
+    """End all waits; the first error of all cores is the one reported."""
     place = f.address("i8", state, ABORT)
     f.op(f"cmpxchg ptr {place}, i64 0, i64 {number} seq_cst seq_cst")
 
@@ -264,7 +264,7 @@ def _start_clock(f: Function, clock: str) -> None:
 
 
 def _in_vain(f: Function, clock: str, limit: int) -> str:
-    """Looks, and whether nothing has happened for the limit."""
+    """Look, and tell whether nothing has happened for the limit."""
     progress, now = _atomic(f, "%state", PROGRESS), _now(f)
     step = f.minimum(f.sub(now, field(f, clock, LOOKED, "i64")), -(-limit // LEAST_LOOKS))
     spent = f.add(field(f, clock, IN_VAIN, "i64"), step)
@@ -276,7 +276,7 @@ def _in_vain(f: Function, clock: str, limit: int) -> str:
 
 
 def _watch(f: Function, clock: str, limit: int) -> None:
-    """Ends all waits if nothing happened for the limit."""
+    """End all waits if nothing happened for the limit."""
     if limit > 0:
         with f.when(_in_vain(f, clock, limit)):
             end_waits(f, "%state", LIMIT)
@@ -356,7 +356,7 @@ class Watch:
 def wait(
     t: Translator, pointer: str, amount: str, where: str, position: Index, decrement: bool
 ) -> None:
-    """Waits until the i32 at the pointer has the amount, and takes it or leaves it there."""
+    """Wait until the i32 at the pointer has the amount, and takes it or leaves it there."""
     f = t.f
     head, enough, short, out = (f.name_of(n) for n in ("wait", "enough", "short", "done"))
     f.goto(head)

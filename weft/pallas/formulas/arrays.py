@@ -69,7 +69,7 @@ def _spread(x: Array, shape: Sequence[int], dims: Sequence[int] = ()) -> Array:
 
 
 def _select_among(eqn: Eqn, which: Array, *cases: Array) -> Array:
-    """The case of a number, the last one from the last number on, as choices between two."""
+    """Return the case of a number, the last one from the last number on, as choices between two."""
     result = cases[-1]
     for k in reversed(range(len(cases) - 1)):
         result = where(_spread(which <= which.dtype.type(k), result.shape), cases[k], result)
@@ -78,7 +78,7 @@ def _select_among(eqn: Eqn, which: Array, *cases: Array) -> Array:
 
 def _arg_extremum(reduce_p: Primitive) -> Callable:
     def formula(eqn: Eqn, x: Array) -> Array:
-        """The least place whose element is the extremum; NaN is one."""
+        """Return the least place whose element is the extremum; NaN is one."""
         (axis,), n = eqn.params["axes"], x.shape[eqn.params["axes"][0]]
         others = [d for d in range(x.ndim) if d != axis]
         best = _spread(reduce_p.bind(x, axes=(axis,)), x.shape, others)
@@ -92,7 +92,7 @@ def _arg_extremum(reduce_p: Primitive) -> Callable:
 
 
 def _top_k(eqn: Eqn, x: Array) -> list[Array]:
-    """The end of what is sorted by value, then by place from the last on, turned round."""
+    """Return the end of what is sorted by value, then by place from the last on, turned round."""
     axis, n = eqn.params["axis"], x.shape[eqn.params["axis"]]
     from_end = INT.type(n - 1) - broadcasted_iota(INT, x.shape, axis)
     outs = sort_p.bind(x, from_end, dimension=axis, num_keys=2, is_stable=True)
@@ -108,7 +108,7 @@ def cumulative(combine: Callable, eqn: Eqn, x: Array) -> Array:
 
 
 def _last(x: Array, axis: int, count: int) -> Array:
-    """The last elements along an axis, the very last first."""
+    """Return the last elements along an axis, the very last first."""
     starts = [x.shape[d] - count if d == axis else 0 for d in range(x.ndim)]
     return rev(slice_of(x, starts, x.shape), (axis,))
 
@@ -150,7 +150,7 @@ def _bitcast(eqn: Eqn, x: Array) -> Array:
 
 
 def _numbers(rank: int) -> tuple:
-    """The dimension numbers of products of matrices, or of batches of them."""
+    """Return the dimension numbers of products of matrices, or of batches of them."""
     batch = tuple(range(rank - 2))
     return (((rank - 1,), (rank - 2,)), (batch, batch))
 
@@ -167,7 +167,7 @@ def _is_of_matrices(eqn: Eqn) -> bool:
 
 
 def _by_matrices(eqn: Eqn, x: Array, y: Array) -> Array:
-    """A dot_general of matrices or one batch of them, narrow floats summed in float32."""
+    """Return a dot_general of matrices or one batch of them, narrow floats summed in float32."""
     (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     free = [
         [d for d in range(v.ndim) if d not in (*shared, *batch)]
@@ -200,7 +200,7 @@ def _accumulator(dtype: np.dtype) -> np.dtype:
 
 
 def _product(eqn: Eqn, x: Array, y: Array) -> Array:
-    """A product of matrices as sums of products of elements."""
+    """Return a product of matrices as sums of products of elements."""
     *batch, rows, inner = x.shape
     shape, out, k = (*batch, rows, inner, y.shape[-1]), eqn.outvars[0].aval.dtype, len(batch)
     x = _spread(_as(x, out), shape, range(k + 2))
@@ -219,7 +219,7 @@ def _places(
     shape: Sequence[int],
     clip: bool,
 ) -> tuple[list[Any], Any]:
-    """The place in the operand of each element of windows, and where windows are in bounds.
+    """Return the place in the operand of each element of windows, and where windows are in bounds.
 
     numbers: the dimension numbers of a gather or scatter, which have the same five fields. shape:
     of the windows. Those out of bounds are moved inside; None: all are in bounds.
@@ -303,7 +303,7 @@ def _scatter(op: Primitive | None) -> Callable:
 
 
 def _linear(places: Sequence[Array], operand: Sequence[int], shape: Sequence[int]) -> Array:
-    """The row-major numbers of elements."""
+    """Return the row-major numbers of elements."""
     total = _spread(INT.type(0), shape)
     for d, place in enumerate(places):
         total = total + place * INT.type(math.prod(operand[d + 1 :]))
@@ -311,7 +311,7 @@ def _linear(places: Sequence[Array], operand: Sequence[int], shape: Sequence[int
 
 
 def _update(ref: Array, op: Primitive, k: Array, flat: Sequence[Array]) -> tuple:
-    """Combines the k-th update with its element, where it is in bounds."""
+    """Combine the k-th update with its element, where it is in bounds."""
     place, value, here = (
         reshape_p.bind(dynamic_slice_p.bind(v, k, slice_sizes=(1,)), new_sizes=()) for v in flat
     )
@@ -332,7 +332,7 @@ def _swap(eqn: Eqn, ref: Array, value: Array, *rest: Array) -> Array:
 
 
 def _only_set(eqn: Eqn, ref: Array, value: Array, *rest: Array) -> list:
-    """A swap whose result nobody reads."""
+    """Return a swap whose result nobody reads."""
     set_p.bind(ref, value, *rest, **eqn.params)
     return []
 
@@ -348,7 +348,7 @@ def _addupdate(eqn: Eqn, ref: Array, value: Array, *index: Array) -> list:
 
 
 def everywhere(eqn: Eqn, used: bool) -> Callable | None:
-    """The formula of an equation that no backend has a rule for, or None.
+    """Return the formula of an equation that no backend has a rule for, or None.
 
     used: whether anything reads its results.
     """

@@ -74,7 +74,7 @@ def _integer_pow(x: Pair, y: int) -> Pair:
 
 
 def _sizes(x: Pair) -> Pair:
-    """The larger one of the parts' sizes, and the smaller one."""
+    """Return the larger one of the parts' sizes, and the smaller one."""
     a, b = abs(x[0]), abs(x[1])
     return where(a > b, a, b), where(a > b, b, a)
 
@@ -190,7 +190,7 @@ def _convert(eqn: Eqn, x: Array) -> Array:
 
 
 def part_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of the parts of a complex one."""
+    """Return the dtype of the parts of a complex one."""
     return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
 
 
@@ -246,7 +246,7 @@ PARTS = frozenset(
 
 
 def _product(eqn: Eqn, x: Array, y: Array) -> Array:
-    """A dot_general from the four products of the parts."""
+    """Return a dot_general from the four products of the parts."""
     result = eqn.outvars[0].aval.dtype
     params = {**eqn.params, "preferred_element_type": part_dtype(result)}
     pairs = [(real_p.bind(v), imag_p.bind(v)) for v in (x.astype(result), y.astype(result))]

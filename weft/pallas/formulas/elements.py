@@ -83,7 +83,7 @@ def has_formula(name: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def element_formula(name: str, kinds: tuple, result: np.dtype, params: tuple = ()) -> ClosedJaxpr:
-    """The jaxpr of one element of an op that has a formula, or of a conversion of narrow floats.
+    """Return the jaxpr for one element of an op with a formula, or of a narrow float's conversion.
 
     kinds: the operands' dtypes; result: the result's. params: those of the op, as pairs.
     """

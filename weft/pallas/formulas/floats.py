@@ -35,7 +35,7 @@ def _format(dtype: np.dtype) -> tuple[int, int, bool]:
 
 
 def widen(x: Array) -> Array:
-    """A float of 8 bits as float32."""
+    """Return a float of 8 bits as float32."""
     dtype = x.dtype
     code = bitcast_convert_type_p.bind(x, new_dtype=_UINT8).astype("int32")
     if dtype.name == "float8_e8m0fnu":  # 2**-127 is a subnormal float32
@@ -57,7 +57,7 @@ def widen(x: Array) -> Array:
 
 
 def narrow(value: Array, dtype: np.dtype) -> Array:
-    """A float32 as a float of 8 bits, or as the bfloat16 that is its upper half."""
+    """Return a float32 as a float of 8 bits, or as the bfloat16 that is its upper half."""
     if dtype.name == "bfloat16":
         n = bits(value)
         rounded = (n + ((n >> 16) & 1)) + 0x7FFF
@@ -88,7 +88,7 @@ def _code(value: Array, dtype: np.dtype) -> Array:
 
 
 def _power_of_two(value: Array) -> Array:
-    """The exponent of the nearest power of two, the higher one of two; NaN unless positive.
+    """Return the exponent of the nearest power of two, the higher one of two; NaN unless positive.
 
     Source: Open Compute Project, "OCP microscaling formats (MX) specification", 2023, E8M0.
     """

@@ -40,7 +40,7 @@ _SAME = {"add_any": (add_p, 1), "gt": (lt_p, -1), "ge": (le_p, -1)}
 
 
 def plainly(eqn: Eqn) -> Eqn:
-    """An equation of an op that is another one by the other's name."""
+    """Return an equation of an op that is another one by the other's name."""
     primitive, step = _SAME.get(eqn.primitive.name, (None, 1))
     if primitive is None:
         return eqn
@@ -93,7 +93,7 @@ def exponent_bias(x: Array) -> int:
 
 
 def bits(x: Array) -> Array:
-    """The bits of a float as a signed integer."""
+    """Return the bits of a float as a signed integer."""
     return bitcast_convert_type_p.bind(x, new_dtype=np.dtype("int64" if is_wide(x) else "int32"))
 
 
@@ -103,7 +103,7 @@ def from_bits(n: Array) -> Array:
 
 
 def by_squaring(x: Any, n: int, multiply: Callable[[Any, Any], Any]) -> Any:
-    """The n-th power for n > 0."""
+    """Return the n-th power for n > 0."""
     total, square = None, x
     while True:
         if n & 1:
@@ -140,7 +140,7 @@ def ldexp(x: Array, n: Array) -> Array:
 
 
 def round_scaled(x: Array, factor: float) -> tuple[Array, Array]:
-    """The integer nearest to x * factor, as a float and as an integer; small ones only."""
+    """Return the integer nearest to x * factor, as a float and as an integer; small ones only."""
     magic = 1.5 * 2.0 ** mantissa_bits(x)
     shifted = fma(x, factor, magic)
     base = 0x4338000000000000 if is_wide(x) else 0x4B400000
@@ -157,14 +157,14 @@ def split_exponent(x: Array) -> tuple[Array, Array]:
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """a + b rounded, and what rounding lost."""
+    """Return a + b rounded, and what rounding lost."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def in_double(function: Callable) -> Callable:
-    """The formula computed in float64, whatever its operands and whether x64 is enabled."""
+    """Return the formula computed in float64, whatever its operands and whether x64 is enabled."""
 
     def wider(*operands: Array) -> Array:
         with options["enable_x64"](True):

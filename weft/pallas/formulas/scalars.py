@@ -96,7 +96,7 @@ def _unsigned(x: Array) -> Array:
 
 
 def _population_count(x: Array) -> Array:
-    """Sums of neighbouring fields of 1, 2 and 4 bits, then of all bytes by a product."""
+    """Sum neighbouring fields of 1, 2 and 4 bits, then all bytes by a product."""
     n = _unsigned(x)
     number, width = n.dtype.type, 8 * n.dtype.itemsize
     field = lambda byte: number(int.from_bytes([byte] * n.dtype.itemsize, "big"))
@@ -107,7 +107,7 @@ def _population_count(x: Array) -> Array:
 
 
 def _leading_zeros(x: Array) -> Array:
-    """The bits that stay zero when the highest one is copied to all below it."""
+    """Return the bits that stay zero when the highest one is copied to all below it."""
     n = _unsigned(x)
     width, step = 8 * n.dtype.itemsize, 1
     while step < width:
@@ -117,7 +117,7 @@ def _leading_zeros(x: Array) -> Array:
 
 
 def _nextafter(x: Array, y: Array) -> Array:
-    """The number with the next bits, further from 0 or nearer to it."""
+    """Return the number with the next bits, further from 0 or nearer to it."""
     jnp, lax = _modules()
     bits, other = _bits(x), _bits(y)
     one, lowest = bits.dtype.type(1), dtypes.iinfo(bits.dtype).min
@@ -129,7 +129,7 @@ def _nextafter(x: Array, y: Array) -> Array:
 
 
 def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Rounds to even at the given bits; what is then too large is infinite, too small zero."""
+    """Round to even at the given bits; what is then too large is infinite, too small zero."""
     jnp, lax = _modules()
     info = dtypes.finfo(x.dtype)
     bits, drop = _bits(x, "uint"), info.nmant - mantissa_bits
@@ -151,7 +151,7 @@ def _reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Ar
 
 
 def _total_order(compare: str) -> Callable:
-    """A comparison by IEEE 754's total order, which is that of the bits but for their sign."""
+    """Compare by IEEE 754's total order, which is that of the bits but for their sign."""
 
     def ordered(x: Array) -> Array:
         jnp, _ = _modules()

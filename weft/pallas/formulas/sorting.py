@@ -94,7 +94,7 @@ def _sort(eqn: Eqn, *operands: Array) -> list[Any]:
 
 
 def _dynamic_update_slice(eqn: Eqn, x: Array, update: Array, *starts: Array) -> list[Any]:
-    """The update, padded so that every shift of it is a slice, where it lies."""
+    """Return the update, padded so that every shift of it is a slice, where it lies."""
     import weft.numpy as jnp
     from weft import lax
 

@@ -43,7 +43,7 @@ def _wide(dtype: np.dtype) -> Array:
 
 
 def _place(number: Array, window: Sequence[int]) -> list[Array]:
-    """The indices of a place in a window, from its row-major number."""
+    """Return the indices of a place in a window, from its row-major number."""
     place: list[Any] = []
     for n in reversed(window):
         place.insert(0, number % n)
@@ -79,7 +79,7 @@ def _convolution(eqn: Eqn, x: Array, y: Array) -> Array:
     features = x.shape[-1]
 
     def term(covered: Array, weights: Array) -> Array:
-        """[groups, batch, *out, results] of one place in the window."""
+        """Return [groups, batch, *out, results] of one place in the window."""
         if features == 1:
             scale = weights.reshape(split, *(1,) * (rank + 1), outs // split)
             return covered.astype(dtype) * scale.astype(dtype)

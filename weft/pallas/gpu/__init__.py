@@ -33,7 +33,7 @@ PROCESSORS = 132
 
 
 def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value, platform: str) -> list:
-    """The custom call that launches a kernel; semaphores are passed as zeros, in place."""
+    """Return the custom call that launches a kernel; semaphores are passed as zeros, in place."""
     capability, processors = _target(ctx.module.device, platform)
     launch = build(call, platform, capability)
     if call.is_mpmd:
@@ -68,7 +68,7 @@ def lower(ctx: RuleContext, call: KernelCall, *operands: ir.Value, platform: str
 
 
 def check_resident(call: KernelCall, launch: Launch, processors: int) -> None:
-    """Raises unless all programs of an mpmd_map can be on the GPU at once, one a processor.
+    """Raise unless all programs of an mpmd_map can be on the GPU at once, one a processor.
 
     They wait for each other, so a program that did not fit would never start.
     """

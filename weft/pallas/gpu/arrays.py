@@ -88,7 +88,7 @@ def take(e: Emitter, x: ir.Value, position: ir.Value, axis: int) -> ir.Value:
 def elements(
     e: Emitter, x: ir.Value, where: dict[int, ir.Value], old: Sequence[int], new: Sequence[int]
 ) -> ir.Value:
-    """An array of shape `new` of those elements of x, of shape `old`, at these indices.
+    """Return an array of shape `new` of those elements of x, of shape `old`, at these indices.
 
     where: dimension of x -> int32 indices of shape `new`, 0 along others. What lies past the end of
     the result may point anywhere.
@@ -144,7 +144,7 @@ def _rev(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
 
 
 def _swapped(e: Emitter, x: ir.Value, axis: int, dtype: np.dtype) -> ir.Value:
-    """The two elements along an axis exchanged: each is the other one xor both.
+    """Return the two elements along an axis exchanged: each is the other one xor both.
 
     Threads pass them to each other so, where gathering goes through memory.
     """
@@ -242,7 +242,7 @@ def _dot(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: np.dtype) -> ir.Value:
-    """The tensor with zeros from place `size` of an axis on."""
+    """Return the tensor with zeros from place `size` of an axis on."""
     sizes = e.sizes(x)
     if sizes[axis] == size:
         return x
@@ -251,7 +251,7 @@ def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: np.dtype) -> ir.Va
 
 
 def repeat(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
-    """The array repeated along an axis until it has that size."""
+    """Return the array repeated along an axis until it has that size."""
     sizes = e.sizes(x)
     if sizes[axis] == size:
         return x
@@ -261,7 +261,7 @@ def repeat(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
 
 
 def first(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
-    """The first of the repetitions along an axis."""
+    """Return the first of the repetitions along an axis."""
     sizes = e.sizes(x)
     if sizes[axis] == size:
         return x
@@ -270,7 +270,7 @@ def first(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
 
 
 def factor_dtype(e: Emitter, eqn: Eqn) -> Any:
-    """The dtype that factors of a product are multiplied in."""
+    """Return the dtype that factors of a product are multiplied in."""
     a, b = eqn.invars[0].aval.dtype, eqn.invars[1].aval.dtype
     if dtypes.is_float(a):
         if is_narrow(a) and is_narrow(b):  # both are exact in float16
@@ -283,7 +283,7 @@ def factor_dtype(e: Emitter, eqn: Eqn) -> Any:
 
 
 def accumulator(kind: np.dtype) -> Any:
-    """The dtype in which products of factors of a dtype are added up."""
+    """Return the dtype in which products of factors of a dtype are added up."""
     if dtypes.is_integer(kind):
         return kind if kind.itemsize == 8 else INT
     return kind if kind == np.float64 else np.dtype(np.float32)

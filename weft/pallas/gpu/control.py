@@ -30,7 +30,7 @@ def _program_id(e: Emitter, eqn: Eqn) -> ir.Value:
 
 @rule("axis_index")
 def _axis_index(e: Emitter, eqn: Eqn) -> ir.Value:
-    """The core's index along axes of its mesh, the last fastest."""
+    """Return the core's index along axes of its mesh, the last fastest."""
     over = eqn.params["over"]
     index = e.constant(0)
     for axis, size in zip(over.names, over.sizes, strict=True):
@@ -70,7 +70,7 @@ def _debug_check(e: Emitter, eqn: Eqn, ok: object) -> list:
 
 
 def _check(e: Emitter, ok: ir.Value, message: str) -> None:
-    """Ends the launch, which prints the message and the program's number, unless all is true."""
+    """End the launch, which prints the message and the program's number, unless all is true."""
     attrs = {"message": ir.StringAttr.get(message, mlir.context())}
     e.op("tt.assert", [e.splat(ok, (1,)) if not e.sizes(ok) else ok], [], attrs)
 
@@ -130,7 +130,7 @@ def _cond(e: Emitter, eqn: Eqn, index: ir.Value, *xs: ir.Value | View | Cell) ->
         return fill
 
     def choose(first: int) -> list:
-        """The branches from `first` on."""
+        """Return the branches from `first` on."""
         if first == len(branches) - 1:
             return e.run(branches[first], xs)
         if kind == BOOL:

@@ -27,7 +27,7 @@ class Steps:
 
 
 def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
-    """A kernel's steps along `axis` of its grid, which has that length."""
+    """Return a kernel's steps along `axis` of its grid, which has that length."""
     jaxpr = closed.jaxpr
     definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     acting = [eqn for eqn in jaxpr.eqns if eqn.effects]

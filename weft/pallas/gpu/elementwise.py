@@ -46,7 +46,7 @@ def _binary(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
 
 
 def _maker(x: ir.Value) -> str | None:
-    """The name of the operation that a value is the result of."""
+    """Return the name of the operation that a value is the result of."""
     operation = getattr(x.owner, "operation", None)
     return None if operation is None else operation.name
 
@@ -76,7 +76,7 @@ _LIBRARY = {
 
 
 def libdevice(e: Emitter, name: str, xs: list) -> ir.Value:
-    """A function of the GPU's own library, for float32 and float64."""
+    """Return a function of the GPU's own library, for float32 and float64."""
     single = e.element(xs[0]) == element_type(F32)
     if e.platform == "rocm":
         symbol = f"__ocml_{name}_{'f32' if single else 'f64'}"
@@ -172,7 +172,7 @@ def _select(e: Emitter, eqn: Eqn, which: ir.Value, *cases: ir.Value) -> ir.Value
 
 
 def convert(e: Emitter, x: ir.Value, old: Any, new: Any) -> ir.Value:
-    """The value in another dtype, rounded to nearest or truncated toward zero."""
+    """Return the value in another dtype, rounded to nearest or truncated toward zero."""
     old, new = np.dtype(old), np.dtype(new)
     if old == new:
         return x

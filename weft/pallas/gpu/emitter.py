@@ -45,7 +45,7 @@ LEAST: dict[str, int] = {
 
 
 def rule(*names: str, least: int = 1) -> Callable:
-    """Registers a rule for these primitives.
+    """Register a rule for these primitives.
 
     least: the bytes of the narrowest floats that it is for; narrower ones become float32.
     """
@@ -74,7 +74,7 @@ def _is_native(eqn: Eqn) -> bool:
 
 
 def padded(shape: Sequence[int]) -> tuple[int, ...]:
-    """The tensor sizes that hold an array of this shape."""
+    """Return the tensor sizes that hold an array of this shape."""
     return tuple(1 << (n - 1).bit_length() if n > 0 else 1 for n in shape)
 
 
@@ -89,7 +89,7 @@ def element_type(dtype: np.dtype) -> ir.Type:
 
 
 def _instead(dtype: np.dtype) -> str:
-    """A dtype to convert to, for those without a Triton type and for integers packed in memory."""
+    """Return a dtype to convert to, without a Triton type or as integers packed in memory."""
     if is_narrow(dtype):
         return "int8"
     known = dtype.itemsize > 1 or dtype.name in ("float8_e4m3fn", "float8_e5m2")
@@ -128,7 +128,7 @@ _SEEN_ONLY = ("get", "transpose", "convert_element_type", "broadcast_in_dim")
 
 
 def _largest(call: KernelCall) -> int:
-    """The elements of the largest value that a kernel computes, not counting what it reads."""
+    """Count the elements of the largest value a kernel computes, apart from those it reads."""
 
     def within(jaxpr: Any) -> int:
         largest = 1
@@ -179,17 +179,17 @@ class Emitter:
     def value(
         self, name: str, operands: Sequence[ir.Value], type_: object, **attributes: object
     ) -> Any:
-        """The one result of an operation."""
+        """Return the one result of an operation."""
         return self.op(name, operands, [type_], attributes).results[0]
 
     def same(self, name: str, *operands: ir.Value, **attributes: object) -> ir.Value:
-        """An elementwise operation whose result has its first operand's type."""
+        """Return an elementwise operation whose result has its first operand's type."""
         return self.value(name, operands, operands[0].type, **attributes)
 
     def region(
         self, operation: ir.Operation, index: int, types: Sequence[Any], fill: Callable
     ) -> None:
-        """Fills a region with one block: fill(*block_arguments) emits the terminator too."""
+        """Fill a region with one block: fill(*block_arguments) emits the terminator too."""
         block = operation.regions[index].blocks.append(*types, arg_locs=[self.loc] * len(types))
         with ir.InsertionPoint(block):
             fill(*block.arguments)
@@ -197,21 +197,21 @@ class Emitter:
     def either(
         self, condition: ir.Value, then: Callable, otherwise: Callable, types: Sequence[Any] = ()
     ) -> list:
-        """The results of then() where the condition holds, else those of otherwise()."""
+        """Return the results of then() where the condition holds, else those of otherwise()."""
         operation = self.op("scf.if", [condition], types, regions=2)
         for k, branch in enumerate((then, otherwise)):
             self.region(operation, k, [], lambda branch=branch: self.op("scf.yield", branch()))
         return list(operation.results)
 
     def fail(self, why: str = "") -> Any:
-        """The error for the current equation."""
+        """Return the error for the current equation."""
         assert self.eqn is not None, "what fails is an equation"
         return unsupported("GPU", self.call, self.eqn, why)
 
     # Types ---------------------------------------------------------------------------------
 
     def type(self, shape: Sequence[int], element: object) -> ir.Type:
-        """A scalar type, or a tensor of these (padded) sizes."""
+        """Return a scalar type, or a tensor of these (padded) sizes."""
         if not isinstance(element, ir.Type):
             element = element_type(element)
         shape = padded(shape)
@@ -232,7 +232,7 @@ class Emitter:
     def constant(
         self, value: float | int, shape: Sequence[int] = (), dtype: np.dtype = INT
     ) -> ir.Value:
-        """A scalar or a tensor of one repeated value."""
+        """Return a scalar or a tensor of one repeated value."""
         element = element_type(dtype)
         if isinstance(element, ir.IntegerType):
             number = int(value)
@@ -248,7 +248,7 @@ class Emitter:
         return self.value("arith.constant", [], type_, value=attr)
 
     def splat(self, x: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """A scalar repeated to a tensor."""
+        """Return a scalar repeated to a tensor."""
         return x if not shape else self.value("tt.splat", [x], self.type(shape, x.type))
 
     def sizes(self, x: ir.Value) -> tuple[int, ...]:
@@ -258,7 +258,7 @@ class Emitter:
         return x.type.element_type if isinstance(x.type, ir.RankedTensorType) else x.type
 
     def expand(self, x: ir.Value, axis: int) -> ir.Value:
-        """A new dimension of size 1."""
+        """Return a new dimension of size 1."""
         sizes = self.sizes(x)
         new = (*sizes[:axis], 1, *sizes[axis:])
         if not sizes:
@@ -268,7 +268,7 @@ class Emitter:
         )
 
     def broadcast(self, x: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """A tensor of the same rank, its dimensions of size 1 repeated; scalars everywhere."""
+        """Repeat a tensor's dimensions of size 1, of the same rank; scalars everywhere."""
         sizes = self.sizes(x)
         if not sizes:
             return self.splat(x, shape)
@@ -277,14 +277,14 @@ class Emitter:
         return self.value("tt.broadcast", [x], self.type(shape, self.element(x)))
 
     def along(self, x: ir.Value, axis: int, rank: int) -> ir.Value:
-        """A vector as the given dimension of a tensor of that rank, sizes 1 elsewhere."""
+        """Return a vector as the given dimension of a tensor of that rank, sizes 1 elsewhere."""
         for i in range(rank):
             if i != axis:
                 x = self.expand(x, i)
         return x
 
     def reshape(self, x: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """A reshape of whole tensors, between (padded) shapes of as many elements."""
+        """Return a reshape of whole tensors, between (padded) shapes of as many elements."""
         shape = padded(shape)
         sizes = self.sizes(x)
         if sizes == shape:
@@ -308,7 +308,7 @@ class Emitter:
         return self.broadcast(self.along(self.iota(shape[axis]), axis, len(shape)), shape)
 
     def unflatten(self, index: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
-        """A row-major linear index, or a tensor of such, as one index for each size."""
+        """Return a row-major linear index, or a tensor of such, as one index for each size."""
         indices: list[ir.Value] = []
         shape = self.sizes(index)
         for n in reversed(sizes):
@@ -371,7 +371,7 @@ class Emitter:
     def masked(
         self, x: ir.Value, shape: Sequence[int], axes: Sequence[int], other: Any, dtype: np.dtype
     ):
-        """The tensor with `other` where it is past the array's end along these axes."""
+        """Return the tensor with `other` where it is past the array's end along these axes."""
         mask = self.inside(shape, axes)
         if mask is None:
             return x
@@ -423,7 +423,7 @@ class Emitter:
     # Bodies --------------------------------------------------------------------------------
 
     def run(self, jaxpr: ClosedJaxpr | Jaxpr, operands: Sequence[Any]) -> list:
-        """Emits the equations of a jaxpr; its results."""
+        """Emit the equations of a jaxpr; its results."""
         consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else []
         jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
         env: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
@@ -475,7 +475,7 @@ def target_of(platform: str) -> Target:
 
 
 def _arith(name: str, dtype: np.dtype) -> str:
-    """The operation of the arith dialect for numbers of a dtype."""
+    """Return the operation of the arith dialect for numbers of a dtype."""
     if dtypes.is_float(dtype):
         return f"arith.{name}{'imum' if name in ('max', 'min') else ''}f"
     sign = "s" if dtypes.is_signed(dtype) else "u"

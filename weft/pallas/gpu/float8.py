@@ -45,7 +45,7 @@ def to_float16(e: Emitter, x: ir.Value, dtype: Any) -> ir.Value:
 
 
 def from_float32(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """Rounded to nearest, ties to even; what is too large is NaN, or infinite in float8_e5m2."""
+    """Round to nearest, ties to even; too large ones are NaN, in float8_e5m2 infinite."""
     sizes = e.sizes(x)
     if dtype == E4M3 and not e.converts_float8:
         return _by_formula(e, x, _F32, lambda x: floats.narrow(x, E4M3))
@@ -61,7 +61,7 @@ def from_float32(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def _by_formula(e: Emitter, x: ir.Value, old: np.dtype, formula: Callable) -> ir.Value:
-    """The value of a formula on a tensor (weft/pallas/formulas/floats.py)."""
+    """Return the value of a formula on a tensor (weft/pallas/formulas/floats.py)."""
     aval = ShapedArray(e.sizes(x), old)
     with options["enable_x64"](True):
         jaxpr = ClosedJaxpr(*trace_to_jaxpr(lambda x: [formula(x)], [aval], "float8"))

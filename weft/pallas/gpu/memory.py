@@ -48,7 +48,7 @@ class View:
         return LONG if self.wide else INT
 
     def moved(self, e: Emitter, by: ir.Value) -> View:
-        """The view `by` elements (an index scalar) further."""
+        """Return the view `by` elements (an index scalar) further."""
         offset = by if self.offset is None else e.binary("add", self.offset, by, self.index_dtype)
         return replace(self, offset=offset)
 
@@ -61,7 +61,7 @@ def pointer_type(dtype: np.dtype) -> ir.Type:
 def array_view(
     pointer: ir.Value, storage: int | tuple, shape: Sequence[int], dtype: np.dtype, copies: int = 1
 ) -> View:
-    """A whole array as a ref, the first of so many that lie one after the other."""
+    """Return a whole array as a ref, the first of so many that lie one after the other."""
     wide, none = math.prod(shape) * copies >= 1 << 31, (None,) * len(shape)
     strides = row_major(shape)
     return View(pointer, storage, np.dtype(dtype), tuple(shape), strides, None, none, wide)
@@ -175,7 +175,7 @@ _CACHE = {"cache": 1, "evict": 1}
 
 
 def load(e: Emitter, pointer: ir.Value, mask: object, other: Any, dtype: Any, shape: Any) -> Any:
-    """The elements at the pointers; `other`, or zero, where masked out."""
+    """Return the elements at the pointers; `other`, or zero, where masked out."""
     kind = BYTE if dtype == BOOL else dtype
     operands = [pointer]
     if mask is not None:
@@ -278,7 +278,7 @@ def atomic(
     dtype: np.dtype,
     order: int = BOTH,
 ) -> ir.Value:
-    """An atomic read-modify-write; the old values."""
+    """Return an atomic read-modify-write; the old values."""
     check_atomic(e, how, dtype)
     if how in _RMW:
         code = _RMW[how]
@@ -298,7 +298,7 @@ def atomic(
 
 
 def check_atomic(e: Emitter, how: str, dtype: np.dtype) -> None:
-    """Raises for what Triton has no atomic operation of."""
+    """Raise for what Triton has no atomic operation of."""
     short = dtypes.is_float(dtype) and dtype.itemsize == 2
     if dtype.itemsize < 4 and not (short and how == "add"):
         raise e.fail(

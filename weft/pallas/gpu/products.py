@@ -116,7 +116,7 @@ def _factor(var: object, axis: int, definitions: dict, uses: dict) -> Factor | N
 
 
 def emit(e: Emitter, product: Product, read: Callable[[Any], Any]) -> ir.Value:
-    """The sum over parts of the shared dimension."""
+    """Return the sum over parts of the shared dimension."""
     atoms = [v for f in product.factors for v in f.get.invars]
     kind = arrays.factor_dtype(e, product.dot)
     widest = max(f.get.outvars[0].aval.dtype.itemsize for f in product.factors)
@@ -128,7 +128,7 @@ def emit(e: Emitter, product: Product, read: Callable[[Any], Any]) -> ir.Value:
 
 
 def _sum_of_parts(product: Product, size: int, kind: np.dtype, operands: Sequence[Any]) -> Any:
-    """The product from the operands of its factors' reads, added up in a dtype."""
+    """Return the product from the operands of its factors' reads, added up in a dtype."""
     dot, count = product.dot, len(product.factors[0].get.invars)
     out, params = dot.outvars[0].aval, dot.params | {"preferred_element_type": kind}
     inner = dot.invars[0].aval.shape[1]

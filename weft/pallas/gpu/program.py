@@ -65,7 +65,7 @@ class Launch:
 
 
 def sequential_dims(call: KernelCall) -> frozenset[int]:
-    """The grid dimensions along which programs run one after another."""
+    """Return the grid dimensions along which programs run one after another."""
     parallel = parallel_dims(call)
     return frozenset(i for i, n in enumerate(call.grid) if n > 1 and i not in parallel)
 
@@ -198,14 +198,14 @@ class Builder:
             self.over_grid()
 
     def copy_of(self, k: int, which: ir.Value) -> View:
-        """The `which`-th copy of extra memory k."""
+        """Return the `which`-th copy of extra memory k."""
         view = self.spare[k]
         e, kind = self.e, view.index_dtype
         which = elementwise.convert(e, which, INT, kind)
         return view.moved(e, e.binary("mul", which, math.prod(self.extras[k].ref.shape), kind))
 
     def scratch(self, var: Var) -> View:
-        """The storage of a ref that run_scoped makes."""
+        """Return the storage of a ref that run_scoped makes."""
         return self.copy_of(self.scoped[id(var)], self.index)
 
     # pallas_call -------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class Builder:
         return not shared or is_set(self.call.jaxpr, k)
 
     def open(self, k: int, ids: list, *, reads: bool) -> View:
-        """Makes output k a cell, of what memory holds if that may matter."""
+        """Make output k a cell, of what memory holds if that may matter."""
         call, e = self.call, self.e
         scalars = self.arrays[: call.num_scalars]
         view = self.block(self.arrays[k], call.blocks[k - call.num_scalars], ids, scalars)
@@ -298,7 +298,7 @@ class Builder:
             self.e.run(jaxpr, [refs[i] for i in places])
 
     def refs(self, ids: list[ir.Value]) -> list:
-        """The kernel's refs at one step."""
+        """Return the kernel's refs at one step."""
         call = self.call
         scalars = self.arrays[: call.num_scalars]
         refs: list[Any] = list(scalars)
@@ -317,7 +317,7 @@ class Builder:
     def block(
         self, view: View, block: BlockMapping, ids: Sequence[ir.Value], scalars: Sequence[View]
     ) -> View:
-        """The part of an array that a program sees."""
+        """Return the part of an array that a program sees."""
         if block.whole:
             return view
         e, kind = self.e, view.index_dtype
@@ -343,7 +343,7 @@ class Builder:
     # mpmd_map ----------------------------------------------------------------------------------
 
     def divide(self, first: int, start: int) -> None:
-        """The programs from `first` on, whose cores begin at the launch's index `start`."""
+        """Return the programs from `first` on, whose cores begin at the launch's index `start`."""
         e, programs = self.e, self.call.programs
         program = programs[first]
         end = start + program.mesh.size
@@ -379,13 +379,13 @@ class Builder:
 
 
 def function_name(call: KernelCall) -> str:
-    """The kernel's name as a symbol of PTX."""
+    """Return the kernel's name as a symbol of PTX."""
     name = "".join(c if c.isalnum() else "_" for c in call.name)
     return name if name and not name[0].isdigit() else f"kernel_{name}"
 
 
 def build(call: KernelCall, platform: str = "cuda", capability: Any = None) -> Launch:
-    """The Triton module of a call, verified; made once for each kind of GPU.
+    """Return the Triton module of a call, verified; made once for each kind of GPU.
 
     platform: "cuda" or "rocm". capability: CUDA's compute capability, such as (9, 0), if known.
     """

@@ -34,7 +34,7 @@ class Cell:
 
 
 def new_cell(e: Emitter, ref: AbstractRef) -> Cell:
-    """A cell of a ref's type, of zeros: what a ref holds at first is unspecified."""
+    """Return a cell of a ref's type, of zeros: what a ref holds at first is unspecified."""
     cell = Cell(ref.shape, ref.dtype)
     e.cells[cell] = e.constant(0, ref.shape, ref.dtype)
     return cell
@@ -95,7 +95,7 @@ def _uses_whole(eqn: Eqn, operand: int) -> bool:
 
 
 def held(operands: Sequence[Any]) -> list[Cell]:
-    """The cells among operands, each once."""
+    """Return the cells among operands, each once."""
     return list(dict.fromkeys(x for x in operands if isinstance(x, Cell)))
 
 

@@ -46,7 +46,7 @@ def _counter(e: Emitter, view: View, indexer: Indexer, dynamic: Sequence, types:
 
 
 def of_core(e: Emitter, view: View, mesh: Mesh | None, axes: Sequence[str], core: Sequence) -> View:
-    """The view of the core at these coordinates, the caller's own along axes not named.
+    """Return the view of the core at these coordinates, the caller's own along axes not named.
 
     `view.offset` is the caller's own copy; core-owned storage is laid out core by core.
     """
@@ -68,7 +68,7 @@ def _signal(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
 
 
 def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value, decrement: bool = True) -> None:
-    """Takes `amount` off the counter, once it is that large, or leaves it there."""
+    """Take `amount` off the counter, once it is that large, or leaves it there."""
 
     def goes_on() -> ir.Value:
         now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
@@ -87,7 +87,7 @@ def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value, decrement: bool = Tru
 
 
 def _repeat(e: Emitter, goes_on: Callable[[], ir.Value]) -> None:
-    """Looks again and again while the condition holds."""
+    """Look again and again while the condition holds."""
     check = clock_check(e)
     operation = e.op("scf.while", [], [], regions=2)
 
@@ -131,7 +131,7 @@ def _semaphore_read(e: Emitter, eqn: Eqn, sem: View, *index: object) -> ir.Value
 
 @rule("core_barrier")
 def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: object) -> list:
-    """The counter only grows: whoever arrives waits for the next multiple of the count."""
+    """Count up only: whoever arrives waits for the next multiple of the count."""
     count = eqn.params["count"]
     pointer = _counter(e, sem, eqn.params["indexer"], index, _types(eqn, 1, len(index)))
     barrier(e)
@@ -151,7 +151,7 @@ def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: object) -> list:
 
 @rule("async_copy_start")
 def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
-    """Copies at once, by this program's threads, and signals."""
+    """Copy at once, by this program's threads, and signals."""
     parts, core = copy_operands(eqn, xs)
     dtypes = [[v.aval.dtype for v in atoms] for _, _, atoms in copy_operands(eqn, eqn.invars)[0]]
     owners, axes = [v.aval.core for v in eqn.invars[:3]], eqn.params["axes"]
@@ -170,7 +170,7 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
     size = min(CHUNK, 1 << (total - 1).bit_length() if total > 1 else 1)
 
     def picked(places: Sequence[ir.Value], part: tuple) -> tuple[ir.Value, ir.Value | None]:
-        """The addresses of `size` elements of an indexed part, at these places of it."""
+        """Return the addresses of `size` elements of an indexed part, at these places of it."""
         view, indexer, dynamic, types = part
         positions = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
         inner, dims, operands = iter(places), [], []

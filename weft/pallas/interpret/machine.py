@@ -125,7 +125,7 @@ class Machine:
         raise error(f"kernel {self.kernel}: {text}")
 
     def look(self, task: Task, source: Source) -> None:
-        """Notes that a task looked at what another is to change; loops may do so forever."""
+        """Note that a task looked at what another is to change; loops may do so forever."""
         self.looks += 1
         if self.looks > LOOKS:
             self.fail(
@@ -137,7 +137,7 @@ class Machine:
     # Evaluation ---------------------------------------------------------------------------------
 
     def run(self, jaxpr: ClosedJaxpr, args: Sequence[Any], task: Task) -> Any:
-        """A generator that evaluates a jaxpr and returns its results."""
+        """Return a generator that evaluates a jaxpr and returns its results."""
         code = code_of(jaxpr)
         values = code.values.copy()
         values.update(zip(code.inputs, args, strict=True))
@@ -156,7 +156,7 @@ class Machine:
         return [values[v] for v in code.outputs]
 
     def evaluate(self, jaxpr: ClosedJaxpr, args: Sequence[Any], task: Task) -> list:
-        """The results of a jaxpr that does not wait for anything, such as an index map."""
+        """Return the results of a jaxpr that does not wait for anything, such as an index map."""
         steps = self.run(jaxpr, args, task)
         try:
             while True:
@@ -167,7 +167,7 @@ class Machine:
     # Memory -------------------------------------------------------------------------------------
 
     def check_written(self, task: Task, buffer: Buffer, region: Region, source: Source) -> None:
-        """Raises for a read of what nobody wrote."""
+        """Raise for a read of what nobody wrote."""
         if buffer.written is None or self.params.uninitialized_memory != "raise":
             return
         if not np.all(region.get(buffer.written)):
@@ -179,7 +179,7 @@ class Machine:
             )
 
     def read(self, task: Task, buffer: Buffer, region: Region, source: Source) -> None:
-        """Checks and records a read of a region."""
+        """Check and records a read of a region."""
         self.looks = 0
         if buffer.shadow is not None:
             conflict = buffer.shadow.read(region, task.number, task.clock, source)
@@ -189,7 +189,7 @@ class Machine:
     def write(
         self, task: Task, buffer: Buffer, region: Region, source: Any, atomic: bool = False
     ) -> None:
-        """Checks and records a write to a region."""
+        """Check and records a write to a region."""
         self.looks = 0
         self.events += 1
         task.events += 1
@@ -232,7 +232,7 @@ def _missing(region: Region, buffer: Buffer) -> str:
 
 
 def rule(name: str, simple: bool = False) -> Callable[[Callable], Callable]:
-    """Registers how an op runs: a generator, or, if it is simple, a function."""
+    """Register how an op runs: a generator, or, if it is simple, a function."""
 
     def add(fun: Callable) -> Callable:
         RULES[name] = (fun, simple)
@@ -248,7 +248,7 @@ def _region(m: Machine, of: RefOperands, op: _Op) -> Region:
 
 
 def _value(region: Region, data: np.ndarray, other: int) -> Any:
-    """The result of a read."""
+    """Return the result of a read."""
     if region.mask is None:
         return np.array(region.get(data))
     out = np.array(np.broadcast_to(np.asarray(other, data.dtype), region.shape))
@@ -310,7 +310,7 @@ def _atomic_rmw(
 
 
 def _begin_atomic(m: Machine, task: Task, ref: Buffer, region: Region, op: _Op) -> None:
-    """Checks an atomic; one on a single element orders what the tasks do around it."""
+    """Check an atomic; one on a single element orders what the tasks do around it."""
     if ref.shadow is not None and region.shape == () and region.mask is None:
         element = tuple(int(i) for i in region.view if not isinstance(i, slice))
         ref.shadow.synchronize(element, task.clock)
@@ -321,7 +321,7 @@ def _begin_atomic(m: Machine, task: Task, ref: Buffer, region: Region, op: _Op) 
 
 
 def _one_by_one(ref: Buffer, region: Region, value: Any, how: str) -> np.ndarray:
-    """The values before, where positions may repeat: element after element."""
+    """Return the values before, where positions may repeat: element after element."""
     flat = np.arange(ref.data.size).reshape(ref.data.shape)
     where = np.asarray(region.get(flat))
     value = np.broadcast_to(value, region.shape)

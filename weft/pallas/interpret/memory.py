@@ -58,12 +58,12 @@ class Buffer:
         )
 
     def watch(self) -> Buffer:
-        """Records accesses from now on, to find races."""
+        """Record accesses from now on, to find races."""
         self.shadow = Shadow(self.data.shape)
         return self
 
     def part(self, view: tuple[Any, ...]) -> Buffer:
-        """A buffer of the elements that a view selects, which are the same memory."""
+        """Return a buffer of the elements that a view selects, which are the same memory."""
         written = None if self.written is None else self.written[view]
         out = Buffer(self.name, self.data[view], written, self.owner)
         out.shadow = None if self.shadow is None else self.shadow.part(view)
@@ -82,7 +82,7 @@ class Region:
     mask: np.ndarray | None = None
 
     def get(self, array: np.ndarray) -> np.ndarray:
-        """The elements; where there is a mask those under it, in one dimension."""
+        """Return the elements; where there is a mask those under it, in one dimension."""
         return array[self.view]
 
     def put(self, array: np.ndarray, value: Any) -> None:
@@ -105,7 +105,7 @@ def locate(
     what: str,
     mask: np.ndarray | None = None,
 ) -> Region:
-    """The region an index selects; raises where it reaches outside of the buffer.
+    """Return the region an index selects; raises where it reaches outside of the buffer.
 
     What the mask hides may be outside.
     """

@@ -23,12 +23,12 @@ MAKERS: dict[str, Maker] = {}
 
 
 def function_of(eqn: Eqn) -> Callable:
-    """A function of NumPy values that computes an equation's result (or list of results)."""
+    """Return a function of NumPy values that computes an equation's result (or list of results)."""
     return in_numpy(eqn) or _compiled(eqn)
 
 
 def in_numpy(eqn: Eqn) -> Callable | None:
-    """The function of NumPy that an op is, if it is one."""
+    """Return the function of NumPy that an op is, if it is one."""
     name = eqn.primitive.name
     if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
         return None  # random keys
@@ -57,7 +57,7 @@ def _compiled(eqn: Eqn) -> Callable:
 
 
 def _plain(x: Any) -> Any:
-    """A result in NumPy; random keys stay what they are."""
+    """Return a result in NumPy; random keys stay what they are."""
     return x if dtypes.is_extended(x.dtype) else np.asarray(x)
 
 
@@ -132,7 +132,7 @@ def _iota(eqn: Eqn, *, shape: tuple, dtype: np.dtype, dimension: int, **_: objec
 
 
 def _window(shape: tuple, sizes: tuple, starts: tuple) -> tuple:
-    """The window at starts, moved inside as dynamic_slice does."""
+    """Return the window at starts, moved inside as dynamic_slice does."""
     at = [min(max(int(s), 0), n - k) for s, n, k in zip(starts, shape, sizes, strict=True)]
     return tuple(slice(s, s + k) for s, k in zip(at, sizes, strict=True))
 

@@ -36,7 +36,7 @@ class InterpretParams:
 
 
 def as_params(interpret: bool) -> InterpretParams | None:
-    """The parameters that `interpret=` gives; None if it is False."""
+    """Return the parameters that `interpret=` gives; None if it is False."""
     if interpret is None or interpret is False:
         return None
     if interpret is True:

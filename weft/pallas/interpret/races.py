@@ -44,7 +44,7 @@ _lock = Lock()  # several devices may interpret a kernel at once
 
 
 def source_id(source: Source) -> int:
-    """A number for a source line; there are as many as the program's text has, traces aside."""
+    """Number a source line; there are as many numbers as lines in the text, traces aside."""
     key = (id(source.code), source.lasti, source.scopes)  # the code stays alive with its source
     number = _source_ids.get(key)
     if number is None:
@@ -78,7 +78,7 @@ class Shadow:
         self.locks: dict[int, Clock] = {}  # number of an element -> clock of atomics on it
 
     def part(self, view: tuple[Any, ...]) -> Shadow:
-        """The same records, of the elements that a view selects."""
+        """Return the same records, of the elements that a view selects."""
         out = Shadow(self.shape)
         out.view = view
         out.numbers = np.arange(math.prod(self.shape)).reshape(self.shape)[view]
@@ -109,7 +109,7 @@ class Shadow:
         region.put(trace.lines[self.view], source_id(source))
 
     def read(self, region: Region, task: int, clock: Clock, source: Source) -> Access | None:
-        """Records a read; the earlier write it races with, if there is one."""
+        """Record a read; the earlier write it races with, if there is one."""
         conflict = self._conflict(self.writers, region, task, clock, False)
         self._record(self.readers, task, region, clock[task], source)
         return None if conflict is None else Access(conflict[0], conflict[1], True)
@@ -117,7 +117,7 @@ class Shadow:
     def write(
         self, region: Any, task: int, clock: Clock, source: Any, atomic: bool = False
     ) -> Access | None:
-        """Records a write; the earlier access it races with. Atomics do not race with atomics."""
+        """Record a write; the earlier access it races with. Atomics do not race with atomics."""
         conflict = self._conflict(self.writers, region, task, clock, atomic)
         if conflict is not None:
             return Access(conflict[0], conflict[1], True)
@@ -126,7 +126,7 @@ class Shadow:
         return None if conflict is None else Access(conflict[0], conflict[1], False)
 
     def synchronize(self, element: tuple, clock: Clock) -> None:
-        """An atomic on one element comes after the earlier ones on it, and before the later."""
+        """Order an atomic on one element after the earlier ones on it, and before the later."""
         if self.numbers is None:
             number = int(np.ravel_multi_index(element, self.shape)) if element else 0
         else:

@@ -26,7 +26,7 @@ from weft.pallas.narrow_integers import byte_of
 
 
 def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:
-    """The outputs of a kernel call, from NumPy operands."""
+    """Return the outputs of a kernel call, from NumPy operands."""
     with np.errstate(all="ignore"):
         in_bytes = [x.astype(byte_of(x.dtype), copy=False) for x in map(np.asarray, operands)]
         outs = _Run(legalize_call(call, NUMPY), in_bytes, params).outputs()
@@ -85,7 +85,7 @@ class _Run:
     # Meshes -------------------------------------------------------------------------------------
 
     def start_cores(self) -> list:
-        """Starts a task for every core of every mesh; returns all scratch."""
+        """Start a task for every core of every mesh; returns all scratch."""
         scratch: list[Any] = []
         per_call: list[dict[Any, Any]] = []  # for each scratch: mesh coordinates -> instance
         for i, aval in enumerate(self.call.scratch):
@@ -125,7 +125,7 @@ class _Run:
     # Grids --------------------------------------------------------------------------------------
 
     def start_grid(self) -> list:
-        """Starts a task for each choice of the parallel indices; returns all scratch."""
+        """Start a task for each choice of the parallel indices; returns all scratch."""
         grid = self.grid
         scratches: list[Any] = []
         for fixed in itertools.product(*(range(grid[a]) for a in self.parallel)):
@@ -141,7 +141,7 @@ class _Run:
         return scratches
 
     def programs(self, task: Task, where: dict[int, int], scratch: list) -> Waits:
-        """The programs of one task, in row-major order."""
+        """Return the programs of one task, in row-major order."""
         call, m = self.call, self.m
         axes = [
             range(where[a], where[a] + 1) if a in where else range(n)
@@ -203,7 +203,7 @@ class _Block:
         self.load(at, task)
 
     def load(self, at: list[int], task: Task) -> None:
-        """The block of the array: a part of it if it is an output, else a copy, poison outside."""
+        """Return the array's block: a part of an output, else a copy, with poison outside."""
         m, array = self.mapping, self.array
         assert self.start is not None
         outer: list[slice] = []
@@ -250,7 +250,7 @@ class _Block:
             self.buffer.watch()
 
     def flush(self, task: Task) -> None:
-        """Writes an output's block that reaches past its array back to it."""
+        """Write an output's block that reaches past its array back to it."""
         if not self.writes or self.mapping.whole or self.region is None:
             return
         region, block, array = self.region, self.buffer, self.array

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def at_core(m: Machine, op: _Op, ref: Semaphores, core: Sequence[Any]) -> Any:
-    """The instance at a core's coordinates; without coordinates the one given."""
+    """Return the instance at a core's coordinates; without coordinates the one given."""
     if not core:
         return ref
     at = tuple(int(c) for c in core)

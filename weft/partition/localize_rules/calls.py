@@ -40,7 +40,7 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 
 def _drop_channel(op: ir.Operation) -> None:
-    """A native ragged_all_to_all names a channel where devices are partitions, as here no more.
+    """Name no channel: a native ragged_all_to_all has one where devices are partitions.
 
     Number 0 stands for none: without any, the process ends (quirks.RAGGED_CHANNEL).
     """

@@ -17,7 +17,7 @@ from weft.partition.walk import SHARDINGS, forget, only_user, ops_in
 
 @rule(*named(lambda row: row.relayout))
 def relayout(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """The operand and result layouts say which collective it is.
+    """Tell by the operand and result layouts which collective it is.
 
     A chain of them waits for its end: `reshard.relayout` then finds a way that sends less, if any.
     """
@@ -40,14 +40,14 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 
 def _next_in_chain(op: ir.Operation) -> bool:
-    """True where nothing but another such operation of the same block uses the result."""
+    """Return whether nothing but another such operation of the same block uses the result."""
     user = only_user(op.results[0])
     return user is not None and facts(user).relayout and user.block == op.block
 
 
 @rule("sdy.all_reduce")
 def all_reduce(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Combines a partial result with the combiner of its producer; a complete one is left alone."""
+    """Combine a partial result with the combiner of its producer; a complete one is left alone."""
     if lz.local(op.operands[0]).partial is None:
         return relayout(lz, op)
     axes = lz.atoms(sdy.axis_refs(op.attributes["reduction_axes"]))
@@ -81,7 +81,7 @@ def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 @rule("sdy.replicated_to_unreduced")
 def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """The first device of each group keeps the value, the others hold zero."""
+    """Return the first device of each group keeps the value, the others hold zero."""
     x = lz.local(op.operands[0])
     return lz.replace(op, lz.as_sum(x, lz.target(op), lz.unreduced(sdy.target_of(op))))
 
@@ -130,14 +130,14 @@ def manual_collective(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 @rule("stablehlo.partition_id")
 def partition_id(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """The device's number; the local program's devices are replicas."""
+    """Return the device's number; the local program's devices are replicas."""
     value = lz.e.make("stablehlo.replica_id", (), op.results[0].type)
     return lz.replace(op, LocalValue(value, lz.layout(None, ())))
 
 
 @rule("stablehlo.replica_id")
 def replica_id(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """The global program has one replica."""
+    """Return zero: the global program has one replica."""
     zero = lz.e.const(0, op.results[0].type.element_type)
     return lz.replace(op, LocalValue(zero, lz.layout(None, ())))
 
@@ -154,7 +154,7 @@ def async_start(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 @rule("stablehlo.async_done")
 def async_done(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """The value of what was started, whole along free axes."""
+    """Return the value of what was started, whole along free axes."""
     out = lz.layouts(op)[0]
     forget(op, "sdy.sharding")
     lz.e.ip = ir.InsertionPoint.after(op)

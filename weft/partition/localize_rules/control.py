@@ -17,7 +17,7 @@ from weft.partition.walk import terminator
 
 @rule("stablehlo.while")
 def while_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """The carry keeps one layout through condition, body and result."""
+    """Keep one layout of the carry through condition, body and result."""
     layouts = lz.layouts(op)
     values = [lz.at(x, layout) for x, layout in zip(lz.operands(op), layouts, strict=True)]
     for region in op.regions:
@@ -41,7 +41,7 @@ def case(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 @contextmanager
 def _may_diverge(lz: Localizer, decided: bool = True) -> Iterator[None]:
-    """Emits what devices may run or not: what decides may vary over the manual axes around it.
+    """Emit what devices may run or not: what decides may vary over the manual axes around it.
 
     Along the free axes, over which the partitioner communicates, devices decide alike.
     """
@@ -75,7 +75,7 @@ def function_return(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 @rule("sdy.manual_computation")
 def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """The body is already per-device along the manual axes: it moves out of the region."""
+    """Move the body, which is per-device along the manual axes, out of the region."""
     manual = frozenset(
         i for name in sdy.manual_axes(op.attributes["manual_axes"]) for i in lz.mesh.atoms_of(name)
     )

@@ -69,13 +69,13 @@ class _Plan:
 
 
 def _group_dims(conv: _Convolution) -> tuple[int, int]:
-    """The dimensions of the operand and the kernel that the groups run through."""
+    """Return the dimensions of the operand and the kernel that the groups run through."""
     dims = conv.dims
     return dims.lhs_batch if conv.batch_groups > 1 else dims.lhs_feature, dims.rhs_out
 
 
 def _result_layout(conv: _Convolution, out: AxisLayout) -> tuple[AxisLayout, bool]:
-    """The layout that the devices can compute in, and whether it splits the groups."""
+    """Return the layout that the devices can compute in, and whether it splits the groups."""
     dims, now = conv.dims, out
     groups = max(conv.groups, conv.batch_groups)
     if conv.batch_groups > 1:
@@ -130,7 +130,7 @@ def _cheapest(
     rhs: LocalValue,
     out: AxisLayout,
 ) -> tuple[_Plan, LocalValue, LocalValue]:
-    """The plan that sends least without much more work, and its operands."""
+    """Return the plan that sends least without much more work, and its operands."""
     first = _plan(conv, lhs.layout, rhs.layout, out)
     plans = [first]
     features = (conv.dims.lhs_feature,), (conv.dims.rhs_in,)
@@ -165,7 +165,7 @@ def _cheapest(
 def _windows(
     e: Emitter, conv: _Convolution, plan: _Plan, x: LocalValue, y: LocalValue
 ) -> tuple[ir.Value, LocalValue, list[list[int]]]:
-    """The operand that each device reads, the kernel, and the padding that is left to do."""
+    """Return the operand that each device reads, the kernel, and the padding that is left to do."""
     value, windowed = x.value, x.layout
     padding = [list(p) for p in conv.padding]
     for i, a, b, o in conv.spatial:

@@ -135,7 +135,7 @@ def _is_aligned(
 
 @functools.lru_cache(maxsize=4096)
 def _whole_dims(rule: sdy.ShardingRule, sums: bool) -> tuple[int, ...]:
-    """The dimensions of the result that cannot be split."""
+    """Return the dimensions of the result that cannot be split."""
     whole = rule.whole if sums else rule.whole | rule.reduction
     mapping = enumerate(rule.results[0])
     return tuple(d for d, f in mapping if not f or f[0] in whole or not rule.places(f[0]))
@@ -154,7 +154,7 @@ def _flops_each(
 
 
 def _kind(op: ir.Operation) -> str | None:
-    """The name of what combines partial results; None where no collective does."""
+    """Return the name of what combines partial results; None where no collective does."""
     if not facts(op).combines:
         return "add"
     kind = combiner_kind(op.regions[0])
@@ -164,7 +164,7 @@ def _kind(op: ir.Operation) -> str | None:
 
 
 def combiner_kind(region: ir.Region) -> str | None:
-    """The name of a region that applies one commutative operation to its two arguments."""
+    """Return the name of a region that applies one commutative operation to its two arguments."""
     block = region.blocks[0]
     ops = [view.operation for view in block.operations]
     if len(ops) != 2 or len(block.arguments) != 2:
@@ -200,7 +200,7 @@ Factors = Sequence[Sequence[int]]  # the factors of each dimension, major first
 
 
 def _splits(layout: AxisLayout, mapping: Factors) -> dict[int, Atoms]:
-    """The axes that split each factor of a layout's dimensions."""
+    """Return the axes that split each factor of a layout's dimensions."""
     return {f[0]: atoms for f, atoms in zip(mapping, layout.dims, strict=True) if f}
 
 
@@ -210,7 +210,7 @@ def split_factors(
     fits: Callable[[int, int], bool],
     split: Mapping[int, Atoms] | None = None,
 ) -> dict[int, Atoms]:
-    """The axes that split each factor of a sharding rule: of the first tensor that has some.
+    """Return the axes that split each factor of a sharding rule: of the first tensor that has some.
 
     Args:
       tensors: layouts with the factors of their dimensions.
@@ -230,7 +230,7 @@ def split_factors(
 
 
 def by_factor(split: Mapping[int, Atoms], layout: AxisLayout, mapping: Factors) -> AxisLayout:
-    """A layout as the split of its dimensions' factors asks for."""
+    """Return a layout as the split of its dimensions' factors asks for."""
     dims = tuple(split.get(factors[0], ()) if factors else () for factors in mapping)
     return AxisLayout(layout.mesh, layout.shape, dims)
 

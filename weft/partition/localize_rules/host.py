@@ -53,7 +53,7 @@ def _once(
     whole: list[AxisLayout],
     free: tuple[int, ...],
 ) -> list[LocalValue]:
-    """The call in a branch that one device takes; the others have zeros until it has results."""
+    """Put the call in a branch one device takes; others have zeros until it has results."""
     e = lz.e
     tensors = [r.type for r in op.results if isinstance(r.type, ir.RankedTensorType)]
     # The call on a device of many has the number of its error as one more result.
@@ -90,7 +90,7 @@ def _once(
 
 
 def _variant(op: ir.Operation, which: int) -> ir.Attribute:
-    """The call's configuration for another variant of its function (weft/runtime/host_calls.py)."""
+    """Configure the call for another variant of its function (weft/runtime/host_calls.py)."""
     index = ir.IntegerAttr(ir.DictAttr(op.attributes["backend_config"])["index"]).value
     return ir.Attribute.parse(f"{{index = {index + which} : ui64}}")
 
@@ -144,13 +144,13 @@ def _handed_out(
 
 
 def _width(x: ir.Value) -> int:
-    """The bits of an element, of a part of one where it is complex; a truth value has a byte."""
+    """Count an element's bits, of a complex one those of a part; a truth value has a byte."""
     kind = x.type.element_type
     return max((kind.element_type if isinstance(kind, ir.ComplexType) else kind).width, 8)
 
 
 def _summed(lz: Localizer, x: ir.Value, across: tuple[int, ...], width: int) -> ir.Value:
-    """The one value that is not zero: the sum, of bits, so that -0.0 and every NaN stay.
+    """Return the one value that is not zero: the sum, of bits, so that -0.0 and every NaN stay.
 
     width: of the words that small values are sent as.
     """

@@ -22,7 +22,7 @@ from weft.partition.traffic_estimate import Tally
 
 
 def _wide_enough(lz: Localizer, index: ir.Value) -> ir.Value:
-    """Indices as i32, or i64 where they are wider: room for the device's offset."""
+    """Return indices as i32, or i64 where they are wider: room for the device's offset."""
     element = index.type.element_type
     if element.width > 32 or (element.width == 32 and element.is_unsigned):
         return lz.e.convert(index, lz.e.i64)
@@ -30,7 +30,7 @@ def _wide_enough(lz: Localizer, index: ir.Value) -> ir.Value:
 
 
 def _starts(lz: Localizer, indices: Sequence[LocalValue]) -> list[ir.Value]:
-    """The indices of a slice in one type that is wide enough."""
+    """Return the indices of a slice in one type that is wide enough."""
     starts = [_wide_enough(lz, i.value) for i in indices]
     widest = max((s.type.element_type for s in starts), key=lambda t: t.width, default=lz.e.i32)
     return [lz.e.convert(s, widest) for s in starts]
@@ -252,7 +252,7 @@ def _split_further(
     plan: _Gather,
     batch_out: list[int],
 ) -> AxisLayout:
-    """The plan's result, split like the indices along axes that divide nothing in the plan."""
+    """Return the plan's result, split as the indices along axes that divide nothing of it."""
     batch_in = [i for i in range(len(indices.shape)) if i != d.index_vector_dim]
     taken = {*plan.now.used, *plan.operand.used, *x.used}
     wide = plan.now
@@ -359,7 +359,7 @@ def _scatter_plan(
 def _own_indices(
     lz: Localizer, d: stablehlo.ScatterDimensions, plan: _Scatter, index: ir.Value
 ) -> ir.Value:
-    """Indices from the device's first row on; padded ones, like other devices' rows, are outside.
+    """Count indices from the device's first row; padded ones and other devices' are outside.
 
     A scatter skips what is out of bounds.
     """

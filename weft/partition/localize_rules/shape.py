@@ -147,7 +147,7 @@ def factor_groups(
 
 
 def _carry(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout | None:
-    """The layout that `source`'s atoms make of `shape`, or None where it cannot express them."""
+    """Return the layout that `source`'s atoms make of `shape`; None if it cannot express them."""
     mesh = source.mesh
     dims: list[Atoms] = [()] * len(shape)
     for left, right in groups:
@@ -185,7 +185,7 @@ def _carry(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout | N
 
 
 def _splitting(mesh, at: dict[int, int], stride: int, inner: int) -> int | None:
-    """The atom that cuts blocks of `stride` elements into whole multiples of `inner`."""
+    """Return the atom that cuts blocks of `stride` elements into whole multiples of `inner`."""
     for s, i in at.items():
         if s * mesh.atoms[i].size == stride and s % inner == 0:
             return i

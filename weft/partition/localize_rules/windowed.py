@@ -28,12 +28,12 @@ def starts(layout: AxisLayout, dim: int, scale: int = 1, shift: int = 0) -> np.n
 
 
 def listed(op: ir.Operation, name: str, rank: int, default: int = 1) -> list[int]:
-    """An attribute with a number for each dimension, which may be absent."""
+    """Return an attribute with a number for each dimension, which may be absent."""
     return list(op.attributes[name]) if name in op.attributes else [default] * rank
 
 
 def padding_of(op: ir.Operation, rank: int) -> list[list[int]]:
-    """The low and high padding of each dimension."""
+    """Return the low and high padding of each dimension."""
     if "padding" not in op.attributes:
         return [[0, 0] for _ in range(rank)]
     return np.array(op.attributes["padding"]).reshape(rank, 2).tolist()
@@ -96,7 +96,7 @@ def _slice_operand(
 
 
 def _without_empty_shards(layout: AxisLayout, source: Sequence[int]) -> AxisLayout:
-    """The layout without the splits of dimensions that are empty, here or in the operand."""
+    """Return the layout without the splits of dimensions that are empty, here or in the operand."""
     sizes = enumerate(zip(layout.shape, source, strict=True))
     return layout.without(*(d for d, both in sizes if 0 in both))
 
@@ -324,7 +324,7 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         return _cumulative_dim(op, layout, *window_attributes, trivial) if count == 1 else None
 
     def exchange(e: Emitter, index: int, x: LocalValue, out: AxisLayout) -> list[list[int]]:
-        """Fetches the operand's windows into `x`; returns the padding that the op still needs."""
+        """Fetche the operand's windows into `x`; returns the padding that the op still needs."""
         left = [list(p) for p in padding]
         scan = scan_of(out)
         if scan is not None:
@@ -367,7 +367,7 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 def window_of(
     out: AxisLayout, d: int, stride: int, base: int, extent: int, low: int
 ) -> tuple[np.ndarray, int, int, int]:
-    """The operand window for each device's share of a windowed result dimension.
+    """Return the operand window for each device's share of a windowed result dimension.
 
     Returns first operand index a coordinate, window length, and the padding that the local
     operation still needs (only where the base is dilated).
@@ -383,7 +383,7 @@ def window_of(
 
 
 def _cumulative_dim(op, layout, size, stride, base, dilation, padding, trivial) -> int | None:
-    """The one split dimension along which this is a cumulative sum, product, max or min."""
+    """Return the one split dimension along which this is a cumulative sum, product, max or min."""
     split = [d for d in range(len(size)) if not trivial[d]]
     if len(split) != 1 or not combiner_kind(op.regions[0]):
         return None

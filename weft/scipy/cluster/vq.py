@@ -14,7 +14,7 @@ __all__ = ["vq"]
 
 
 def vq(obs: object, code_book: object, check_finite: bool = True) -> tuple[Any, Any]:
-    """The nearest row of the code book to each observation, and its distance.
+    """Return the nearest row of the code book to each observation, and its distance.
 
     obs: (m, n) or (m,). code_book: (k, n) or (k,). Source: scipy.cluster.vq.vq.
 

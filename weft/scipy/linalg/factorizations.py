@@ -26,7 +26,7 @@ def _choice(name: str, argument: str, value: int | str | None, allowed: tuple) -
 
 
 def as_matrices(name: str, a: ArrayLike, square: bool = False) -> Any:
-    """The operand, which may be nested sequences as in SciPy, as float or complex matrices."""
+    """Return the operand, perhaps nested sequences as in SciPy, as inexact matrices."""
     return decompositions.as_matrices(name, wnp.asarray(a), square)
 
 
@@ -40,7 +40,7 @@ def _pair(a: ArrayLike, b: ArrayLike) -> tuple:
 def cholesky(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """The upper triangular u with a = u^H u, or the lower triangular l with a = l l^H.
+    """Return the upper triangular u with a = u^H u, or the lower triangular l with a = l l^H.
 
     a: Hermitian positive definite (..., n, n); the result is NaN where it is not.
     Source: scipy.linalg.cholesky.
@@ -62,7 +62,7 @@ def _factor(a: ArrayLike, *, lower: bool) -> Any:
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, bool]:
-    """The Cholesky factor of a (..., n, n) and `lower`, as `cho_solve` takes them.
+    """Return the Cholesky factor of a (..., n, n) and `lower`, as `cho_solve` takes them.
 
     Source: scipy.linalg.cho_factor.
 
@@ -179,7 +179,7 @@ def solve(
 
 
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The inverse of a (..., n, n).
+    """Return the inverse of a (..., n, n).
 
     Source: scipy.linalg.inv.
 
@@ -193,7 +193,7 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The determinant of a (..., n, n).
+    """Return the determinant of a (..., n, n).
 
     Source: scipy.linalg.det.
 
@@ -337,7 +337,7 @@ def qr_multiply(
     overwrite_a: bool = False,
     overwrite_c: bool = False,
 ) -> tuple:
-    """The product of c with q, and r (and p): `c q` for mode 'right', `q c` for 'left'.
+    """Return the product of c with q, and r (and p): `c q` for mode 'right', `q c` for 'left'.
 
     q is that of the economic decomposition where c fits it. Source: scipy.linalg.qr_multiply.
 

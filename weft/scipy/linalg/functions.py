@@ -24,7 +24,7 @@ _MATRIX = "(n,n)->(n,n)"
 
 
 def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Any:
-    """The exponential of A (..., n, n), by Pade approximation with scaling and squaring.
+    """Return the exponential of A (..., n, n), by Pade approximation with scaling and squaring.
 
     upper_triangular: A is. max_squarings: NaN where more would be needed.
     Source: Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
@@ -76,7 +76,7 @@ def _expm(a: Array, triangular: bool, max_squarings: int) -> Any:
 
 
 def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
-    """The exponential of A, and its derivative at A along E; the derivative alone if not asked.
+    """Return the exponential of A, and its derivative at A along E, or that alone.
 
     method: None, 'SPS' or 'blockEnlarge', which are computed alike.
     Source: scipy.linalg.expm_frechet.
@@ -97,7 +97,7 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
 
 
 def _by_superdiagonals(start: Array, entry: Callable) -> Any:
-    """An upper triangular matrix, given its diagonal, one superdiagonal after the other.
+    """Return an upper triangular matrix, given its diagonal, one superdiagonal after the other.
 
     entry(f): what stands on the next superdiagonal of f, where that is still zero.
     """
@@ -115,7 +115,7 @@ def _nonzero(x: Array) -> Any:
 
 
 def sqrtm(A: Any, blocksize: int = 1) -> Any:
-    """The principal square root of A (..., n, n), complex.
+    """Return the principal square root of A (..., n, n), complex.
 
     blocksize: must be 1, and changes nothing. CPU only.
     Source: Bjorck and Hammarling, A Schur method for the square root of a matrix, 1983.
@@ -140,7 +140,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
 
 
 def funm(A: Any, func: Callable, disp: bool = True) -> Any:
-    """A function of numbers applied to a square matrix, by Schur's form and Parlett's recurrence.
+    """Apply a function of numbers to a square matrix, by Schur's form and Parlett's recurrence.
 
     func: of the array of eigenvalues. disp: False also gives an estimate of the relative error.
     Accurate where eigenvalues are distinct. CPU only.
@@ -171,7 +171,7 @@ def funm(A: Any, func: Callable, disp: bool = True) -> Any:
 
 
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
-    """The complex Schur form of the real one `T, Z` of a matrix.
+    """Return the complex Schur form of the real one `T, Z` of a matrix.
 
     Source: Golub and Van Loan, Matrix Computations, 7.4.1; scipy.linalg.rsf2csf.
 

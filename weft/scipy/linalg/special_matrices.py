@@ -53,7 +53,7 @@ def _host(make: Callable[..., np.ndarray], n: int, *options: object, dtype: obje
 
 
 def block_diag(*arrs: Any) -> Any:
-    """The matrix with the arguments, matrices, vectors or numbers, as blocks on its diagonal.
+    """Return the matrix with the arguments, matrices, vectors or numbers, on its diagonal.
 
     Source: scipy.linalg.block_diag.
 
@@ -76,7 +76,7 @@ def block_diag(*arrs: Any) -> Any:
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
-    """The matrices (..., m, n) with first columns c (..., m) and first rows r (..., n).
+    """Return the matrices (..., m, n) with first columns c (..., m) and first rows r (..., n).
 
     r: c's conjugate by default; its first element is not read. Source: scipy.linalg.toeplitz.
 
@@ -97,7 +97,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
-    """The matrices (..., m, n) with first columns c (..., m) and last rows r (..., n).
+    """Return the matrices (..., m, n) with first columns c (..., m) and last rows r (..., n).
 
     r: zeros by default; its first element is not read. Source: scipy.linalg.hankel.
 
@@ -118,7 +118,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
 
 
 def circulant(c: ArrayLike) -> Any:
-    """The matrices (..., n, n) whose columns are the rotations of c (..., n).
+    """Return the matrices (..., n, n) whose columns are the rotations of c (..., n).
 
     Source: scipy.linalg.circulant.
 
@@ -135,7 +135,7 @@ def circulant(c: ArrayLike) -> Any:
 
 
 def companion(a: Any) -> Any:
-    """The companion matrices (..., n - 1, n - 1) of polynomials with coefficients a (..., n).
+    """Make companion matrices (..., n - 1, n - 1) of polynomials with coefficients a (..., n).
 
     Source: scipy.linalg.companion.
 
@@ -153,7 +153,7 @@ def companion(a: Any) -> Any:
 
 
 def fiedler(a: ArrayLike) -> Any:
-    """The symmetric matrices (..., n, n) of |a[i] - a[j]|.
+    """Return the symmetric matrices (..., n, n) of |a[i] - a[j]|.
 
     Source: scipy.linalg.fiedler.
 
@@ -168,7 +168,7 @@ def fiedler(a: ArrayLike) -> Any:
 
 
 def fiedler_companion(a: Any) -> Any:
-    """The pentadiagonal companion matrices of polynomials with coefficients a (..., n).
+    """Return the pentadiagonal companion matrices of polynomials with coefficients a (..., n).
 
     Source: Fiedler, A note on companion matrices, 2003; scipy.linalg.fiedler_companion.
 
@@ -196,7 +196,7 @@ def fiedler_companion(a: Any) -> Any:
 
 
 def leslie(f: Any, s: Any) -> Any:
-    """The Leslie matrices (..., n, n) of fecundities f (..., n) and survival rates s (..., n - 1).
+    """Make Leslie matrices (..., n, n) of fecundities f (..., n), survival rates s (..., n - 1).
 
     Source: scipy.linalg.leslie.
 
@@ -216,7 +216,7 @@ def leslie(f: Any, s: Any) -> Any:
 
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    """The matrices by which vectors of length n are convolved with a (..., m).
+    """Return the matrices by which vectors of length n are convolved with a (..., m).
 
     mode: 'full', 'same' or 'valid', as numpy.convolve has them.
     Source: scipy.linalg.convolution_matrix.
@@ -242,7 +242,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
 
 def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Any:
-    """The n x n matrix of the discrete Fourier transform.
+    """Return the n x n matrix of the discrete Fourier transform.
 
     scale: None, 'sqrtn' or 'n', what it is divided by. dtype: complex. Source: scipy.linalg.dft.
 
@@ -283,7 +283,7 @@ def _hadamard(n: int) -> np.ndarray:
 
 
 def helmert(n: int, full: bool = False) -> Any:
-    """The orthonormal Helmert matrix (n - 1, n); full: with the row of equal elements, first.
+    """Make the orthonormal Helmert matrix (n - 1, n); full: with the row of equal elements, first.
 
     Source: scipy.linalg.helmert.
 
@@ -303,7 +303,7 @@ def _helmert(n: int, full: bool) -> np.ndarray:
 
 
 def hilbert(n: int) -> Any:
-    """The n x n Hilbert matrix of 1 / (i + j + 1).
+    """Return the n x n Hilbert matrix of 1 / (i + j + 1).
 
     Source: scipy.linalg.hilbert.
 
@@ -321,7 +321,7 @@ def _hilbert(n: int) -> np.ndarray:
 
 
 def invhilbert(n: int) -> Any:
-    """The inverse of the n x n Hilbert matrix, of whole numbers.
+    """Return the inverse of the n x n Hilbert matrix, of whole numbers.
 
     Source: scipy.linalg.invhilbert.
 
@@ -359,7 +359,7 @@ def _kind(name: str, kind: str | None) -> str:
 
 
 def pascal(n: int, kind: str | None = None) -> Any:
-    """The n x n Pascal matrix of binomial coefficients: 'symmetric' (default), 'lower', 'upper'.
+    """Make the n x n Pascal matrix of binomial coefficients: 'symmetric', 'lower' or 'upper'.
 
     Source: scipy.linalg.pascal.
 
@@ -374,7 +374,7 @@ def pascal(n: int, kind: str | None = None) -> Any:
 
 
 def invpascal(n: int, kind: str | None = None) -> Any:
-    """The inverse of the n x n Pascal matrix: 'symmetric' (default), 'lower', 'upper'.
+    """Return the inverse of the n x n Pascal matrix: 'symmetric' (default), 'lower', 'upper'.
 
     Source: scipy.linalg.invpascal.
 

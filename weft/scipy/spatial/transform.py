@@ -37,12 +37,12 @@ class Rotation:
         self.quat = quat
 
     def tree_flatten(self) -> tuple:
-        """The quaternions; nothing is static."""
+        """Return the quaternions; nothing is static."""
         return (self.quat,), None
 
     @classmethod
     def tree_unflatten(cls, aux_data: None, children: tuple) -> Rotation:
-        """The rotation of what `tree_flatten` gave."""
+        """Return the rotation of what `tree_flatten` gave."""
         return cls(*children)
 
     @classmethod
@@ -164,7 +164,7 @@ class Rotation:
         return wnp.einsum("...ji,...j->...i" if inverse else "...ij,...j->...i", matrix, v)
 
     def as_euler(self, seq: str, degrees: bool = False) -> Array:
-        """The three angles (..., 3) of turns around seq's axes; the third is 0 in gimbal lock.
+        """Return three angles (..., 3) of turns around seq's axes; the third is 0 in gimbal lock.
 
         Source: Bernardes and Viollet, Quaternion to Euler angles conversion, PLoS ONE 17 (2022).
         """
@@ -202,7 +202,7 @@ class Rotation:
         return wnp.rad2deg(angles) if degrees else angles
 
     def as_matrix(self) -> Array:
-        """The rotation matrices (..., 3, 3)."""
+        """Return the rotation matrices (..., 3, 3)."""
         x, y, z, w = (self.quat[..., n] for n in range(4))
         rows = [
             [x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -212,12 +212,12 @@ class Rotation:
         return wnp.stack([wnp.stack(row, -1) for row in rows], -2)
 
     def as_mrp(self) -> Array:
-        """The modified Rodrigues parameters (..., 3)."""
+        """Return the modified Rodrigues parameters (..., 3)."""
         q = _canonical(self.quat)
         return q[..., :3] / (1 + q[..., 3:])
 
     def as_rotvec(self, degrees: bool = False) -> Array:
-        """The rotation vectors (..., 3)."""
+        """Return the rotation vectors (..., 3)."""
         q = _canonical(self.quat)
         sine = _norm(q[..., :3])
         small = sine < 1e-3
@@ -228,7 +228,7 @@ class Rotation:
         return wnp.rad2deg(v) if degrees else v
 
     def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Array:
-        """The quaternions (..., 4), of the two signs the one with w >= 0 if canonical."""
+        """Return the quaternions (..., 4), of the two signs the one with w >= 0 if canonical."""
         q = _canonical(self.quat) if canonical else self.quat
         return wnp.roll(q, 1, -1) if scalar_first else q
 
@@ -237,11 +237,11 @@ class Rotation:
         return Rotation(self.quat * wnp.array([-1, -1, -1, 1], dtype=self.quat.dtype))
 
     def magnitude(self) -> Array:
-        """The angles (...), from 0 to pi."""
+        """Return the angles (...), from 0 to pi."""
         return 2 * wnp.arctan2(_norm(self.quat[..., :3])[..., 0], wnp.abs(self.quat[..., 3]))
 
     def mean(self, weights: Any | None = None) -> Rotation:
-        """The rotation nearest to all, weighted by weights (n,), in the sense of chordal distance.
+        """Return the rotation nearest to all, by weights (n,), in the sense of chordal distance.
 
         Source: Markley and others, Averaging Quaternions, J. Guid. Control Dyn. 30 (2007).
         """
@@ -287,18 +287,18 @@ class Slerp:
         return cls(times, rotations)
 
     def tree_flatten(self) -> tuple:
-        """The times and rotations; nothing is static."""
+        """Return the times and rotations; nothing is static."""
         return (self.times, self.rotations), None
 
     @classmethod
     def tree_unflatten(cls, aux_data: None, children: tuple) -> Slerp:
-        """The interpolation of what `tree_flatten` gave."""
+        """Return the interpolation of what `tree_flatten` gave."""
         self = object.__new__(cls)
         self.times, self.rotations = children
         return self
 
     def __call__(self, times: Any) -> Rotation:
-        """The rotations at times () or (m,)."""
+        """Return the rotations at times () or (m,)."""
         t = float_array(times)
         following = wnp.searchsorted(self.times, t, side="right")
         start = wnp.clip(following - 1, 0, len(self.rotations) - 2)
@@ -308,7 +308,7 @@ class Slerp:
 
 
 def _axes_of(function: str, seq: str) -> tuple[list[int], bool]:
-    """The axes of a sequence as numbers, and whether they stay where they are."""
+    """Return the axes of a sequence as numbers, and whether they stay where they are."""
     extrinsic = seq.islower()
     if not 1 <= len(seq) <= 3 or set(seq) - set("xyz" if extrinsic else "XYZ"):
         raise ArgumentError(
@@ -326,7 +326,7 @@ def _check_shape(function: str, argument: str, x: Array, end: tuple[int, ...]) -
 
 
 def _norm(x: Array) -> Array:
-    """The length of vectors, keeping the dimension; its derivative at 0 is 0."""
+    """Return the length of vectors, keeping the dimension; its derivative at 0 is 0."""
     square = wnp.sum(x * x, -1, keepdims=True)
     zero = square == 0
     return wnp.where(zero, 0, wnp.sqrt(wnp.where(zero, 1, square)))
@@ -341,7 +341,7 @@ def _canonical(q: Array) -> Array:
 
 
 def _product(p: Array, q: Array) -> Array:
-    """The quaternion of the rotation q and then p."""
+    """Return the quaternion of the rotation q and then p."""
     u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
     u, v = wnp.broadcast_arrays(u, v)
     vector = a * v + b * u + wnp.cross(u, v)

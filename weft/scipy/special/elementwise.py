@@ -27,7 +27,7 @@ def special_op(
     of_complex: Callable | None = None,
     weak_type: bool = False,
 ) -> Callable:
-    """A function of arrays that is one elementwise op: sharded and batched as such.
+    """Return a function of arrays that is one elementwise op: sharded and batched as such.
 
     formula: of float operands of one shape and dtype, float32 at least, in weft.numpy's functions.
     partials: for each operand the derivative in it, a function of (result, *operands); None where
@@ -59,7 +59,7 @@ def _same_shape(operands: tuple) -> list:
 
 
 def choose(*cases: ArrayLike) -> Any:
-    """The value of the first condition that holds; the last argument is the default."""
+    """Return the value of the first condition that holds; the last argument is the default."""
     *pairs, value = cases
     for condition, other in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
         value = wnp.where(condition, other, value)
@@ -67,7 +67,7 @@ def choose(*cases: ArrayLike) -> Any:
 
 
 def polynomial(x: ArrayLike, coefficients: Any) -> Any:
-    """The sum of coefficients[k] * x**k, by Horner's rule."""
+    """Return the sum of coefficients[k] * x**k, by Horner's rule."""
     value = wnp.full_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         value = value * x + float(c)
@@ -75,7 +75,7 @@ def polynomial(x: ArrayLike, coefficients: Any) -> Any:
 
 
 def chebyshev_fit(fun: Callable, low: float, high: float, degree: int) -> Callable:
-    """A function of arrays that agrees with `fun`, of host arrays of float64, on [low, high].
+    """Make a function of arrays that agrees with `fun`, of host arrays of float64, on [low, high].
 
     Outside of the interval its values mean nothing, but are finite.
     Source: Clenshaw, A note on the summation of Chebyshev series, 1955.
@@ -98,7 +98,7 @@ def chebyshev_fit(fun: Callable, low: float, high: float, degree: int) -> Callab
 
 
 def half_line_integral(fun: Callable, x: np.ndarray) -> np.ndarray:
-    """The integral of fun(s, x) e^-s over s from 0 to infinity, on the host, for each x.
+    """Return the integral of fun(s, x) e^-s over s from 0 to infinity, on the host, for each x.
 
     Source: Takahasi and Mori, Double exponential formulas for numerical integration, 1974.
     """

@@ -63,7 +63,7 @@ _rel_entr = special_op(
 
 
 def logit(x: ArrayLike) -> Any:
-    """The logarithm of the odds, log(x / (1 - x)): the inverse of expit.
+    """Return the logarithm of the odds, log(x / (1 - x)): the inverse of expit.
 
     Source: scipy.special.logit.
 
@@ -99,7 +99,7 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def entr(x: ArrayLike) -> Any:
-    """The entropy -x log(x): 0 at 0, -inf where x is negative.
+    """Return the entropy -x log(x): 0 at 0, -inf where x is negative.
 
     Source: scipy.special.entr.
 
@@ -111,7 +111,7 @@ def entr(x: ArrayLike) -> Any:
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Any:
-    """The relative entropy p log(p / q): 0 where p is 0, infinite where either is negative.
+    """Return the relative entropy p log(p / q): 0 where p is 0, infinite where either is negative.
 
     Source: scipy.special.rel_entr.
 
@@ -136,7 +136,7 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Any:
 
 
 def boxcox(x: ArrayLike, lmbda: object) -> Any:
-    """The Box-Cox transform (x**lmbda - 1) / lmbda, and log(x) where lmbda is 0.
+    """Return the Box-Cox transform (x**lmbda - 1) / lmbda, and log(x) where lmbda is 0.
 
     Source: scipy.special.boxcox.
 
@@ -149,7 +149,7 @@ def boxcox(x: ArrayLike, lmbda: object) -> Any:
 
 
 def boxcox1p(x: ArrayLike, lmbda: object) -> Any:
-    """The Box-Cox transform of 1 + x.
+    """Return the Box-Cox transform of 1 + x.
 
     Source: scipy.special.boxcox1p.
 

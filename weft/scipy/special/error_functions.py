@@ -105,7 +105,7 @@ def dawsn(x: ArrayLike) -> Any:
 
 
 def wofz(z: Any) -> Any:
-    """The Faddeeva function exp(-z**2) * erfc(-i z) of complex z; the result is complex.
+    """Return the Faddeeva function exp(-z**2) * erfc(-i z) of complex z; the result is complex.
 
     Source: Weideman, Computation of the complex error function, 1994; scipy.special.wofz.
 
@@ -128,7 +128,7 @@ def wofz(z: Any) -> Any:
 
 
 def ndtr(x: Any) -> Any:
-    """The integral of the standard normal density up to x.
+    """Return the integral of the standard normal density up to x.
 
     Source: scipy.special.ndtr.
 
@@ -152,7 +152,7 @@ def _log_ndtr(x: Array) -> Any:
 
 
 def _normal_hazard(x: Array) -> Any:
-    """The derivative of log_ndtr: density / ndtr."""
+    """Return the derivative of log_ndtr: density / ndtr."""
     low = x < 0
     left = sqrt(2 / pi) / _erfcx_op(-wnp.where(low, x, 0) * sqrt(0.5))
     right = wnp.exp(-x * x / 2) / sqrt(2 * pi) / ndtr(wnp.where(low, 0, x))
@@ -163,7 +163,7 @@ _log_ndtr_op = special_op("log_ndtr", _log_ndtr, lambda out, x: _normal_hazard(x
 
 
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Any:
-    """The logarithm of ndtr(x), accurate in the lower tail.
+    """Return the logarithm of ndtr(x), accurate in the lower tail.
 
     series_order: from 0 to 30; the result is accurate whatever it is.
     Source: by erfcx in the tail; scipy.special.log_ndtr.
@@ -200,7 +200,7 @@ _ndtri_op = special_op(
 
 
 def ndtri(p: ArrayLike) -> Any:
-    """The x with ndtr(x) = p: -inf at 0, inf at 1, NaN outside.
+    """Return the x with ndtr(x) = p: -inf at 0, inf at 1, NaN outside.
 
     Source: scipy.special.ndtri.
 

@@ -19,7 +19,7 @@ def softmax(x, /, *, axis=None):
 
 
 def log_softmax(x, /, *, axis=None):
-    """The logarithm of softmax, accurate where it is small.
+    """Return the logarithm of softmax, accurate where it is small.
 
     Source: scipy.special.log_softmax.
 

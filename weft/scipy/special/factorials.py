@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def as_float(x: ArrayLike) -> Any:
-    """The operand as an array of floats."""
+    """Return the operand as an array of floats."""
     return inexact(to_array(x))
 
 
 def float_array(x: ArrayLike) -> Any:
-    """The operand, which may be nested sequences, as an array of floats."""
+    """Return the operand, which may be nested sequences, as an array of floats."""
     return inexact(wnp.asarray(x))
 
 
@@ -54,7 +54,7 @@ digamma = _unary("digamma", lax.digamma, "The derivative of gammaln.")
 
 
 def loggamma(x: ArrayLike) -> Any:
-    """The logarithm of gamma(x); for real x, NaN where gamma(x) is negative.
+    """Return the logarithm of gamma(x); for real x, NaN where gamma(x) is negative.
 
     Of complex x, the branch that is continuous off the negative real axis.
 
@@ -94,7 +94,7 @@ def _complex_loggamma(z: Array) -> Any:
 
 
 def gammasgn(x: Any) -> Any:
-    """The sign of gamma(x): 1 or -1, and NaN at negative integers.
+    """Return the sign of gamma(x): 1 or -1, and NaN at negative integers.
 
     Source: scipy.special.gammasgn.
 
@@ -111,7 +111,7 @@ def gammasgn(x: Any) -> Any:
 
 
 def gamma(x: ArrayLike) -> Any:
-    """The gamma function, (x - 1)! for positive integers.
+    """Return the gamma function, (x - 1)! for positive integers.
 
     Source: scipy.special.gamma.
 
@@ -126,7 +126,7 @@ def gamma(x: ArrayLike) -> Any:
 
 
 def betaln(a: Any, b: ArrayLike) -> Any:
-    """The logarithm of |beta(a, b)|.
+    """Return the logarithm of |beta(a, b)|.
 
     Source: scipy.special.betaln.
 
@@ -152,7 +152,7 @@ def beta(a: Any, b: ArrayLike) -> Any:
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
-    """The regularized incomplete beta function I_x(a, b).
+    """Return the regularized incomplete beta function I_x(a, b).
 
     Source: scipy.special.betainc.
 
@@ -164,7 +164,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Any:
-    """The regularized lower incomplete gamma function P(a, x).
+    """Return the regularized lower incomplete gamma function P(a, x).
 
     Source: scipy.special.gammainc.
 
@@ -176,7 +176,7 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Any:
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Any:
-    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x).
+    """Return the regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x).
 
     Source: scipy.special.gammaincc.
 
@@ -207,7 +207,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
-    """The number of ways to take k of N things; N and k may be fractional.
+    """Return the number of ways to take k of N things; N and k may be fractional.
 
     repetition: things may be taken more than once. 0 where k < 0, N < 0 or k > N.
     Source: scipy.special.comb.
@@ -232,7 +232,7 @@ def _binomial(n: Array, k: Array) -> Any:
 
 
 def poch(z: Any, m: ArrayLike) -> Any:
-    """The rising factorial gamma(z + m) / gamma(z).
+    """Return the rising factorial gamma(z + m) / gamma(z).
 
     Source: scipy.special.poch.
 
@@ -246,7 +246,7 @@ def poch(z: Any, m: ArrayLike) -> Any:
 
 
 def multigammaln(a: ArrayLike, d: int) -> Any:
-    """The logarithm of the multivariate gamma function of dimension d.
+    """Return the logarithm of the multivariate gamma function of dimension d.
 
     Source: Wilks, Mathematical Statistics, 1962.
 
@@ -260,7 +260,7 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
 
 
 def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
-    """The n-th derivative of digamma at x.
+    """Return the n-th derivative of digamma at x.
 
     n: whole numbers, of an integer dtype or Python's. Source: scipy.special.polygamma.
 
@@ -280,7 +280,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
-    """The Hurwitz zeta function, the sum of (k + q)**-x over k >= 0; q=None: Riemann's, q=1.
+    """Return the Hurwitz zeta function, the sum of (k + q)**-x over k >= 0; q=None: Riemann's, q=1.
 
     Source: scipy.special.zeta.
 
@@ -296,7 +296,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
 
 
 def _zeta_below(x: Array, q: Array) -> Any:
-    """The Hurwitz zeta function of q up to 0, for whole x only; of others nan, at poles inf.
+    """Return the Hurwitz zeta function of q up to 0, for whole x only; of others nan, at poles inf.
 
     Its terms from q to 0 are those of two such functions of positive arguments, as XLA's own sum
     ends after ten: sum((q + k)**-x) = zeta(x, f) ± (zeta(x, 1 - f) - zeta(x, 1 - q)) for q = f - n.
@@ -311,7 +311,7 @@ def _zeta_below(x: Array, q: Array) -> Any:
 
 
 def bernoulli(n: int) -> Any:
-    """The Bernoulli numbers from B0 to Bn, with B1 = -1/2.
+    """Return the Bernoulli numbers from B0 to Bn, with B1 = -1/2.
 
     n: a Python integer, 0 or more. Source: scipy.special.bernoulli.
 

@@ -23,7 +23,7 @@ i1e = _unary("i1e", lax.bessel_i1e, "exp(-|x|) I1(x), of the modified Bessel fun
 
 
 def i0(x: ArrayLike) -> Any:
-    """The modified Bessel function I0.
+    """Return the modified Bessel function I0.
 
     Source: scipy.special.i0.
 
@@ -36,7 +36,7 @@ def i0(x: ArrayLike) -> Any:
 
 
 def i1(x: ArrayLike) -> Any:
-    """The modified Bessel function I1.
+    """Return the modified Bessel function I1.
 
     Source: scipy.special.i1.
 
@@ -49,7 +49,7 @@ def i1(x: ArrayLike) -> Any:
 
 
 def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
-    """The Bessel functions J0(z) … Jv(z) of real z, along a new first axis.
+    """Return the Bessel functions J0(z) … Jv(z) of real z, along a new first axis.
 
     n_iter: the order at which the recurrence begins, above v and |z|: 50 serves |z| up to 25.
     Source: Miller's backward recurrence; Gautschi, Computational aspects of three-term recurrence
@@ -89,7 +89,7 @@ def sph_harm_y(
     diff_n: int | None = None,
     n_max: int | None = None,
 ) -> Any:
-    """The spherical harmonic of degree n and order m at polar angle theta and azimuth phi.
+    """Return the spherical harmonic of degree n and order m at polar angle theta and azimuth phi.
 
     n, m: integer arrays, broadcast against the angles. diff_n: must be None. n_max: an upper bound
     of n, needed where n is traced. The result is complex, with the Condon-Shortley phase.

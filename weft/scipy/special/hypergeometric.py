@@ -73,7 +73,7 @@ def _hyp1f1(a: Array, b: Array, x: Array) -> Any:
 
 
 def _partial(fun: Callable, index: int) -> Callable:
-    """The derivative in one operand, taken through the series."""
+    """Return the derivative in one operand, taken through the series."""
 
     def derivative(out: Array, *operands: ArrayLike) -> Any:
         def of_one(x: Array) -> Any:

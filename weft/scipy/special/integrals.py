@@ -76,7 +76,7 @@ _expn_op = special_op(
 
 
 def expn(n: ArrayLike, x: ArrayLike) -> Any:
-    """The integral of exp(-x t) / t**n over t from 1 to infinity, for integers n >= 0, x >= 0.
+    """Integrate exp(-x t) / t**n over t from 1 to infinity, for integers n >= 0, x >= 0.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.expn.
 
@@ -140,7 +140,7 @@ _expi_op = special_op("expi", _expi, lambda out, x: wnp.exp(x) / x)
 
 
 def expi(x: ArrayLike) -> Any:
-    """The exponential integral Ei(x): the principal value of exp(t) / t integrated up to x.
+    """Return the exponential integral Ei(x): the principal value of exp(t) / t integrated up to x.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.expi.
 
@@ -152,7 +152,7 @@ def expi(x: ArrayLike) -> Any:
 
 
 def exp1(x: ArrayLike) -> Any:
-    """The exponential integral E1(x) = -Ei(-x): exp(-t) / t integrated from x to infinity.
+    """Return the exponential integral E1(x) = -Ei(-x): exp(-t) / t integrated from x to infinity.
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.exp1.
 
@@ -215,7 +215,7 @@ _ci_op = special_op("ci", _ci, lambda out, x: wnp.cos(x) / x)
 
 
 def sici(x: ArrayLike) -> tuple[Any, Any]:
-    """The sine integral Si(x) and the cosine integral Ci(x), NaN where x is negative.
+    """Return the sine integral Si(x) and the cosine integral Ci(x), NaN where x is negative.
 
     Source: Abramowitz and Stegun, 5.2; scipy.special.sici.
 
@@ -269,7 +269,7 @@ _fresnel_c = special_op(
 
 
 def fresnel(x: ArrayLike) -> tuple[Any, Any]:
-    """The Fresnel integrals S(x) and C(x), of sin and cos of pi t**2 / 2 from 0 to x.
+    """Return the Fresnel integrals S(x) and C(x), of sin and cos of pi t**2 / 2 from 0 to x.
 
     Source: Abramowitz and Stegun, 7.3; scipy.special.fresnel.
 

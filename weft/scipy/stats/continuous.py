@@ -172,7 +172,7 @@ t = distribution(
 
 
 def _log_mass(a, b):
-    """The logarithm of the normal distribution's integral from a to b, in the tail nearer to 0."""
+    """Return the logarithm of the normal integral from a to b, in the tail nearer to 0."""
     low, high = wnp.where(a > 0, -b, a), wnp.where(a > 0, -a, b)
     upper, lower = log_ndtr(high), log_ndtr(low)
     gap = wnp.where(lower == -wnp.inf, -wnp.inf, lower - upper)
@@ -180,7 +180,7 @@ def _log_mass(a, b):
 
 
 def _between(a, b):
-    """A finite number from a to b."""
+    """Return a finite number from a to b."""
     low, high = wnp.isfinite(a), wnp.isfinite(b)
     finite_a, finite_b = wnp.where(low, a, 0), wnp.where(high, b, 0)
     one_sided = wnp.where(low, finite_a + 1, wnp.where(high, finite_b - 1, 0))

@@ -35,7 +35,7 @@ _PROGRAMS = eager_programs(" ".join(_MEANING), operands="loc scale k n p", optio
 
 
 def make_module(name: str, doc: str, functions: dict[str, Callable]) -> ModuleType:
-    """The module weft.scipy.stats.`name` of the functions."""
+    """Return the module weft.scipy.stats.`name` of the functions."""
     module = ModuleType(f"weft.scipy.stats.{name}", doc)
     for key, function in functions.items():
         setattr(module, key, public(function, module.__name__, key, programs=_PROGRAMS))
@@ -71,7 +71,7 @@ def distribution(
     interior: Callable | None = None,
     **formulas: Formula,
 ) -> ModuleType:
-    """A distribution of numbers.
+    """Return a distribution of numbers.
 
     methods: the functions that it has, with `:name` after one whose first parameter is so called.
     shapes: names of its shape parameters. support: what it is distributed over, when standardized;

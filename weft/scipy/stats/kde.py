@@ -76,12 +76,12 @@ class gaussian_kde:
         )
 
     def tree_flatten(self) -> tuple:
-        """The arrays that the estimate is made of."""
+        """Return the arrays that the estimate is made of."""
         return (self.dataset, self.weights, self.covariance, self.inv_cov), None
 
     @classmethod
     def tree_unflatten(cls, aux_data: object, children: Any) -> gaussian_kde:
-        """The estimate of the arrays that `tree_flatten` gave."""
+        """Return the estimate of the arrays that `tree_flatten` gave."""
         del aux_data
         self = object.__new__(cls)
         self.dataset, self.weights, self.covariance, self.inv_cov = children
@@ -115,7 +115,7 @@ class gaussian_kde:
         return points
 
     def _log_kernels(self, points: object, covariance: Any) -> Any:
-        """The logarithm of each element's weighted kernel at each point, (m, n)."""
+        """Return the logarithm of each element's weighted kernel at each point, (m, n)."""
         factor = lax_linalg.cholesky(covariance)
         solve = lambda x: lax_linalg.triangular_solve(factor, x, left_side=True, lower=True)
         gaps = solve(points)[:, :, None] - solve(self.dataset)[:, None, :]
@@ -123,21 +123,21 @@ class gaussian_kde:
         return wnp.log(self.weights) - wnp.sum(gaps * gaps, 0) / 2 - size
 
     def logpdf(self, x: object) -> Any:
-        """The logarithm of the density at points (m,) or (d, m)."""
+        """Return the logarithm of the density at points (m,) or (d, m)."""
         return logsumexp(self._log_kernels(self._points(x), self.covariance), axis=1)
 
     def evaluate(self, points: object) -> Any:
-        """The density at points (m,) or (d, m)."""
+        """Return the density at points (m,) or (d, m)."""
         return wnp.exp(self.logpdf(points))
 
     def pdf(self, x: object) -> Any:
-        """The density at points (m,) or (d, m)."""
+        """Return the density at points (m,) or (d, m)."""
         return self.evaluate(x)
 
     __call__ = evaluate
 
     def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
-        """The integral of the density times a normal one."""
+        """Return the integral of the density times a normal one."""
         mean = wnp.atleast_1d(as_float(mean))
         cov = wnp.atleast_2d(as_float(cov))
         if mean.shape != (self.d,) or cov.shape != (self.d, self.d):
@@ -148,7 +148,7 @@ class gaussian_kde:
         return wnp.exp(logsumexp(self._log_kernels(mean[:, None], self.covariance + cov)))
 
     def integrate_box_1d(self, low: Any, high: Any) -> Any:
-        """The integral of a density of one dimension from low to high."""
+        """Return the integral of a density of one dimension from low to high."""
         if self.d != 1:
             raise ArgumentError(
                 "gaussian_kde.integrate_box_1d: the data set has several dimensions"
@@ -158,7 +158,7 @@ class gaussian_kde:
         return wnp.sum(self.weights * (ends[1] - ends[0]))
 
     def integrate_kde(self, other: gaussian_kde) -> Any:
-        """The integral of the product with another density."""
+        """Return the integral of the product with another density."""
         if other.d != self.d:
             raise ArgumentError(
                 f"gaussian_kde.integrate_kde: {other.d} dimensions do not fit {self.d}"
@@ -175,7 +175,7 @@ class gaussian_kde:
         )
 
     def resample(self, key: object, shape: tuple[int, ...] = ()) -> Any:
-        """A sample of the density, (d, *shape)."""
+        """Return a sample of the density, (d, *shape)."""
         first, second = random.split(key)
         chosen = random.choice(first, self.n, shape, p=self.weights)
         noise = random.normal(second, (self.d, *shape), self.dataset.dtype)

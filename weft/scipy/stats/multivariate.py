@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _dirichlet_logpdf(x: Any, alpha: Any) -> Any:
-    """The logarithm of the Dirichlet density at x (k, ...) or, without the last row, (k - 1, ...).
+    """Return the log of the Dirichlet density at x (k, ...) or, without the last row, (k - 1, ...).
 
     alpha: (k,). Source: scipy.stats.dirichlet.
     """
@@ -39,7 +39,7 @@ def _dirichlet_logpdf(x: Any, alpha: Any) -> Any:
 
 
 def _multinomial_logpmf(x: Any, n: Any, p: ArrayLike) -> Any:
-    """The logarithm of the probability of counts x (..., k) in n trials of chances p (..., k).
+    """Return the log of the probability of counts x (..., k) in n trials of chances p (..., k).
 
     Source: scipy.stats.multinomial.
     """
@@ -54,7 +54,7 @@ def _multinomial_logpmf(x: Any, n: Any, p: ArrayLike) -> Any:
 
 
 def _normal_logpdf(x: Any, mean: Any, cov: Any, allow_singular: object = None) -> Any:
-    """The logarithm of the normal density at x (..., n) with mean (n,) and covariance (n, n).
+    """Return the log of the normal density at x (..., n) with mean (n,) and covariance (n, n).
 
     mean, cov: scalars for one dimension; leading dimensions broadcast. allow_singular: must be
     None. Source: scipy.stats.multivariate_normal.
@@ -94,17 +94,17 @@ def _normal_logpdf(x: Any, mean: Any, cov: Any, allow_singular: object = None) -
 
 
 def _dirichlet_pdf(x: ArrayLike, alpha: object) -> Any:
-    """The Dirichlet density, of what `logpdf` takes."""
+    """Return the Dirichlet density, of what `logpdf` takes."""
     return wnp.exp(_dirichlet_logpdf(x, alpha))
 
 
 def _multinomial_pmf(x: ArrayLike, n: object, p: ArrayLike) -> Any:
-    """The probability, of what `logpmf` takes."""
+    """Return the probability, of what `logpmf` takes."""
     return wnp.exp(_multinomial_logpmf(x, n, p))
 
 
 def _normal_pdf(x: ArrayLike, mean: object, cov: object) -> Any:
-    """The density, of what `logpdf` takes."""
+    """Return the density, of what `logpdf` takes."""
     return wnp.exp(_normal_logpdf(x, mean, cov))
 
 

@@ -29,7 +29,7 @@ def _check_policy(name: str, policy: str, allowed: tuple = ("propagate", "omit")
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
-    """The commonest value along an axis, the least of several, and its count.
+    """Return the commonest value along an axis, the least of several, and its count.
 
     axis: None for the whole array. nan_policy: 'propagate'. Source: scipy.stats.mode.
 
@@ -117,7 +117,7 @@ def sem(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """The standard error of the mean: the standard deviation over the root of the count.
+    """Return the standard error of the mean: the standard deviation over the root of the count.
 
     axis: None for the whole array. nan_policy: 'propagate' or 'omit'. Source: scipy.stats.sem.
 

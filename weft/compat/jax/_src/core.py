@@ -9,7 +9,7 @@ from weft.core.dtypes import is_extended
 
 
 def physical_aval(aval: ShapedArray) -> Any:
-    """The type of the words that make up an array of keys."""
+    """Return the type of the words that make up an array of keys."""
     if not is_extended(aval.dtype):
         return aval
     dtype = aval.dtype

@@ -20,7 +20,7 @@ def supports_inf(dtype: Any) -> bool:
 
 
 def to_complex_dtype(dtype: Any) -> Any:
-    """The complex dtype in which values of the dtype are computed with."""
+    """Return the complex dtype in which values of the dtype are computed with."""
     import numpy as np
 
     inexact = to_inexact(np.dtype(dtype))

@@ -8,7 +8,7 @@ from weft._xla.pytree import registry as _registry_
 
 
 def prefix_errors(prefix: Any, full: object, is_leaf: Any = None) -> list:
-    """The places where a tree is no prefix of another, as functions of the argument's name."""
+    """Return where a tree is no prefix of another, as functions of the argument's name."""
     if _tree_util.all_leaves([prefix], is_leaf):
         return []
     (kept, one), (leaves, other) = map(_tree_util.tree_flatten_with_path, (prefix, full))
@@ -29,7 +29,7 @@ def prefix_errors(prefix: Any, full: object, is_leaf: Any = None) -> list:
 
 
 def _one_level(node: object) -> tuple | None:
-    """The type of a node, its keys, and its children with their keys; None of a leaf."""
+    """Return the type of a node, its keys, and its children with their keys; None of a leaf."""
     if not isinstance(node, dict | list | tuple) and not _tree_util.is_tree_node(type(node)):
         return None
     children, _ = _tree_util.tree_flatten_with_path(node, is_leaf=lambda x: x is not node)

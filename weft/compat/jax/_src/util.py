@@ -43,7 +43,7 @@ def unzip2(xys: Iterable[Sequence[Any]]) -> tuple[tuple, tuple]:
 
 
 def split_list(elements: Sequence[T], lengths: Sequence[int]) -> list[list[T]]:
-    """Lists of these lengths, and what is left."""
+    """List of these lengths, and what is left."""
     rest = iter(elements)
     return [list(itertools.islice(rest, n)) for n in lengths] + [list(rest)]
 
@@ -98,5 +98,5 @@ def wraps(wrapped: Callable, namestr: str | None = None, docstr: str | None = No
 
 
 def weakref_lru_cache(call: Callable, maxsize: int | None = 2048, **_: object) -> Callable:
-    """A cache of that size; it holds its first arguments, which JAX's lets go."""
+    """Return a cache of that size; it holds its first arguments, which JAX's lets go."""
     return functools.lru_cache(maxsize=maxsize)(call)

@@ -23,5 +23,5 @@ def primal_tangent_dtype(primal: object, tangent: object, name: str | None = Non
 
 
 def cur_qdd(x: Any) -> Any:
-    """The part of a value's type that depends on the value it has now."""
+    """Return the part of a value's type that depends on the value it has now."""
     return x.cur_qdd()

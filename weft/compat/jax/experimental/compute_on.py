@@ -32,7 +32,7 @@ def _check(who: str, compute_type: str) -> None:
 
 @contextlib.contextmanager
 def compute_on(compute_type: str) -> Iterator[None]:
-    """A context, or a decorator, in which operations run on the host or on the device.
+    """Return a context, or a decorator, in which operations run on the host or on the device.
 
     Raises ValueError for a processor that the platform has not, NotImplementedError for the host of
     a GPU or TPU.
@@ -49,7 +49,7 @@ def compute_on2(
     out_memory_spaces: object,
     compiler_options: object = None,
 ) -> Any:
-    """A function that runs on the host or on the device; see `compute_on`."""
+    """Return a function that runs on the host or on the device; see `compute_on`."""
     if f is None:
         return functools.partial(
             compute_on2, compute_type=compute_type, out_memory_spaces=out_memory_spaces

@@ -11,7 +11,7 @@ __all__ = ["fused"]
 
 
 def fused(*, out_spaces: object) -> Callable[[Callable], Callable]:
-    """A decorator of functions that are compiled as one; results stay in the device's memory.
+    """Decorate functions to be compiled as one; results stay in the device's memory.
 
     Raises NotImplementedError for results in the host's memory.
     """

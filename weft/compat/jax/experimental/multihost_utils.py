@@ -14,7 +14,7 @@ __all__ = ["ProcessFailureError", "live_devices", "reached_preemption_sync_point
 
 @contextlib.contextmanager
 def live_devices(devices: Sequence[Any]) -> Iterator[list]:
-    """The devices, all of which live: a process that fails ends weft's others."""
+    """Return the devices, all of which live: a process that fails ends weft's others."""
     yield list(devices)
 
 

@@ -13,12 +13,12 @@ __all__ = ["attr_get", "scheduling_group", "xla_metadata_call"]
 
 
 def xla_metadata_call(f: Callable | None = None, **meta: object) -> Any:
-    """A function whose operations carry notes; see `set_xla_metadata`."""
+    """Return a function whose operations carry notes; see `set_xla_metadata`."""
     if f is None:
         return lambda g: xla_metadata_call(g, **meta)
     return set_xla_metadata(f, **meta)
 
 
 def scheduling_group(name: object) -> Callable:
-    """A decorator of functions whose operations are named as a group; XLA does not read it."""
+    """Decorate functions whose operations are named as a group; XLA does not read it."""
     return functools.partial(xla_metadata_call, scheduling_group=name)

@@ -16,12 +16,12 @@ def _refuse(name: str) -> NoReturn:
 
 
 def start_transfer_server(*args: object, **kwargs: object) -> Any:
-    """Raises NotImplementedError: weft has no such server."""
+    """Raise NotImplementedError: weft has no such server."""
     _refuse("start_transfer_server")
 
 
 def make_error_array(aval: object, message: str) -> Any:
-    """Raises NotImplementedError: weft has no arrays that stand for an error."""
+    """Raise NotImplementedError: weft has no arrays that stand for an error."""
     _refuse("make_error_array")
 
 

@@ -22,7 +22,7 @@ def _noted(text: str) -> Iterator[None]:
 
 
 def set_xla_metadata(x: object = None, **kwargs: object) -> Any:
-    """A context or decorator whose operations carry notes, or a value that carries them.
+    """Return a context or decorator whose operations carry notes, or a value that carries them.
 
     The notes are frontend attributes of the operations, which XLA's tools read, and part of their
     names (`op_name` of the compiled program), where a profile shows them. Those of a value are of
@@ -40,7 +40,7 @@ def set_xla_metadata(x: object = None, **kwargs: object) -> Any:
 
 
 def attr_get(x: object) -> str:
-    """A note as XLA's attributes write it."""
+    """Return a note as XLA's attributes write it."""
     if isinstance(x, bool):
         return str(x).lower()
     if isinstance(x, int | float | str):

@@ -7,14 +7,14 @@ from typing import Any
 
 
 def get_backend(platform: str | None = None) -> Any:
-    """The client of a platform."""
+    """Return the client of a platform."""
     from weft import devices
 
     return devices(platform)[0].client
 
 
 def backends() -> dict[str, Any]:
-    """The clients by platform."""
+    """Return the clients by platform."""
     from weft import default_backend, devices
 
     names = dict.fromkeys(("cpu", default_backend()))

@@ -59,7 +59,7 @@ def define_prng_impl(
     name: str = "<unnamed>",
     tag: str = "?",
 ) -> Generator:
-    """A kind of keys, for `jax.random.key(impl=)`, that the program's own functions work on.
+    """Return a kind of keys, for `jax.random.key(impl=)`, that the program's own functions work on.
 
     key_shape: of the uint32 words of one key. seed(seed) -> words; split(words, shape) -> words of
     keys of that shape; random_bits(words, bit_width, shape) -> unsigned integers; fold_in(words,

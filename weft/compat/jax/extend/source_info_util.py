@@ -26,12 +26,12 @@ def summarize(source: Source, num_frames: int = 1) -> str:
 
 
 def current_name_stack() -> str:
-    """The named scopes around, as a path."""
+    """Return the named scopes around, as a path."""
     return "/".join(capture().scopes)
 
 
 def set_name_stack(name_stack: str) -> AbstractContextManager[Any]:
-    """A context in which operations are in this scope."""
+    """Return a context in which operations are in this scope."""
     return named_scope(name_stack)
 
 

@@ -42,7 +42,7 @@ def add_jaxvals(x: object, y: object) -> Any:
 
 
 def add_tangents(x: object, y: object) -> Any:
-    """The sum of two tangents, either of which may be a `Zero`."""
+    """Return the sum of two tangents, either of which may be a `Zero`."""
     if isinstance(x, Zero):
         return y
     return x if isinstance(y, Zero) else add_jaxvals(x, y)
@@ -62,12 +62,12 @@ def get_primitive_transpose(prim: Primitive) -> Callable:
 
 
 def deflinear(prim: Primitive, transpose: Callable) -> None:
-    """A primitive that is linear in its operands together; transpose(cotangent, **params)."""
+    """Return a primitive linear in its operands together; transpose(cotangent, **params)."""
     deflinear2(prim, lambda ct, *_, **params: transpose(ct, **params))
 
 
 def deflinear2(prim: Primitive, transpose: Callable) -> None:
-    """The same; transpose(cotangent, *operands, **params)."""
+    """Return the same; transpose(cotangent, *operands, **params)."""
 
     def jvp(primals: tuple, tangents: tuple, **params: object) -> tuple:
         out = prim.bind(*primals, **params)
@@ -82,7 +82,7 @@ def deflinear2(prim: Primitive, transpose: Callable) -> None:
 
 
 def defbilinear(prim: Primitive, lhs_rule: Callable, rhs_rule: Callable) -> None:
-    """A primitive that is linear in each of two operands; the rules transpose it in one."""
+    """Return a primitive that is linear in each of two operands; the rules transpose it in one."""
     defjvp(
         prim,
         lambda t, x, y, **params: prim.bind(t, y, **params),
@@ -104,7 +104,7 @@ def defjvp(prim: Primitive, *rules: Callable | None) -> None:
 
 
 def defjvp2(prim: Primitive, *rules: Callable | None) -> None:
-    """The same, the result given to the rules: rule(tangent, result, *primals, **params)."""
+    """Return the same, the result given to the rules: rule(tangent, result, *primals, **params)."""
 
     def jvp(primals: Any, tangents: Any, **params: object) -> tuple:
         out = prim.bind(*primals, **params)

@@ -51,24 +51,24 @@ def moveaxis(x: Array, source: int, target: int) -> Any:
 
 
 def broadcast(x: ArrayLike, size: int, axis: int, mesh_axis: object = None) -> Any:
-    """The value repeated along a new axis."""
+    """Return the value repeated along a new axis."""
     from weft.autodiff.shape import broadcast_to_dim
 
     return broadcast_to_dim(x, axis, size)
 
 
 def bdim_at_front(x: ArrayLike, dim: int | None, size: int, mesh_axis: object = None) -> Any:
-    """A batch along the first axis."""
+    """Return a batch along the first axis."""
     return broadcast(x, size, 0) if dim is None else moveaxis(x, dim, 0)
 
 
 def defvectorized(prim: Primitive) -> None:
-    """A primitive of one operand that acts on each element."""
+    """Return a primitive of one operand that acts on each element."""
     primitive_batchers[prim] = lambda args, dims, **params: (prim.bind(*args, **params), dims[0])
 
 
 def defbroadcasting(prim: Primitive) -> None:
-    """A primitive that acts on the elements of operands of one shape."""
+    """Return a primitive that acts on the elements of operands of one shape."""
 
     def batch(args: Any, dims: Any, **params: Any) -> tuple:
         dim, ndim = next(
@@ -84,7 +84,7 @@ def defbroadcasting(prim: Primitive) -> None:
 
 
 def defreducer(prim: Primitive, ident: Callable | None = None) -> None:
-    """A primitive that reduces over its parameter `axes`."""
+    """Return a primitive that reduces over its parameter `axes`."""
 
     def batch(args: Any, dims: Any, *, axes: Any, **params: object) -> tuple:
         (x,), (dim,) = args, dims

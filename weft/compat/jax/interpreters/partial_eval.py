@@ -57,7 +57,7 @@ class PartialVal(tuple):
 def trace_to_jaxpr_dynamic(
     fun: WrappedFun, in_avals: Sequence[Any], **_: object
 ) -> tuple[Jaxpr, list, list]:
-    """The jaxpr of a flat function, the types of its results, and its constants."""
+    """Return the jaxpr of a flat function, the types of its results, and its constants."""
     jaxpr, consts = trace_to_jaxpr(fun.call_wrapped, list(in_avals), fun.__name__)
     return jaxpr, jaxpr.out_avals, consts
 
@@ -80,7 +80,7 @@ class _PartialTrace:
 def trace_to_jaxpr_nounits(
     fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list, list]:
-    """The jaxpr of what depends on the unknown arguments, the results, and the constants."""
+    """Return the jaxpr of what depends on the unknown arguments, the results, and the constants."""
     frame = StagingTrace(fun.__name__)
     args = [v if aval is None else frame.new_arg(aval) for aval, v in pvals]
     with current_trace(_PartialTrace(state.trace, frame)):
@@ -103,7 +103,7 @@ def trace_to_jaxpr_nounits(
 def dce_jaxpr(
     jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list[bool]]:
-    """The jaxpr without what only serves unused results, and which inputs it still reads.
+    """Return the jaxpr without what only serves unused results, and which inputs it still reads.
 
     instantiate: inputs to keep although nothing reads them.
     """

@@ -120,41 +120,41 @@ def is_tpu_device() -> bool:
 def create_tensorcore_mesh(
     axis_name: str, devices: object = None, num_cores: int | None = None
 ) -> Mesh:
-    """A mesh of a device's cores: one, unless num_cores says more."""
+    """Return a mesh of a device's cores: one, unless num_cores says more."""
     return pallas.create_core_mesh(axis_name, num_cores or 1)
 
 
 def run_on_first_core(core_axis_name: str) -> Callable:
-    """A decorator that calls a function on the first core along an axis."""
+    """Return a decorator that calls a function on the first core along an axis."""
     return pallas.when(lax.axis_index(core_axis_name) == 0)
 
 
 def core_barrier(sem: Ref, *, core_axis_name: str) -> None:
-    """Waits until all cores have come to the barrier; see weft.pallas.core_barrier."""
+    """Wait until all cores have come to the barrier; see weft.pallas.core_barrier."""
     pallas.core_barrier(sem)
 
 
 def async_copy(
     src_ref: Ref, dst_ref: Ref, sem: Ref, *, priority: int = 0, add: bool = False
 ) -> AsyncCopy:
-    """A copy that has been started; see weft.pallas.make_async_copy."""
+    """Return a copy that has been started; see weft.pallas.make_async_copy."""
     if add:
         raise NotImplementedError("async_copy: add=True is of TPUs; copy, wait and add")
     return pallas.make_async_copy(src_ref, dst_ref, sem).start()
 
 
 def sync_copy(src_ref: Ref, dst_ref: Ref, *, add: bool = False) -> None:
-    """Copies what one ref holds to another, or adds it."""
+    """Copy what one ref holds to another, or adds it."""
     dst_ref[...] = dst_ref[...] + src_ref[...] if add else src_ref[...]
 
 
 def load(ref: Ref, *, mask: ArrayLike | None = None) -> Array:
-    """The elements of a ref where mask is True; the others are undefined."""
+    """Return the elements of a ref where mask is True; the others are undefined."""
     return pallas.load(ref, ..., mask=mask)
 
 
 def store(ref: Ref, val: ArrayLike, *, mask: ArrayLike | None = None) -> None:
-    """Writes the elements of val where mask is True."""
+    """Write the elements of val where mask is True."""
     pallas.store(ref, ..., val, mask=mask)
 
 
@@ -196,7 +196,7 @@ def roll(
 
 
 def bitcast(x: Any, ty: DTypeLike) -> Any:
-    """The bits of x in another width: rows become more or fewer, from the low bits on."""
+    """Return the bits of x in another width: rows become more or fewer, from the low bits on."""
     old, new = x.dtype.itemsize, wnp.dtype(ty).itemsize
     *front, rows, columns = x.shape
     if new < old:
@@ -252,7 +252,7 @@ def stochastic_round(x: Any, random_bits: Any, *, target_dtype: DTypeLike) -> An
 
 
 def to_pallas_key(key: Array) -> Array:
-    """The key: kernels take keys of every kind."""
+    """Return the key: kernels take keys of every kind."""
     return key
 
 

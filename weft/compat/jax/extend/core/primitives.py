@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _load() -> None:
-    """Loads the modules that define primitives which no name of weft.lax has loaded."""
+    """Load the modules that define primitives which no name of weft.lax has loaded."""
     import weft
 
     for name in ("jit", "checkpoint", "custom_jvp", "custom_vjp", "shard_map", "pure_callback"):
