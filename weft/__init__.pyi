@@ -130,7 +130,7 @@ class Device:
     task_id: Any
 
 def as_jax() -> None:
-    """Makes `import jax` find weft, in this process and in those that it starts."""
+    """Make `import jax` find weft, in this process and in those that it starts."""
 
 def block_until_ready(x: _T) -> _T:
     """Wait for the arrays of a pytree to be computed."""
@@ -145,7 +145,7 @@ def checkpoint(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
 ) -> Callable[_P, _R]:
-    """The function with a derivative that keeps little and computes the rest again."""
+    """Return the function with a derivative that keeps little and computes the rest again."""
 
 @overload
 def checkpoint(
@@ -161,12 +161,12 @@ def checkpoint(
 remat = checkpoint
 
 def clear_caches() -> None:
-    """Forgets all traces, compiled programs and dispatch entries of this process."""
+    """Forget all traces, compiled programs and dispatch entries of this process."""
 
 def closure_convert(
     fun: Callable[..., Any], *example_args: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """A function without closed-over tracers, and their values as extra arguments."""
+    """Return a function without closed-over tracers, and their values as extra arguments."""
 
 def comm(
     fun: Callable[..., Any],
@@ -176,7 +176,7 @@ def comm(
     profile: Any = ...,
     **kwargs: Any,
 ) -> CommReport:
-    """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its …"""
+    """Report the communication of `fun(*args, **kwargs)` on its shardings' devices or …"""
 
 @overload
 def copy_to_host_async(x: Never) -> Any:
@@ -191,7 +191,7 @@ def copy_to_host_async(x: _T) -> _T:
     """Start copying every array of the pytree to the host, and return the pytree."""
 
 def custom_gradient(fun: Callable[_P, tuple[_R, Any]]) -> Callable[_P, _R]:
-    """A function that returns its output and its own backward function; use as a decorator."""
+    """Decorate a function that returns its output and its own backward function."""
 
 class custom_jvp(Generic[_P, _R_co]):
     """A function with its own derivative."""
@@ -204,9 +204,9 @@ class custom_jvp(Generic[_P, _R_co]):
     ) -> None: ...
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
     def defjvp(self, jvp: _F, symbolic_zeros: bool = False) -> _F:
-        """Sets the derivative (primals, tangents) -> (result, tangent); use as a decorator."""
+        """Set the derivative (primals, tangents) -> (result, tangent); use as a decorator."""
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Sets the derivative by each argument (tangent, result, *arguments); None is zero."""
+        """Set the derivative by each argument (tangent, result, *arguments); None is zero."""
 
 class custom_vjp(Generic[_P, _R_co]):
     """A function with its own forward and backward pass."""
@@ -225,16 +225,16 @@ class custom_vjp(Generic[_P, _R_co]):
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
-        """Sets the forward function (result, residuals) and the backward one."""
+        """Set the forward function (result, residuals) and the backward one."""
 
 def default_backend() -> str:
-    """The name of the default platform: 'cpu' or 'gpu'."""
+    """Return the name of the default platform: 'cpu' or 'gpu'."""
 
 def device_count(backend: str | None = ...) -> int:
-    """The number of devices over all processes."""
+    """Return the number of devices over all processes."""
 
 def device_get(x: Any) -> Any:
-    """The pytree with every array as a NumPy array. Transfers run side by side."""
+    """Return the pytree with every array as a NumPy array. Transfers run side by side."""
 
 def device_put(
     x: _T, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
@@ -245,44 +245,44 @@ def devices(backend: str | None = ...) -> list[Device]:
     """All devices of a platform (of the default one), over all processes, by id."""
 
 def disable_jit(disable: bool = ...) -> AbstractContextManager[None]:
-    """Runs jitted functions op by op inside the `with` block, on this thread."""
+    """Run jitted functions op by op inside the `with` block, on this thread."""
 
 def ds(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
-    """A window of a dimension of a ref or an array, of static size at a start that may …"""
+    """Return a window of a dimension of a ref or an array: a static size, a start …"""
 
 def effects_barrier() -> None:
     """Wait until the side effects of all programs started so far (prints, callbacks) are …"""
 
 def empty_ref(ty: Any, memory_space: Any = ...) -> Ref:
-    """A ref to an array that need not have any particular value yet."""
+    """Return a ref to an array that need not have any particular value yet."""
 
 def ensure_compile_time_eval() -> Any:
     """Inside, ops on concrete values run at once even while tracing."""
 
 @overload
 def eval_shape(fun: Callable[..., Array], *args: Any, **kwargs: Any) -> ShapeDtypeStruct:
-    """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed."""
+    """Return the result's tree with `ShapeDtypeStruct` leaves; nothing is computed."""
 
 @overload
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed."""
+    """Return the result's tree with `ShapeDtypeStruct` leaves; nothing is computed."""
 
 def free_ref(ref: Any) -> None:
-    """Gives up a ref: any later use of it is an error, and its memory is free."""
+    """Give up a ref: any later use of it is an error, and its memory is free."""
 
 def freeze(ref: Any) -> Array:
-    """The value of a ref, which cannot be used from then on."""
+    """Return the value of a ref, which cannot be used from then on."""
 
 def fwd_and_bwd(
     fun: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool = ..., jitted: bool = ...
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The forward and the backward pass of `fun` as two functions, each compiled once."""
+    """Return the forward and the backward pass of `fun` as two functions, each compiled …"""
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The abstract mesh in context; one without axes (``.empty``) when there is none."""
+    """Return the abstract mesh in context; one without axes (``.empty``) when there is …"""
 
 def get_mesh() -> Mesh | None:
-    """The concrete mesh in context, or None."""
+    """Return the concrete mesh in context, or None."""
 
 @overload
 def grad(
@@ -293,7 +293,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _P], _First]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -305,7 +305,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _P], tuple[_First, _R]]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -316,7 +316,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _Second, _P], _Second]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -328,7 +328,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _Second, _P], tuple[_Second, _R]]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -339,7 +339,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _P], tuple[_First]]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -351,7 +351,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _P], tuple[tuple[_First], _R]]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -362,7 +362,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _Second, _P], tuple[_First, _Second]]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -374,7 +374,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _Second, _P], tuple[tuple[_First, _Second], _R]]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -385,7 +385,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[_P, Any]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 @overload
 def grad(
@@ -397,7 +397,7 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[_P, tuple[Any, _R]]:
-    """The gradient of a scalar-valued function, by reverse mode."""
+    """Return the gradient of a scalar-valued function, by reverse mode."""
 
 def hessian(
     fun: Callable[_P, Any],
@@ -405,7 +405,7 @@ def hessian(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[_P, Any]:
-    """The Hessian: forward mode over reverse mode."""
+    """Return the Hessian: forward mode over reverse mode."""
 
 def io_callback(
     callback: Callable[..., Any],
@@ -415,7 +415,7 @@ def io_callback(
     ordered: bool = ...,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function with side effects when the program runs, exactly once."""
+    """Call a Python function with side effects when the program runs, exactly once."""
 
 def jacfwd(
     fun: Callable[_P, Any],
@@ -423,7 +423,7 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[_P, Any]:
-    """The Jacobian by forward mode: one pass per input element, batched."""
+    """Return the Jacobian by forward mode: one pass per input element, batched."""
 
 def jacrev(
     fun: Callable[_P, Any],
@@ -432,7 +432,7 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[_P, Any]:
-    """The Jacobian by reverse mode: one pass per output element, batched."""
+    """Return the Jacobian by reverse mode: one pass per output element, batched."""
 
 jacobian = jacrev
 
@@ -494,7 +494,7 @@ def jvp(
     tangents: Sequence[Any],
     has_aux: Literal[False] = False,
 ) -> tuple[_R, _R]:
-    """The value of a function and its derivative along tangents of the arguments."""
+    """Return the value of a function and its derivative along tangents of the arguments."""
 
 @overload
 def jvp(
@@ -506,25 +506,25 @@ def jvp(
 def linear_transpose(
     fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ...
 ) -> Callable[..., Any]:
-    """The transpose of a linear function, for inputs of the types of `primals`."""
+    """Return the transpose of a linear function, for inputs of the types of `primals`."""
 
 @overload
 def linearize(
     fun: Callable[..., _R], *primals: Any, has_aux: Literal[False] = False
 ) -> tuple[_R, Callable[..., _R]]:
-    """The value of a function and its linear part, a function of tangents."""
+    """Return the value of a function and its linear part, a function of tangents."""
 
 @overload
 def linearize(
     fun: Callable[..., tuple[_R, _A]], *primals: Any, has_aux: Literal[True]
 ) -> tuple[_R, Callable[..., _R], _A]:
-    """The value of a function and its linear part, a function of tangents."""
+    """Return the value of a function and its linear part, a function of tangents."""
 
 def live_arrays(platform: str | None = ...) -> list[Array]:
     """All arrays of a platform (the default one) that exist and have not been deleted."""
 
 def local_device_count(backend: str | None = ...) -> int:
-    """The number of devices of this process."""
+    """Return the number of devices of this process."""
 
 def local_devices(
     process_index: int | None = ..., backend: str | None = ..., host_id: int | None = ...
@@ -537,17 +537,17 @@ def make_array_from_callback(
     data_callback: Callable[[tuple[Any, ...]], Any],
     dtype: DTypeLike | None = ...,
 ) -> Array:
-    """An array whose parts a function gives, called once for each distinct part of this …"""
+    """Make an array by a function of its parts, called once for each distinct local part."""
 
 def make_array_from_process_local_data(
     sharding: Any, local_data: Any, global_shape: Any = ...
 ) -> Array:
-    """An array of which every process gives the data that belongs to its devices."""
+    """Return an array of which every process gives the data that belongs to its devices."""
 
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: DTypeLike | None = ...
 ) -> Array:
-    """An array from its parts, one single-device array for each device of this process."""
+    """Return an array from its parts, one single-device array for each device of this …"""
 
 @overload
 def make_jaxpr(
@@ -556,7 +556,7 @@ def make_jaxpr(
     axis_env: Sequence[tuple[Any, int]] | None = None,
     return_shape: Literal[False] = False,
 ) -> Callable[_P, ClosedJaxpr]:
-    """A function that gives the typed equations of another."""
+    """Return a function that gives the typed equations of another."""
 
 @overload
 def make_jaxpr(
@@ -566,7 +566,7 @@ def make_jaxpr(
     *,
     return_shape: Literal[True],
 ) -> Callable[_P, tuple[ClosedJaxpr, Any]]:
-    """A function that gives the typed equations of another."""
+    """Return a function that gives the typed equations of another."""
 
 def make_mesh(
     axis_shapes: Sequence[int],
@@ -575,19 +575,19 @@ def make_mesh(
     *,
     devices: Sequence[Any] | None = ...,
 ) -> Mesh:
-    """A mesh of the given shape over the first devices."""
+    """Return a mesh of the given shape over the first devices."""
 
 def make_user_context(default_value: Any = ...) -> Any:
-    """A value of yours that jitted functions may depend on: they are traced anew when it …"""
+    """Make a value that jitted functions may depend on: they are traced anew when it …"""
 
 def named_call(fun: Callable[_P, _R], *, name: str | None = None) -> Callable[_P, _R]:
-    """The function with its ops under its name in programs and profiles."""
+    """Return the function with its ops under its name in programs and profiles."""
 
 def named_scope(name: str) -> AbstractContextManager[None]:
     """Names the operations traced inside, in jaxprs' sources and in compiled programs."""
 
 def new_ref(init_val: Any, *, memory_space: Any = ..., kind: Any = ...) -> Ref:
-    """A mutable array that starts with the value of init_val."""
+    """Return a mutable array that starts with the value of init_val."""
 
 def pmap(
     fun: Callable[_P, _R],
@@ -601,19 +601,19 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Iterable[int] = (),
 ) -> Callable[_P, _R]:
-    """A function on every device, given a leading axis as long as there are devices."""
+    """Return a function on every device, given a leading axis as long as there are devices."""
 
 def powers_of_two(size: int) -> int:
     """Return the least power of two that is at least `size`, as `weft.jit(bucket=)` …"""
 
 def process_count(backend: str | None = ...) -> int:
-    """The number of processes."""
+    """Return the number of processes."""
 
 def process_index(backend: str | None = ...) -> int:
-    """The number of this process, counted from 0."""
+    """Return the number of this process, counted from 0."""
 
 def process_indices(backend: str | None = ...) -> list[int]:
-    """The numbers of all processes."""
+    """Return the numbers of all processes."""
 
 def pure_callback(
     callback: Callable[..., Any],
@@ -623,19 +623,19 @@ def pure_callback(
     vmap_method: str | None = ...,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function without side effects when the program runs."""
+    """Call a Python function without side effects when the program runs."""
 
 @overload
 def reshard(xs: Never, out_shardings: Any) -> Any:
-    """The arrays placed by other shardings; in a program, values with that sharding in …"""
+    """Place arrays by other shardings; in a program, give values that sharding in their …"""
 
 @overload
 def reshard(xs: ArrayLike, out_shardings: Any) -> Array:
-    """The arrays placed by other shardings; in a program, values with that sharding in …"""
+    """Place arrays by other shardings; in a program, give values that sharding in their …"""
 
 @overload
 def reshard(xs: _T, out_shardings: Any) -> _T:
-    """The arrays placed by other shardings; in a program, values with that sharding in …"""
+    """Place arrays by other shardings; in a program, give values that sharding in their …"""
 
 @overload
 def shard_map(
@@ -648,7 +648,7 @@ def shard_map(
     axis_names: Any = ...,
     check_vma: bool = True,
 ) -> Callable[_P, _R]:
-    """Runs a function on every device, on its shards of the arguments."""
+    """Run a function on every device, on its shards of the arguments."""
 
 @overload
 def shard_map(
@@ -661,7 +661,7 @@ def shard_map(
     axis_names: Any = ...,
     check_vma: bool = True,
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Runs a function on every device, on its shards of the arguments."""
+    """Run a function on every device, on its shards of the arguments."""
 
 @overload
 def smap(
@@ -679,7 +679,7 @@ def transfer_guard(new_val: str) -> Iterator[None]:
     """Says what happens at transfers between host and devices inside the `with` block."""
 
 def typeof(x: ArrayLike) -> Any:
-    """The type of a value: its shape, dtype, weak type, sharding and manual-axis type."""
+    """Return the type of a value: its shape, dtype, weak type, sharding and manual-axis …"""
 
 @overload
 def value_and_grad(
@@ -690,7 +690,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _P], tuple[_R, _First]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -702,7 +702,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _P], tuple[tuple[Any, _R], _First]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -713,7 +713,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _Second, _P], tuple[_R, _Second]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -725,7 +725,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _Second, _P], tuple[tuple[Any, _R], _Second]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -736,7 +736,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _P], tuple[_R, tuple[_First]]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -748,7 +748,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _P], tuple[tuple[Any, _R], tuple[_First]]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -759,7 +759,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _Second, _P], tuple[_R, tuple[_First, _Second]]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -771,7 +771,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[Concatenate[_First, _Second, _P], tuple[tuple[Any, _R], tuple[_First, _Second]]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -782,7 +782,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[_P, tuple[_R, Any]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def value_and_grad(
@@ -794,7 +794,7 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[_P, tuple[tuple[Any, _R], Any]]:
-    """A function returning both the scalar value of `fun` and its gradient."""
+    """Return a function returning both the scalar value of `fun` and its gradient."""
 
 @overload
 def vjp(
@@ -806,7 +806,7 @@ def vjp(
     reduce_axes: Sequence[Any] = (),
     saveable_args: bool | tuple[Any, ...] = True,
 ) -> tuple[_R, Callable[[_R], tuple[_First]]]:
-    """The value of a function, and a function from cotangents of it to those of the arguments."""
+    """Return the value of a function, and a function from its cotangents to those of the arguments."""
 
 @overload
 def vjp(
@@ -819,7 +819,7 @@ def vjp(
     reduce_axes: Sequence[Any] = (),
     saveable_args: bool | tuple[Any, ...] = True,
 ) -> tuple[_R, Callable[[_R], tuple[_First, _Second]]]:
-    """The value of a function, and a function from cotangents of it to those of the arguments."""
+    """Return the value of a function, and a function from its cotangents to those of the arguments."""
 
 @overload
 def vjp(
@@ -829,7 +829,7 @@ def vjp(
     reduce_axes: Sequence[Any] = (),
     saveable_args: bool | tuple[Any, ...] = True,
 ) -> tuple[_R, Callable[[_R], tuple[Any, ...]]]:
-    """The value of a function, and a function from cotangents of it to those of the arguments."""
+    """Return the value of a function, and a function from its cotangents to those of the arguments."""
 
 @overload
 def vjp(
@@ -839,7 +839,7 @@ def vjp(
     reduce_axes: Sequence[Any] = (),
     saveable_args: bool | tuple[Any, ...] = True,
 ) -> tuple[_R, Callable[[_R], tuple[Any, ...]], _A]:
-    """The value of a function, and a function from cotangents of it to those of the arguments."""
+    """Return the value of a function, and a function from its cotangents to those of the arguments."""
 
 def vmap(
     fun: Callable[_P, _R],

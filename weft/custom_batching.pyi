@@ -7,4 +7,4 @@ from weft.api.custom_vmap import custom_vmap as custom_vmap
 from weft.typing import Array as Array
 
 def sequential_vmap(f: Callable[..., Any]) -> Any:
-    """A function that vmap applies to one example after the other, by `weft.lax.map`."""
+    """Return a function that vmap applies to one example after the other, by …"""

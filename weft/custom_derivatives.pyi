@@ -12,15 +12,15 @@ from weft.typing import Array as Array
 def closure_convert(
     fun: Callable[..., Any], *example_args: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """A function without closed-over tracers, and their values as extra arguments."""
+    """Return a function without closed-over tracers, and their values as extra arguments."""
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that returns its output and its own backward function; use as a …"""
+    """Decorate a function that returns its output and its own backward function."""
 
 def linear_call(
     fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any
 ) -> Any:
-    """Calls a linear function that brings its own transpose."""
+    """Call a linear function that brings its own transpose."""
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = ...) -> Any:
-    """The zero tangents of the values in a tree, as arrays or as `SymbolicZero`s."""
+    """Return the zero tangents of the values in a tree, as arrays or as `SymbolicZero`s."""

@@ -19,10 +19,10 @@ def initialize(
     *,
     hang_timeout_seconds: float | None = ...,
 ) -> None:
-    """Makes this process one of several that run the same program on all their devices …"""
+    """Make this process one of several that run the same program on all their devices …"""
 
 def is_initialized() -> bool:
     """Return whether this process has joined a group."""
 
 def shutdown() -> None:
-    """Leaves the group, after all processes have come to this point. Runs at exit by …"""
+    """Leave the group, after all processes have come to this point. Runs at exit by …"""

@@ -6,7 +6,7 @@ from weft.typing import Array as Array
 from weft.typing import DTypeLike
 
 def from_dlpack(external_array: Any, device: Any = ..., copy: bool | None = ...) -> Array:
-    """An array over the memory of another library's array; no copy is made unless needed."""
+    """Return an array over the memory of another library's array; no copy is made unless …"""
 
 def is_supported_dtype(dtype: DTypeLike | None) -> bool:
     """Return whether arrays of a dtype can be shared through DLPack."""

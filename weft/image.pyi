@@ -19,7 +19,7 @@ class ResizeMethod(Enum):
 def resize(
     image: Any, shape: Sequence[int], method: Any, antialias: bool = ..., precision: Any = ...
 ) -> Array:
-    """The image resampled to a shape of the same rank; dimensions of equal size stay as …"""
+    """Resample the image to a shape of the same rank; dimensions of equal size stay."""
 
 def scale_and_translate(
     image: Any,
@@ -31,4 +31,4 @@ def scale_and_translate(
     antialias: bool = ...,
     precision: Any = ...,
 ) -> Array:
-    """The image, scaled and then moved along some dimensions, seen in a window of a shape."""
+    """Return the image, scaled and then moved along some dimensions, seen in a window of …"""

@@ -241,7 +241,7 @@ def _exp(order: int, ins: list, params: dict) -> Series:
 
 
 def _log(order: int, ins: list, params: dict) -> Series:
-    """x y' = x'"""
+    """Return x y' = x'"""
     x, dx = ins[0].terms, _slopes(ins[0])
     y, dy = [wnp.log(x[0])], list[Any]()
     for k in range(order):

@@ -14,7 +14,7 @@ def create_device_mesh(
     contiguous_submeshes: bool = ...,
     allow_split_physical_axes: bool = ...,
 ) -> np.ndarray:
-    """The devices as an array of a shape, for `weft.sharding.Mesh`, in their own order."""
+    """Return the devices as an array of a shape, for `weft.sharding.Mesh`, in their own …"""
 
 def create_hybrid_device_mesh(
     mesh_shape: Sequence[int],
@@ -25,4 +25,4 @@ def create_hybrid_device_mesh(
     should_sort_granules_by_key: bool = ...,
     allow_split_physical_axes: bool = ...,
 ) -> np.ndarray:
-    """The devices as an array whose axes are split between a slow and a fast network."""
+    """Return the devices as an array whose axes are split between a slow and a fast …"""

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def record_event(event: str, **kwargs: str | int) -> None:
-    """Tells listeners that something happened.
+    """Tell listeners that something happened.
 
     >>> import weft
     >>> seen = []
@@ -47,7 +47,7 @@ def record_event(event: str, **kwargs: str | int) -> None:
 
 
 def record_event_duration_secs(event: str, duration: float, **kwargs: str | int) -> None:
-    """Tells listeners how many seconds something took.
+    """Tell listeners how many seconds something took.
 
     >>> import weft
     >>> weft.monitoring.register_event_duration_secs_listener(print)
@@ -61,7 +61,7 @@ def record_event_duration_secs(event: str, duration: float, **kwargs: str | int)
 def record_event_time_span(
     event: str, start_time: float, end_time: float, **kwargs: str | int
 ) -> None:
-    """Tells listeners from when to when, in seconds of `time.time()`, something took place.
+    """Tell listeners from when to when, in seconds of `time.time()`, something took place.
 
     >>> import weft
     >>> weft.monitoring.register_event_time_span_listener(print)
@@ -73,7 +73,7 @@ def record_event_time_span(
 
 
 def record_scalar(event: str, value: float, **kwargs: str | int) -> None:
-    """Tells listeners a number.
+    """Tell listeners a number.
 
     >>> import weft
     >>> weft.monitoring.register_scalar_listener(print)

@@ -12,42 +12,42 @@ class CompileTimes:
     def __exit__(self, *exception: Any) -> None: ...
 
 def clear_event_listeners() -> None:
-    """Takes all listeners back."""
+    """Take all listeners back."""
 
 def record_event(event: str, **kwargs: str | int) -> None:
-    """Tells listeners that something happened."""
+    """Tell listeners that something happened."""
 
 def record_event_duration_secs(event: str, duration: float, **kwargs: str | int) -> None:
-    """Tells listeners how many seconds something took."""
+    """Tell listeners how many seconds something took."""
 
 def record_event_time_span(
     event: str, start_time: float, end_time: float, **kwargs: str | int
 ) -> None:
-    """Tells listeners from when to when, in seconds of `time.time()`, something took …"""
+    """Tell listeners from when to when, in seconds of `time.time()`, something took place."""
 
 def record_scalar(event: str, value: float, **kwargs: str | int) -> None:
-    """Tells listeners a number."""
+    """Tell listeners a number."""
 
 def register_event_duration_secs_listener(callback: Callable[..., None]) -> None:
-    """Calls callback(event, seconds, **tags) at each duration."""
+    """Call callback(event, seconds, **tags) at each duration."""
 
 def register_event_listener(callback: Callable[..., None]) -> None:
-    """Calls callback(event, **tags) at each event."""
+    """Call callback(event, **tags) at each event."""
 
 def register_event_time_span_listener(callback: Callable[..., None]) -> None:
-    """Calls callback(event, start, end, **tags) at each span of time."""
+    """Call callback(event, start, end, **tags) at each span of time."""
 
 def register_scalar_listener(callback: Callable[..., None]) -> None:
-    """Calls callback(event, value, **tags) at each number."""
+    """Call callback(event, value, **tags) at each number."""
 
 def unregister_event_duration_listener(callback: Callable[..., None]) -> None:
-    """Takes a listener to durations back. Raises ValueError if it is none."""
+    """Take a listener to durations back. Raises ValueError if it is none."""
 
 def unregister_event_listener(callback: Callable[..., None]) -> None:
-    """Takes a listener back. Raises ValueError if it is none."""
+    """Take a listener back. Raises ValueError if it is none."""
 
 def unregister_event_time_span_listener(callback: Callable[..., None]) -> None:
-    """Takes a listener to spans of time back. Raises ValueError if it is none."""
+    """Take a listener to spans of time back. Raises ValueError if it is none."""
 
 def unregister_scalar_listener(callback: Callable[..., None]) -> None:
-    """Takes a listener to numbers back. Raises ValueError if it is none."""
+    """Take a listener to numbers back. Raises ValueError if it is none."""

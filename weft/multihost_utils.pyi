@@ -5,10 +5,10 @@ from typing import Any
 from weft.typing import Array as Array
 
 def assert_equal(in_tree: Any, fail_message: str = ...) -> None:
-    """Raises AssertionError, on every process, unless all have process 0's values."""
+    """Raise AssertionError, on every process, unless all have process 0's values."""
 
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = ...) -> Any:
-    """The tree of one process as NumPy arrays, on all."""
+    """Return the tree of one process as NumPy arrays, on all."""
 
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Any, pspecs: Any) -> Any:
     """Return this process's part of global arrays, inverse to …"""
@@ -17,7 +17,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs
     """Join each process's local array into one global array over all processes."""
 
 def process_allgather(in_tree: Any, tiled: bool = ...) -> Any:
-    """The values of all processes as NumPy arrays, on every process."""
+    """Return the values of all processes as NumPy arrays, on every process."""
 
 def sync_global_devices(name: str) -> None:
-    """Waits until every process has come here, and all their devices with them."""
+    """Wait until every process has come here, and all their devices with them."""

@@ -179,7 +179,7 @@ def _forward(func: Callable, options: tuple, y0: object, t: object, args: tuple)
 
 
 def _backward(func: Callable, options: tuple, residuals: tuple, g: Any) -> tuple:
-    """Integrates the solution and the cotangents from the last time back to the first."""
+    """Integrate the solution and the cotangents from the last time back to the first."""
     ys, t, args = residuals
     flat_args, unravel = ravel_pytree(args)
 

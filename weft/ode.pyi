@@ -15,4 +15,4 @@ def odeint(
     mxstep: float = ...,
     hmax: float = ...,
 ) -> Array:
-    """The solution of dy/dt = func(y, t, *args) with y0 at t[0], at each time of t."""
+    """Return the solution of dy/dt = func(y, t, *args) with y0 at t[0], at each time of t."""

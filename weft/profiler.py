@@ -96,7 +96,7 @@ def start_trace(
 
 
 def stop_trace() -> None:
-    """End the trace and writes it. See `start_trace` for an example.
+    """End the trace and write it. See `start_trace` for an example.
 
     Raises RuntimeError if none is being recorded.
 
@@ -269,7 +269,7 @@ def stop_server() -> None:
 
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Traces another process along with this one, through its server.
+    """Trace another process along with this one, through its server.
 
     pid: its number. port: where its `start_server` serves.
 

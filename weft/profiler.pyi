@@ -56,22 +56,22 @@ class TraceAnnotation:
 def annotate_function(
     func: Callable[..., Any] | None = ..., name: str | None = ..., **decorator_kwargs: Any
 ) -> Callable[..., Any]:
-    """The function with its calls shown in the trace, by its name or the one given."""
+    """Return the function with its calls shown in the trace, by its name or the one given."""
 
 def device_memory_profile(backend: str | None = ...) -> bytes:
     """Return the live allocations of a platform's devices, in pprof's gzipped format."""
 
 def measured(log_dir: Any, lowered: Any, hardware: Any = ...) -> Any:
-    """Finds a program's operations in a trace: the time that each took, beside the …"""
+    """Find a program's operations in a trace: the time that each took, beside the …"""
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Traces another process along with this one, through its server."""
+    """Trace another process along with this one, through its server."""
 
 def save_device_memory_profile(filename: Any, backend: str | None = ...) -> None:
-    """Writes `device_memory_profile` to a file, for `pprof` to read."""
+    """Write `device_memory_profile` to a file, for `pprof` to read."""
 
 def start_server(port: int, requires_backend: bool = ...) -> Any:
-    """Serves traces of this process to XProf or TensorBoard, until `stop_server`."""
+    """Serve traces of this process to XProf or TensorBoard, until `stop_server`."""
 
 def start_trace(
     log_dir: Any,
@@ -79,13 +79,13 @@ def start_trace(
     create_perfetto_trace: bool = ...,
     profiler_options: Any = ...,
 ) -> None:
-    """Starts to record what host and devices do; `stop_trace` writes it."""
+    """Start to record what host and devices do; `stop_trace` writes it."""
 
 def stop_server() -> None:
-    """Ends the server. Raises RuntimeError if none is running."""
+    """End the server. Raises RuntimeError if none is running."""
 
 def stop_trace() -> None:
-    """Ends the trace and writes it. See `start_trace` for an example."""
+    """End the trace and write it. See `start_trace` for an example."""
 
 def trace(
     log_dir: Any,
@@ -93,4 +93,4 @@ def trace(
     create_perfetto_trace: bool = ...,
     profiler_options: Any = ...,
 ) -> AbstractContextManager[None]:
-    """Records what happens in a `with` block. See `start_trace` for the arguments."""
+    """Record what happens in a `with` block. See `start_trace` for the arguments."""

@@ -53,7 +53,7 @@ def set(ref: object, idx: object, value: object) -> None:
 
 
 def swap(ref: object, idx: object, value: object) -> Any:
-    """Write a value to a ref at an index and returns the one before.
+    """Write a value to a ref at an index and return the one before.
 
     >>> import weft
     >>> ref = weft.new_ref(weft.numpy.arange(3))

@@ -6,4 +6,4 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike
 
 def shard_alike(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """Returns two trees of arrays as they are, which partitioners will split alike."""
+    """Return two trees of arrays as they are, which partitioners will split alike."""

@@ -38,7 +38,7 @@ def assert_comm(
     golden: str | os.PathLike[str] | None = None,
     **counts: int,
 ) -> None:
-    """Fails unless `fun(*args, **kwargs)` communicates within a budget.
+    """Fail unless `fun(*args, **kwargs)` communicates within a budget.
 
     counts: executions by kind (`all_reduce=2`, `all_gather=0`, …), loops counted. Kinds that are
     not named must not occur, unless exact is False. max_bytes: what each device may send in one
@@ -114,7 +114,7 @@ def check_grads(
     rtol: Tolerance = None,
     eps: float | None = None,
 ) -> None:
-    """Fails unless derivatives agree with central differences along random directions.
+    """Fail unless derivatives agree with central differences along random directions.
 
     f: any differentiable function of arrays. order: how many derivatives. modes: 'fwd', 'rev'.
     atol, rtol: tolerances, numbers or dicts from dtypes to numbers; 1e-2 where none is given.
@@ -154,7 +154,7 @@ def check_jvp(
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
-    """Fails unless a derivative agrees with central differences along a random direction.
+    """Fail unless a derivative agrees with central differences along a random direction.
 
     f_jvp(primals, tangents) returns (f(*primals), the output's tangents), as a partial `weft.jvp`
     does. The other arguments are those of `check_grads`; err_msg comes with the failure.
@@ -177,7 +177,7 @@ def check_vjp(
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
-    """Fails unless a derivative agrees with central differences along a random direction.
+    """Fail unless a derivative agrees with central differences along a random direction.
 
     f_vjp(*args) returns (f(*args), function from the output's cotangents to those of the
     arguments), as a partial `weft.vjp` does. The other arguments are those of `check_jvp`.

@@ -15,7 +15,7 @@ def assert_comm(
     golden: Any = ...,
     **counts: int,
 ) -> None:
-    """Fails unless `fun(*args, **kwargs)` communicates within a budget."""
+    """Fail unless `fun(*args, **kwargs)` communicates within a budget."""
 
 def check_grads(
     f: Callable[..., Any],
@@ -26,7 +26,7 @@ def check_grads(
     rtol: Any = ...,
     eps: float | None = ...,
 ) -> None:
-    """Fails unless derivatives agree with central differences along random directions."""
+    """Fail unless derivatives agree with central differences along random directions."""
 
 def check_jvp(
     f: Callable[..., Any],
@@ -37,7 +37,7 @@ def check_jvp(
     eps: float | None = ...,
     err_msg: str = ...,
 ) -> None:
-    """Fails unless a derivative agrees with central differences along a random direction."""
+    """Fail unless a derivative agrees with central differences along a random direction."""
 
 def check_vjp(
     f: Callable[..., Any],
@@ -48,4 +48,4 @@ def check_vjp(
     eps: float | None = ...,
     err_msg: str = ...,
 ) -> None:
-    """Fails unless a derivative agrees with central differences along a random direction."""
+    """Fail unless a derivative agrees with central differences along a random direction."""

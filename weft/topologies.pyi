@@ -13,10 +13,10 @@ class TopologyDescription:
     def __init__(self, devices: Sequence[Any]) -> None: ...
 
 def get_attached_topology(platform: str | None = ...) -> Any:
-    """The devices of this machine, of one platform or of the default one."""
+    """Return the devices of this machine, of one platform or of the default one."""
 
 def get_topology_desc(topology_name: str = ..., platform: str | None = ..., **kwargs: Any) -> Any:
-    """A description of GPUs or TPUs that need not be there, by XLA's plugin for them."""
+    """Return a description of GPUs or TPUs that need not be there, by XLA's plugin for …"""
 
 def make_mesh(
     topo: Any,
@@ -25,4 +25,4 @@ def make_mesh(
     *,
     contiguous_submeshes: bool = ...,
 ) -> Mesh:
-    """A mesh over the devices of a topology."""
+    """Return a mesh over the devices of a topology."""

@@ -15,10 +15,10 @@ def all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = ...) -> bool:
     """Return whether every leaf is true."""
 
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> Any:
-    """The full tree's structure with each leaf of a prefix tree repeated below it."""
+    """Return the full tree's structure with each leaf of a prefix tree repeated below it."""
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> tuple[list[Any], PyTreeDef]:
-    """The leaves of a tree in order, and its structure."""
+    """Return the leaves of a tree in order, and its structure."""
 
 def flatten_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
@@ -26,7 +26,7 @@ def flatten_with_path(
     """`(path, leaf)` pairs in order, and the structure; `keystr` writes a path as Python …"""
 
 def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> list[Any]:
-    """The leaves of a tree, in order."""
+    """Return the leaves of a tree, in order."""
 
 def leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
@@ -136,7 +136,7 @@ def reduce(
     initializer: Any = ...,
     is_leaf: Callable[[Any], bool] | None = ...,
 ) -> Any:
-    """function folded over the leaves from left to right."""
+    """Return function folded over the leaves from left to right."""
 
 def reduce_associative(
     operation: Callable[..., Any],
@@ -145,18 +145,18 @@ def reduce_associative(
     identity: Any = ...,
     is_leaf: Callable[[Any], bool] | None = ...,
 ) -> Any:
-    """An associative operation over the leaves, as a balanced tree of applications."""
+    """Return an associative operation over the leaves, as a balanced tree of applications."""
 
 def static(**kwargs: Any) -> Any:
-    """A dataclass field that is part of the structure, not a leaf (for …"""
+    """Declare a dataclass field part of the structure, not a leaf (for …"""
 
 def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> PyTreeDef:
-    """The structure of a tree: its nodes, with leaves left open."""
+    """Return the structure of a tree: its nodes, with leaves left open."""
 
 def transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
 ) -> Any:
-    """A tree of trees turned inside out: inner structure outside, outer inside."""
+    """Return a tree of trees turned inside out: inner structure outside, outer inside."""
 
 def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of a structure and its leaves: the inverse of `flatten`."""
+    """Return the tree of a structure and its leaves: the inverse of `flatten`."""

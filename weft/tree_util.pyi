@@ -42,7 +42,7 @@ def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = 
 default_registry: Any
 
 def flatten_one_level(tree: Any) -> Any:
-    """The children of a node and its data. Raises ValueError for a leaf."""
+    """Return the children of a node and its data. Raises ValueError for a leaf."""
 
 def flatten_one_level_with_keys(tree: Any) -> Any:
     """`(key, child)` pairs of a node and its data. Raises ValueError for a leaf."""
@@ -51,7 +51,7 @@ def is_tree_node(typ: type[Any]) -> bool:
     """Return whether instances of exactly this type are pytree nodes."""
 
 def keystr(keys: Any, *, simple: bool = ..., separator: str = ...) -> str:
-    """A path as Python writes it, `['w'][0].bias`; simple: only the names, joined by …"""
+    """Write a path as Python does, `['w'][0].bias`; simple: only names, joined by …"""
 
 @overload
 def register_dataclass(
@@ -60,7 +60,7 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> type[_T]:
-    """Makes a dataclass a pytree node; also a class decorator."""
+    """Make a dataclass a pytree node; also a class decorator."""
 
 @overload
 def register_dataclass(
@@ -69,7 +69,7 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Callable[[type[_T]], type[_T]]:
-    """Makes a dataclass a pytree node; also a class decorator."""
+    """Make a dataclass a pytree node; also a class decorator."""
 
 def register_pytree_node(
     nodetype: type[Any],
@@ -77,7 +77,7 @@ def register_pytree_node(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_with_keys_func: Callable[[Any], tuple[Any, ...]] | None = ...,
 ) -> None:
-    """Makes a type a pytree node."""
+    """Make a type a pytree node."""
 
 def register_pytree_node_class(cls: type[_T]) -> type[_T]:
     """Class decorator: a node by its `tree_flatten()` and `tree_unflatten(data, children)`."""
@@ -88,7 +88,7 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_func: Callable[[Any], tuple[Any, ...]] | None = ...,
 ) -> None:
-    """Makes a type a pytree node whose children have names."""
+    """Make a type a pytree node whose children have names."""
 
 def register_pytree_with_keys_class(cls: type[_T]) -> type[_T]:
     """Class decorator: a node by its `tree_flatten_with_keys()` and `tree_unflatten`."""
@@ -102,12 +102,12 @@ def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = ...) -> bool:
 def tree_broadcast(
     prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = ...
 ) -> Any:
-    """The full tree's structure with each leaf of a prefix tree repeated below it."""
+    """Return the full tree's structure with each leaf of a prefix tree repeated below it."""
 
 def tree_flatten(
     tree: Any, is_leaf: Callable[[Any], bool] | None = ...
 ) -> tuple[list[Any], PyTreeDef]:
-    """The leaves of a tree in order, and its structure."""
+    """Return the leaves of a tree in order, and its structure."""
 
 def tree_flatten_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
@@ -115,7 +115,7 @@ def tree_flatten_with_path(
     """`(path, leaf)` pairs in order, and the structure; `keystr` writes a path as Python …"""
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> list[Any]:
-    """The leaves of a tree, in order."""
+    """Return the leaves of a tree, in order."""
 
 def tree_leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = ..., is_leaf_takes_path: bool = ...
@@ -225,7 +225,7 @@ def tree_reduce(
     initializer: Any = ...,
     is_leaf: Callable[[Any], bool] | None = ...,
 ) -> Any:
-    """function folded over the leaves from left to right."""
+    """Return function folded over the leaves from left to right."""
 
 def tree_reduce_associative(
     operation: Callable[..., Any],
@@ -234,24 +234,24 @@ def tree_reduce_associative(
     identity: Any = ...,
     is_leaf: Callable[[Any], bool] | None = ...,
 ) -> Any:
-    """An associative operation over the leaves, as a balanced tree of applications."""
+    """Return an associative operation over the leaves, as a balanced tree of applications."""
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = ...) -> PyTreeDef:
-    """The structure of a tree: its nodes, with leaves left open."""
+    """Return the structure of a tree: its nodes, with leaves left open."""
 
 def tree_transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
 ) -> Any:
-    """A tree of trees turned inside out: inner structure outside, outer inside."""
+    """Return a tree of trees turned inside out: inner structure outside, outer inside."""
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of a structure and its leaves: the inverse of `flatten`."""
+    """Return the tree of a structure and its leaves: the inverse of `flatten`."""
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of a structure's children."""
+    """Return the structures of a structure's children."""
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     """Return whether a structure is a single leaf (or an empty node)."""
 
 def treedef_tuple(treedefs: Any) -> PyTreeDef:
-    """The tree definition of a tuple with the given children."""
+    """Return the tree definition of a tuple with the given children."""

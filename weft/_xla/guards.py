@@ -36,7 +36,7 @@ def guard_collection(level: str | None, *, local: bool) -> None:
 
 
 def guard_threads(on: bool) -> None:
-    """Lets programs of several processes run from this thread only, or from any."""
+    """Let programs of several processes run from this thread only, or from any."""
     _lib.update_thread_guard_global_state(bool(on))
 
 

@@ -66,7 +66,7 @@ class ArgumentLayout:
 
 
 def set_modes(module: ir.Module, ins: Sequence[str | None], outs: Sequence[str | None]) -> None:
-    """Asks for layouts of the module's arguments and results; None leaves one as it is."""
+    """Ask for layouts of the module's arguments and results; None leaves one as it is."""
     main = next(
         o.operation
         for o in module.body.operations

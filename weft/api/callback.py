@@ -362,7 +362,7 @@ def _call(
 
 
 def _tell_of_gathers(who: str, callback: Callable, leaves: Sequence[Any]) -> None:
-    """Warns of traced operands that a type says are split: the one call gets them whole."""
+    """Warn of traced operands that a type says are split: the one call gets them whole."""
     for i, x in enumerate(leaves):
         aval = typeof(x)  # raises for what is no array
         if not isinstance(x, Tracer):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @api_boundary
 def custom_gradient(fun: Callable) -> Callable:
-    """Return a function that returns its output and its own backward function; use as a decorator.
+    """Decorate a function that returns its output and its own backward function.
 
     `fun(*args)` returns (output, vjp_fun), where vjp_fun maps an output cotangent to the tuple of
     the arguments' cotangents (or to the one cotangent of a single argument). It may close over

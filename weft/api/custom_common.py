@@ -357,7 +357,7 @@ class Traced:
 def trace_call(
     call: Any, avals: Sequence[Any], functions: Sequence[Callable]
 ) -> tuple[Traced, bool]:
-    """Traces `call.fun`; also says whether it, or one of `functions`, closes over tracers.
+    """Trace `call.fun`; also say whether it, or one of `functions`, closes over tracers.
 
     What does not is kept with `call.traces` and not traced again.
     """

@@ -269,7 +269,7 @@ class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         self.jvp: Any = None
 
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
-        """Set the rule; returns it, so it serves as a decorator.
+        """Set the rule; return it, so it serves as a decorator.
 
         symbolic_zeros: zero tangents arrive as `SymbolicZero` instead of arrays, and may be
         returned as such.

@@ -393,7 +393,7 @@ class custom_vmap:  # noqa: N801  (the public name is JAX's)
         self.vmap_rule: Any = None
 
     def def_vmap(self, vmap_rule: Callable) -> Callable:
-        """Set the rule; returns it, so it serves as a decorator."""
+        """Set the rule; return it, so it serves as a decorator."""
         if not callable(vmap_rule):
             raise TypeError(
                 f"def_vmap: the rule must be a function, got {type(vmap_rule).__name__}"

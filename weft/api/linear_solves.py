@@ -163,7 +163,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Solves `matvec(x) = b` by a given solver; derivatives solve the same system again.
+    """Solve `matvec(x) = b` by a given solver; derivatives solve the same system again.
 
     Args:
       matvec: a linear function, of the structure of b to the same.

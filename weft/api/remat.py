@@ -195,7 +195,7 @@ def _without_inputs(closed: ClosedJaxpr, positions: set[int]) -> ClosedJaxpr:
 def choose_kept(
     jaxpr: Jaxpr, needed: Sequence[Any], policy: Any
 ) -> tuple[dict, set, dict[Eqn, Inside]]:
-    """Which values the policy keeps of those that `needed` is computed from.
+    """Return which values the policy keeps of those that `needed` is computed from.
 
     Returns kept: variable -> (the variable that holds its value, True or an Offload), the
     equations to be computed again, and the forms of those with values to keep inside. Nothing is

@@ -259,7 +259,7 @@ def _as_written(options: Options) -> Any:
 
 
 def _call(options: Options, args: tuple) -> Any:
-    """Traces the per-device program and binds it."""
+    """Trace the per-device program and bind it."""
     where = mesh, manual, _ = resolve_mesh(options)
     who = f"shard_map of {options.name}"
     leaves, tree = flatten(args)

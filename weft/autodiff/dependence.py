@@ -9,7 +9,7 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Var
 
 
 def depends(eqn: Eqn, marked: Sequence[bool]) -> list[bool]:
-    """Which results are computed from the marked operands; an upper bound for opaque ops."""
+    """Return which results are computed from the marked operands; an upper bound for opaque ops."""
     if not any(marked):
         return [False] * len(eqn.outvars)
     rule = eqn.primitive.depends
@@ -21,7 +21,7 @@ def depends(eqn: Eqn, marked: Sequence[bool]) -> list[bool]:
 
 
 def program_depends(closed: ClosedJaxpr, marked: Sequence[bool]) -> list[bool]:
-    """Which results of a program are computed from the marked inputs."""
+    """Return which results of a program are computed from the marked inputs."""
 
     def find() -> list[bool]:
         jaxpr = closed.jaxpr

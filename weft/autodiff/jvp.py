@@ -328,7 +328,7 @@ def linearize_flat(
     nonzero: Sequence[bool] | None = None,
     extra: list | None = None,
 ) -> tuple[list, Linearized]:
-    """Evaluate a flat function and records its derivative as a linear program.
+    """Evaluate a flat function and record its derivative as a linear program.
 
     extra: what else the function leaves there; its tracers are replaced by their values.
     """

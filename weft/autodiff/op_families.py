@@ -200,7 +200,7 @@ def elementwise(
 def batch_elementwise(
     prim: Primitive, axis: AxisData, args: Sequence[Any], dims: Sequence[Any], params: dict
 ) -> tuple[Any, int]:
-    """Aligns batch dimensions and applies the op once; scalars stay scalars."""
+    """Align batch dimensions and apply the op once; scalars stay scalars."""
     ranks = [typeof(a).ndim for a in args]
     first = next(i for i, d in enumerate(dims) if d is not None)
     dim, rank = dims[first], ranks[first]

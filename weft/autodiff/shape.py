@@ -123,7 +123,7 @@ def broadcast_in_dim(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Places the operand's dimensions at `broadcast_dimensions` of `shape` and repeats it.
+    """Place the operand's dimensions at `broadcast_dimensions` of `shape` and repeat it.
 
     Dimensions that do not increase are transposed first.
 
@@ -170,7 +170,7 @@ def _place(x: object, out_sharding: object) -> Any:
 
 
 def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: object = None) -> Any:
-    """Repeats the operand along new leading dimensions of the given sizes.
+    """Repeat the operand along new leading dimensions of the given sizes.
 
     >>> import weft
     >>> weft.lax.broadcast(weft.numpy.ones(3), (2,)).shape
@@ -221,7 +221,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Any:
 
 
 def broadcast_to_dim(x: ArrayLike, dim: int, size: int) -> Any:
-    """Repeats x along a new dimension at `dim`."""
+    """Repeat x along a new dimension at `dim`."""
     aval = typeof(x)
     if not isinstance(aval, ShapedArray):
         return aval.broadcast_to_dim(x, dim, size) if hasattr(aval, "broadcast_to_dim") else x
@@ -367,7 +367,7 @@ transpose_p = linear_unary(
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
-    """Permutes dimensions: result dimension i is operand dimension permutation[i].
+    """Permute dimensions: result dimension i is operand dimension permutation[i].
 
     >>> from weft import lax, numpy as wnp
     >>> lax.transpose(wnp.ones((2, 3, 4)), (2, 0, 1)).shape

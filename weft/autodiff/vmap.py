@@ -193,7 +193,7 @@ def _all_equal(dims: Any) -> Any:
 def batch_flat(
     fun: Callable[..., Sequence[Any]], axis: AxisData, vals: Sequence[Any], dims: Sequence[Dim]
 ) -> tuple[list, list[Dim]]:
-    """Apply a flat function to batched values; returns the outputs with their batch dims."""
+    """Apply a flat function to batched values; return the outputs with their batch dims."""
     trace = BatchTrace(state.trace, axis)
     args = [trace.wrap(v, d) for v, d in zip(vals, dims, strict=True)]
     entries = [] if axis.name is None else [AxisEntry(axis.name, axis.size, "vmap")]

@@ -91,7 +91,7 @@ class Case:
 
 
 def masked(x: Any, sizes: Sequence[Size], dims: Sequence[int], fill: Callable) -> Any:
-    """x with fill(dtype) beyond the true sizes of these dimensions."""
+    """Return x with fill(dtype) beyond the true sizes of these dimensions."""
     for d in dims:
         if sizes[d] is None:
             continue

@@ -24,13 +24,13 @@ from weft.typing import ArrayLike
 ErrorCategory = type[JaxException]
 
 def check(pred: ArrayLike, msg: str, *fmt_args: Any, debug: bool = ..., **fmt_kwargs: Any) -> None:
-    """Checks that a scalar is true, in a function that `checkify` is applied to."""
+    """Check that a scalar is true, in a function that `checkify` is applied to."""
 
 def check_error(error: Any) -> None:
-    """Raises JaxRuntimeError if the error tells of a failure; in a traced function, as …"""
+    """Raise JaxRuntimeError if the error tells of a failure; in a traced function, as …"""
 
 def checkify(f: Callable[..., Any], errors: Any = ...) -> Callable[..., Any]:
-    """The function with an `Error` in front of its result, which tells the first check …"""
+    """Return the function with an `Error` in front of its result: the first check that …"""
 
 def debug_check(pred: ArrayLike, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     """As `check`, but without effect where `checkify` is not applied."""

@@ -55,11 +55,11 @@ class Checks:
         self.sites: list[Site] = []
 
     def add(self, site: Site, failed: Any, payload: Sequence[Any] = ()) -> None:
-        """Enters a check: its number is the code, unless another failed before."""
+        """Enter a check: its number is the code, unless another failed before."""
         self.join(wnp.where(failed, np.int32(1), np.int32(0)), payload, (site,))
 
     def join(self, code: Any, payloads: Sequence[Any], sites: Sequence[Site]) -> None:
-        """Enters the checks of a program that ran, with its own error code."""
+        """Enter the checks of a program that ran, with its own error code."""
         numbered = wnp.where(code != 0, code + np.int32(len(self.sites)), np.int32(0))
         self.code = wnp.where(self.code != 0, self.code, numbered)
         self.payloads += payloads

@@ -257,7 +257,7 @@ def _public(function: Callable, sync: Primitive, example: str, result: str) -> C
     started.__name__ = started.__qualname__ = name
     taken = inspect.signature(function)
     started.__signature__ = taken.replace(return_annotation="Future")  # type: ignore[attr-defined]
-    started.__doc__ = f"""Starts `{function.__name__}`; `.done()` on the result gives its value.
+    started.__doc__ = f"""Start `{function.__name__}`; `.done()` on the result gives its value.
 
     Arguments, types, errors and derivative are those of `{function.__name__}`. Between start and
     done, other work may overlap with the communication. The future is a pytree: it may be

@@ -22,7 +22,7 @@ def _tracked(who: str, axis_name: str | tuple) -> tuple:
 
 
 def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Any:
-    """Casts values, leaf by leaf, to another state along manual axes; no data moves.
+    """Cast values, leaf by leaf, to another state along manual axes; no data moves.
 
     axis_name: an axis or a tuple of axes of the enclosing shard_map. to: 'varying' (from
     invarying or reduced), 'reduced' (from invarying) or 'unreduced' (from varying). Where states
@@ -62,7 +62,7 @@ def _cast(x: ArrayLike, axes: tuple, to: str) -> Any:
 
 
 def pvary(x: ArrayLike, axis_name: Any) -> Any:
-    """Casts values to varying along the axes over which they are invarying.
+    """Cast values to varying along the axes over which they are invarying.
 
     axis_name: an axis or a tuple of axes of the enclosing shard_map.
 

@@ -229,7 +229,7 @@ def all_to_all(
     axis_index_groups: object = None,
     tiled: bool = False,
 ) -> Any:
-    """Split each device's array, sends part q to the device of rank q and joins what arrives.
+    """Split each device's array, send part q to the device of rank q and join what arrives.
 
     split_axis: the dimension that is split. concat_axis: where parts are joined, by rank of their
     sender. tiled: False needs the split dimension to have the size of the group, removes it and
@@ -282,7 +282,7 @@ def _all_to_all(
 def pswapaxes(
     x: ArrayLike, axis_name: object, axis: int, *, axis_index_groups: object = None
 ) -> Any:
-    """Exchanges the named axis with the array dimension `axis`, of the group's size.
+    """Exchange the named axis with the array dimension `axis`, of the group's size.
 
     Raises:
       NameError: an axis is not in scope. ValueError: the dimension has another size.

@@ -44,7 +44,7 @@ def _entry(x: ArrayLike, dim: int | None) -> tuple:
 
 
 def _placed(x: ArrayLike, dim: int | None, entry: tuple | None) -> Any:
-    """x with that dimension split over the axes, where that is possible, or over none."""
+    """Return x with that dimension split over the axes, where that is possible, or over none."""
     sharding = typeof(x).sharding
     if sharding is None or dim is None or _entry(x, dim) == (entry or ()):
         return x

@@ -201,7 +201,7 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
         return tree_map(leaf_of, x)
 
     reduce.__name__ = reduce.__qualname__ = who
-    reduce.__doc__ = f"""The {what} over the devices along named axes; pytrees leaf by leaf.
+    reduce.__doc__ = f"""Return the {what} over the devices along named axes; pytrees leaf by leaf.
 
     x: arrays of real numbers or booleans. axis_name: an axis, or a tuple of axes; ints among them
     are array dimensions. axis_index_groups: lists of indices that are reduced separately.
@@ -239,7 +239,7 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
         return tree_map(leaf_of, x)
 
     arg.__name__ = arg.__qualname__ = who
-    arg.__doc__ = f"""The index along named axes of the device with the {what}, int32.
+    arg.__doc__ = f"""Return the index along named axes of the device with the {what}, int32.
 
     x: arrays of real numbers, pytrees leaf by leaf. Of equal values, the lowest index counts, and
     NaNs come before numbers, as in numpy.{who[1:]}. axis_name: an axis, or a tuple of axes, whose

@@ -368,7 +368,7 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
 
 
 def needs_shardy(ctx: RuleContext, who: str) -> None:
-    """Refuses what XLA's partitioner cannot do or crashes on (quirks.GSPMD_COLLECTIVES)."""
+    """Refuse what XLA's partitioner cannot do or crashes on (quirks.GSPMD_COLLECTIVES)."""
     module = ctx.module
     if module.use_shardy or module.mesh is None:
         return

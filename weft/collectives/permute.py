@@ -256,7 +256,7 @@ def _permuted(who: str, x: object, over: AxisGroup, perm: Pairs) -> Any:
 
 
 def pshuffle(x: ArrayLike, axis_name: object, perm: Sequence[int]) -> Any:
-    """Permutes values along a named axis: device i receives that of device perm[i].
+    """Permute values along a named axis: device i receives that of device perm[i].
 
     perm: every index of the axis exactly once.
 
@@ -381,7 +381,7 @@ class Message(FutureTree):
 
 
 def psend(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -> Any:
-    """Start sending values along a named axis; returns the token that `precv` takes.
+    """Start sending values along a named axis; return the token that `precv` takes.
 
     perm: (source, target) pairs, as for `ppermute`. The derivative runs the other way.
 

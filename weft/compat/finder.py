@@ -56,7 +56,7 @@ class JaxFinder:
 
 
 def installed() -> bool:
-    """Whether imports of jax are found in weft in this process."""
+    """Return whether imports of jax are found in weft in this process."""
     return _MODULE in sys.modules
 
 

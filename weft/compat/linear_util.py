@@ -156,7 +156,7 @@ def transformation_with_aux2(transform: Callable, fun: Any = _EMPTY, *params: Py
 
 
 def merge_linear_aux(first: Callable, second: Callable) -> tuple[bool, Any]:
-    """Which of two stores was filled, and its value."""
+    """Return which of two stores was filled, and its value."""
     try:
         value = first()
     except StoreException:

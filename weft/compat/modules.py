@@ -132,7 +132,7 @@ def _is_public(name: str) -> bool:
 
 
 def is_module(name: str) -> bool:
-    """Whether weft has names for a module of JAX's."""
+    """Return whether weft has names for a module of JAX's."""
     cached = _hidden.get(name)
     if cached is None:
         cached = _hidden[name] = bool(homes_of(name))

@@ -86,7 +86,7 @@ _SHOWN = 60
 
 
 def explain(function: str, e: Exception, original: Callable) -> None:
-    """Says in an exception which function of weft, and which argument, was to blame.
+    """Say in an exception which function of weft, and which argument, was to blame.
 
     Raises an ArgumentError in place of exceptions that only tell of weft's inside.
     Exceptions of the user's own functions, and those that name the function, stay as they are.
@@ -231,7 +231,7 @@ def unfit_argument(annotations: Mapping[str, str], arguments: Mapping[str, objec
 
 
 def _fits(annotation: str, value: object) -> bool:
-    """Whether an annotation admits a value; those that name other classes admit everything."""
+    """Tell whether an annotation admits a value; those that name other classes admit everything."""
     kinds = re.sub(r"\[.*?\]+", "", str(annotation)).split(" | ")
     if not _KINDS.keys() >= set(kinds):
         return True

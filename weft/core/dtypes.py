@@ -292,7 +292,7 @@ def _promote(nodes: tuple, x64: bool, weak_dtypes: tuple) -> tuple[Any, bool]:
 
 
 def promote_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
-    """Join `(dtype, weak_type)` pairs in the promotion lattice; returns `(dtype, weak_type)`."""
+    """Join `(dtype, weak_type)` pairs in the promotion lattice; return `(dtype, weak_type)`."""
     if config.numpy_dtype_promotion == "strict":
         strong = {d for d, weak in dtypes if not weak}
         if len(strong) > 1:

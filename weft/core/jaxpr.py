@@ -260,7 +260,7 @@ def interpret(closed: ClosedJaxpr, args: Iterable[Any], apply: Callable[[Eqn, li
 
 
 def assign(env: dict[Atom, Any], eqn: Eqn, out: Any) -> None:
-    """Enters what the equation's op returned as the values of its variables."""
+    """Enter what the equation's op returned as the values of its variables."""
     if eqn.primitive.multiple_results:
         env.update(zip(eqn.outvars, out, strict=True))
     else:

@@ -135,7 +135,7 @@ def capture() -> Source:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warns at the innermost line outside weft."""
+    """Warn at the innermost line outside weft."""
     import warnings
 
     level = 2

@@ -447,7 +447,7 @@ def gc_paused() -> Iterator[None]:
 def trace_to_jaxpr(
     fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "<lambda>"
 ) -> tuple[Jaxpr, list[Any]]:
-    """Traces a function of flat arguments; returns its jaxpr and the values of its constvars.
+    """Trace a function of flat arguments; return its jaxpr and the values of its constvars.
 
     The constants are arrays, or tracers of outer traces that the function closes over.
     """
@@ -480,7 +480,7 @@ def check_nothing_leaked(trace: JVPTrace | BatchTrace | StagingTrace, name: str)
 def closed_call_jaxpr(
     fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "<lambda>"
 ) -> tuple[ClosedJaxpr, list[Any]]:
-    """Traces a function; what it closes over becomes leading arguments of the closed jaxpr.
+    """Trace a function; what it closes over becomes leading arguments of the closed jaxpr.
 
     Returns the jaxpr and those values, to be passed in front of the arguments.
     """

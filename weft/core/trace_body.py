@@ -36,7 +36,7 @@ _bodies: weakref.WeakKeyDictionary = clearable(weakref.WeakKeyDictionary())
 
 
 def trace_body(fun: Callable, args_tree: PyTreeDef, avals: Sequence[Any]) -> Body:
-    """Traces `fun` for arguments whose tree is that of `(args, kwargs)`.
+    """Trace `fun` for arguments whose tree is that of `(args, kwargs)`.
 
     The same function with the same types gives the same body, so that what transformations and
     the compiler derive from it is made once; a function that closes over tracers is traced anew.

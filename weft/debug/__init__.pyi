@@ -15,7 +15,7 @@ def breakpoint(
     token: Any = ...,
     **kwargs: Any,
 ) -> Any:
-    """Stops when a program comes to this point, and takes commands as pdb does."""
+    """Stop when a program comes to this point, and take commands as pdb does."""
 
 def callback(
     callback: Callable[..., Any] | None = ...,
@@ -24,10 +24,10 @@ def callback(
     partitioned: bool = ...,
     **kwargs: Any,
 ) -> None:
-    """Calls a Python function when the program runs, for its side effects; its result is …"""
+    """Call a Python function when the program runs, for its side effects; its result is …"""
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
-    """Calls callback(sharding) with the sharding of an array, or of a traced value."""
+    """Call callback(sharding) with the sharding of an array, or of a traced value."""
 
 def log(
     fmt: str | None = ...,
@@ -37,7 +37,7 @@ def log(
     skip_format_check: bool = ...,
     **kwargs: Any,
 ) -> None:
-    """Logs values when the program runs, formatted as by `fmt.format(*args, **kwargs)`."""
+    """Log values when the program runs, formatted as by `fmt.format(*args, **kwargs)`."""
 
 def print(
     fmt: str | None = ...,
@@ -47,7 +47,7 @@ def print(
     skip_format_check: bool = ...,
     **kwargs: Any,
 ) -> None:
-    """Prints values when the program runs, formatted as by `fmt.format(*args, **kwargs)`."""
+    """Print values when the program runs, formatted as by `fmt.format(*args, **kwargs)`."""
 
 def visualize_array_sharding(arr: ArrayLike, **kwargs: Any) -> None:
     """Print which device holds which part of an array (see `visualize_sharding`)."""

@@ -124,7 +124,7 @@ class Prompt(cmd.Cmd):
         return self.frames[self.current]
 
     def run(self) -> None:
-        """Take commands until one says to go on; raises bdb.BdbQuit if it says to quit."""
+        """Take commands until one says to go on; raise bdb.BdbQuit if it says to quit."""
         self.cmdloop(f"> {self.frame}" if self.frames else "> no frame outside weft")
         if self.quitting:
             raise bdb.BdbQuit("quit at weft.debug.breakpoint")
@@ -219,7 +219,7 @@ def breakpoint(
     token: object = None,
     **kwargs: Any,
 ) -> Any:
-    """Stop when a program comes to this point, and takes commands as pdb does.
+    """Stop when a program comes to this point, and take commands as pdb does.
 
     The variables of this function and its callers are there with the values that the program
     computes: `p x`, or any Python expression. Commands: p, pp, a(rgs), l(ist), w(here), u(p),

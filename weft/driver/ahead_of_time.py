@@ -145,7 +145,7 @@ class Traced(_Arguments):
         return info.request(entry, placed, self._layouts)
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
-        """Lowers to StableHLO, for other platforms than the default one if asked."""
+        """Lower to StableHLO, for other platforms than the default one if asked."""
         if any(isinstance(a, AbstractRef) for a in self._entry.closed.in_avals):
             return self._on_values().lower(lowering_platforms=lowering_platforms)
         entry, request = self._entry, self._request()
@@ -215,7 +215,7 @@ class Lowered(_Arguments):
         return self.compile().cost_analysis()
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
-        """Compiles for the devices of the arguments' shardings; calls of the function share it.
+        """Compile for the devices of the arguments' shardings; calls of the function share it.
 
         compiler_options: XLA's options by name, besides those of `jit` and for this time only.
         """

@@ -85,7 +85,7 @@ class _Objects:
 
 
 def has_changeable(args: tuple, kwargs: dict) -> bool:
-    """Whether an argument is, or holds, an object that programs write to."""
+    """Return whether an argument is, or holds, an object that programs write to."""
     return any(type(x) in changeable for x in flatten((args, kwargs))[0])
 
 

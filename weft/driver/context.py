@@ -100,7 +100,7 @@ def make_user_context(default_value: Any = None) -> UserContext:
 
 
 def clear_caches() -> None:
-    """Forgets all traces, compiled programs and dispatch entries of this process.
+    """Forget all traces, compiled programs and dispatch entries of this process.
 
     >>> import weft
     >>> weft.clear_caches()

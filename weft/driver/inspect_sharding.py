@@ -146,7 +146,7 @@ inspect_p = Primitive(
 
 
 def tell(program: Program, tells: bool) -> None:
-    """Take the marks out of a lowered program and, if it tells, calls the callbacks.
+    """Take the marks out of a lowered program and, if it tells, call the callbacks.
 
     Raises ValueError if the program has no Shardy shardings to propagate.
     """

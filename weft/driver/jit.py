@@ -50,7 +50,7 @@ def jit(
     bucket: dict[str, Any] | None = None,
     bucket_shapes: object = None,
 ) -> Any:
-    """Compiles a function with XLA, once for each signature of its arguments.
+    """Compile a function with XLA, once for each signature of its arguments.
 
     in_shardings, out_shardings: pytree prefixes of the positional arguments and of the result,
     with Shardings, `weft.layout.Format`s, or `P`s of the mesh in context, or None where placement
@@ -155,7 +155,7 @@ def _eval_shape(function: Callable | GuardedJit, *args: object, **kwargs: object
 
 
 def _clear_cache(function: Any) -> None:
-    """Forgets the function's traces and programs: its next call traces and compiles anew."""
+    """Forget the function's traces and programs: its next call traces and compiles anew."""
     function._jit_info.entries.clear()
     function._clear_cache()
 

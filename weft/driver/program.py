@@ -211,7 +211,7 @@ class Program:
             self.layouts = ins, [o or x for o, x in zip(outs, result_layouts, strict=True)]
 
     def _put_on_mesh(self) -> None:
-        """Says all shardings in terms of the program's mesh; on one device, where there is one.
+        """Say all shardings in terms of the program's mesh; on one device, where there is one.
 
         Without a mesh, one device needs none but those that name another memory.
         """
@@ -258,14 +258,14 @@ class Program:
             self._tell_inspections(False)
 
     def _tell_inspections(self, tells: bool) -> None:
-        """Call what asked where values are placed, and takes its marks out of the module."""
+        """Call what asked where values are placed, and take its marks out of the module."""
         if self.inspections:
             from weft.driver.inspect_sharding import tell
 
             tell(self, tells)
 
     def _emit(self, for_xla: bool) -> None:
-        """Lowers the jaxpr to StableHLO; for_xla: in the forms that XLA's partitioner has right."""
+        """Lower the jaxpr to StableHLO; for_xla: in the forms that XLA's partitioner has right."""
         whole_sums = False
         if for_xla:
             from weft.driver.partial_sums import loses_sums
@@ -322,7 +322,7 @@ class Program:
         return self.executable
 
     def forget_modules(self) -> None:
-        """Frees the modules of a compiled program, of which nobody can ask to see the stages."""
+        """Free the modules of a compiled program, of which nobody can ask to see the stages."""
         self.module = self.stages = None
 
     def _compile(self) -> Executable:
@@ -372,7 +372,7 @@ class Program:
         return executable
 
     def _publish(self) -> Callable[[], str]:
-        """Tells the other processes of this program; returns their check, which names it."""
+        """Tell the other processes of this program; return their check, which names it."""
         from weft.core.printer import print_jaxpr
         from weft.runtime.divergence import publish_program
 

@@ -16,21 +16,21 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike
 
 def default_export_platform() -> str:
-    """The platform that `export` takes where none is named."""
+    """Return the platform that `export` takes where none is named."""
 
 def deserialize(blob: Any) -> Any:
-    """The function that `Exported.serialize` wrote, or JAX's."""
+    """Return the function that `Exported.serialize` wrote, or JAX's."""
 
 def export(
     fun_jit: Any, *, platforms: Sequence[str] | None = ..., disabled_checks: Any = ...
 ) -> Any:
-    """Makes a jitted function exportable: the result takes its arguments, or their types."""
+    """Make a jitted function exportable: the result takes its arguments, or their types."""
 
 def is_symbolic_dim(p: ArrayLike) -> bool:
     """Return whether p is a dimension of unknown size."""
 
 def register_namedtuple_serialization(nodetype: Any, *, serialized_name: str) -> Any:
-    """Lets exported functions with a class of named tuples be serialized."""
+    """Let exported functions with a class of named tuples be serialized."""
 
 def register_pytree_node_serialization(
     nodetype: Any,
@@ -40,7 +40,7 @@ def register_pytree_node_serialization(
     deserialize_auxdata: Callable[[bytes], Any],
     from_children: Callable[[Any, Any], Any] | None = ...,
 ) -> Any:
-    """Lets exported functions with a registered class of pytree nodes be serialized."""
+    """Let exported functions with a registered class of pytree nodes be serialized."""
 
 def symbolic_args_specs(
     args: Any, shapes_specs: Any, constraints: Sequence[str] = ..., scope: Any = ...

@@ -28,7 +28,7 @@ def register_pytree_node_serialization(
     deserialize_auxdata: Callable[[bytes], Any],
     from_children: Callable[[Any, Any], Any] | None = None,
 ) -> type[T]:
-    """Lets exported functions with a registered class of pytree nodes be serialized.
+    """Let exported functions with a registered class of pytree nodes be serialized.
 
     Args:
       nodetype: the class, which is registered as a pytree.
@@ -60,7 +60,7 @@ def register_pytree_node_serialization(
 
 
 def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str) -> type[T]:
-    """Lets exported functions with a class of named tuples be serialized.
+    """Let exported functions with a class of named tuples be serialized.
 
     >>> import collections, weft
     >>> Point = collections.namedtuple("Point", "x y")

@@ -36,7 +36,7 @@ def buffer_callback(
     command_buffer_compatible: bool = ...,
     sharding_rule: Any = ...,
 ) -> Callable[..., Any]:
-    """A function of arrays computed by Python code that works on the program's own …"""
+    """Return a function of arrays computed by Python code that works on the program's …"""
 
 def build(
     sources: Any,
@@ -53,7 +53,7 @@ def build(
     native: bool = ...,
     verbose: bool = ...,
 ) -> Any:
-    """Compiles C++ (or CUDA) handlers and registers them as FFI targets."""
+    """Compile C++ (or CUDA) handlers and register them as FFI targets."""
 
 def differentiable(
     forward: Callable[..., Any],
@@ -61,7 +61,7 @@ def differentiable(
     *,
     nondiff_argnums: tuple[int, ...] = ...,
 ) -> Callable[..., Any]:
-    """A function computed by `forward` whose derivative is computed by `backward`."""
+    """Return a function computed by `forward` whose derivative is computed by `backward`."""
 
 def ffi_call(
     target_name: str,
@@ -77,7 +77,7 @@ def ffi_call(
     sharding_rule: Any = ...,
     num_batch_dims: int = ...,
 ) -> Callable[..., Any]:
-    """A function that calls the native target `target_name` with its operands and …"""
+    """Return a function that calls the native target `target_name` with operands and …"""
 
 def ffi_lowering(
     call_target_name: str,
@@ -91,27 +91,27 @@ def ffi_lowering(
     sharding_rule: Any = ...,
     num_batch_dims: int = ...,
 ) -> Callable[..., list[Any]]:
-    """A lowering rule `(ctx, *operands, **attributes)` for a `Primitive` backed by …"""
+    """Make a lowering rule `(ctx, *operands, **attributes)` for a `Primitive` of native …"""
 
 def include_dir() -> str:
-    """The folder of XLA's FFI headers: `#include 'xla/ffi/api/ffi.h'`."""
+    """Return the folder of XLA's FFI headers: `#include 'xla/ffi/api/ffi.h'`."""
 
 def pycapsule(funcptr: Any) -> Any:
-    """A capsule around a native function: a ctypes function pointer or an address."""
+    """Return a capsule around a native function: a ctypes function pointer or an address."""
 
 def register_ffi_target(
     name: str, fn: Any, platform: str = ..., api_version: int = ..., **kwargs: Any
 ) -> None:
-    """Makes native code callable as `ffi_call(name, …)` on one platform."""
+    """Make native code callable as `ffi_call(name, …)` on one platform."""
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
-    """Declares that a target treats its leading batch dimensions independently."""
+    """Declare that a target treats its leading batch dimensions independently."""
 
 def register_ffi_type(name: str, type_registration: dict[str, Any], platform: str = ...) -> None:
-    """Registers a C++ type for handler state: capsules 'type_id' and optionally …"""
+    """Register a C++ type for handler state: capsules 'type_id' and optionally …"""
 
 def register_ffi_type_id(name: str, obj: Any, platform: str = ...) -> None:
-    """Registers the id of a C++ type that handlers keep as state or user data."""
+    """Register the id of a C++ type that handlers keep as state or user data."""
 
 def registered_targets(platform: str = ...) -> list[str]:
     """Names of the targets that calls on the platform can use."""

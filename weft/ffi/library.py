@@ -79,7 +79,7 @@ def build(
     native: bool = True,
     verbose: bool = False,
 ) -> Library:
-    """Compiles C++ (or CUDA) handlers and registers them as FFI targets.
+    """Compile C++ (or CUDA) handlers and register them as FFI targets.
 
     sources: files (.cc, .cpp, .c, .cu), or C++ code itself (a string with a newline). targets:
     target name -> exported symbol (or a dict of symbols by stage, see `register_ffi_target`), or

@@ -57,7 +57,7 @@ _named: dict[str, list[Any]] = {}
 def note_call(
     module: ModuleContext, target: str, source: Source, check: Callable[[Sequence], None]
 ) -> None:
-    """Remembers that a program, whose module is under construction, calls a target at a line.
+    """Remember that a program, whose module is under construction, calls a target at a line.
 
     check: raises for devices that have no such target, before the program is compiled for them.
     """

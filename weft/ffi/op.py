@@ -168,7 +168,7 @@ def _lower(ctx: RuleContext, *operands: ir.Value, callback: tuple | None, **para
 
 
 def note(ctx: RuleContext, target: str) -> None:
-    """Remembers where the target is called; that it is registered is checked at compilation."""
+    """Remember where the target is called; that it is registered is checked at compilation."""
     source = ctx.eqn.source
     note_call(ctx.module, target, source, partial(check_registered, target, source))
 

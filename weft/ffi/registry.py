@@ -157,7 +157,7 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
 
 
 def let_partition(name: str) -> None:
-    """Lets XLA's partitioner keep calls sharded that carry the attribute num_batch_dims."""
+    """Let XLA's partitioner keep calls sharded that carry the attribute num_batch_dims."""
     if name not in _partitioned:
         _xla.register_batch_partitionable(name)
         _partitioned.add(name)

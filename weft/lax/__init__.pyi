@@ -38,16 +38,16 @@ def abs(x: ArrayLike) -> Array:
     """|x|; for complex x the magnitude, a real array."""
 
 def acos(x: ArrayLike) -> Array:
-    """The inverse cosine, in radians."""
+    """Return the inverse cosine, in radians."""
 
 def acosh(x: ArrayLike) -> Array:
-    """The inverse hyperbolic cosine."""
+    """Return the inverse hyperbolic cosine."""
 
 def add(x: ArrayLike, y: ArrayLike) -> Array:
     """x + y, element by element."""
 
 def after_all(*operands: Any) -> Array:
-    """A token that comes after all the given ones."""
+    """Return a token that comes after all the given ones."""
 
 @overload
 def all_gather(
@@ -59,7 +59,7 @@ def all_gather(
     tiled: bool = ...,
     to: str = ...,
 ) -> Any:
-    """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the values of all devices along named axes, on each of them; pytrees leaf …"""
 
 @overload
 def all_gather(
@@ -71,7 +71,7 @@ def all_gather(
     tiled: bool = ...,
     to: str = ...,
 ) -> Array:
-    """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the values of all devices along named axes, on each of them; pytrees leaf …"""
 
 @overload
 def all_gather(
@@ -83,7 +83,7 @@ def all_gather(
     tiled: bool = ...,
     to: str = ...,
 ) -> _T:
-    """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the values of all devices along named axes, on each of them; pytrees leaf …"""
 
 def all_gather_start(
     x: ArrayLike,
@@ -94,7 +94,7 @@ def all_gather_start(
     tiled: bool = ...,
     to: str = ...,
 ) -> Future:
-    """Starts `all_gather`; `.done()` on the result gives its value."""
+    """Start `all_gather`; `.done()` on the result gives its value."""
 
 @overload
 def all_to_all(
@@ -106,7 +106,7 @@ def all_to_all(
     axis_index_groups: Any = ...,
     tiled: bool = ...,
 ) -> Any:
-    """Splits each device's array, sends part q to the device of rank q and joins what …"""
+    """Split each device's array, send part q to the device of rank q and join what …"""
 
 @overload
 def all_to_all(
@@ -118,7 +118,7 @@ def all_to_all(
     axis_index_groups: Any = ...,
     tiled: bool = ...,
 ) -> Array:
-    """Splits each device's array, sends part q to the device of rank q and joins what …"""
+    """Split each device's array, send part q to the device of rank q and join what …"""
 
 @overload
 def all_to_all(
@@ -130,7 +130,7 @@ def all_to_all(
     axis_index_groups: Any = ...,
     tiled: bool = ...,
 ) -> _T:
-    """Splits each device's array, sends part q to the device of rank q and joins what …"""
+    """Split each device's array, send part q to the device of rank q and join what …"""
 
 def all_to_all_start(
     x: ArrayLike,
@@ -141,7 +141,7 @@ def all_to_all_start(
     axis_index_groups: Any = ...,
     tiled: bool = ...,
 ) -> Future:
-    """Starts `all_to_all`; `.done()` on the result gives its value."""
+    """Start `all_to_all`; `.done()` on the result gives its value."""
 
 def approx_max_k(
     operand: ArrayLike,
@@ -151,7 +151,7 @@ def approx_max_k(
     reduction_input_size_override: int = ...,
     aggregate_to_topk: bool = ...,
 ) -> list[Array]:
-    """The k greatest elements and their indices; exact, so of any recall_target up to 1."""
+    """Return the k greatest elements and their indices; exact, so of any recall_target …"""
 
 def approx_min_k(
     operand: ArrayLike,
@@ -161,19 +161,19 @@ def approx_min_k(
     reduction_input_size_override: int = ...,
     aggregate_to_topk: bool = ...,
 ) -> list[Array]:
-    """The k least elements and their indices; see `approx_max_k`."""
+    """Return the k least elements and their indices; see `approx_max_k`."""
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
-    """The index of the greatest element along `axis`: the first, or that of the first NaN."""
+    """Return the index of the greatest element along `axis`: the first, or that of the …"""
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
-    """The index of the least element along `axis`: the first, or that of the first NaN."""
+    """Return the index of the least element along `axis`: the first, or that of the …"""
 
 def asin(x: ArrayLike) -> Array:
-    """The inverse sine, in radians."""
+    """Return the inverse sine, in radians."""
 
 def asinh(x: ArrayLike) -> Array:
-    """The inverse hyperbolic sine."""
+    """Return the inverse hyperbolic sine."""
 
 def associative_scan(
     fn: Callable[[_T, _T], _T], elems: _T, reverse: bool = False, axis: int = 0
@@ -181,34 +181,34 @@ def associative_scan(
     """All prefixes of an associative operation, in logarithmic depth."""
 
 def atan(x: ArrayLike) -> Array:
-    """The inverse tangent, in radians."""
+    """Return the inverse tangent, in radians."""
 
 def atan2(x: ArrayLike, y: ArrayLike) -> Array:
-    """The angle of the point (y, x), in radians."""
+    """Return the angle of the point (y, x), in radians."""
 
 def atanh(x: ArrayLike) -> Array:
-    """The inverse hyperbolic tangent."""
+    """Return the inverse hyperbolic tangent."""
 
 def axis_index(axis_name: Any) -> Array:
-    """The index of the device (or vmapped example) along a named axis, an int32 scalar."""
+    """Return the index of the device (or vmapped example) along a named axis, an int32 …"""
 
 def axis_size(axis_name: Any) -> int:
-    """The size of a named axis, a Python int; of a tuple of axes, their product."""
+    """Return the size of a named axis, a Python int; of a tuple of axes, their product."""
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = ...) -> Array:
     """Matrix products over equal leading dimensions: (…, i, k) by (…, k, j) to (…, i, j)."""
 
 def bessel_i0e(x: ArrayLike) -> Array:
-    """The modified Bessel function I0(x) times exp(-|x|)."""
+    """Return the modified Bessel function I0(x) times exp(-|x|)."""
 
 def bessel_i1e(x: ArrayLike) -> Array:
-    """The modified Bessel function I1(x) times exp(-|x|)."""
+    """Return the modified Bessel function I1(x) times exp(-|x|)."""
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized incomplete beta function I_x(a, b)."""
+    """Return the regularized incomplete beta function I_x(a, b)."""
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
-    """The operand's bits read as another dtype; a narrower one adds a last dimension."""
+    """Return the operand's bits read as another dtype; a narrower one adds a last …"""
 
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     """Bits of x and y; for booleans, and."""
@@ -223,7 +223,7 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     """Bits in which x and y differ."""
 
 def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = ...) -> Array:
-    """Repeats the operand along new leading dimensions of the given sizes."""
+    """Repeat the operand along new leading dimensions of the given sizes."""
 
 def broadcast_in_dim(
     operand: ArrayLike,
@@ -232,13 +232,13 @@ def broadcast_in_dim(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Places the operand's dimensions at `broadcast_dimensions` of `shape` and repeats it."""
+    """Place the operand's dimensions at `broadcast_dimensions` of `shape` and repeat it."""
 
 def broadcast_like(arr: ArrayLike, like_arr: Any) -> Array:
     """arr broadcast by NumPy's rules to the shape, and placed as, like_arr."""
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which NumPy's rules broadcast the given shapes."""
+    """Return the shape to which NumPy's rules broadcast the given shapes."""
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """Leading size-1 dimensions up to the rank."""
@@ -249,16 +249,16 @@ def broadcasted_iota(
     """0, 1, 2, … along one dimension, repeated along the others."""
 
 def cbrt(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The cube root. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """Return the cube root. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
 
 def ceil(x: ArrayLike) -> Array:
-    """The smallest integer not below x, as a float."""
+    """Return the smallest integer not below x, as a float."""
 
 def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
-    """x limited to [min, max]; the bounds are scalars or of x's shape."""
+    """Return x limited to [min, max]; the bounds are scalars or of x's shape."""
 
 def clz(x: ArrayLike) -> Array:
-    """The number of leading 0 bits."""
+    """Return the number of leading 0 bits."""
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = ...) -> Array:
     """Dimensions [start, stop) made one."""
@@ -270,7 +270,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = ...) 
     """Mark a function as a named composite, which a backend may replace by its own …"""
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Array:
-    """Joins arrays of equal dtype along an existing dimension."""
+    """Join arrays of equal dtype along an existing dimension."""
 
 def cond(
     pred: ArrayLike,
@@ -282,7 +282,7 @@ def cond(
     """One of two functions of the operands, by a scalar."""
 
 def conj(x: ArrayLike) -> Array:
-    """The complex conjugate; float32 and float64 numbers become complex."""
+    """Return the complex conjugate; float32 and float64 numbers become complex."""
 
 def conv(
     lhs: ArrayLike,
@@ -326,7 +326,7 @@ def conv_general_dilated_local(
     dimension_numbers: Any = ...,
     precision: Any = ...,
 ) -> Array:
-    """A convolution whose kernel differs from place to place."""
+    """Return a convolution whose kernel differs from place to place."""
 
 def conv_general_dilated_patches(
     lhs: ArrayLike,
@@ -339,7 +339,7 @@ def conv_general_dilated_patches(
     precision: Any = ...,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """The windows a convolution would see, as features of the result."""
+    """Return the windows a convolution would see, as features of the result."""
 
 def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[tuple[int, ...]]:
     """Per operand and result the positions of (N, C, *spatial), for rhs of (O, I, …"""
@@ -351,7 +351,7 @@ def conv_general_shape_tuple(
     padding: str | Sequence[tuple[int, int]],
     dimension_numbers: tuple[str, str, str],
 ) -> tuple[int, ...]:
-    """The result's shape for operands in the order of `dimension_numbers`."""
+    """Return the result's shape for operands in the order of `dimension_numbers`."""
 
 def conv_shape_tuple(
     lhs_shape: Sequence[int],
@@ -360,7 +360,7 @@ def conv_shape_tuple(
     pads: str | Sequence[tuple[int, int]],
     batch_group_count: int = ...,
 ) -> tuple[int, ...]:
-    """The result's shape for operands in the order NCHW and OIHW."""
+    """Return the result's shape for operands in the order NCHW and OIHW."""
 
 def conv_transpose(
     lhs: ArrayLike,
@@ -374,7 +374,7 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = ...,
     use_consistent_padding: bool = ...,
 ) -> Array:
-    """The shape of a strided convolution's gradient: lhs spread by `strides`, then …"""
+    """Return the shape of a strided convolution's gradient: lhs spread, then convolved."""
 
 def conv_transpose_shape_tuple(
     lhs_shape: Sequence[int],
@@ -383,7 +383,7 @@ def conv_transpose_shape_tuple(
     padding: str | Sequence[tuple[int, int]],
     dimension_numbers: tuple[str, str, str],
 ) -> tuple[int, ...]:
-    """The result's shape of `conv_transpose`."""
+    """Return the result's shape of `conv_transpose`."""
 
 def conv_with_general_padding(
     lhs: ArrayLike,
@@ -398,16 +398,16 @@ def conv_with_general_padding(
     """Convolution of NCHW with OIHW, with padding and dilations."""
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
-    """The operand in another dtype; float → int truncates, complex → real drops the …"""
+    """Convert to another dtype; float → int truncates, complex → real drops the …"""
 
 def cos(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The cosine of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
+    """Return the cosine of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
 
 def cosh(x: ArrayLike) -> Array:
-    """The hyperbolic cosine."""
+    """Return the hyperbolic cosine."""
 
 def create_token(_: Any = ...) -> Array:
-    """A new token, from which an order of effects can be threaded."""
+    """Return a new token, from which an order of effects can be threaded."""
 
 def cumlogsumexp(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
     """Along `axis`, the log of the sum of the exponentials of each element and those …"""
@@ -432,7 +432,7 @@ def custom_linear_solve(
     symmetric: bool = ...,
     has_aux: bool = ...,
 ) -> Any:
-    """Solves `matvec(x) = b` by a given solver; derivatives solve the same system again."""
+    """Solve `matvec(x) = b` by a given solver; derivatives solve the same system again."""
 
 def custom_root(
     f: Callable[..., Any],
@@ -441,13 +441,13 @@ def custom_root(
     tangent_solve: Callable[..., Any],
     has_aux: bool = ...,
 ) -> Any:
-    """A root of f found by a given solver; its derivative is that of the implicit …"""
+    """Return a root of f found by a given solver; its derivative is that of the implicit …"""
 
 def dce_sink(val: ArrayLike, *, prevent_mlir_dce: bool = ...) -> None:
     """Keep a value in the jaxpr though no equation uses it."""
 
 def digamma(x: ArrayLike) -> Array:
-    """The derivative of log gamma."""
+    """Return the derivative of log gamma."""
 
 def div(x: ArrayLike, y: ArrayLike) -> Array:
     """x / y; integer division truncates toward zero."""
@@ -472,7 +472,7 @@ def dot_general(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """The sum over contracting dimensions of products, one for each index of batch …"""
+    """Sum products over contracting dimensions, for each index of batch dimensions."""
 
 def dtype(x: ArrayLike) -> np.dtype[Any]:
     """Get the dtype of an array, of a Python scalar, or of a type or a name."""
@@ -494,7 +494,7 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = ...,
 ) -> Array:
-    """A window of static size at an index that may be traced."""
+    """Return a window of static size at an index that may be traced."""
 
 def dynamic_slice_in_dim(
     operand: ArrayLike,
@@ -514,7 +514,7 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = ...,
 ) -> Array:
-    """Replaces one position along a dimension; `update` has that dimension with size 1 …"""
+    """Replace one position along a dimension; `update` has that dimension with size 1 or …"""
 
 def dynamic_update_slice(
     operand: ArrayLike,
@@ -523,7 +523,7 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = ...,
 ) -> Array:
-    """The operand with the window at `start_indices` replaced by `update`."""
+    """Return the operand with the window at `start_indices` replaced by `update`."""
 
 def dynamic_update_slice_in_dim(
     operand: ArrayLike,
@@ -536,16 +536,16 @@ def dynamic_update_slice_in_dim(
     """`dynamic_update_slice` along one dimension."""
 
 def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: Any = ...) -> Array:
-    """An array whose elements nobody should read; zeros."""
+    """Return an array whose elements nobody should read; zeros."""
 
 def eq(x: ArrayLike, y: ArrayLike) -> Array:
     """x == y."""
 
 def erf(x: ArrayLike) -> Array:
-    """The error function."""
+    """Return the error function."""
 
 def erf_inv(x: ArrayLike) -> Array:
-    """The inverse of the error function."""
+    """Return the inverse of the error function."""
 
 def erfc(x: ArrayLike) -> Array:
     """1 - erf(x)."""
@@ -557,7 +557,7 @@ def exp2(x: ArrayLike, accuracy: Any = ...) -> Array:
     """2 to the power x. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
 
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Adds size-1 dimensions at these positions of the result."""
+    """Add size-1 dimensions at these positions of the result."""
 
 def expm1(x: ArrayLike, accuracy: Any = ...) -> Array:
     """e**x - 1, accurate near 0. accuracy: None, or a `lax.Tolerance` or …"""
@@ -566,7 +566,7 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
     """Discrete Fourier transform of the last len(fft_lengths) dimensions."""
 
 def floor(x: ArrayLike) -> Array:
-    """The largest integer not above x, as a float."""
+    """Return the largest integer not above x, as a float."""
 
 @overload
 def fori_loop(
@@ -597,7 +597,7 @@ def full(
     *,
     sharding: Any = ...,
 ) -> Array:
-    """An array of one repeated scalar; dtype by default that of the scalar."""
+    """Return an array of one repeated scalar; dtype by default that of the scalar."""
 
 def full_like(
     x: ArrayLike,
@@ -628,25 +628,25 @@ def gt(x: ArrayLike, y: ArrayLike) -> Array:
     """x > y."""
 
 def igamma(a: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized lower incomplete gamma function P(a, x)."""
+    """Return the regularized lower incomplete gamma function P(a, x)."""
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """The derivative of igamma(a, x) in a."""
+    """Return the derivative of igamma(a, x) in a."""
 
 def igammac(a: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized upper incomplete gamma function 1 - P(a, x)."""
+    """Return the regularized upper incomplete gamma function 1 - P(a, x)."""
 
 def imag(x: ArrayLike) -> Array:
-    """The imaginary part of a complex array."""
+    """Return the imaginary part of a complex array."""
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = ..., keepdims: bool = ...) -> Array:
     """One static position along a dimension, which stays with size 1 unless keepdims is …"""
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
-    """Takes positions along several dimensions, one index array for each, all of one 1-D …"""
+    """Take positions along several dimensions, one index array for each, all of one 1-D …"""
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
-    """x to a fixed integer power, by repeated squaring."""
+    """Return x to a fixed integer power, by repeated squaring."""
 
 def iota(dtype: DTypeLike | None, size: int) -> Array:
     """0, 1, …, size - 1."""
@@ -661,13 +661,13 @@ def lgamma(x: ArrayLike) -> Array:
     """log |gamma(x)|."""
 
 def log(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The natural logarithm. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """Return the natural logarithm. accuracy: None, or a `lax.Tolerance` or …"""
 
 def log1p(x: ArrayLike, accuracy: Any = ...) -> Array:
     """log(1 + x), accurate near 0. accuracy: None, or a `lax.Tolerance` or …"""
 
 def log2(x: ArrayLike, *, accuracy: Any = ...) -> Array:
-    """The logarithm to base 2 of a float or complex array."""
+    """Return the logarithm to base 2 of a float or complex array."""
 
 def logistic(x: ArrayLike, accuracy: Any = ...) -> Array:
     """1 / (1 + exp(-x)). accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
@@ -676,19 +676,19 @@ def lt(x: ArrayLike, y: ArrayLike) -> Array:
     """x < y."""
 
 def map(f: Callable[[Any], _R], xs: Any, *, batch_size: int | None = None) -> _R:
-    """A function applied along leading axes, one element after the other."""
+    """Return a function applied along leading axes, one element after the other."""
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:
-    """The greater of x and y; NaN if either is."""
+    """Return the greater of x and y; NaN if either is."""
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
-    """The lesser of x and y; NaN if either is."""
+    """Return the lesser of x and y; NaN if either is."""
 
 def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = ...) -> Array:
     """x * y, element by element. out_dtype: the dtype to multiply in; None takes the …"""
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The high half of the bits of the product of two integers."""
+    """Return the high half of the bits of the product of two integers."""
 
 def ne(x: ArrayLike, y: ArrayLike) -> Array:
     """x != y."""
@@ -697,7 +697,7 @@ def neg(x: ArrayLike) -> Array:
     """-x, element by element."""
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The next float after x1 toward x2."""
+    """Return the next float after x1 toward x2."""
 
 def one_minus_square(x: ArrayLike) -> Array:
     """1 - x**2 as (1 + x) (1 - x): accurate near 1, as its derivative -2 x is near 0."""
@@ -708,7 +708,7 @@ def optimization_barrier(operand: _T) -> _T:
 def pad(
     operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
 ) -> Array:
-    """Pads low, high and between elements; negative edge padding removes elements."""
+    """Pad low, high and between elements; negative edge padding removes elements."""
 
 def padtype_to_pads(
     in_shape: Sequence[int],
@@ -719,10 +719,10 @@ def padtype_to_pads(
     """(low, high) padding of every dimension for 'VALID', 'SAME' or 'SAME_LOWER'."""
 
 def pargmax(x: ArrayLike, axis_name: Any) -> Array:
-    """The index along named axes of the device with the maximum, int32."""
+    """Return the index along named axes of the device with the maximum, int32."""
 
 def pargmin(x: ArrayLike, axis_name: Any) -> Array:
-    """The index along named axes of the device with the minimum, int32."""
+    """Return the index along named axes of the device with the minimum, int32."""
 
 @overload
 def pbroadcast(x: Never, axis_name: Any, source: int) -> Any:
@@ -737,114 +737,114 @@ def pbroadcast(x: _T, axis_name: Any, source: int) -> _T:
     """Broadcast the value of one device along named axes; pytrees leaf by leaf."""
 
 def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Future:
-    """Starts `pbroadcast`; `.done()` on the result gives its value."""
+    """Start `pbroadcast`; `.done()` on the result gives its value."""
 
 @overload
 def pcast(x: Never, axis_name: Any, *, to: str) -> Any:
-    """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
+    """Cast values, leaf by leaf, to another state along manual axes; no data moves."""
 
 @overload
 def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Array:
-    """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
+    """Cast values, leaf by leaf, to another state along manual axes; no data moves."""
 
 @overload
 def pcast(x: _T, axis_name: Any, *, to: str) -> _T:
-    """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
+    """Cast values, leaf by leaf, to another state along manual axes; no data moves."""
 
 def platform_dependent(
     *args: Any, default: Callable[..., _R] | None = None, **per_platform: Callable[..., _R]
 ) -> _R:
-    """The function given for the platform that the program is compiled for, applied to args."""
+    """Return the result of the function for the platform that the program is compiled for."""
 
 @overload
 def pmax(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
-    """The maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
-    """The maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def pmax(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
-    """The maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def pmean(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
-    """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the mean over the devices along named axes, on each of them; pytrees leaf …"""
 
 @overload
 def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
-    """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the mean over the devices along named axes, on each of them; pytrees leaf …"""
 
 @overload
 def pmean(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
-    """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the mean over the devices along named axes, on each of them; pytrees leaf …"""
 
 @overload
 def pmin(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
-    """The minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
-    """The minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def pmin(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
-    """The minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
-    """The m-th derivative of digamma at x."""
+    """Return the m-th derivative of digamma at x."""
 
 def population_count(x: ArrayLike) -> Array:
-    """The number of 1 bits."""
+    """Return the number of 1 bits."""
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
-    """x to the power y; a Python int exponent is computed by multiplication."""
+    """Return x to the power y; a Python int exponent is computed by multiplication."""
 
 @overload
 def ppermute(x: Never, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Sends values between devices along named axes; pytrees leaf by leaf."""
+    """Send values between devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array:
-    """Sends values between devices along named axes; pytrees leaf by leaf."""
+    """Send values between devices along named axes; pytrees leaf by leaf."""
 
 @overload
 def ppermute(x: _T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> _T:
-    """Sends values between devices along named axes; pytrees leaf by leaf."""
+    """Send values between devices along named axes; pytrees leaf by leaf."""
 
 def ppermute_start(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Future:
-    """Starts `ppermute`; `.done()` on the result gives its value."""
+    """Start `ppermute`; `.done()` on the result gives its value."""
 
 def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Receive the values that `psend` sent, zeros on devices that are no target."""
 
 def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Starts sending values along a named axis; returns the token that `precv` takes."""
+    """Start sending values along a named axis; return the token that `precv` takes."""
 
 @overload
 def pshuffle(x: Never, axis_name: Any, perm: Sequence[int]) -> Any:
-    """Permutes values along a named axis: device i receives that of device perm[i]."""
+    """Permute values along a named axis: device i receives that of device perm[i]."""
 
 @overload
 def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Array:
-    """Permutes values along a named axis: device i receives that of device perm[i]."""
+    """Permute values along a named axis: device i receives that of device perm[i]."""
 
 @overload
 def pshuffle(x: _T, axis_name: Any, perm: Sequence[int]) -> _T:
-    """Permutes values along a named axis: device i receives that of device perm[i]."""
+    """Permute values along a named axis: device i receives that of device perm[i]."""
 
 @overload
 def psum(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
-    """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the sum over the devices along named axes, on each of them; pytrees leaf by …"""
 
 @overload
 def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
-    """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the sum over the devices along named axes, on each of them; pytrees leaf by …"""
 
 @overload
 def psum(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
-    """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+    """Return the sum over the devices along named axes, on each of them; pytrees leaf by …"""
 
 @overload
 def psum_scatter(
@@ -855,7 +855,7 @@ def psum_scatter(
     axis_index_groups: Any = ...,
     tiled: bool = ...,
 ) -> Any:
-    """The sum along named axes, of which each device keeps its own part; pytrees leaf by …"""
+    """Sum along named axes; each device keeps its own part. Pytrees go leaf by leaf."""
 
 @overload
 def psum_scatter(
@@ -866,7 +866,7 @@ def psum_scatter(
     axis_index_groups: Any = ...,
     tiled: bool = ...,
 ) -> Array:
-    """The sum along named axes, of which each device keeps its own part; pytrees leaf by …"""
+    """Sum along named axes; each device keeps its own part. Pytrees go leaf by leaf."""
 
 @overload
 def psum_scatter(
@@ -877,7 +877,7 @@ def psum_scatter(
     axis_index_groups: Any = ...,
     tiled: bool = ...,
 ) -> _T:
-    """The sum along named axes, of which each device keeps its own part; pytrees leaf by …"""
+    """Sum along named axes; each device keeps its own part. Pytrees go leaf by leaf."""
 
 def psum_scatter_start(
     x: ArrayLike,
@@ -887,34 +887,34 @@ def psum_scatter_start(
     axis_index_groups: Any = ...,
     tiled: bool = ...,
 ) -> Future:
-    """Starts `psum_scatter`; `.done()` on the result gives its value."""
+    """Start `psum_scatter`; `.done()` on the result gives its value."""
 
 def psum_start(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Future:
-    """Starts `psum`; `.done()` on the result gives its value."""
+    """Start `psum`; `.done()` on the result gives its value."""
 
 @overload
 def pswapaxes(x: Never, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
-    """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+    """Exchange the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
 def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Array:
-    """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+    """Exchange the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
 def pswapaxes(x: _T, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> _T:
-    """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+    """Exchange the named axis with the array dimension `axis`, of the group's size."""
 
 @overload
 def pvary(x: Never, axis_name: Any) -> Any:
-    """Casts values to varying along the axes over which they are invarying."""
+    """Cast values to varying along the axes over which they are invarying."""
 
 @overload
 def pvary(x: ArrayLike, axis_name: Any) -> Array:
-    """Casts values to varying along the axes over which they are invarying."""
+    """Cast values to varying along the axes over which they are invarying."""
 
 @overload
 def pvary(x: _T, axis_name: Any) -> _T:
-    """Casts values to varying along the axes over which they are invarying."""
+    """Cast values to varying along the axes over which they are invarying."""
 
 def ragged_all_to_all(
     operand: ArrayLike,
@@ -927,7 +927,7 @@ def ragged_all_to_all(
     axis_name: Any,
     axis_index_groups: Any = ...,
 ) -> Array:
-    """Sends slices of rows to all devices along named axes; lengths may differ and are …"""
+    """Send slices of rows to all devices along named axes; lengths may differ and are …"""
 
 def ragged_dot(
     lhs: ArrayLike,
@@ -953,10 +953,10 @@ def ragged_dot_general(
     """`dot_general` where groups of sizes known only at run time divide a dimension of …"""
 
 def random_gamma_grad(a: ArrayLike, sample: Any) -> Array:
-    """The derivative in a of a sample of the gamma distribution of shape a."""
+    """Return the derivative in a of a sample of the gamma distribution of shape a."""
 
 def real(x: ArrayLike) -> Array:
-    """The real part of a complex array."""
+    """Return the real part of a complex array."""
 
 def reciprocal(x: ArrayLike) -> Array:
     """1 / x."""
@@ -969,7 +969,7 @@ def reduce(
     dimensions: Sequence[int],
     out_sharding: Any = None,
 ) -> Array:
-    """Combines elements along dimensions by an associative function."""
+    """Combine elements along dimensions by an associative function."""
 
 @overload
 def reduce(
@@ -979,28 +979,28 @@ def reduce(
     dimensions: Sequence[int],
     out_sharding: Any = None,
 ) -> Any:
-    """Combines elements along dimensions by an associative function."""
+    """Combine elements along dimensions by an associative function."""
 
 def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """The conjunction of bits over the dimensions `axes`."""
+    """Return the conjunction of bits over the dimensions `axes`."""
 
 def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """The greatest element over the dimensions `axes`."""
+    """Return the greatest element over the dimensions `axes`."""
 
 def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """The least element over the dimensions `axes`."""
+    """Return the least element over the dimensions `axes`."""
 
 def reduce_or(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """The disjunction of bits over the dimensions `axes`."""
+    """Return the disjunction of bits over the dimensions `axes`."""
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Rounds to a float format of the given numbers of bits; the dtype stays."""
+    """Round to a float format of the given numbers of bits; the dtype stays."""
 
 def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """The product over the dimensions `axes`."""
+    """Return the product over the dimensions `axes`."""
 
 def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = ...) -> Array:
-    """The sum over the dimensions `axes`. out_sharding: of the result."""
+    """Return the sum over the dimensions `axes`. out_sharding: of the result."""
 
 def reduce_window(
     operand: ArrayLike,
@@ -1012,7 +1012,7 @@ def reduce_window(
     base_dilation: Sequence[int] | None = ...,
     window_dilation: Sequence[int] | None = ...,
 ) -> Any:
-    """Combines the elements in each window of the operand, starting from init_value."""
+    """Combine the elements in each window of the operand, starting from init_value."""
 
 def reduce_window_shape_tuple(
     operand_shape: Sequence[int],
@@ -1022,13 +1022,13 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = ...,
     window_dilation: Sequence[int] | None = ...,
 ) -> tuple[int, ...]:
-    """The shape of `reduce_window`'s result."""
+    """Return the shape of `reduce_window`'s result."""
 
 def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """The exclusive or of bits over the dimensions `axes`."""
+    """Return the exclusive or of bits over the dimensions `axes`."""
 
 def rem(x: ArrayLike, y: ArrayLike) -> Array:
-    """The remainder of x / y, with the sign of x."""
+    """Return the remainder of x / y, with the sign of x."""
 
 def reshape(
     operand: ArrayLike,
@@ -1037,10 +1037,10 @@ def reshape(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """The same elements in row-major order with another shape; one size may be -1."""
+    """Return the same elements in row-major order with another shape; one size may be -1."""
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Reverses the order of elements along dimensions."""
+    """Reverse the order of elements along dimensions."""
 
 def rng_bit_generator(
     key: Any,
@@ -1056,7 +1056,7 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
     """Uniform numbers in [a, b) from the platform's stateful generator: not reproducible."""
 
 def round(x: ArrayLike, rounding_method: int = ...) -> Array:
-    """The nearest integer as a float; halves away from zero (0) or to even (1)."""
+    """Return the nearest integer as a float; halves away from zero (0) or to even (1)."""
 
 def rsqrt(x: ArrayLike, accuracy: Any = ...) -> Array:
     """1 / sqrt(x). accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
@@ -1109,7 +1109,7 @@ def scatter_add(
     unique_indices: bool = ...,
     mode: Any = ...,
 ) -> Array:
-    """Updates added to the elements at the indices."""
+    """Update added to the elements at the indices."""
 
 def scatter_apply(
     operand: ArrayLike,
@@ -1122,7 +1122,7 @@ def scatter_apply(
     unique_indices: bool = ...,
     mode: Any = ...,
 ) -> Array:
-    """Applies a function to the elements at the indices, as many times as each occurs."""
+    """Apply a function to the elements at the indices, as many times as each occurs."""
 
 def scatter_max(
     operand: ArrayLike,
@@ -1134,7 +1134,7 @@ def scatter_max(
     unique_indices: bool = ...,
     mode: Any = ...,
 ) -> Array:
-    """The greatest of each element and the updates at its index."""
+    """Return the greatest of each element and the updates at its index."""
 
 def scatter_min(
     operand: ArrayLike,
@@ -1146,7 +1146,7 @@ def scatter_min(
     unique_indices: bool = ...,
     mode: Any = ...,
 ) -> Array:
-    """The least of each element and the updates at its index."""
+    """Return the least of each element and the updates at its index."""
 
 def scatter_mul(
     operand: ArrayLike,
@@ -1170,7 +1170,7 @@ def scatter_sub(
     unique_indices: bool = ...,
     mode: Any = ...,
 ) -> Array:
-    """Updates subtracted from the elements at the indices: `scatter_add` of their …"""
+    """Return updates subtracted from the elements at the indices: `scatter_add` of their …"""
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """on_true where pred holds, else on_false; equal shapes and dtypes."""
@@ -1179,7 +1179,7 @@ def select_n(which: Any, *cases: Any) -> Array:
     """Element by element, the case whose number `which` holds (False is 0, True is 1)."""
 
 def shape_as_value(shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """A shape as an int32 array."""
+    """Return a shape as an int32 array."""
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
     """x shifted left by y bits."""
@@ -1194,10 +1194,10 @@ def sign(x: ArrayLike) -> Array:
     """-1, 0 or 1 by the sign of x; x/|x| for complex x."""
 
 def sin(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The sine of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
+    """Return the sine of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
 
 def sinh(x: ArrayLike) -> Array:
-    """The hyperbolic sine."""
+    """Return the hyperbolic sine."""
 
 def slice(
     operand: ArrayLike,
@@ -1205,7 +1205,7 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = ...,
 ) -> Array:
-    """The elements from `start_indices` up to, excluding, `limit_indices`, in steps of …"""
+    """Slice from `start_indices` up to, excluding, `limit_indices`, in steps of `strides`."""
 
 def slice_in_dim(
     operand: ArrayLike,
@@ -1231,28 +1231,28 @@ def sort(
 def sort_key_val(
     keys: Any, values: ArrayLike, dimension: int = ..., is_stable: bool = ...
 ) -> tuple[Array, Array]:
-    """Sorts keys, and values along with them."""
+    """Sort keys, and values along with them."""
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = ...) -> list[Array]:
     """Consecutive parts of the given sizes along a dimension."""
 
 def sqrt(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The square root. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """Return the square root. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
 
 def square(x: ArrayLike) -> Array:
-    """x * x."""
+    """Return x * x."""
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Drops size-1 dimensions."""
+    """Drop size-1 dimensions."""
 
 def stack(operands: Sequence[Any], axis: int = ...) -> Array:
-    """Joins arrays of one shape along a new dimension."""
+    """Join arrays of one shape along a new dimension."""
 
 def stage(x: ArrayLike, /) -> Array:
-    """The value in the current trace: traced where one is active, else an array, x if it …"""
+    """Return the value in the current trace: traced in an active one, else an array."""
 
 def stop_gradient(x: _T) -> _T:
-    """The value with a zero derivative; pytrees leaf by leaf."""
+    """Return the value with a zero derivative; pytrees leaf by leaf."""
 
 def sub(x: ArrayLike, y: ArrayLike) -> Array:
     """x - y, element by element."""
@@ -1263,22 +1263,22 @@ def switch(
     """One of several functions of the operands, by its number."""
 
 def tan(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The tangent of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
+    """Return the tangent of x in radians. accuracy: None, or a `lax.Tolerance` or …"""
 
 def tanh(x: ArrayLike, accuracy: Any = ...) -> Array:
-    """The hyperbolic tangent. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+    """Return the hyperbolic tangent. accuracy: None, or a `lax.Tolerance` or …"""
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
-    """The operand repeated reps[i] times along dimension i."""
+    """Return the operand repeated reps[i] times along dimension i."""
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = ...) -> list[Array]:
-    """The k greatest elements along a dimension, descending, and their indices (int32)."""
+    """Return the k greatest elements along a dimension, descending, and their indices …"""
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
-    """Permutes dimensions: result dimension i is operand dimension permutation[i]."""
+    """Permute dimensions: result dimension i is operand dimension permutation[i]."""
 
 def unstack(x: ArrayLike, axis: int = ...) -> tuple[Array, ...]:
-    """The elements along a dimension, as arrays without it."""
+    """Return the elements along a dimension, as arrays without it."""
 
 def while_loop(cond_fun: Callable[[_T], Any], body_fun: Callable[[_T], _T], init_val: _T) -> _T:
     """Loop while a condition on the state holds."""
@@ -1296,4 +1296,4 @@ def with_sharding_constraint(x: _T, shardings: Any, *, priorities: Any = ...) ->
     """Constrain how the partitioner places arrays at this point of the program."""
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""
+    """Return the Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""

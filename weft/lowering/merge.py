@@ -32,7 +32,7 @@ def call_module(
 
 
 def _merge(module: ModuleContext, other: ir.Module) -> str:
-    """Move the functions over, all of them private, and gives the name of `@main` here.
+    """Move the functions over, all of them private, and give the name of `@main` here.
 
     `@main` loses the attributes of an entry point. The other's mesh must be this module's.
     """

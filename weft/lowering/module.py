@@ -383,7 +383,7 @@ class ModuleContext:
 
 
 def _is_plain(eqn: Eqn) -> bool:
-    """Whether an equation of a primitive with `hlo` is that op on its operands as they are."""
+    """Tell whether an equation of a primitive with `hlo` is that op on its operands as they are."""
     invars = eqn.invars
     if len(invars) == 1:
         if invars[0].__class__ is Literal or "accuracy" in eqn.params:

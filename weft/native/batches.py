@@ -56,7 +56,7 @@ class Region:
         return True
 
     def _leads(self, op: ir.Operation) -> bool:
-        """Whether an operation makes a large value, or something of one."""
+        """Return whether an operation makes a large value, or something of one."""
         if math.prod(op.results[0].type.shape) >= self.size:
             return True
         if op.name == "stablehlo.dot_general":
@@ -97,7 +97,7 @@ def is_supported(op: ir.Operation, dims: Dims = ()) -> bool:
 
 
 def is_repeated(op: ir.Operation) -> bool:
-    """Whether computing an operation again costs next to nothing."""
+    """Return whether computing an operation again costs next to nothing."""
     return op.name in ("stablehlo.constant", "stablehlo.iota", "stablehlo.broadcast_in_dim")
 
 
@@ -189,7 +189,7 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
 
 def _divided_late(e: Emitter, product: ir.Operation, side: int) -> ir.Operation | None:
-    """Make (exp(x - max(x)) / s) @ v of a softmax (exp(x - max(x)) @ v) / s; gives the division.
+    """Make (exp(x - max(x)) / s) @ v of a softmax (exp(x - max(x)) @ v) / s; give the division.
 
     The quotients are many more than the results. Other numerators could make the product overflow.
     """
@@ -225,7 +225,7 @@ def _divided_late(e: Emitter, product: ir.Operation, side: int) -> ir.Operation 
 
 
 def _is_at_most_1(x: ir.Value) -> bool:
-    """Whether a value is that of exp(y - max(y))."""
+    """Return whether a value is that of exp(y - max(y))."""
     names = ("stablehlo.exponential", "stablehlo.subtract", "stablehlo.broadcast_in_dim")
     y = None
     for name in (*names, "stablehlo.reduce"):
@@ -262,7 +262,7 @@ def _delayed(region: Region) -> list[ir.Operation] | None:
 
 
 def _reads(op: ir.Operation, made: set[ir.Operation]) -> bool:
-    """Whether an operation, or one in its regions, has operands that some operations made."""
+    """Tell whether an operation, or one in its regions, has operands that some operations made."""
     if any(maker(x) in made for x in op.operands):
         return True
     return any(

@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 @cache
 def has_compiler() -> bool:
-    """Whether kernels can be compiled here: llvmlite is the extra `kernels`."""
+    """Return whether kernels can be compiled here: llvmlite is the extra `kernels`."""
     from importlib.util import find_spec
 
     return find_spec("llvmlite") is not None

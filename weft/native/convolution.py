@@ -84,7 +84,7 @@ def vector_bytes() -> int:
 
 
 def parts(geometry: Sequence[int]) -> int:
-    """How many parts of the planes are computed at once."""
+    """Return how many parts of the planes are computed at once."""
     return 4 * threads() if threads() > 1 else 1
 
 
@@ -145,7 +145,7 @@ def plane_size(geometry: Sequence[int], lanes: int) -> int:
 def _strides(
     shapes: Sequence[Sequence[int]], sizes: Sequence[int], front: Sequence[int], of_filters: bool
 ) -> list[int]:
-    """How far apart batches and features are in x, w and the result."""
+    """Return how far apart batches and features are in x, w and the result."""
     result = []
     for shape, first in zip((*shapes, sizes), front, strict=True):
         inner = math.prod(shape[2:])

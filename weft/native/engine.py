@@ -170,7 +170,7 @@ def optimized(text: str, opt: int = 2) -> Any:
 
 
 def _run(passes: Any, module: object, builder: object) -> None:
-    """Run the passes and frees them.
+    """Run the passes and free them.
 
     llvmlite never does (0.50): the base class whose `_dispose` does nothing comes first. That
     would lose 80 KiB for each kernel.

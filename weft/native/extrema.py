@@ -78,7 +78,7 @@ def _parts(e: Emitter, op: ir.Operation) -> ir.Value | None:
 
 
 def _keep_nans(e: Emitter, op: ir.Operation) -> None:
-    """Lets a reduction combine by clamp, which the library does not know, and XLA vectorizes."""
+    """Let a reduction combine by clamp, which the library does not know, and XLA vectorizes."""
     inner = op.regions[0].blocks[0].operations[0].operation
     inside = Emitter.before(inner, e.mesh)
     (a, b), kind = inner.operands, inner.results[0].type

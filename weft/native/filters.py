@@ -79,7 +79,7 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
 
 def tile(inputs: int, outputs: int, name: str) -> tuple[int, int]:
-    """How many inputs, and vectors of outputs, have their sums in registers."""
+    """Return how many inputs, and vectors of outputs, have their sums in registers."""
     lanes = host().vector_bytes // _BYTES[name]
     registers = 24 if host().registers == 32 else 12
     needed = -(-outputs // lanes)

@@ -44,7 +44,7 @@ METADATA = [
 
 @cache
 def threads() -> int:
-    """How many threads share the chunks of a kernel: the CPUs this process may use."""
+    """Return how many threads share the chunks of a kernel: the CPUs this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -83,6 +83,6 @@ def _marked(module: ir.Module) -> Iterator[ir.Operation]:
 
 
 def _makes_much(op: ir.Operation) -> bool:
-    """Whether a rule may have to see how a called function makes a large array."""
+    """Return whether a rule may have to see how a called function makes a large array."""
     types = [r.type for r in op.results] if op.name == "func.call" else []
     return any(isinstance(t, ir.RankedTensorType) and math.prod(t.shape) >= UNEVEN for t in types)

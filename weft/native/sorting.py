@@ -142,13 +142,13 @@ def top_k(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
 
 def is_narrow(name: str, rows: int, n: int) -> bool:
-    """Whether rows are many and short, so that a row for each lane of a vector is fastest."""
+    """Tell whether rows are many and short, so that a row for each lane of a vector is fastest."""
     bits = KINDS[name][1]
     return bits >= 16 and rows * bits >= host().vector_bytes * 8 and n < LONG // 2
 
 
 def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
-    """Sorts where the elements are, whichever dimension it is."""
+    """Sort where the elements are, whichever dimension it is."""
     shape = x.type.shape
     outer, n, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
     name = str(x.type.element_type)
@@ -163,7 +163,7 @@ def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
 
 
 def _by_quicksort(e: Emitter, x: ir.Value, rows: int, n: int) -> ir.Value:
-    """Sorts the last dimension by vectors of AVX2."""
+    """Sort the last dimension by vectors of AVX2."""
     name = str(x.type.element_type)
     bits = KINDS[name][1]
     bindings = bindings_of(name, S=f"i{bits}", LANES=256 // bits, GREATEST=2 ** (bits - 1) - 1)
@@ -175,7 +175,7 @@ def _by_quicksort(e: Emitter, x: ir.Value, rows: int, n: int) -> ir.Value:
 
 
 def _carries(op: ir.Operation, names: list[str], num_keys: int, rows: int, n: int) -> bool:
-    """Whether only 32-bit values that go along with 32-bit keys of a long row are used."""
+    """Return whether only 32-bit values that go along with 32-bit keys of a long row are used."""
     return (
         num_keys == 1
         and [_WIDTHS[name] for name in names] == [32, 32]
@@ -207,7 +207,7 @@ def _kernel(e: Emitter, entry: str, name: str, rows: int, n: int) -> tuple[str, 
 
 
 def counts_up(x: ir.Value, dim: int) -> bool:
-    """Whether an array of integers is 0, 1, 2, … along a dimension."""
+    """Return whether an array of integers is 0, 1, 2, … along a dimension."""
     op = maker(x)
     if op is not None and op.name == "stablehlo.broadcast_in_dim":
         if list(op.attributes["broadcast_dimensions"]) != [dim]:

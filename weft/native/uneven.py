@@ -113,7 +113,7 @@ def _is_elementwise(op: ir.Operation, n: int) -> bool:
 
 
 def _is_source(op: ir.Operation) -> bool:
-    """Whether a vector is made of nothing, of a scalar, or of equal numbers."""
+    """Return whether a vector is made of nothing, of a scalar, or of equal numbers."""
     if op.name == "stablehlo.broadcast_in_dim":
         return op.operands[0].type.rank == 0
     if op.name == "stablehlo.constant":

@@ -65,34 +65,34 @@ def dot_product_attention(
     """softmax(scale query key^T + bias) value, for each head."""
 
 def elu(x: ArrayLike, alpha: ArrayLike = ...) -> Array:
-    """x where x > 0, else alpha (exp(x) - 1)."""
+    """Return x where x > 0, else alpha (exp(x) - 1)."""
 
 def gelu(x: ArrayLike, approximate: bool = ...) -> Array:
-    """x times the normal distribution function of x, or its approximation by tanh."""
+    """Return x times the normal distribution function of x, or its approximation by tanh."""
 
 def get_scaled_dot_general_config(mode: str, global_scale: Any = ...) -> Any:
-    """The standard configuration of a block-scaled format, 'mxfp8' or 'nvfp4'."""
+    """Return the standard configuration of a block-scaled format, 'mxfp8' or 'nvfp4'."""
 
 def glu(x: ArrayLike, axis: int = ...) -> Array:
-    """The first half of x along an axis times the sigmoid of the second half."""
+    """Return the first half of x along an axis times the sigmoid of the second half."""
 
 def hard_sigmoid(x: ArrayLike) -> Array:
     """relu6(x + 3) / 6."""
 
 def hard_silu(x: ArrayLike) -> Array:
-    """x hard_sigmoid(x)."""
+    """Return x hard_sigmoid(x)."""
 
 def hard_swish(x: ArrayLike) -> Array:
-    """x hard_sigmoid(x)."""
+    """Return x hard_sigmoid(x)."""
 
 def hard_tanh(x: ArrayLike) -> Array:
-    """x clipped to [-1, 1]; the derivative at the ends is 1."""
+    """Return x clipped to [-1, 1]; the derivative at the ends is 1."""
 
 def identity(x: ArrayLike) -> Array:
     """x, as an array."""
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = ...) -> Array:
-    """x where x >= 0, else negative_slope * x."""
+    """Return x where x >= 0, else negative_slope * x."""
 
 def log1mexp(x: ArrayLike) -> Array:
     """log(1 - exp(-x)) for x > 0, exact for small and large x."""
@@ -148,7 +148,7 @@ def logsumexp(
     """log(sum(b exp(a))) along axes, without overflow."""
 
 def mish(x: ArrayLike) -> Array:
-    """x tanh(softplus(x))."""
+    """Return x tanh(softplus(x))."""
 
 def one_hot(
     x: ArrayLike,
@@ -185,16 +185,16 @@ def scaled_matmul(
     """Batched matrix product of block-scaled operands, contracted over their last …"""
 
 def selu(x: ArrayLike) -> Array:
-    """The scaled exponential linear unit that keeps mean 0 and variance 1."""
+    """Return the scaled exponential linear unit that keeps mean 0 and variance 1."""
 
 def sigmoid(x: ArrayLike) -> Array:
     """1 / (1 + exp(-x))."""
 
 def silu(x: ArrayLike) -> Array:
-    """x sigmoid(x), also called swish."""
+    """Return x sigmoid(x), also called swish."""
 
 def soft_sign(x: ArrayLike) -> Array:
-    """x / (|x| + 1)."""
+    """Return x / (|x| + 1)."""
 
 def softmax(
     x: ArrayLike, axis: int | str | Sequence[int | str] | None = ..., where: ArrayLike | None = ...
@@ -226,7 +226,7 @@ def standardize(
     """(x - mean) / sqrt(variance + epsilon) along an axis (or axes)."""
 
 def swish(x: ArrayLike) -> Array:
-    """x sigmoid(x), also called swish."""
+    """Return x sigmoid(x), also called swish."""
 
 def tanh(x: ArrayLike, /) -> Array:
-    """The hyperbolic tangent. Source: numpy.tanh."""
+    """Return the hyperbolic tangent. Source: numpy.tanh."""

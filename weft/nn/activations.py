@@ -110,7 +110,7 @@ def relu6(x: ArrayLike) -> Any:
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
-    """x where x >= 0, else negative_slope * x.
+    """Return x where x >= 0, else negative_slope * x.
 
     >>> import weft
     >>> weft.nn.leaky_relu(-1.0, 0.5)
@@ -120,7 +120,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """x where x > 0, else alpha (exp(x) - 1).
+    """Return x where x > 0, else alpha (exp(x) - 1).
 
     Source: Clevert et al., "Fast and accurate deep network learning by exponential linear units".
 
@@ -162,7 +162,7 @@ def selu(x: ArrayLike) -> Any:
 
 
 def hard_tanh(x: ArrayLike) -> Any:
-    """x clipped to [-1, 1]; the derivative at the ends is 1.
+    """Return x clipped to [-1, 1]; the derivative at the ends is 1.
 
     >>> from weft import nn, numpy as wnp
     >>> nn.hard_tanh(wnp.array([-4.0, 0.5, 4.0]))
@@ -219,7 +219,7 @@ def sparse_sigmoid(x: ArrayLike) -> Any:
 
 
 def silu(x: ArrayLike) -> Any:
-    """x sigmoid(x), also called swish.
+    """Return x sigmoid(x), also called swish.
 
     >>> import weft
     >>> weft.nn.silu(0.0)
@@ -233,7 +233,7 @@ swish = silu
 
 
 def hard_silu(x: ArrayLike) -> Any:
-    """x hard_sigmoid(x).
+    """Return x hard_sigmoid(x).
 
     >>> from weft import nn, numpy as wnp
     >>> nn.hard_silu(wnp.array([-4.0, 0.0, 4.0]))
@@ -296,7 +296,7 @@ gelu_p = _op(
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Any:
-    """x times the normal distribution function of x, or its approximation by tanh.
+    """Return x times the normal distribution function of x, or its approximation by tanh.
 
     Source: Hendrycks and Gimpel, "Gaussian error linear units".
 
@@ -343,7 +343,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
 
 
 def soft_sign(x: ArrayLike) -> Any:
-    """x / (|x| + 1).
+    """Return x / (|x| + 1).
 
     >>> from weft import nn, numpy as wnp
     >>> nn.soft_sign(wnp.array([-1.0, 0.0, 3.0]))
@@ -354,7 +354,7 @@ def soft_sign(x: ArrayLike) -> Any:
 
 
 def mish(x: ArrayLike) -> Any:
-    """x tanh(softplus(x)).
+    """Return x tanh(softplus(x)).
 
     Source: Misra, "Mish: a self regularized non-monotonic activation function".
 

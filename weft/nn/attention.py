@@ -138,7 +138,7 @@ def _four_dims(name: str, x: np.ndarray) -> Any:
 
 
 def _check(query: ArrayLike, key: ArrayLike, value: ArrayLike) -> int:
-    """Raise for operands that do not fit; returns how many query heads share a key head."""
+    """Raise for operands that do not fit; return how many query heads share a key head."""
     q, k, v = typeof(query), typeof(key), typeof(value)
     if k.shape != v.shape or k.dtype != v.dtype:
         raise ArgumentError(
@@ -166,7 +166,7 @@ def _visible(
     window: int | tuple | None,
     shape: tuple,
 ) -> Any:
-    """Which keys each query sees, `[B or 1, N or 1, T, S]`; None for all."""
+    """Return which keys each query sees, `[B or 1, N or 1, T, S]`; None for all."""
     batch, _, t, s = shape
     parts = []
     if mask is not None:

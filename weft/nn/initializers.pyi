@@ -16,7 +16,7 @@ class Initializer(Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
 def constant(value: Any, dtype: DTypeLike | None = ...) -> Callable[..., Any]:
-    """An initializer that gives `value`, which broadcasts to the shape."""
+    """Return an initializer that gives `value`, which broadcasts to the shape."""
 
 def delta_orthogonal(
     scale: Any = ..., column_axis: int = ..., dtype: DTypeLike | None = ...
@@ -64,7 +64,7 @@ def lecun_uniform(
     """`variance_scaling(1.0, 'fan_in', 'uniform', ...)`."""
 
 def normal(stddev: Any = ..., dtype: DTypeLike | None = ...) -> Callable[..., Any]:
-    """Normal numbers of mean 0 and the given standard deviation."""
+    """Return normal numbers of mean 0 and the given standard deviation."""
 
 def ones(
     key: Any, shape: Sequence[int], dtype: DTypeLike | None = ..., out_sharding: Any = ...
@@ -79,7 +79,7 @@ def orthogonal(
 def truncated_normal(
     stddev: Any = ..., dtype: DTypeLike | None = ..., lower: Any = ..., upper: Any = ...
 ) -> Callable[..., Any]:
-    """Standard normal numbers conditioned on (lower, upper), times stddev."""
+    """Return standard normal numbers conditioned on (lower, upper), times stddev."""
 
 def uniform(scale: Any = ..., dtype: DTypeLike | None = ...) -> Callable[..., Any]:
     """Uniform numbers in [0, scale)."""

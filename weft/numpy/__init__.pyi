@@ -57,16 +57,16 @@ class _Binary(_Ufunc):
     ) -> Array: ...
 
 def abs(x: ArrayLike, /) -> Array:
-    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
+    """Return the absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
 
 def absolute(x: ArrayLike, /) -> Array:
-    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
+    """Return the absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
 
 def acos(x: ArrayLike, /) -> Array:
-    """The inverse cosine, in radians. Source: numpy.arccos."""
+    """Return the inverse cosine, in radians. Source: numpy.arccos."""
 
 def acosh(x: ArrayLike, /) -> Array:
-    """The inverse hyperbolic cosine. Source: numpy.arccosh."""
+    """Return the inverse hyperbolic cosine. Source: numpy.arccosh."""
 
 add: _Binary
 
@@ -93,7 +93,7 @@ def amax(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The greatest element over an axis, a tuple of axes, or all; NaN if one is."""
+    """Return the greatest element over an axis, a tuple of axes, or all; NaN if one is."""
 
 def amin(
     a: ArrayLike,
@@ -103,10 +103,10 @@ def amin(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The least element over an axis, a tuple of axes, or all; NaN if one is."""
+    """Return the least element over an axis, a tuple of axes, or all; NaN if one is."""
 
 def angle(z: ArrayLike, deg: builtins.bool = ...) -> Array:
-    """The argument of a complex number, in radians or degrees. Source: numpy.angle."""
+    """Return the argument of a complex number, in radians or degrees. Source: numpy.angle."""
 
 def any(
     a: ArrayLike,
@@ -143,25 +143,25 @@ def arange(
     """start, start + step, … below stop; one argument is the stop."""
 
 def arccos(x: ArrayLike, /) -> Array:
-    """The inverse cosine, in radians. Source: numpy.arccos."""
+    """Return the inverse cosine, in radians. Source: numpy.arccos."""
 
 def arccosh(x: ArrayLike, /) -> Array:
-    """The inverse hyperbolic cosine. Source: numpy.arccosh."""
+    """Return the inverse hyperbolic cosine. Source: numpy.arccosh."""
 
 def arcsin(x: ArrayLike, /) -> Array:
-    """The inverse sine, in radians. Source: numpy.arcsin."""
+    """Return the inverse sine, in radians. Source: numpy.arcsin."""
 
 def arcsinh(x: ArrayLike, /) -> Array:
-    """The inverse hyperbolic sine. Source: numpy.arcsinh."""
+    """Return the inverse hyperbolic sine. Source: numpy.arcsinh."""
 
 def arctan(x: ArrayLike, /) -> Array:
-    """The inverse tangent, in radians. Source: numpy.arctan."""
+    """Return the inverse tangent, in radians. Source: numpy.arctan."""
 
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The angle of the point (x2, x1), in radians. Source: numpy.arctan2."""
+    """Return the angle of (x2, x1) in radians. Source: numpy.arctan2."""
 
 def arctanh(x: ArrayLike, /) -> Array:
-    """The inverse hyperbolic tangent. Source: numpy.arctanh."""
+    """Return the inverse hyperbolic tangent. Source: numpy.arctanh."""
 
 def argmax(
     a: ArrayLike,
@@ -169,7 +169,7 @@ def argmax(
     out: Any = ...,
     keepdims: builtins.bool | None = ...,
 ) -> Array:
-    """The first position of the greatest element, along an axis or in the flat array."""
+    """Return the first position of the greatest element, along an axis or in the flat …"""
 
 def argmin(
     a: ArrayLike,
@@ -177,10 +177,10 @@ def argmin(
     out: Any = ...,
     keepdims: builtins.bool | None = ...,
 ) -> Array:
-    """The first position of the least element, along an axis or in the flat array."""
+    """Return the first position of the least element, along an axis or in the flat array."""
 
 def argpartition(a: ArrayLike, kth: int, axis: int = ...) -> Array:
-    """The indices by which `partition` orders the array."""
+    """Return the indices by which `partition` orders the array."""
 
 def argsort(
     a: ArrayLike,
@@ -192,13 +192,13 @@ def argsort(
     descending: builtins.bool = ...,
     dtype: DTypeLike | None = ...,
 ) -> Array:
-    """The indices that sort along an axis; equal elements keep their order if stable."""
+    """Return the indices that sort along an axis; equal elements keep their order if …"""
 
 def argwhere(a: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...) -> Array:
-    """The indices of nonzero elements, a row for each."""
+    """Return the indices of nonzero elements, a row for each."""
 
 def around(a: ArrayLike, decimals: int = ..., out: Any = ...) -> Array:
-    """Rounded to a number of decimals, halves to even; a negative number rounds tens, …"""
+    """Round to a number of decimals, halves to even; a negative number rounds tens, …"""
 
 def array(
     object: Any,
@@ -210,7 +210,7 @@ def array(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """An array from an array, a number, or nested sequences of them."""
+    """Return an array from an array, a number, or nested sequences of them."""
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: builtins.bool = ...) -> Array:
     """Return whether shapes and all elements are equal."""
@@ -230,27 +230,27 @@ def asarray(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """An array from an array, a number, or nested sequences of them; copies only if it …"""
+    """Return an array from an array, a number, or nested sequences of them; copies only …"""
 
 def asin(x: ArrayLike, /) -> Array:
-    """The inverse sine, in radians. Source: numpy.arcsin."""
+    """Return the inverse sine, in radians. Source: numpy.arcsin."""
 
 def asinh(x: ArrayLike, /) -> Array:
-    """The inverse hyperbolic sine. Source: numpy.arcsinh."""
+    """Return the inverse hyperbolic sine. Source: numpy.arcsinh."""
 
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: builtins.bool = ..., device: Any = ...
 ) -> Array:
-    """The array in another dtype: floats truncate to integers, complex lose their …"""
+    """Convert to another dtype: floats truncate to integers, complex lose their …"""
 
 def atan(x: ArrayLike, /) -> Array:
-    """The inverse tangent, in radians. Source: numpy.arctan."""
+    """Return the inverse tangent, in radians. Source: numpy.arctan."""
 
 def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The angle of the point (x2, x1), in radians. Source: numpy.arctan2."""
+    """Return the angle of (x2, x1) in radians. Source: numpy.arctan2."""
 
 def atanh(x: ArrayLike, /) -> Array:
-    """The inverse hyperbolic tangent. Source: numpy.arctanh."""
+    """Return the inverse hyperbolic tangent. Source: numpy.arctanh."""
 
 @overload
 def atleast_1d(array: ArrayLike, /) -> Array: ...
@@ -272,7 +272,7 @@ def average(
     returned: Literal[False] = ...,
     keepdims: builtins.bool = ...,
 ) -> Array:
-    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
+    """Return the weighted mean; with `returned`, also the sum of weights. Source: …"""
 
 @overload
 def average(
@@ -283,7 +283,7 @@ def average(
     returned: Literal[True],
     keepdims: builtins.bool = ...,
 ) -> tuple[Array, Array]:
-    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
+    """Return the weighted mean; with `returned`, also the sum of weights. Source: …"""
 
 @overload
 def average(
@@ -293,10 +293,10 @@ def average(
     returned: builtins.bool = ...,
     keepdims: builtins.bool = ...,
 ) -> Any:
-    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
+    """Return the weighted mean; with `returned`, also the sum of weights. Source: …"""
 
 def bartlett(M: int) -> Array:
-    """A triangle of M points. Source: numpy.bartlett."""
+    """Return a triangle of M points. Source: numpy.bartlett."""
 
 bfloat16: ScalarType
 
@@ -313,13 +313,13 @@ def bincount(
 bitwise_and: _Binary
 
 def bitwise_count(x: ArrayLike, /) -> Array:
-    """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count."""
+    """Return the number of 1 bits in the absolute value, uint8. Source: …"""
 
 def bitwise_invert(x: ArrayLike, /) -> Array:
     """Bits inverted; for booleans, not. Source: numpy.bitwise_not."""
 
 def bitwise_left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x shifted left by y bits. Source: numpy.left_shift."""
+    """Return x shifted left by y bits. Source: numpy.left_shift."""
 
 def bitwise_not(x: ArrayLike, /) -> Array:
     """Bits inverted; for booleans, not. Source: numpy.bitwise_not."""
@@ -332,31 +332,31 @@ def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 bitwise_xor: _Binary
 
 def blackman(M: int) -> Array:
-    """The Blackman window of M points. Source: numpy.blackman."""
+    """Return the Blackman window of M points. Source: numpy.blackman."""
 
 def block(arrays: Sequence[ArrayLike] | Array) -> Array:
-    """An array from nested lists of blocks. Source: numpy.block."""
+    """Return an array from nested lists of blocks. Source: numpy.block."""
 
 bool: ScalarType
 
 bool_: ScalarType
 
 def broadcast_arrays(*args: Any) -> tuple[Array, ...]:
-    """The arrays repeated to one shape, in a tuple as the array API standard has it."""
+    """Return the arrays repeated to one shape, in a tuple as the array API standard has …"""
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape to which NumPy's rules broadcast the given shapes."""
+    """Return the shape to which NumPy's rules broadcast the given shapes."""
 
 def broadcast_to(array: ArrayLike, shape: int | Sequence[int], *, out_sharding: Any = ...) -> Array:
-    """The array repeated along dimensions to fill a shape. Source: numpy.broadcast_to."""
+    """Return the array repeated along dimensions to fill a shape. Source: …"""
 
 def cbrt(x: ArrayLike, /) -> Array:
-    """The cube root. Source: numpy.cbrt."""
+    """Return the cube root. Source: numpy.cbrt."""
 
 cdouble: ScalarType
 
 def ceil(x: ArrayLike) -> Array:
-    """The smallest integer not below x. Source: numpy.ceil."""
+    """Return the smallest integer not below x. Source: numpy.ceil."""
 
 def choose(a: ArrayLike, choices: Any, out: Any = ..., mode: str = ...) -> Array:
     """Pick elements from several arrays: element i of the result is that of the array …"""
@@ -371,7 +371,7 @@ def clip(
     a_min: ArrayLike | None = ...,
     a_max: ArrayLike | None = ...,
 ) -> Array:
-    """x limited to [min, max]; a bound that is None does not limit."""
+    """Return x limited to [min, max]; a bound that is None does not limit."""
 
 def column_stack(tup: Sequence[ArrayLike] | Array) -> Array:
     """Vectors as the columns of a matrix; matrices joined along columns."""
@@ -391,7 +391,7 @@ def compress(
     fill_value: ArrayLike = ...,
     out: Any = ...,
 ) -> Array:
-    """The slices of an axis for which the condition holds; size makes it traceable."""
+    """Return the slices of an axis for which the condition holds; size makes it traceable."""
 
 def concat(arrays: Sequence[ArrayLike] | Array, /, *, axis: int | None = ...) -> Array:
     """Arrays joined along an existing axis (array API standard)."""
@@ -402,10 +402,10 @@ def concatenate(
     """Arrays joined along an existing axis; None flattens them first."""
 
 def conj(x: ArrayLike, /) -> Array:
-    """The complex conjugate. Source: numpy.conjugate."""
+    """Return the complex conjugate. Source: numpy.conjugate."""
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """The complex conjugate. Source: numpy.conjugate."""
+    """Return the complex conjugate. Source: numpy.conjugate."""
 
 def convolve(
     a: ArrayLike,
@@ -415,10 +415,10 @@ def convolve(
     precision: Any = ...,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """The convolution of two vectors."""
+    """Return the convolution of two vectors."""
 
 def copy(a: ArrayLike, order: str | None = ...) -> Array:
-    """A copy of the array in memory of its own."""
+    """Return a copy of the array in memory of its own."""
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """|x1| with the sign of x2. Source: numpy.copysign."""
@@ -429,7 +429,7 @@ def corrcoef(
     rowvar: builtins.bool = ...,
     dtype: DTypeLike | None = ...,
 ) -> Array:
-    """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef."""
+    """Return the matrix of correlation coefficients, within [-1, 1]. Source: …"""
 
 def correlate(
     a: ArrayLike,
@@ -439,18 +439,18 @@ def correlate(
     precision: Any = ...,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`."""
+    """Return the cross-correlation of two vectors, the second conjugated; modes as in …"""
 
 def cos(x: ArrayLike, /) -> Array:
-    """The cosine of x in radians. Source: numpy.cos."""
+    """Return the cosine of x in radians. Source: numpy.cos."""
 
 def cosh(x: ArrayLike, /) -> Array:
-    """The hyperbolic cosine. Source: numpy.cosh."""
+    """Return the hyperbolic cosine. Source: numpy.cosh."""
 
 def count_nonzero(
     a: ArrayLike, axis: int | Sequence[int] | None = ..., keepdims: builtins.bool = ...
 ) -> Array:
-    """The number of nonzero elements over an axis, a tuple of axes, or all."""
+    """Return the number of nonzero elements over an axis, a tuple of axes, or all."""
 
 def cov(
     m: ArrayLike,
@@ -462,7 +462,7 @@ def cov(
     aweights: Any = ...,
     dtype: DTypeLike | None = ...,
 ) -> Array:
-    """The covariance matrix of variables in rows (columns with rowvar=False). Source: …"""
+    """Return the covariance of variables in rows (columns: rowvar=False). Source: …"""
 
 def cross(
     a: ArrayLike,
@@ -472,7 +472,7 @@ def cross(
     axisc: int = ...,
     axis: int | None = ...,
 ) -> Array:
-    """The cross product of vectors of 3 (or 2) components along an axis. Source: …"""
+    """Return the cross product of vectors of 3 (or 2) components. Source: numpy.cross."""
 
 csingle: ScalarType
 
@@ -482,7 +482,7 @@ def cumprod(
     dtype: DTypeLike | None = ...,
     out: Any = ...,
 ) -> Array:
-    """Running products along an axis, or of the flat array."""
+    """Return running products along an axis, or of the flat array."""
 
 def cumsum(
     a: ArrayLike,
@@ -490,7 +490,7 @@ def cumsum(
     dtype: DTypeLike | None = ...,
     out: Any = ...,
 ) -> Array:
-    """Running sums along an axis, or of the flat array."""
+    """Return running sums along an axis, or of the flat array."""
 
 def cumulative_prod(
     x: ArrayLike,
@@ -500,7 +500,7 @@ def cumulative_prod(
     dtype: DTypeLike | None = ...,
     include_initial: builtins.bool = ...,
 ) -> Array:
-    """Running products along an axis, with a leading 1 if include_initial (array API …"""
+    """Multiply along an axis, running; include_initial: a leading 1 (array API standard)."""
 
 def cumulative_sum(
     x: ArrayLike,
@@ -510,7 +510,7 @@ def cumulative_sum(
     dtype: DTypeLike | None = ...,
     include_initial: builtins.bool = ...,
 ) -> Array:
-    """Running sums along an axis, with a leading 0 if include_initial (array API …"""
+    """Return running sums along an axis, with a leading 0 if include_initial (array API …"""
 
 def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees as radians. Source: numpy.radians."""
@@ -521,32 +521,32 @@ def degrees(x: ArrayLike, /) -> Array:
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = ..., *, assume_unique_indices: builtins.bool = ...
 ) -> Array:
-    """The array without the slices at the positions; None flattens it first."""
+    """Return the array without the slices at the positions; None flattens it first."""
 
 def diag(v: ArrayLike, k: int = ...) -> Array:
-    """A matrix with the vector on its k-th diagonal, or the k-th diagonal of a matrix."""
+    """Return a matrix with the vector on its k-th diagonal, or the k-th diagonal of a …"""
 
 def diag_indices(n: int, ndim: int = ...) -> tuple[Array, ...]:
-    """Indices of the main diagonal of an array of ndim dimensions of size n."""
+    """Return indices of the main diagonal of an array of ndim dimensions of size n."""
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """Indices of the main diagonal of an array whose dimensions are equal."""
+    """Return indices of the main diagonal of an array whose dimensions are equal."""
 
 def diagflat(v: ArrayLike, k: int = ...) -> Array:
-    """A matrix with all elements of v on its k-th diagonal."""
+    """Return a matrix with all elements of v on its k-th diagonal."""
 
 def diagonal(a: ArrayLike, offset: int = ..., axis1: int = ..., axis2: int = ...) -> Array:
-    """The diagonal of two axes, as a last dimension. Source: numpy.diagonal."""
+    """Return the diagonal of two axes, as a last dimension. Source: numpy.diagonal."""
 
 def diff(
     a: ArrayLike, n: int = ..., axis: int = ..., prepend: Any = ..., append: Any = ...
 ) -> Array:
-    """The differences of neighbours along an axis, n times over. Source: numpy.diff."""
+    """Return the differences of neighbours along an axis, n times over. Source: …"""
 
 def digitize(
     x: ArrayLike, bins: Any, right: builtins.bool = ..., *, method: str | None = ...
 ) -> Array:
-    """The number of the bin that each x belongs to; bins rise or fall. Source: …"""
+    """Return the number of each x's bin; bins rise or fall. Source: numpy.digitize."""
 
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 / x2, a float. Source: numpy.true_divide."""
@@ -562,7 +562,7 @@ def dot(
     preferred_element_type: DTypeLike | None = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The sum over the last axis of a and the last but one of b; a product for scalars."""
+    """Return the sum over the last axis of a and the last but one of b; a product for …"""
 
 double: ScalarType
 
@@ -575,7 +575,7 @@ def dstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = ...) -> A
 e: float
 
 def ediff1d(ary: ArrayLike, to_end: Any = ..., to_begin: Any = ...) -> Array:
-    """The differences of neighbours of the flat array, with values put before and after."""
+    """Return the differences of neighbours of the flat array, with values put before and …"""
 
 def einsum(
     subscripts: Any,
@@ -588,10 +588,10 @@ def einsum(
     _dot_general: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """Sums of products named by subscripts: 'ij,jk->ik' is the matrix product."""
+    """Sum products named by subscripts: 'ij,jk->ik' is the matrix product."""
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = ...) -> tuple[list[Any], str]:
-    """The order in which einsum contracts, and numpy's account of its cost."""
+    """Return the order in which einsum contracts, and numpy's account of its cost."""
 
 def empty(
     shape: int | Sequence[int],
@@ -631,7 +631,7 @@ def expm1(x: ArrayLike, /) -> Array:
 def extract(
     condition: ArrayLike, arr: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike = ...
 ) -> Array:
-    """The elements of the flat array for which the condition holds."""
+    """Return the elements of the flat array for which the condition holds."""
 
 def eye(
     N: int, M: int | None = ..., k: int = ..., dtype: DTypeLike | None = ..., *, device: Any = ...
@@ -639,12 +639,12 @@ def eye(
     """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere."""
 
 def fabs(x: ArrayLike, /) -> Array:
-    """The absolute value as a float. Source: numpy.fabs."""
+    """Return the absolute value as a float. Source: numpy.fabs."""
 
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: builtins.bool = ..., *, inplace: builtins.bool = ...
 ) -> Array:
-    """a with its main diagonal set to val, repeated if too short; needs inplace=False."""
+    """Return a with its main diagonal set to val, repeated if too short; needs …"""
 
 def finfo(dtype: DTypeLike | None) -> Any:
     """Limits of a float dtype: eps, max, tiny, bits, …"""
@@ -652,10 +652,10 @@ def finfo(dtype: DTypeLike | None) -> Any:
 def flatnonzero(
     a: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...
 ) -> Array:
-    """The indices of nonzero elements in the flat array."""
+    """Return the indices of nonzero elements in the flat array."""
 
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = ...) -> Array:
-    """The order of elements reversed along axes, or along all."""
+    """Return the order of elements reversed along axes, or along all."""
 
 def fliplr(m: ArrayLike) -> Array:
     """Columns in reverse order."""
@@ -694,38 +694,38 @@ float8_e8m0fnu: ScalarType
 float_: ScalarType
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x to the power y, computed in floats. Source: numpy.float_power."""
+    """Return x to the power y, computed in floats. Source: numpy.float_power."""
 
 def floor(x: ArrayLike) -> Array:
-    """The largest integer not above x. Source: numpy.floor."""
+    """Return the largest integer not above x. Source: numpy.floor."""
 
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The largest integer not above x1 / x2. Source: numpy.floor_divide."""
+    """Return the largest integer not above x1 / x2. Source: numpy.floor_divide."""
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The greater of x1 and x2; where one is NaN, the other. Source: numpy.fmax."""
+    """Return the greater of both; where one is NaN, the other. Source: numpy.fmax."""
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The lesser of x1 and x2; where one is NaN, the other. Source: numpy.fmin."""
+    """Return the lesser of both; where one is NaN, the other. Source: numpy.fmin."""
 
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The remainder of truncating division, with the sign of x1. Source: numpy.fmod."""
+    """Return the remainder of truncating division, with the sign of x1. Source: …"""
 
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """(m, e) with x = m * 2**e and 0.5 <= |m| < 1. Source: numpy.frexp."""
 
 def from_dlpack(x: ArrayLike, /, *, device: Any = ..., copy: builtins.bool | None = ...) -> Array:
-    """The array of another library, sharing its memory where possible (DLPack protocol)."""
+    """Return the array of another library, sharing its memory where possible (DLPack …"""
 
 def frombuffer(
     buffer: Any, dtype: DTypeLike | None = ..., count: int = ..., offset: int = ...
 ) -> Array:
-    """An array from the bytes of a buffer, which are of the dtype asked for; the …"""
+    """Read an array from the bytes of a buffer, of the dtype asked for; the result's is …"""
 
 def fromfile(
     file: Any, dtype: DTypeLike | None = ..., count: int = ..., sep: str = ..., offset: int = ...
 ) -> Array:
-    """A vector from a binary or text file. Source: numpy.fromfile."""
+    """Return a vector from a binary or text file. Source: numpy.fromfile."""
 
 def fromfunction(
     function: Callable[..., Any],
@@ -734,16 +734,16 @@ def fromfunction(
     dtype: DTypeLike | None = ...,
     **kwargs: Any,
 ) -> Array:
-    """The function's values at the indices of an array of the shape."""
+    """Return the function's values at the indices of an array of the shape."""
 
 def fromiter(iterable: Any, dtype: DTypeLike | None, count: int = ...) -> Array:
-    """A vector from an iterable of numbers. Source: numpy.fromiter."""
+    """Return a vector from an iterable of numbers. Source: numpy.fromiter."""
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = ...) -> Any:
-    """A ufunc from a function of scalars."""
+    """Return a ufunc from a function of scalars."""
 
 def fromstring(string: str, dtype: DTypeLike | None = ..., count: int = ..., *, sep: str) -> Array:
-    """An array from numbers in a text. Source: numpy.fromstring."""
+    """Return an array from numbers in a text. Source: numpy.fromstring."""
 
 def full(
     shape: int | Sequence[int],
@@ -753,7 +753,7 @@ def full(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """An array of a shape filled with a value, or with an array that is broadcast."""
+    """Return an array of a shape filled with a value, or with an array that is broadcast."""
 
 def full_like(
     a: ArrayLike,
@@ -764,10 +764,10 @@ def full_like(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """A value repeated in an array's shape and dtype, placed as it is."""
+    """Return a value repeated in an array's shape and dtype, placed as it is."""
 
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The greatest common divisor. Source: numpy.gcd."""
+    """Return the greatest common divisor. Source: numpy.gcd."""
 
 def geomspace(
     start: ArrayLike,
@@ -794,10 +794,10 @@ def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x >= y. Source: numpy.greater_equal."""
 
 def hamming(M: int) -> Array:
-    """The Hamming window of M points. Source: numpy.hamming."""
+    """Return the Hamming window of M points. Source: numpy.hamming."""
 
 def hanning(M: int) -> Array:
-    """The Hann window of M points. Source: numpy.hanning."""
+    """Return the Hann window of M points. Source: numpy.hanning."""
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 for negative x1, x2 at 0, 1 for positive x1. Source: numpy.heaviside."""
@@ -809,7 +809,7 @@ def histogram(
     weights: ArrayLike | None = ...,
     density: Any = ...,
 ) -> tuple[Array, Array]:
-    """The number of elements in each bin, and the edges of the bins."""
+    """Return the number of elements in each bin, and the edges of the bins."""
 
 def histogram2d(
     x: ArrayLike,
@@ -819,12 +819,12 @@ def histogram2d(
     weights: ArrayLike | None = ...,
     density: Any = ...,
 ) -> tuple[Array, Array, Array]:
-    """Counts of pairs in a grid of bins, and the edges in both directions."""
+    """Return counts of pairs in a grid of bins, and the edges in both directions."""
 
 def histogram_bin_edges(
     a: ArrayLike, bins: Any = ..., range: Any = ..., weights: ArrayLike | None = ...
 ) -> Array:
-    """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges."""
+    """Return the edges of the bins of a histogram. Source: numpy.histogram_bin_edges."""
 
 def histogramdd(
     sample: Any,
@@ -833,7 +833,7 @@ def histogramdd(
     weights: ArrayLike | None = ...,
     density: Any = ...,
 ) -> tuple[Array, list[Array]]:
-    """Counts of points in a grid of bins of any dimension, and the list of edges."""
+    """Return counts of points in a grid of bins of any dimension, and the list of edges."""
 
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Parts along the second axis, or the first of a vector."""
@@ -845,21 +845,21 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """sqrt(x1**2 + x2**2), without overflow. Source: numpy.hypot."""
 
 def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of order 0. Source: numpy.i0."""
+    """Return the modified Bessel function of order 0. Source: numpy.i0."""
 
 def identity(n: int, dtype: DTypeLike | None = ...) -> Array:
-    """The n by n identity matrix."""
+    """Return the n by n identity matrix."""
 
 def iinfo(int_type: Any) -> Any:
     """Limits of an integer dtype: min, max, bits."""
 
 def imag(val: Any, /) -> Array:
-    """The imaginary part, zero for real numbers. Source: numpy.imag."""
+    """Return the imaginary part, zero for real numbers. Source: numpy.imag."""
 
 def indices(
     dimensions: Sequence[int], dtype: DTypeLike | None = ..., sparse: builtins.bool = ...
 ) -> Array:
-    """The indices of a grid, one array for each dimension (stacked unless sparse)."""
+    """Return the indices of a grid, one array for each dimension (stacked unless sparse)."""
 
 inf: float
 
@@ -870,7 +870,7 @@ def inner(
     precision: Any = ...,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """The sum over the last axes of both; a product for scalars. Source: numpy.inner."""
+    """Return the sum over the last axes of both; a product for scalars. Source: …"""
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = ...) -> Array:
     """Values inserted before positions of an axis; None flattens the array first."""
@@ -906,7 +906,7 @@ def intersect1d(
     size: int | None = ...,
     fill_value: ArrayLike | None = ...,
 ) -> Array:
-    """The sorted distinct elements of both; with return_indices, also where they first …"""
+    """Return the sorted distinct elements of both; with return_indices, also their first …"""
 
 @overload
 def intersect1d(
@@ -918,7 +918,7 @@ def intersect1d(
     size: int | None = ...,
     fill_value: ArrayLike | None = ...,
 ) -> tuple[Array, Array, Array]:
-    """The sorted distinct elements of both; with return_indices, also where they first …"""
+    """Return the sorted distinct elements of both; with return_indices, also their first …"""
 
 @overload
 def intersect1d(
@@ -930,7 +930,7 @@ def intersect1d(
     size: int | None = ...,
     fill_value: ArrayLike | None = ...,
 ) -> Any:
-    """The sorted distinct elements of both; with return_indices, also where they first …"""
+    """Return the sorted distinct elements of both; with return_indices, also their first …"""
 
 def invert(x: ArrayLike, /) -> Array:
     """Bits inverted; for booleans, not. Source: numpy.bitwise_not."""
@@ -993,19 +993,19 @@ def ix_(*args: Any) -> tuple[Array, ...]:
     """Shape vectors so that indexing with them selects the cross product of their …"""
 
 def kaiser(M: int, beta: Any) -> Array:
-    """The Kaiser window of M points; beta may be traced. Source: numpy.kaiser."""
+    """Return the Kaiser window of M points; beta may be traced. Source: numpy.kaiser."""
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """The Kronecker product: every element of a times the whole of b. Source: numpy.kron."""
+    """Return the Kronecker product: every element of a times the whole of b. Source: …"""
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The least common multiple. Source: numpy.lcm."""
+    """Return the least common multiple. Source: numpy.lcm."""
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 * 2**x2, exact unless it leaves the range. Source: numpy.ldexp."""
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x shifted left by y bits. Source: numpy.left_shift."""
+    """Return x shifted left by y bits. Source: numpy.left_shift."""
 
 def less(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x < y. Source: numpy.less."""
@@ -1014,7 +1014,7 @@ def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x <= y. Source: numpy.less_equal."""
 
 def lexsort(keys: Any, axis: int = ...) -> Array:
-    """The indices that sort by several keys, the last one first. Source: numpy.lexsort."""
+    """Return the indices that sort by several keys, the last one first. Source: …"""
 
 @overload
 def linspace(
@@ -1062,16 +1062,16 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Array:
     """Load the array that numpy.save wrote; a .npz file as a mapping. Source: numpy.load."""
 
 def log(x: ArrayLike, /) -> Array:
-    """The natural logarithm. Source: numpy.log."""
+    """Return the natural logarithm. Source: numpy.log."""
 
 def log10(x: ArrayLike, /) -> Array:
-    """The logarithm to base 10. Source: numpy.log10."""
+    """Return the logarithm to base 10. Source: numpy.log10."""
 
 def log1p(x: ArrayLike, /) -> Array:
     """log(1 + x), accurate near 0. Source: numpy.log1p."""
 
 def log2(x: ArrayLike, /) -> Array:
-    """The logarithm to base 2. Source: numpy.log2."""
+    """Return the logarithm to base 2. Source: numpy.log2."""
 
 logaddexp: _Binary
 
@@ -1095,12 +1095,12 @@ def logspace(
     dtype: DTypeLike | None = ...,
     axis: int = ...,
 ) -> Array:
-    """base to the power of evenly spaced exponents. Source: numpy.logspace."""
+    """Return base to the power of evenly spaced exponents. Source: numpy.logspace."""
 
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = ..., *, size: int | None = ...
 ) -> tuple[Array, ...]:
-    """Indices at which mask_func(ones((n, n)), k) is nonzero."""
+    """Return indices at which mask_func(ones((n, n)), k) is nonzero."""
 
 def matmul(
     a: ArrayLike,
@@ -1110,10 +1110,10 @@ def matmul(
     preferred_element_type: DTypeLike | None = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The matrix product; leading dimensions are batches and broadcast. Vectors gain a …"""
+    """Multiply matrices; leading dimensions are batches and broadcast. Vectors gain a …"""
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """The last two dimensions exchanged."""
+    """Return the last two dimensions exchanged."""
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors, batched over leading dimensions. Source: numpy.matvec."""
@@ -1126,7 +1126,7 @@ def max(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The greatest element over an axis, a tuple of axes, or all; NaN if one is."""
+    """Return the greatest element over an axis, a tuple of axes, or all; NaN if one is."""
 
 maximum: _Binary
 
@@ -1139,7 +1139,7 @@ def mean(
     *,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The arithmetic mean over an axis, a tuple of axes, or all; a float for integers."""
+    """Return the arithmetic mean over an axis, a tuple of axes, or all; a float for …"""
 
 def median(
     a: ArrayLike,
@@ -1148,7 +1148,7 @@ def median(
     overwrite_input: builtins.bool = ...,
     keepdims: builtins.bool = ...,
 ) -> Array:
-    """The middle element over an axis, a tuple of axes, or all; the mean of two in the …"""
+    """Return the middle element over an axis, a tuple of axes, or all; of two, the mean."""
 
 def meshgrid(
     *xi: Any, copy: builtins.bool = ..., sparse: builtins.bool = ..., indexing: str = ...
@@ -1163,7 +1163,7 @@ def min(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The least element over an axis, a tuple of axes, or all; NaN if one is."""
+    """Return the least element over an axis, a tuple of axes, or all; NaN if one is."""
 
 minimum: _Binary
 
@@ -1175,13 +1175,13 @@ def minmax(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> tuple[Array, Array]:
-    """The minimum and the maximum."""
+    """Return the minimum and the maximum."""
 
 def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The remainder of floor division, with the sign of x2. Source: numpy.remainder."""
+    """Return the remainder of floor division, with the sign of x2. Source: …"""
 
 def modf(x: ArrayLike, /, out: Any = ...) -> tuple[Array, Array]:
-    """The fractional and the whole part, both with the sign of x. Source: numpy.modf."""
+    """Return the fractional and the whole part, both with the sign of x. Source: …"""
 
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Dimensions moved to new positions; the others keep their order. Source: …"""
@@ -1201,7 +1201,7 @@ def nanargmax(
     out: ArrayLike | None = ...,
     keepdims: builtins.bool | None = ...,
 ) -> Array:
-    """The position of the greatest element that is not NaN. -1 where all are NaN."""
+    """Return the position of the greatest element that is not NaN. -1 where all are NaN."""
 
 def nanargmin(
     a: ArrayLike,
@@ -1209,7 +1209,7 @@ def nanargmin(
     out: ArrayLike | None = ...,
     keepdims: builtins.bool | None = ...,
 ) -> Array:
-    """The position of the least element that is not NaN. -1 where all are NaN."""
+    """Return the position of the least element that is not NaN. -1 where all are NaN."""
 
 def nancumprod(
     a: ArrayLike,
@@ -1217,7 +1217,7 @@ def nancumprod(
     dtype: DTypeLike | None = ...,
     out: Any = ...,
 ) -> Array:
-    """Running products, NaN counted as 1."""
+    """Return running products, NaN counted as 1."""
 
 def nancumsum(
     a: ArrayLike,
@@ -1225,7 +1225,7 @@ def nancumsum(
     dtype: DTypeLike | None = ...,
     out: Any = ...,
 ) -> Array:
-    """Running sums, NaN counted as 0."""
+    """Return running sums, NaN counted as 0."""
 
 def nanmax(
     a: ArrayLike,
@@ -1235,7 +1235,7 @@ def nanmax(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The greatest element that is not NaN. Source: numpy.nanmax."""
+    """Return the greatest element that is not NaN. Source: numpy.nanmax."""
 
 def nanmean(
     a: ArrayLike,
@@ -1245,7 +1245,7 @@ def nanmean(
     keepdims: builtins.bool = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The mean of the elements that are not NaN."""
+    """Return the mean of the elements that are not NaN."""
 
 def nanmedian(
     a: ArrayLike,
@@ -1264,7 +1264,7 @@ def nanmin(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The least element that is not NaN. Source: numpy.nanmin."""
+    """Return the least element that is not NaN. Source: numpy.nanmin."""
 
 def nanpercentile(
     a: ArrayLike,
@@ -1288,7 +1288,7 @@ def nanprod(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The product of the elements that are not NaN. Source: numpy.nanprod."""
+    """Return the product of the elements that are not NaN. Source: numpy.nanprod."""
 
 def nanquantile(
     a: ArrayLike,
@@ -1313,7 +1313,7 @@ def nanstd(
     where: ArrayLike | None = ...,
     mean: Any = ...,
 ) -> Array:
-    """The standard deviation of the elements that are not NaN. Source: numpy.nanstd."""
+    """Return the standard deviation of the elements that are not NaN. Source: …"""
 
 def nansum(
     a: ArrayLike,
@@ -1324,7 +1324,7 @@ def nansum(
     initial: ArrayLike | None = ...,
     where: ArrayLike | None = ...,
 ) -> Array:
-    """The sum of the elements that are not NaN. Source: numpy.nansum."""
+    """Return the sum of the elements that are not NaN. Source: numpy.nansum."""
 
 def nanvar(
     a: ArrayLike,
@@ -1336,19 +1336,19 @@ def nanvar(
     where: ArrayLike | None = ...,
     mean: Any = ...,
 ) -> Array:
-    """The variance of the elements that are not NaN. Source: numpy.nanvar."""
+    """Return the variance of the elements that are not NaN. Source: numpy.nanvar."""
 
 ndarray = Array
 
 def ndim(a: ArrayLike) -> int:
-    """The number of dimensions."""
+    """Return the number of dimensions."""
 
 negative: _Unary
 
 newaxis: None
 
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The next float after x1 toward x2. Source: numpy.nextafter."""
+    """Return the next float after x1 toward x2. Source: numpy.nextafter."""
 
 def nonzero(
     a: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...
@@ -1378,7 +1378,7 @@ def ones_like(
     """Ones of an array's shape and dtype, placed as it is."""
 
 def outer(a: ArrayLike, b: ArrayLike, out: Any = ...) -> Array:
-    """The products of all pairs of elements, as a matrix. Source: numpy.outer."""
+    """Return the products of all pairs of elements, as a matrix. Source: numpy.outer."""
 
 def packbits(a: ArrayLike, axis: int | None = ..., bitorder: str = ...) -> Array:
     """Eight booleans or integers to a byte, along an axis or of the flat array."""
@@ -1386,7 +1386,7 @@ def packbits(a: ArrayLike, axis: int | None = ..., bitorder: str = ...) -> Array
 def pad(
     array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = ..., **kwargs: Any
 ) -> Array:
-    """The array with elements added before and after each dimension."""
+    """Return the array with elements added before and after each dimension."""
 
 def partition(a: ArrayLike, kth: int, axis: int = ...) -> Array:
     """Partition an array around its kth smallest element: smaller ones before, others …"""
@@ -1406,7 +1406,7 @@ def percentile(
     """As `quantile`, with q within [0, 100]."""
 
 def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
-    """The dimensions in the order given (array API standard)."""
+    """Return the dimensions in the order given (array API standard)."""
 
 pi: float
 
@@ -1417,13 +1417,13 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: Any, *, inplace: builtins.bool 
     """arr with the elements under the mask replaced by vals in turn. Source: numpy.place."""
 
 def poly(seq_of_zeros: Any) -> Array:
-    """The coefficients of the polynomial with the given roots, or of a matrix's …"""
+    """Return the coefficients of the polynomial with the given roots, or of a matrix's …"""
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The sum of polynomials."""
+    """Return the sum of polynomials."""
 
 def polyder(p: ArrayLike, m: int = ...) -> Array:
-    """The m-th derivative of a polynomial."""
+    """Return the m-th derivative of a polynomial."""
 
 def polydiv(
     u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: builtins.bool = ...
@@ -1439,19 +1439,19 @@ def polyfit(
     w: Any = ...,
     cov: Any = ...,
 ) -> Any:
-    """The polynomial of a degree that fits points best by least squares."""
+    """Return the polynomial of a degree that fits points best by least squares."""
 
 def polyint(p: ArrayLike, m: int = ..., k: ArrayLike | None = ...) -> Array:
-    """The m-th antiderivative of a polynomial, with constants of integration k."""
+    """Return the m-th antiderivative of a polynomial, with constants of integration k."""
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: builtins.bool = ...) -> Array:
-    """The product of polynomials."""
+    """Return the product of polynomials."""
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The difference of polynomials."""
+    """Return the difference of polynomials."""
 
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = ...) -> Array:
-    """The polynomial's value at x, by Horner's rule. Source: numpy.polyval."""
+    """Return the polynomial's value at x, by Horner's rule. Source: numpy.polyval."""
 
 def positive(x: ArrayLike, /) -> Array:
     """+x, a copy. Source: numpy.positive."""
@@ -1475,10 +1475,10 @@ def prod(
     where: ArrayLike | None = ...,
     promote_integers: builtins.bool = ...,
 ) -> Array:
-    """The product over an axis, a tuple of axes, or all. Arguments as for `sum`."""
+    """Return the product over an axis, a tuple of axes, or all. Arguments as for `sum`."""
 
 def promote_types(a: ArrayLike, b: ArrayLike) -> np.dtype[Any]:
-    """The common dtype of two dtypes; int, float and complex stand for Python scalars."""
+    """Return the common dtype of two dtypes; int, float and complex stand for Python …"""
 
 def ptp(
     a: ArrayLike,
@@ -1486,12 +1486,12 @@ def ptp(
     out: Any = ...,
     keepdims: builtins.bool = ...,
 ) -> Array:
-    """The range of values, max - min."""
+    """Return the range of values, max - min."""
 
 def put(
     a: ArrayLike, ind: Any, v: ArrayLike, mode: str | None = ..., *, inplace: builtins.bool = ...
 ) -> Array:
-    """a with values set at indices of the flat array, repeated if too few. Source: …"""
+    """Set values at indices of the flat array, repeated if too few. Source: numpy.put."""
 
 def put_along_axis(
     arr: ArrayLike,
@@ -1515,7 +1515,7 @@ def quantile(
     *,
     weights: ArrayLike | None = ...,
 ) -> Array:
-    """The q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1]."""
+    """Return the q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1]."""
 
 def rad2deg(x: ArrayLike, /) -> Array:
     """Radians as degrees. Source: numpy.degrees."""
@@ -1524,7 +1524,7 @@ def radians(x: ArrayLike, /) -> Array:
     """Degrees as radians. Source: numpy.radians."""
 
 def ravel(a: ArrayLike, order: str = ..., *, out_sharding: Any = ...) -> Array:
-    """The elements as a vector."""
+    """Return the elements as a vector."""
 
 def ravel_multi_index(
     multi_index: Sequence[Any],
@@ -1534,16 +1534,16 @@ def ravel_multi_index(
     *,
     dtype: DTypeLike | None = ...,
 ) -> Array:
-    """Indices of each dimension as indices into the flat array. Source: …"""
+    """Turn indices of each dimension to flat ones. Source: numpy.ravel_multi_index."""
 
 def real(val: ArrayLike, /) -> Array:
-    """The real part. Source: numpy.real."""
+    """Return the real part. Source: numpy.real."""
 
 def reciprocal(x: ArrayLike, /) -> Array:
     """1 / x, as a float. Source: numpy.reciprocal."""
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The remainder of floor division, with the sign of x2. Source: numpy.remainder."""
+    """Return the remainder of floor division, with the sign of x2. Source: …"""
 
 def repeat(
     a: ArrayLike,
@@ -1563,39 +1563,39 @@ def reshape(
     copy: builtins.bool | None = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The same elements in another shape; one size may be -1."""
+    """Return the same elements in another shape; one size may be -1."""
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """The elements, repeated or cut to fill a new shape. Source: numpy.resize."""
+    """Return the elements, repeated or cut to fill a new shape. Source: numpy.resize."""
 
 def result_type(*args: Any) -> np.dtype[Any]:
-    """The dtype in which arrays, dtypes and Python scalars combine."""
+    """Return the dtype in which arrays, dtypes and Python scalars combine."""
 
 def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 shifted right by x2 bits; the sign of signed integers stays. Source: …"""
 
 def rint(x: ArrayLike, /) -> Array:
-    """The nearest integer as a float, halves to even. Source: numpy.rint."""
+    """Return the nearest integer as a float, halves to even. Source: numpy.rint."""
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = ...) -> Array:
     """Elements moved along axes, those past the end coming back at the start."""
 
 def rollaxis(a: ArrayLike, axis: int, start: int = ...) -> Array:
-    """A dimension moved before position `start`. Source: numpy.rollaxis."""
+    """Return a dimension moved before position `start`. Source: numpy.rollaxis."""
 
 def roots(p: ArrayLike, *, strip_zeros: builtins.bool = ...) -> Array:
-    """The roots of a polynomial: the eigenvalues of its companion matrix."""
+    """Return the roots of a polynomial: the eigenvalues of its companion matrix."""
 
 def rot90(m: ArrayLike, k: int = ..., axes: tuple[int, int] = ...) -> Array:
     """Rotated by k quarter turns in the plane of two axes. Source: numpy.rot90."""
 
 def round(a: ArrayLike, decimals: int = ..., out: Any = ...) -> Array:
-    """Rounded to a number of decimals, halves to even; a negative number rounds tens, …"""
+    """Round to a number of decimals, halves to even; a negative number rounds tens, …"""
 
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = ..., sorter: Any = ..., *, method: str = ...
 ) -> Array:
-    """The positions in the sorted vector a before which each v keeps the order."""
+    """Return the positions in the sorted vector a before which each v keeps the order."""
 
 def select(condlist: Any, choicelist: Any, default: Any = ...) -> Array:
     """Elements of the first choice whose condition holds, or the default. As numpy.select."""
@@ -1625,7 +1625,7 @@ def setdiff1d(
     size: int | None = ...,
     fill_value: ArrayLike | None = ...,
 ) -> Array:
-    """The distinct elements of the first that are not in the second."""
+    """Return the distinct elements of the first that are not in the second."""
 
 def setxor1d(
     ar1: ArrayLike,
@@ -1635,10 +1635,10 @@ def setxor1d(
     size: int | None = ...,
     fill_value: ArrayLike | None = ...,
 ) -> Array:
-    """The sorted distinct elements that are in exactly one of both."""
+    """Return the sorted distinct elements that are in exactly one of both."""
 
 def shape(a: ArrayLike) -> tuple[int, ...]:
-    """The shape, a tuple of int."""
+    """Return the shape, a tuple of int."""
 
 def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1 by the sign, +0 of zeros; x/|x| for complex x. Source: numpy.sign."""
@@ -1647,7 +1647,7 @@ def signbit(x: ArrayLike, /) -> Array:
     """Return whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
 
 def sin(x: ArrayLike, /) -> Array:
-    """The sine of x in radians. Source: numpy.sin."""
+    """Return the sine of x in radians. Source: numpy.sin."""
 
 def sinc(x: ArrayLike, /) -> Array:
     """sin(pi x) / (pi x), 1 at 0, with all derivatives there. Source: numpy.sinc."""
@@ -1655,10 +1655,10 @@ def sinc(x: ArrayLike, /) -> Array:
 single: ScalarType
 
 def sinh(x: ArrayLike, /) -> Array:
-    """The hyperbolic sine. Source: numpy.sinh."""
+    """Return the hyperbolic sine. Source: numpy.sinh."""
 
 def size(a: ArrayLike, axis: int | Sequence[int] | None = ...) -> int:
-    """The number of elements, in all or along axes."""
+    """Return the number of elements, in all or along axes."""
 
 def sort(
     a: ArrayLike,
@@ -1669,22 +1669,22 @@ def sort(
     stable: builtins.bool = ...,
     descending: builtins.bool = ...,
 ) -> Array:
-    """The array sorted along an axis; NaN last, complex numbers by real then imaginary …"""
+    """Return the array sorted along an axis; NaN last, complex numbers by real then …"""
 
 def sort_complex(a: ArrayLike) -> Array:
     """Sorted along the last axis, as complex numbers."""
 
 def spacing(x: ArrayLike, /) -> Array:
-    """The distance to the next float away from zero, with the sign of x. Source: …"""
+    """Return the distance to the next float away from 0, with x's sign. Source: …"""
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = ...) -> list[Array]:
     """Parts along an axis: a number of equal ones, or cut at indices. Source: numpy.split."""
 
 def sqrt(x: ArrayLike, /) -> Array:
-    """The square root. Source: numpy.sqrt."""
+    """Return the square root. Source: numpy.sqrt."""
 
 def square(x: ArrayLike, /) -> Array:
-    """x * x. Source: numpy.square."""
+    """Return x * x. Source: numpy.square."""
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = ...) -> Array:
     """Dimensions of size 1 dropped: those named, or all. Source: numpy.squeeze."""
@@ -1709,7 +1709,7 @@ def std(
     mean: Any = ...,
     correction: Any = ...,
 ) -> Array:
-    """The standard deviation: the square root of `var`."""
+    """Return the standard deviation: the square root of `var`."""
 
 subtract: _Binary
 
@@ -1723,7 +1723,7 @@ def sum(
     where: ArrayLike | None = ...,
     promote_integers: builtins.bool = ...,
 ) -> Array:
-    """The sum over an axis, a tuple of axes, or all."""
+    """Return the sum over an axis, a tuple of axes, or all."""
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two dimensions exchanged."""
@@ -1738,7 +1738,7 @@ def take(
     indices_are_sorted: builtins.bool = ...,
     fill_value: ArrayLike | None = ...,
 ) -> Array:
-    """The slices of an axis at indices; None takes from the flat array."""
+    """Return the slices of an axis at indices; None takes from the flat array."""
 
 def take_along_axis(
     arr: ArrayLike,
@@ -1752,10 +1752,10 @@ def take_along_axis(
     """Elements along an axis, by indices that run along with the other dimensions."""
 
 def tan(x: ArrayLike, /) -> Array:
-    """The tangent of x in radians. Source: numpy.tan."""
+    """Return the tangent of x in radians. Source: numpy.tan."""
 
 def tanh(x: ArrayLike, /) -> Array:
-    """The hyperbolic tangent. Source: numpy.tanh."""
+    """Return the hyperbolic tangent. Source: numpy.tanh."""
 
 def tensordot(
     a: ArrayLike,
@@ -1766,15 +1766,15 @@ def tensordot(
     preferred_element_type: DTypeLike | None = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The sum over pairs of axes: the last of a with the first of b, or those named."""
+    """Return the sum over pairs of axes: the last of a with the first of b, or those …"""
 
 def tile(A: ArrayLike, reps: Any) -> Array:
-    """The array repeated as a whole along each dimension. Source: numpy.tile."""
+    """Return the array repeated as a whole along each dimension. Source: numpy.tile."""
 
 def top_k(
     a: ArrayLike, k: int, /, *, axis: int = ..., mode: str = ..., sorted: builtins.bool = ...
 ) -> Any:
-    """The k largest elements along an axis, best first, and their indices."""
+    """Return the k largest elements along an axis, best first, and their indices."""
 
 def trace(
     a: ArrayLike,
@@ -1784,19 +1784,19 @@ def trace(
     dtype: DTypeLike | None = ...,
     out: Any = ...,
 ) -> Array:
-    """The sum of a diagonal of two axes. Source: numpy.trace."""
+    """Return the sum of a diagonal of two axes. Source: numpy.trace."""
 
 def transpose(a: ArrayLike, axes: int | Sequence[int] | None = ...) -> Array:
-    """The dimensions reversed, or in the order given. Source: numpy.transpose."""
+    """Return the dimensions reversed, or in the order given. Source: numpy.transpose."""
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = ..., dx: Any = ..., axis: int = ...) -> Array:
-    """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid."""
+    """Return the integral along an axis by the trapezoidal rule. Source: numpy.trapezoid."""
 
 def tri(N: int, M: int | None = ..., k: int = ..., dtype: DTypeLike | None = ...) -> Array:
     """Ones at and below the k-th diagonal of an N by M matrix."""
 
 def tril(m: ArrayLike, k: int = ...) -> Array:
-    """The matrix with what is above the k-th diagonal set to zero; batches of them too."""
+    """Return the matrix with what is above the k-th diagonal set to zero; batches of …"""
 
 def tril_indices(n: int, k: int = ..., m: int | None = ...) -> tuple[Array, Array]:
     """Row and column indices of the lower triangle of an n by m matrix."""
@@ -1805,10 +1805,10 @@ def tril_indices_from(arr: ArrayLike, k: int = ...) -> tuple[Array, Array]:
     """Row and column indices of the lower triangle of a matrix."""
 
 def trim_zeros(filt: Any, trim: str = ..., axis: int | Sequence[int] | None = ...) -> Array:
-    """The array without leading ('f') and trailing ('b') zeros; its values must be known."""
+    """Return the array without leading ('f') and trailing ('b') zeros; its values must …"""
 
 def triu(m: ArrayLike, k: int = ...) -> Array:
-    """The matrix with what is below the k-th diagonal set to zero; batches of them too."""
+    """Return the matrix with what is below the k-th diagonal set to zero; batches of …"""
 
 def triu_indices(n: int, k: int = ..., m: int | None = ...) -> tuple[Array, Array]:
     """Row and column indices of the upper triangle of an n by m matrix."""
@@ -1841,7 +1841,7 @@ uint8: ScalarType
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...
 ) -> Array:
-    """The sorted distinct elements of both."""
+    """Return the sorted distinct elements of both."""
 
 @overload
 def unique(
@@ -1856,7 +1856,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> Array:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 @overload
 def unique(
@@ -1871,7 +1871,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> tuple[Array, Array]:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 @overload
 def unique(
@@ -1886,7 +1886,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> tuple[Array, Array]:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 @overload
 def unique(
@@ -1901,7 +1901,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> tuple[Array, Array, Array]:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 @overload
 def unique(
@@ -1916,7 +1916,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> tuple[Array, Array]:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 @overload
 def unique(
@@ -1931,7 +1931,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> tuple[Array, Array, Array]:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 @overload
 def unique(
@@ -1946,7 +1946,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> tuple[Array, Array, Array]:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 @overload
 def unique(
@@ -1961,7 +1961,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> tuple[Array, Array, Array, Array]:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 @overload
 def unique(
@@ -1976,7 +1976,7 @@ def unique(
     fill_value: ArrayLike | None = ...,
     sorted: builtins.bool = ...,
 ) -> Any:
-    """The distinct elements, sorted, or the distinct slices along an axis."""
+    """Return the distinct elements, sorted, or the distinct slices along an axis."""
 
 def unique_all(
     x: ArrayLike, /, *, size: int | None = ..., fill_value: ArrayLike | None = ...
@@ -2001,13 +2001,13 @@ def unique_values(
 def unpackbits(
     a: ArrayLike, axis: int | None = ..., count: int | None = ..., bitorder: str = ...
 ) -> Array:
-    """The bits of bytes as zeros and ones, along an axis or of the flat array."""
+    """Return the bits of bytes as zeros and ones, along an axis or of the flat array."""
 
 def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple[Array, ...]:
-    """Indices into the flat array as indices of each dimension. Source: …"""
+    """Return indices into the flat array as indices of each dimension. Source: …"""
 
 def unstack(x: ArrayLike, /, *, axis: int = ...) -> tuple[Array, ...]:
-    """The slices along an axis, without it."""
+    """Return the slices along an axis, without it."""
 
 def unwrap(p: ArrayLike, discont: Any = ..., axis: int = ..., period: Any = ...) -> Array:
     """Angles with jumps of more than half a period taken out. Source: numpy.unwrap."""
@@ -2027,7 +2027,7 @@ def var(
     mean: Any = ...,
     correction: Any = ...,
 ) -> Array:
-    """The variance: the mean squared distance from the mean, divided by n - ddof."""
+    """Return the variance: the mean squared distance from the mean, divided by n - ddof."""
 
 def vdot(
     a: ArrayLike,
@@ -2036,7 +2036,7 @@ def vdot(
     precision: Any = ...,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """The product of the flattened arrays, a conjugated. Source: numpy.vdot."""
+    """Return the product of the flattened arrays, a conjugated. Source: numpy.vdot."""
 
 def vecdot(
     x1: ArrayLike,
@@ -2047,7 +2047,7 @@ def vecdot(
     precision: Any = ...,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """The product of conjugated vectors along an axis, batched over the others."""
+    """Return the product of conjugated vectors along an axis, batched over the others."""
 
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Conjugated vectors times matrices, batched over leading dimensions. Source: …"""
@@ -2055,7 +2055,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def vectorize(
     pyfunc: Callable[..., Any], *, excluded: Any = ..., signature: str | None = ...
 ) -> Callable[..., Any]:
-    """A function that maps pyfunc over leading dimensions, broadcast by NumPy's rules."""
+    """Return a function that maps pyfunc over leading dimensions, broadcast by NumPy's …"""
 
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Parts along the first axis."""

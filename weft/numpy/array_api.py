@@ -32,7 +32,7 @@ class ArrayNamespaceInfo:
     """The namespace's devices, dtypes and capabilities, under the standard's names."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Whether masks may index and shapes depend on data (not under jit), and the rank."""
+        """Tell whether masks may index and shapes depend on data (not under jit), and the rank."""
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> Any:
@@ -73,7 +73,7 @@ def _named(kind: object) -> tuple[str, ...]:
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:
-    """Tells what the namespace can do, for programs written to the array API standard.
+    """Tell what the namespace can do, for programs written to the array API standard.
 
     >>> import weft.numpy as wnp
     >>> wnp.__array_namespace_info__().dtypes(kind="bool")

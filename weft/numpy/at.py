@@ -424,7 +424,7 @@ def _updated(
 
 
 def _by_factors(name: str) -> Callable:
-    """x combined with ones that hold the values at the index."""
+    """Return x combined with ones that hold the values at the index."""
 
     def update(
         x: Array, index: object, values: object, options: Options, _: str, out_sharding: object

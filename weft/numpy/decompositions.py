@@ -213,7 +213,7 @@ def eigvals(a: ArrayLike) -> Any:
 
 
 def solve(a: ArrayLike, b: Any) -> Any:
-    """x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve.
+    """Return x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve.
 
     >>> import weft
     >>> a = weft.numpy.array([[2.0, 0.0], [0.0, 4.0]])

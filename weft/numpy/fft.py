@@ -162,10 +162,10 @@ def _one(name: str, kind: str, doc: str) -> Callable:
     return function
 
 
-fft = _one("fft", "FFT", "The Fourier transform along an axis.")
-ifft = _one("ifft", "IFFT", "The inverse Fourier transform along an axis.")
-rfft = _one("rfft", "RFFT", "The first n // 2 + 1 frequencies of a real signal along an axis.")
-irfft = _one("irfft", "IRFFT", "The real signal whose `rfft` is given; n is its size.")
+fft = _one("fft", "FFT", "Return the Fourier transform along an axis.")
+ifft = _one("ifft", "IFFT", "Return the inverse Fourier transform along an axis.")
+rfft = _one("rfft", "RFFT", "Return frequencies 0 … n // 2 of a real signal.")
+irfft = _one("irfft", "IRFFT", "Return the real signal whose `rfft` is given; n is its size.")
 
 
 def _several(name: str, kind: str, doc: str, default: tuple | None) -> Callable:
@@ -184,14 +184,14 @@ def _several(name: str, kind: str, doc: str, default: tuple | None) -> Callable:
     return function
 
 
-fftn = _several("fftn", "FFT", "The Fourier transform over several axes.", None)
-ifftn = _several("ifftn", "IFFT", "The inverse Fourier transform over several axes.", None)
-rfftn = _several("rfftn", "RFFT", "The transform of a real signal over several axes.", None)
-irfftn = _several("irfftn", "IRFFT", "The real signal whose `rfftn` is given.", None)
-fft2 = _several("fft2", "FFT", "The Fourier transform over two axes.", (-2, -1))
-ifft2 = _several("ifft2", "IFFT", "The inverse Fourier transform over two axes.", (-2, -1))
-rfft2 = _several("rfft2", "RFFT", "The transform of a real signal over two axes.", (-2, -1))
-irfft2 = _several("irfft2", "IRFFT", "The real signal whose `rfft2` is given.", (-2, -1))
+fftn = _several("fftn", "FFT", "Return the Fourier transform over several axes.", None)
+ifftn = _several("ifftn", "IFFT", "Return the inverse Fourier transform over several axes.", None)
+rfftn = _several("rfftn", "RFFT", "Return the transform of a real signal over several axes.", None)
+irfftn = _several("irfftn", "IRFFT", "Return the real signal whose `rfftn` is given.", None)
+fft2 = _several("fft2", "FFT", "Return the Fourier transform over two axes.", (-2, -1))
+ifft2 = _several("ifft2", "IFFT", "Return the inverse Fourier transform over two axes.", (-2, -1))
+rfft2 = _several("rfft2", "RFFT", "Return the transform of a real signal over two axes.", (-2, -1))
+irfft2 = _several("irfft2", "IRFFT", "Return the real signal whose `rfft2` is given.", (-2, -1))
 
 
 def _opposite(norm: str | None) -> str | None:

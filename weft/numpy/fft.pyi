@@ -7,7 +7,7 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
 def fft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = ...) -> Array:
-    """The Fourier transform along an axis."""
+    """Return the Fourier transform along an axis."""
 
 def fft2(
     a: ArrayLike,
@@ -15,10 +15,10 @@ def fft2(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The Fourier transform over two axes. s: sizes along the axes. Source: …"""
+    """Return the Fourier transform over two axes. s: sizes along the axes. Source: …"""
 
 def fftfreq(n: int, d: Any = ..., *, dtype: DTypeLike | None = ..., device: Any = ...) -> Array:
-    """The frequencies of `fft` for n samples d apart."""
+    """Return the frequencies of `fft` for n samples d apart."""
 
 def fftn(
     a: ArrayLike,
@@ -26,16 +26,16 @@ def fftn(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The Fourier transform over several axes. s: sizes along the axes. Source: …"""
+    """Return the Fourier transform over several axes. s: sizes along the axes. Source: …"""
 
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = ...) -> Array:
     """Frequency 0 moved to the middle."""
 
 def hfft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = ...) -> Array:
-    """The real spectrum of a signal with Hermitian symmetry. Source: numpy.fft.hfft."""
+    """Return the real spectrum of a signal with Hermitian symmetry. Source: …"""
 
 def ifft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = ...) -> Array:
-    """The inverse Fourier transform along an axis."""
+    """Return the inverse Fourier transform along an axis."""
 
 def ifft2(
     a: ArrayLike,
@@ -43,7 +43,7 @@ def ifft2(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The inverse Fourier transform over two axes. s: sizes along the axes. Source: …"""
+    """Return the inverse Fourier transform over two axes. s: sizes along the axes. …"""
 
 def ifftn(
     a: ArrayLike,
@@ -51,16 +51,16 @@ def ifftn(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The inverse Fourier transform over several axes. s: sizes along the axes. Source: …"""
+    """Return the inverse Fourier transform over several axes. s: sizes along the axes. …"""
 
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = ...) -> Array:
-    """The inverse of `fftshift`."""
+    """Return the inverse of `fftshift`."""
 
 def ihfft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = ...) -> Array:
-    """The inverse of `hfft`. Source: numpy.fft.ihfft."""
+    """Return the inverse of `hfft`. Source: numpy.fft.ihfft."""
 
 def irfft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = ...) -> Array:
-    """The real signal whose `rfft` is given; n is its size."""
+    """Return the real signal whose `rfft` is given; n is its size."""
 
 def irfft2(
     a: ArrayLike,
@@ -68,7 +68,7 @@ def irfft2(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The real signal whose `rfft2` is given. s: sizes along the axes. Source: …"""
+    """Return the real signal whose `rfft2` is given. s: sizes along the axes. Source: …"""
 
 def irfftn(
     a: ArrayLike,
@@ -76,10 +76,10 @@ def irfftn(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The real signal whose `rfftn` is given. s: sizes along the axes. Source: …"""
+    """Return the real signal whose `rfftn` is given. s: sizes along the axes. Source: …"""
 
 def rfft(a: ArrayLike, n: int | None = ..., axis: int = ..., norm: str | None = ...) -> Array:
-    """The first n // 2 + 1 frequencies of a real signal along an axis."""
+    """Return frequencies 0 … n // 2 of a real signal."""
 
 def rfft2(
     a: ArrayLike,
@@ -87,10 +87,10 @@ def rfft2(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The transform of a real signal over two axes. s: sizes along the axes. Source: …"""
+    """Return the transform of a real signal over two axes. s: sizes along the axes. …"""
 
 def rfftfreq(n: int, d: Any = ..., *, dtype: DTypeLike | None = ..., device: Any = ...) -> Array:
-    """The frequencies of `rfft` for n samples d apart."""
+    """Return the frequencies of `rfft` for n samples d apart."""
 
 def rfftn(
     a: ArrayLike,
@@ -98,4 +98,4 @@ def rfftn(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The transform of a real signal over several axes. s: sizes along the axes. Source: …"""
+    """Return the transform of a real signal over several axes. s: sizes along the axes. …"""

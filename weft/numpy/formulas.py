@@ -141,7 +141,7 @@ def _integer_power(x: Any, n: Any, dtype: Any) -> Any:
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Any:
-    """x to the power y, computed in floats. Source: numpy.float_power.
+    """Return x to the power y, computed in floats. Source: numpy.float_power.
 
     >>> import weft.numpy as wnp
     >>> wnp.float_power(wnp.array([2, 4]), -1)
@@ -269,7 +269,7 @@ def clip(
     a_min: ArrayLike | None = None,
     a_max: ArrayLike | None = None,
 ) -> Any:
-    """x limited to [min, max]; a bound that is None does not limit.
+    """Return x limited to [min, max]; a bound that is None does not limit.
 
     >>> import weft
     >>> weft.numpy.clip(weft.numpy.arange(5), 1, 3)

@@ -65,7 +65,7 @@ def lstsq(
     *,
     numpy_resid: builtins.bool = False,
 ) -> tuple[Any, Any, Any, Any]:
-    """x that minimizes |a x - b|, residuals, rank of a, singular values of a.
+    """Return x that minimizes |a x - b|, residuals, rank of a, singular values of a.
 
     numpy_resid: give no residuals where NumPy gives none (rank below the number of columns).
     Source: numpy.linalg.lstsq.
@@ -104,7 +104,7 @@ def lstsq(
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve.
+    """Return x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.tensorsolve(2 * wnp.eye(4).reshape(2, 2, 4), wnp.ones((2, 2)))

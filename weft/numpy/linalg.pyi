@@ -9,19 +9,19 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
 def cholesky(a: ArrayLike, *, upper: bool = ..., symmetrize_input: bool = ...) -> Array:
-    """The lower triangular L with a = L L^H, or the upper triangular R with a = R^H R."""
+    """Return the lower triangular L with a = L L^H, or the upper triangular R with a = …"""
 
 def cond(x: ArrayLike, p: ArrayLike | None = ...) -> Array:
-    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
+    """Return the condition number: the ratio of singular values, or norm(x, p) …"""
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = ...) -> Array:
-    """The cross product of vectors of three components (array API standard)."""
+    """Return the cross product of vectors of three components (array API standard)."""
 
 def det(a: ArrayLike) -> Array:
-    """The determinant of square matrices. Source: numpy.linalg.det."""
+    """Return the determinant of square matrices. Source: numpy.linalg.det."""
 
 def diagonal(x: ArrayLike, /, *, offset: int = ...) -> Array:
-    """The diagonals of matrices in the last two dimensions (array API standard)."""
+    """Return the diagonals of matrices in the last two dimensions (array API standard)."""
 
 def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the …"""
@@ -36,12 +36,12 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = ..., *, symmetrize_input: bool = .
     """Ascending eigenvalues of Hermitian matrices."""
 
 def inv(a: ArrayLike) -> Array:
-    """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv."""
+    """Return the inverse matrix; NaN or infinite where there is none. Source: …"""
 
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: Any = ..., *, numpy_resid: bool = ...
 ) -> tuple[Array, Array, Array, Array]:
-    """x that minimizes |a x - b|, residuals, rank of a, singular values of a."""
+    """Return x that minimizes |a x - b|, residuals, rank of a, singular values of a."""
 
 def matmul(
     x1: ArrayLike,
@@ -51,42 +51,42 @@ def matmul(
     precision: Any = ...,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """The matrix product; see `weft.numpy.matmul`."""
+    """Return the matrix product; see `weft.numpy.matmul`."""
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = ..., ord: Any = ...) -> Array:
-    """The norm of matrices in the last two dimensions (array API standard)."""
+    """Return the norm of matrices in the last two dimensions (array API standard)."""
 
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    """The n-th power of square matrices; negative n powers the inverse."""
+    """Return the n-th power of square matrices; negative n powers the inverse."""
 
 def matrix_rank(M: Any, rtol: Any = ..., *, hermitian: bool = ..., tol: Any = ...) -> Array:
-    """The number of singular values above rtol times the largest (or above tol)."""
+    """Return the number of singular values above rtol times the largest (or above tol)."""
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """The last two dimensions exchanged."""
+    """Return the last two dimensions exchanged."""
 
 def multi_dot(arrays: Sequence[Any], *, precision: Any = ...) -> Array:
-    """The product of several matrices in the cheapest order; the ends may be vectors."""
+    """Return the product of several matrices in the cheapest order; the ends may be …"""
 
 def norm(
     x: ArrayLike, ord: Any = ..., axis: int | Sequence[int] | None = ..., keepdims: bool = ...
 ) -> Array:
-    """The norm of a vector or matrix: over one axis, two, or all."""
+    """Return the norm of a vector or matrix: over one axis, two, or all."""
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The products of all pairs of elements of two vectors (array API standard)."""
+    """Return the products of all pairs of elements of two vectors (array API standard)."""
 
 def pinv(a: ArrayLike, rtol: Any = ..., hermitian: bool = ..., *, rcond: Any = ...) -> Array:
-    """The Moore-Penrose inverse; singular values below rtol times the largest count as …"""
+    """Return the Moore-Penrose inverse; singular values below rtol times the largest …"""
 
 def qr(a: ArrayLike, mode: str = ...) -> Any:
     """Orthonormal Q and upper triangular R with a = Q R."""
 
 def slogdet(a: ArrayLike, *, method: str | None = ...) -> SlogdetResult:
-    """The sign and the logarithm of the magnitude of the determinant."""
+    """Return the sign and the logarithm of the magnitude of the determinant."""
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
-    """x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve."""
+    """Return x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve."""
 
 @overload
 def svd(
@@ -132,16 +132,16 @@ def tensordot(
     preferred_element_type: DTypeLike | None = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The sum over pairs of axes; see `weft.numpy.tensordot`."""
+    """Return the sum over pairs of axes; see `weft.numpy.tensordot`."""
 
 def tensorinv(a: ArrayLike, ind: int = ...) -> Array:
-    """The inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv."""
+    """Return the inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv."""
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = ...) -> Array:
-    """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve."""
+    """Return x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve."""
 
 def trace(x: ArrayLike, /, *, offset: int = ..., dtype: DTypeLike | None = ...) -> Array:
-    """The sums of diagonals of matrices in the last two dimensions (array API standard)."""
+    """Return the sums of diagonals of matrices in the last two dimensions (array API …"""
 
 def vecdot(
     x1: ArrayLike,
@@ -152,7 +152,7 @@ def vecdot(
     precision: Any = ...,
     preferred_element_type: DTypeLike | None = ...,
 ) -> Array:
-    """The product of vectors along an axis; see `weft.numpy.vecdot`."""
+    """Return the product of vectors along an axis; see `weft.numpy.vecdot`."""
 
 def vector_norm(
     x: ArrayLike,
@@ -162,4 +162,4 @@ def vector_norm(
     keepdims: bool = ...,
     ord: Any = ...,
 ) -> Array:
-    """The norm of vectors along axes, of all elements by default (array API standard)."""
+    """Return the norm of vectors along axes, of all elements by default (array API …"""

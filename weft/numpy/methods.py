@@ -82,7 +82,7 @@ def _eager(prim: Primitive) -> Callable:
 
 
 def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
-    """x op y and y op x, for ops that promote operands and do nothing else."""
+    """Return x op y and y op x, for ops that promote operands and do nothing else."""
     compiled: Any = None
 
     def run(x: ArrayLike, y: ArrayLike) -> Any:
@@ -151,7 +151,7 @@ def _plain(value: Array, aval: Any) -> Any:
 
 
 def _forwarded(name: str) -> tuple[Callable, Callable]:
-    """x op y and y op x, for operators that a function of weft.numpy defines."""
+    """Return x op y and y op x, for operators that a function of weft.numpy defines."""
     target: Any = None
 
     def forward(self: Array, other: ArrayLike) -> Any:
@@ -182,7 +182,7 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
 
 
 def _matmul() -> tuple[Callable, Callable]:
-    """x @ y, of two arrays as one compiled program."""
+    """Return x @ y, of two arrays as one compiled program."""
     forward, reflected = _forwarded("matmul")
     compiled: Any = None
 

@@ -52,8 +52,8 @@ def _nan_sum(name: str, reduce: Callable, identity: int, doc: str) -> Callable:
     return named(function, name, doc)
 
 
-nansum = _nan_sum("nansum", sum, 0, "The sum of the elements that are not NaN.")
-nanprod = _nan_sum("nanprod", prod, 1, "The product of the elements that are not NaN.")
+nansum = _nan_sum("nansum", sum, 0, "Return the sum of the elements that are not NaN.")
+nanprod = _nan_sum("nanprod", prod, 1, "Return the product of the elements that are not NaN.")
 
 
 def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> Callable:
@@ -75,8 +75,8 @@ def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> C
     return named(function, name, doc)
 
 
-nanmax = _nan_extremum("nanmax", max, ops.lowest, "The greatest element that is not NaN.")
-nanmin = _nan_extremum("nanmin", min, ops.highest, "The least element that is not NaN.")
+nanmax = _nan_extremum("nanmax", max, ops.lowest, "Return the greatest element that is not NaN.")
+nanmin = _nan_extremum("nanmin", min, ops.highest, "Return the least element that is not NaN.")
 
 
 def nanmean(
@@ -127,7 +127,7 @@ def _nan_spread(name: str, of_variance: Callable, doc: str) -> Callable:
     return named(function, name, doc)
 
 
-nanvar = _nan_spread("nanvar", lambda x: x, "The variance of the elements that are not NaN.")
+nanvar = _nan_spread("nanvar", lambda x: x, "Return the variance of the elements that are not NaN.")
 nanstd = _nan_spread(
-    "nanstd", ew.sqrt_p.bind, "The standard deviation of the elements that are not NaN."
+    "nanstd", ew.sqrt_p.bind, "Return the standard deviation of the elements that are not NaN."
 )

@@ -46,8 +46,8 @@ def _rounding(name: str, op: Callable, doc: str) -> Callable:
     return named(function, name, doc)
 
 
-floor = _rounding("floor", ew.floor_p.bind, "The largest integer not above x.")
-ceil = _rounding("ceil", ew.ceil_p.bind, "The smallest integer not below x.")
+floor = _rounding("floor", ew.floor_p.bind, "Return the largest integer not above x.")
+ceil = _rounding("ceil", ew.ceil_p.bind, "Return the smallest integer not below x.")
 trunc = _rounding(
     "trunc",
     lambda x: ew.select(ew.lt_p.bind(x, const_like(x, 0)), ew.ceil_p.bind(x), ew.floor_p.bind(x)),

@@ -98,10 +98,10 @@ def _nan_position(name: str, plain: Callable, neutral: Callable, doc: str) -> Ca
 
 
 nanargmax = _nan_position(
-    "nanargmax", argmax, ops.lowest, "The position of the greatest element that is not NaN."
+    "nanargmax", argmax, ops.lowest, "Return the position of the greatest element that is not NaN."
 )
 nanargmin = _nan_position(
-    "nanargmin", argmin, ops.highest, "The position of the least element that is not NaN."
+    "nanargmin", argmin, ops.highest, "Return the position of the least element that is not NaN."
 )
 
 

@@ -146,7 +146,7 @@ def _ranks(rows: np.ndarray) -> np.ndarray:
 def _traced(
     rows: Any, size: int, fill_value: object, places: builtins.bool, equal_nan: builtins.bool
 ) -> tuple:
-    """Sorts rows, marks where a new one starts, and numbers the groups."""
+    """Sort rows, mark where a new one starts, and number the groups."""
     from weft.numpy.reductions import any
 
     aval = typeof(rows)

@@ -85,7 +85,7 @@ class ufunc(functools.partial):
         initial: object = None,
         where: object = None,
     ) -> Any:
-        """Folds the function over one axis, a tuple of them, or all (None).
+        """Fold the function over one axis, a tuple of them, or all (None).
 
         >>> import weft
         >>> weft.numpy.add.reduce(weft.numpy.array([1, 2, 3]))
@@ -195,7 +195,7 @@ class ufunc(functools.partial):
         dtype: object = None,
         out: object = None,
     ) -> Any:
-        """Folds slices indices[i]:indices[i+1] of an axis; indices are known on the host."""
+        """Fold slices indices[i]:indices[i+1] of an axis; indices are known on the host."""
         from weft.numpy.joining import stack
 
         refuse_out(f"{self.__name__}.reduceat", out)

@@ -91,22 +91,22 @@ def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
 exp = _float_unary("exp", ew.exp_p, "e to the power x.")
 exp2 = _float_unary("exp2", ew.exp2_p, "2 to the power x.")
 expm1 = _float_unary("expm1", ew.expm1_p, "exp(x) - 1, accurate near 0.")
-log = _float_unary("log", ew.log_p, "The natural logarithm.")
+log = _float_unary("log", ew.log_p, "Return the natural logarithm.")
 log1p = _float_unary("log1p", ew.log1p_p, "log(1 + x), accurate near 0.")
-sqrt = _float_unary("sqrt", ew.sqrt_p, "The square root.")
-cbrt = _real_unary("cbrt", ew.cbrt_p, "The cube root.")
-sin = _float_unary("sin", ew.sin_p, "The sine of x in radians.")
-cos = _float_unary("cos", ew.cos_p, "The cosine of x in radians.")
-tan = _float_unary("tan", ew.tan_p, "The tangent of x in radians.")
-arcsin = _float_unary("arcsin", ew.asin_p, "The inverse sine, in radians.")
-arccos = _float_unary("arccos", ew.acos_p, "The inverse cosine, in radians.")
-arctan = _float_unary("arctan", ew.atan_p, "The inverse tangent, in radians.")
-sinh = _float_unary("sinh", ew.sinh_p, "The hyperbolic sine.")
-cosh = _float_unary("cosh", ew.cosh_p, "The hyperbolic cosine.")
-tanh = _float_unary("tanh", ew.tanh_p, "The hyperbolic tangent.")
-arcsinh = _float_unary("arcsinh", ew.asinh_p, "The inverse hyperbolic sine.")
-arccosh = _float_unary("arccosh", ew.acosh_p, "The inverse hyperbolic cosine.")
-arctanh = _float_unary("arctanh", ew.atanh_p, "The inverse hyperbolic tangent.")
+sqrt = _float_unary("sqrt", ew.sqrt_p, "Return the square root.")
+cbrt = _real_unary("cbrt", ew.cbrt_p, "Return the cube root.")
+sin = _float_unary("sin", ew.sin_p, "Return the sine of x in radians.")
+cos = _float_unary("cos", ew.cos_p, "Return the cosine of x in radians.")
+tan = _float_unary("tan", ew.tan_p, "Return the tangent of x in radians.")
+arcsin = _float_unary("arcsin", ew.asin_p, "Return the inverse sine, in radians.")
+arccos = _float_unary("arccos", ew.acos_p, "Return the inverse cosine, in radians.")
+arctan = _float_unary("arctan", ew.atan_p, "Return the inverse tangent, in radians.")
+sinh = _float_unary("sinh", ew.sinh_p, "Return the hyperbolic sine.")
+cosh = _float_unary("cosh", ew.cosh_p, "Return the hyperbolic cosine.")
+tanh = _float_unary("tanh", ew.tanh_p, "Return the hyperbolic tangent.")
+arcsinh = _float_unary("arcsinh", ew.asinh_p, "Return the inverse hyperbolic sine.")
+arccosh = _float_unary("arccosh", ew.acosh_p, "Return the inverse hyperbolic cosine.")
+arctanh = _float_unary("arctanh", ew.atanh_p, "Return the inverse hyperbolic tangent.")
 asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh, arctanh
 
 
@@ -121,7 +121,7 @@ def _log_base(name: str, prim: Primitive, base: int) -> Callable:
             return ew.complex_p.bind(*(ew.mul_p.bind(part, scale) for part in parts))
         return prim.bind(x)
 
-    return named(function, name, f"The logarithm to base {base}.")
+    return named(function, name, f"Return the logarithm to base {base}.")
 
 
 log2, log10 = _log_base("log2", log2_p, 2), _log_base("log10", log10_p, 10)
@@ -199,7 +199,7 @@ def positive(x: ArrayLike, /) -> Any:
 
 
 def square(x: ArrayLike, /) -> Any:
-    """x * x. Source: numpy.square.
+    """Return x * x. Source: numpy.square.
 
     >>> import weft.numpy as wnp
     >>> wnp.square(wnp.array([-3, 2j]))
@@ -366,9 +366,9 @@ multiply = _binary(
 )
 true_divide = _float_binary("true_divide", ew.div_p, "x1 / x2, a float.")
 divide = true_divide
-arctan2 = _float_binary("arctan2", ew.atan2_p, "The angle of the point (x2, x1), in radians.")
+arctan2 = _float_binary("arctan2", ew.atan2_p, "Return the angle of (x2, x1) in radians.")
 atan2 = arctan2
-nextafter = _float_binary("nextafter", ew.nextafter_p, "The next float after x1 toward x2.")
+nextafter = _float_binary("nextafter", ew.nextafter_p, "Return the next float after x1 toward x2.")
 
 
 def _ordered_complex(strict: Primitive, loose: Primitive) -> Callable:
@@ -431,10 +431,10 @@ def _extremum(name: str, prim: Primitive, wins: Callable, reduce: str, doc: str)
 
 
 maximum = _extremum(
-    "maximum", ew.max_p, greater_equal, "max", "The greater of x and y; NaN if either is."
+    "maximum", ew.max_p, greater_equal, "max", "Return the greater of x and y; NaN if either is."
 )
 minimum = _extremum(
-    "minimum", ew.min_p, less_equal, "min", "The lesser of x and y; NaN if either is."
+    "minimum", ew.min_p, less_equal, "min", "Return the lesser of x and y; NaN if either is."
 )
 
 
@@ -447,9 +447,9 @@ def _extremum_beside_nan(name: str, wins: Callable, doc: str) -> Callable:
 
 
 fmax = _extremum_beside_nan(
-    "fmax", greater, "The greater of x1 and x2; where one is NaN, the other."
+    "fmax", greater, "Return the greater of both; where one is NaN, the other."
 )
-fmin = _extremum_beside_nan("fmin", less, "The lesser of x1 and x2; where one is NaN, the other.")
+fmin = _extremum_beside_nan("fmin", less, "Return the lesser of both; where one is NaN, the other.")
 
 bitwise_and = _binary(
     *("bitwise_and", ew.and_p, "Bits of x1 and x2; for booleans, and."),
@@ -478,7 +478,7 @@ def _shift_operands(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
 
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Any:
-    """x shifted left by y bits. Source: numpy.left_shift.
+    """Return x shifted left by y bits. Source: numpy.left_shift.
 
     >>> import weft.numpy as wnp
     >>> wnp.left_shift(1, wnp.arange(4))

@@ -15,7 +15,7 @@ def segment_max(
     mode: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The greatest element of each segment; arguments as `segment_sum`'s."""
+    """Return the greatest element of each segment; arguments as `segment_sum`'s."""
 
 def segment_min(
     data: ArrayLike,
@@ -27,7 +27,7 @@ def segment_min(
     mode: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The least element of each segment; arguments as `segment_sum`'s."""
+    """Return the least element of each segment; arguments as `segment_sum`'s."""
 
 def segment_prod(
     data: ArrayLike,
@@ -39,7 +39,7 @@ def segment_prod(
     mode: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The product of the elements of each segment; arguments as `segment_sum`'s."""
+    """Multiply the elements of each segment; arguments as `segment_sum`'s."""
 
 def segment_sum(
     data: ArrayLike,
@@ -51,4 +51,4 @@ def segment_sum(
     mode: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """The sum of the elements of each segment: `[num_segments, *data.shape[1:]]`."""
+    """Sum the elements of each segment: `[num_segments, *data.shape[1:]]`."""

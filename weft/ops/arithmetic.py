@@ -531,5 +531,5 @@ def conjugated(x: ArrayLike) -> Any:
 
 
 def round_to_zero(x: ArrayLike) -> Any:
-    """x without its fraction."""
+    """Return x without its fraction."""
     return _mul(sign_p.bind(x), floor_p.bind(abs_p.bind(x)))

@@ -49,7 +49,7 @@ def prefix(combine: Callable, x: ArrayLike, axis: int) -> Any:
 
 
 def _spread(x: ArrayLike, axis: int, start: int, size: int) -> Any:
-    """x at every second place of zeros, from `start` on."""
+    """Return x at every second place of zeros, from `start` on."""
     aval = typeof(x)
     used = 2 * aval.shape[axis] - 1
     config = [(0, 0, 0)] * aval.ndim

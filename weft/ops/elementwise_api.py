@@ -167,48 +167,48 @@ def _order(prim: Primitive, doc: str) -> Any:
 
 neg = _public(neg_p, "-x, element by element.")
 sign = _public(sign_p, "-1, 0 or 1 by the sign of x; x/|x| for complex x.")
-floor = _public(floor_p, "The largest integer not above x, as a float.")
-ceil = _public(ceil_p, "The smallest integer not below x, as a float.")
+floor = _public(floor_p, "Return the largest integer not above x, as a float.")
+ceil = _public(ceil_p, "Return the smallest integer not below x, as a float.")
 is_finite = _public(is_finite_p, "Whether x is neither infinite nor NaN.")
 exp = _accurate(exp_p, "e to the power x.")
 exp2 = _accurate(exp2_p, "2 to the power x.")
 expm1 = _accurate(expm1_p, "e**x - 1, accurate near 0.")
-log = _accurate(log_p, "The natural logarithm.")
+log = _accurate(log_p, "Return the natural logarithm.")
 log1p = _accurate(log1p_p, "log(1 + x), accurate near 0.")
-tanh = _accurate(tanh_p, "The hyperbolic tangent.")
+tanh = _accurate(tanh_p, "Return the hyperbolic tangent.")
 logistic = _accurate(logistic_p, "1 / (1 + exp(-x)).")
-sin = _accurate(sin_p, "The sine of x in radians.")
-cos = _accurate(cos_p, "The cosine of x in radians.")
-tan = _accurate(tan_p, "The tangent of x in radians.")
-asin = _public(asin_p, "The inverse sine, in radians.")
-acos = _public(acos_p, "The inverse cosine, in radians.")
-atan = _public(atan_p, "The inverse tangent, in radians.")
-sinh = _public(sinh_p, "The hyperbolic sine.")
-cosh = _public(cosh_p, "The hyperbolic cosine.")
-asinh = _public(asinh_p, "The inverse hyperbolic sine.")
-acosh = _public(acosh_p, "The inverse hyperbolic cosine.")
-atanh = _public(atanh_p, "The inverse hyperbolic tangent.")
-sqrt = _accurate(sqrt_p, "The square root.")
+sin = _accurate(sin_p, "Return the sine of x in radians.")
+cos = _accurate(cos_p, "Return the cosine of x in radians.")
+tan = _accurate(tan_p, "Return the tangent of x in radians.")
+asin = _public(asin_p, "Return the inverse sine, in radians.")
+acos = _public(acos_p, "Return the inverse cosine, in radians.")
+atan = _public(atan_p, "Return the inverse tangent, in radians.")
+sinh = _public(sinh_p, "Return the hyperbolic sine.")
+cosh = _public(cosh_p, "Return the hyperbolic cosine.")
+asinh = _public(asinh_p, "Return the inverse hyperbolic sine.")
+acosh = _public(acosh_p, "Return the inverse hyperbolic cosine.")
+atanh = _public(atanh_p, "Return the inverse hyperbolic tangent.")
+sqrt = _accurate(sqrt_p, "Return the square root.")
 rsqrt = _accurate(rsqrt_p, "1 / sqrt(x).")
-cbrt = _accurate(cbrt_p, "The cube root.")
-erf = _public(erf_p, "The error function.")
+cbrt = _accurate(cbrt_p, "Return the cube root.")
+erf = _public(erf_p, "Return the error function.")
 erfc = _public(erfc_p, "1 - erf(x).")
-erf_inv = _public(erf_inv_p, "The inverse of the error function.")
+erf_inv = _public(erf_inv_p, "Return the inverse of the error function.")
 lgamma = _public(lgamma_p, "log |gamma(x)|.")
-digamma = _public(digamma_p, "The derivative of log gamma.")
-real = _public(real_p, "The real part of a complex array.")
-imag = _public(imag_p, "The imaginary part of a complex array.")
+digamma = _public(digamma_p, "Return the derivative of log gamma.")
+real = _public(real_p, "Return the real part of a complex array.")
+imag = _public(imag_p, "Return the imaginary part of a complex array.")
 bitwise_not = _public(not_p, "Bits inverted; for booleans, not.")
-population_count = _public(population_count_p, "The number of 1 bits.")
-clz = _public(clz_p, "The number of leading 0 bits.")
+population_count = _public(population_count_p, "Return the number of 1 bits.")
+clz = _public(clz_p, "Return the number of leading 0 bits.")
 
 add = _public2(add_p, "x + y, element by element.")
 sub = _public2(sub_p, "x - y, element by element.")
 div = _public2(div_p, "x / y; integer division truncates toward zero.")
-rem = _public2(rem_p, "The remainder of x / y, with the sign of x.")
-max = _public2(max_p, "The greater of x and y; NaN if either is.")
-min = _public2(min_p, "The lesser of x and y; NaN if either is.")
-atan2 = _public2(atan2_p, "The angle of the point (y, x), in radians.")
+rem = _public2(rem_p, "Return the remainder of x / y, with the sign of x.")
+max = _public2(max_p, "Return the greater of x and y; NaN if either is.")
+min = _public2(min_p, "Return the lesser of x and y; NaN if either is.")
+atan2 = _public2(atan2_p, "Return the angle of the point (y, x), in radians.")
 complex = _public2(complex_p, "x + iy from real parts.")
 eq = _public2(eq_p, "x == y.")
 ne = _public2(ne_p, "x != y.")
@@ -293,7 +293,7 @@ class RoundingMethod:
 
 
 def square(x: ArrayLike) -> Any:
-    """x * x.
+    """Return x * x.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.square(wnp.array([-3, 2]))
@@ -313,7 +313,7 @@ def reciprocal(x: ArrayLike) -> Any:
 
 
 def integer_pow(x: ArrayLike, y: int) -> Any:
-    """x to a fixed integer power, by repeated squaring.
+    """Return x to a fixed integer power, by repeated squaring.
 
     >>> import weft
     >>> weft.lax.integer_pow(weft.numpy.arange(3), 2)
@@ -329,7 +329,7 @@ def integer_pow(x: ArrayLike, y: int) -> Any:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:
-    """x to the power y; a Python int exponent is computed by multiplication.
+    """Return x to the power y; a Python int exponent is computed by multiplication.
 
     >>> from weft import lax, numpy as wnp
     >>> lax.pow(wnp.array([2.0, 4.0]), wnp.array([3.0, 0.5]))
@@ -343,7 +343,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def clamp(min: object, x: ArrayLike, max: object) -> Any:
-    """x limited to [min, max]; the bounds are scalars or of x's shape.
+    """Return x limited to [min, max]; the bounds are scalars or of x's shape.
 
     >>> import weft
     >>> weft.lax.clamp(0, weft.numpy.array([-5, 1, 9]), 3)

@@ -239,7 +239,7 @@ rev_p = linear_unary(
 
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """Reverses the order of elements along dimensions.
+    """Reverse the order of elements along dimensions.
 
     >>> import weft
     >>> weft.lax.rev(weft.numpy.arange(3), (0,))

@@ -64,7 +64,7 @@ def host_scalar(value: complex | float | int, dtype: np.dtype) -> np.generic:
 
 
 def promote_lax(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """Lets a Python scalar take the other operand's dtype, and stretches dimensions of size 1."""
+    """Let a Python scalar take the other operand's dtype, and stretch dimensions of size 1."""
     if x.__class__ in _SCALARS:
         if y.__class__ not in _SCALARS:
             aval = typeof(y)
@@ -173,7 +173,7 @@ def _cast_before(x: ArrayLike, mats: list[Mat]) -> Any:
 
 
 def check_ranks(shapes: list) -> None:
-    """Warns or raises, as `numpy_rank_promotion` says, if arrays of unequal rank meet."""
+    """Warn or raise, as `numpy_rank_promotion` says, if arrays of unequal rank meet."""
     if len({len(s) for s in shapes}) == 1:
         return
     text = (

@@ -240,9 +240,9 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object 
     return reduce_sum_p.bind(operand, axes=axes) if axes else operand
 
 
-reduce_max = _public(reduce_max_p, "The greatest element")
-reduce_min = _public(reduce_min_p, "The least element")
-reduce_prod = _public(reduce_prod_p, "The product")
-reduce_and = _public(reduce_and_p, "The conjunction of bits")
-reduce_or = _public(reduce_or_p, "The disjunction of bits")
-reduce_xor = _public(reduce_xor_p, "The exclusive or of bits")
+reduce_max = _public(reduce_max_p, "Return the greatest element")
+reduce_min = _public(reduce_min_p, "Return the least element")
+reduce_prod = _public(reduce_prod_p, "Return the product")
+reduce_and = _public(reduce_and_p, "Return the conjunction of bits")
+reduce_or = _public(reduce_or_p, "Return the disjunction of bits")
+reduce_xor = _public(reduce_xor_p, "Return the exclusive or of bits")

@@ -495,7 +495,7 @@ scatter = _public(
 )
 scatter_add = _public(
     scatter_add_p,
-    "Updates added to the elements at the indices.",
+    "Update added to the elements at the indices.",
     "Array([1., 5., 1.], dtype=float32)",
 )
 scatter_mul = _public(
@@ -505,12 +505,12 @@ scatter_mul = _public(
 )
 scatter_min = _public(
     scatter_min_p,
-    "The least of each element and the updates at its index.",
+    "Return the least of each element and the updates at its index.",
     "Array([1., 1., 1.], dtype=float32)",
 )
 scatter_max = _public(
     scatter_max_p,
-    "The greatest of each element and the updates at its index.",
+    "Return the greatest of each element and the updates at its index.",
     "Array([1., 2., 1.], dtype=float32)",
 )
 

@@ -47,7 +47,7 @@ def _apply_abstract(
 
 
 def _apply_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **params: object) -> tuple:
-    """Carries the Jacobian of the scalars along: element by element, out tangent = J in tangent."""
+    """Carry the Jacobian of the scalars along: element by element, out tangent = J in tangent."""
     *operands, indices = primals
     n = len(operands)
     avals = [typeof(x) for x in operands]

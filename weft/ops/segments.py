@@ -125,7 +125,7 @@ def _count(name: str, data: ArrayLike, ids: ArrayLike, num_segments: int | None)
 
 
 segment_sum = _segments("segment_sum")
-segment_sum.__doc__ = """The sum of the elements of each segment: `[num_segments, *data.shape[1:]]`.
+segment_sum.__doc__ = """Sum the elements of each segment: `[num_segments, *data.shape[1:]]`.
 
     segment_ids: integers `[data.shape[0]]`, the segment of each element; those outside
     [0, num_segments) are left out. num_segments: max(segment_ids) + 1 by default; it must be given
@@ -137,14 +137,14 @@ segment_sum.__doc__ = """The sum of the elements of each segment: `[num_segments
     Array([1, 5, 4], dtype=int32)
     """
 segment_prod = _segments("segment_prod")
-segment_prod.__doc__ = """The product of the elements of each segment; arguments as `segment_sum`'s.
+segment_prod.__doc__ = """Multiply the elements of each segment; arguments as `segment_sum`'s.
 
     >>> import weft, numpy as np
     >>> weft.ops.segment_prod(np.arange(1, 5), np.array([0, 0, 1, 1]))
     Array([ 2, 12], dtype=int32)
     """
 segment_max = _segments("segment_max")
-segment_max.__doc__ = """The greatest element of each segment; arguments as `segment_sum`'s.
+segment_max.__doc__ = """Return the greatest element of each segment; arguments as `segment_sum`'s.
 
     An empty segment gives the least number of the dtype.
 
@@ -153,7 +153,7 @@ segment_max.__doc__ = """The greatest element of each segment; arguments as `seg
     Array([1, 3], dtype=int32)
     """
 segment_min = _segments("segment_min")
-segment_min.__doc__ = """The least element of each segment; arguments as `segment_sum`'s.
+segment_min.__doc__ = """Return the least element of each segment; arguments as `segment_sum`'s.
 
     An empty segment gives the greatest number of the dtype.
 

@@ -107,7 +107,7 @@ def _sort_lower(
     bool_type = ctx.tensor((), dtypes.bool_)
 
     def comparator(*scalars: ir.Value) -> list:
-        """x < y by the first key in which they differ."""
+        """Return x < y by the first key in which they differ."""
         pairs = []
         for k in range(num_keys):
             pairs += _less(ctx, scalars[2 * k], scalars[2 * k + 1], wide_dtypes[k])
@@ -148,7 +148,7 @@ sort_p = Primitive(
 
 
 def sort(operand: object, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """Sorts along a dimension, ascending; NaN last, complex by real then imaginary part.
+    """Sort along a dimension, ascending; NaN last, complex by real then imaginary part.
 
     Args:
       operand: an array, or a sequence of arrays of one shape, permuted together by the first
@@ -183,7 +183,7 @@ def sort(operand: object, dimension: int = -1, is_stable: bool = True, num_keys:
 def sort_key_val(
     keys: object, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple:
-    """Sorts keys, and values along with them.
+    """Sort keys, and values along with them.
 
     >>> import weft
     >>> weft.lax.sort_key_val(weft.numpy.array([3, 1]), weft.numpy.array([10, 20]))

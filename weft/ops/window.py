@@ -301,7 +301,7 @@ def _fold_windows(values: Sequence[Any], jaxpr: ClosedJaxpr, window: dict) -> li
 
 
 def _covered(offset: Dims, in_shape: Dims, shape: Dims, window: dict) -> Any:
-    """Which windows have an element of the operand at this offset; None for all of them."""
+    """Return which windows have an element of the operand at this offset; None for all of them."""
     mask = None
     for d, size in enumerate(in_shape):
         base, (low, _) = window["base_dilation"][d], window["padding"][d]

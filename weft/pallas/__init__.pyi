@@ -53,16 +53,16 @@ def PrefetchScalarGridSpec(
     out_specs: Any = ...,
     scratch_shapes: Any = ...,
 ) -> Any:
-    """A `GridSpec` with num_scalar_prefetch as its first argument."""
+    """Return a `GridSpec` with num_scalar_prefetch as its first argument."""
 
 def addupdate(ref: Any, idx: Any, val: Any) -> None:
     """ref[idx] += val in one op; where index arrays repeat a position, each addition …"""
 
 def align_to(a: int, alignment: int) -> int:
-    """The least multiple of alignment that is at least a."""
+    """Return the least multiple of alignment that is at least a."""
 
 def async_copy(src: Any, dst: Any, sem: Any, *, core_index: Any = ...) -> Any:
-    """A copy between refs of equal type that runs beside the program."""
+    """Return a copy between refs of equal type that runs beside the program."""
 
 def atomic_add(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] += val, each element in one indivisible step; returns the values before."""
@@ -89,13 +89,13 @@ def atomic_xor(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Array:
     """ref[idx] ^= val, each element in one indivisible step; returns the values before."""
 
 def broadcast_to(a: ArrayLike, shape: Sequence[int]) -> Array:
-    """a repeated along new and size-1 dimensions."""
+    """Return a repeated along new and size-1 dimensions."""
 
 def cdiv(a: ArrayLike, b: ArrayLike) -> int:
-    """a / b rounded up: the number of blocks of b that cover a."""
+    """Return a / b rounded up: the number of blocks of b that cover a."""
 
 def core_barrier(barrier: Any, *, meshes: Any = ...) -> None:
-    """Waits until every core has arrived at the barrier, a scratch of …"""
+    """Wait until every core has arrived at the barrier, a scratch of …"""
 
 def core_map(
     mesh: Mesh,
@@ -108,19 +108,19 @@ def core_map(
     metadata: Any = ...,
     scratch_shapes: Any = ...,
 ) -> Callable[[Callable[..., None]], None]:
-    """A decorator: runs the function at once on every core of the mesh."""
+    """Return a decorator: runs the function at once on every core of the mesh."""
 
 def create_core_mesh(axis_name: str, num_cores: int, **options: Any) -> Mesh:
-    """A mesh with one axis."""
+    """Return a mesh with one axis."""
 
 def debug_check(condition: ArrayLike, message: str) -> None:
-    """Raises if condition is False where the kernel is interpreted, or native in debug …"""
+    """Raise if condition is False where the kernel is interpreted, or native in debug mode"""
 
 def debug_print(fmt: str, *args: Any) -> None:
-    """Prints `fmt.format(*args)` when the program runs, as weft.debug.print outside of …"""
+    """Print `fmt.format(*args)` when the program runs, as weft.debug.print outside of …"""
 
 def delay(nanos: int | Any) -> None:
-    """Lets the program wait for about so many nanoseconds, to provoke other interleavings."""
+    """Let the program wait for about so many nanoseconds, to provoke other interleavings."""
 
 def dot(
     a: ArrayLike,
@@ -130,13 +130,13 @@ def dot(
     allow_tf32: bool | None = ...,
     precision: Any = ...,
 ) -> Array:
-    """The matrix product of two rank-2 arrays, of which either may be transposed first."""
+    """Return the matrix product of two rank-2 arrays, of which either may be transposed …"""
 
 def ds(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
-    """A window of a dimension of a ref or an array, of static size at a start that may …"""
+    """Return a window of a dimension of a ref or an array: a static size, a start …"""
 
 def dslice(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
-    """A window of a dimension of a ref or an array, of static size at a start that may …"""
+    """Return a window of a dimension of a ref or an array: a static size, a start …"""
 
 def emit_pipeline(
     body: Callable[..., None],
@@ -145,16 +145,16 @@ def emit_pipeline(
     in_specs: Any = ...,
     out_specs: Any = ...,
 ) -> Callable[..., None]:
-    """A function of refs that runs body for each point of a grid, on blocks of the refs."""
+    """Return a function of refs that runs body for each point of a grid, on blocks of …"""
 
 def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: Any = ...) -> Any:
-    """An array of unspecified values (zeros), with the sharding out_sharding if given."""
+    """Return an array of unspecified values (zeros), with the sharding out_sharding if …"""
 
 def empty_like(x: ArrayLike) -> Any:
-    """A pytree of arrays of unspecified values like x."""
+    """Return a pytree of arrays of unspecified values like x."""
 
 def empty_ref_like(x: ArrayLike) -> Any:
-    """A ref of unspecified values with the shape, dtype and memory space of x."""
+    """Return a ref of unspecified values with the shape, dtype and memory space of x."""
 
 def enable_debug_checks(new_val: bool = ...) -> AbstractContextManager[None]:
     """Native kernels traced inside check their bounds and `debug_check`, as with …"""
@@ -163,7 +163,7 @@ def enable_poison_buffers(new_val: bool = ...) -> AbstractContextManager[None]:
     """Scratch of native kernels traced inside starts as NaN, or as the largest integer."""
 
 def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The cost of a function of arrays: an op an element, two for each product of a dot."""
+    """Return the cost of a function of arrays: an op an element, two for each product of …"""
 
 def kernel(
     body: Any = ...,
@@ -191,10 +191,10 @@ def loop(
     step: ArrayLike = ...,
     unroll: int | bool | None = ...,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: calls body(i) for i in range(lower, upper, step), or body(i, carry) …"""
+    """Call body(i) for i in range(lower, upper, step), or body(i, carry) -> carry: a …"""
 
 def make_async_copy(src: Any, dst: Any, sem: Any, *, core_index: Any = ...) -> Any:
-    """A copy between refs of equal type that runs beside the program."""
+    """Return a copy between refs of equal type that runs beside the program."""
 
 def mpmd_map(
     meshes_and_fns: Sequence[tuple[Mesh, Callable[..., None]]],
@@ -212,16 +212,16 @@ def mpmd_map(
     out_types: Any = ...,
     scratch_types: Any = ...,
 ) -> Callable[..., Any]:
-    """A function of arrays that runs several programs at once, each on every core of its …"""
+    """Make a function of arrays that runs several programs at once, each on its mesh's …"""
 
 def multiple_of(x: ArrayLike, values: Sequence[int] | int) -> Array:
     """x, with the promise that it is a multiple of values, which some backends use."""
 
 def next_power_of_2(x: int) -> int:
-    """The least power of 2 that is at least x; raises ValueError below 0."""
+    """Return the least power of 2 that is at least x; raises ValueError below 0."""
 
 def num_programs(axis: int) -> Any:
-    """The extent of the grid along an axis, a Python int; an int32 scalar where it is …"""
+    """Return the grid's extent along an axis: a Python int, or an int32 scalar if traced."""
 
 def pallas_call(
     kernel: Callable[..., None],
@@ -242,10 +242,10 @@ def pallas_call(
     sharding_rule: Any = ...,
     num_batch_dims: int = ...,
 ) -> Callable[..., Any]:
-    """A function of arrays that runs a kernel once for each point of a grid."""
+    """Return a function of arrays that runs a kernel once for each point of a grid."""
 
 def program_id(axis: int) -> Array:
-    """The index of this program along an axis of the grid, an int32 scalar."""
+    """Return the index of this program along an axis of the grid, an int32 scalar."""
 
 def reciprocal(x: ArrayLike, *, approx: bool = ..., full_range: bool = ...) -> Array:
     """1 / x; approx and full_range are hints."""
@@ -253,13 +253,13 @@ def reciprocal(x: ArrayLike, *, approx: bool = ..., full_range: bool = ...) -> A
 def run_scoped(
     f: Callable[..., Any], *types: Any, collective_axes: Any = ..., **kw_types: Any
 ) -> Any:
-    """Calls f with fresh scratch refs, which live until it returns."""
+    """Call f with fresh scratch refs, which live until it returns."""
 
 def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A function of arrays from one of refs: it runs f on refs of them and returns their …"""
+    """Make a function of arrays from one of refs: it runs f on refs of them; returns …"""
 
 def semaphore_read(sem_or_view: Any) -> Array:
-    """The semaphore's value, an int32 scalar; others may change it at any time."""
+    """Return the semaphore's value, an int32 scalar; others may change it at any time."""
 
 def semaphore_signal(
     sem_or_view: Any,
@@ -269,22 +269,22 @@ def semaphore_signal(
     device_id_type: Any = ...,
     core_index: Any = ...,
 ) -> None:
-    """Adds inc to a semaphore: this core's own, a shared one, or that of the core …"""
+    """Add inc to a semaphore: this core's own, a shared one, or that of the core …"""
 
 def semaphore_wait(sem_or_view: Any, value: ArrayLike = ..., *, decrement: bool = ...) -> None:
-    """Waits until a semaphore is at least `value`, then subtracts that unless decrement …"""
+    """Wait until a semaphore is at least `value`, then subtracts that unless decrement …"""
 
 def store(ref: Any, idx: Any, val: Any, *, mask: Any = ..., **hints: Any) -> None:
     """ref[idx] = val, writing only where the mask is true."""
 
 def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """The row-major strides, in elements."""
+    """Return the row-major strides, in elements."""
 
 def swap(ref: Any, idx: Any, val: Any, *, mask: Any = ..., **hints: Any) -> Any:
     """ref[idx] = val, and the value before; both only where the mask is true."""
 
 def when(condition: ArrayLike) -> Callable[[Callable[[], Any]], None]:
-    """A decorator: calls the function, which takes nothing and returns None, if …"""
+    """Decorate a function, which takes nothing and returns None, to be called if …"""
 
 def with_scoped(*types: Any, collective_axes: Any = ..., **kw_types: Any) -> Callable[..., Any]:
-    """A decorator: the function is called with fresh scratch refs after its own arguments."""
+    """Return a decorator: the function is called with fresh scratch refs after its own …"""

@@ -58,7 +58,7 @@ def polls(eqn: Eqn) -> bool:
 
 
 def counts(eqn: Eqn) -> bool:
-    """Whether the condition of a while equation compares a number that every turn adds to."""
+    """Tell whether the condition of a while equation compares a number that every turn adds to."""
     cond, body = (open_jaxpr(eqn.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
     consts = eqn.params["body_nconsts"]
     if len(cond.eqns) != 1 or cond.eqns[0].primitive.name not in ("lt", "le", "gt", "ge"):

@@ -17,4 +17,4 @@ def partition(
     overlap: bool = ...,
     names: Sequence[str] = ...,
 ) -> Any:
-    """Takes a global program to the program of one device."""
+    """Take a global program to the program of one device."""

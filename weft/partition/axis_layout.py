@@ -99,7 +99,7 @@ class DeviceMesh:
         )
 
     def count(self, atoms: Atoms) -> int:
-        """How many shards the atoms make."""
+        """Return how many shards the atoms make."""
         return math.prod(self.atoms[i].size for i in atoms)
 
     def offsets(self, atoms: Atoms) -> np.ndarray:

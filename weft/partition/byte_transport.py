@@ -15,7 +15,7 @@ from weft.partition.walk import attributes_of, combine_by, combiner_of
 
 
 def send_bytes(op: ir.Operation, mesh: DeviceMesh) -> ir.Operation | None:
-    """Rewrites a collective that sends narrow integers; returns the one in its place, if any."""
+    """Rewrite a collective that sends narrow integers; return the one in its place, if any."""
     if not (bits := _bits(op.operands[0].type)):
         return None
     e, per_byte = Emitter.before(op, mesh), 8 // bits

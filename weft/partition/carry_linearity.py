@@ -74,7 +74,7 @@ class _Reader:
         self.operands: dict[ir.Value, tuple[int, ...]] = {}  # of a sum, those that make it one
 
     def is_sum(self, value: ir.Value, depth: int = 0) -> bool:
-        """Whether a value can stay a sum over devices."""
+        """Return whether a value can stay a sum over devices."""
         cached = self.sums.get(value)
         if cached is None:
             cached = self.sums[value] = depth < _DEEPEST and self._made_of_sums(value, depth + 1)
@@ -172,7 +172,7 @@ def _adds_up(reduce: ir.Operation) -> bool:
 
 
 def is_identity(value: ir.Value, combiner: str) -> bool:
-    """Whether every element is known to be the combiner's identity."""
+    """Return whether every element is known to be the combiner's identity."""
     constant = constant_of(value)
     element = value.type.element_type
     text = neutral(combiner, element)

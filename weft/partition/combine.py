@@ -52,7 +52,7 @@ def combine(block: ir.Block, mesh: DeviceMesh) -> None:
 
 
 def _groups(ops: Sequence[ir.Operation]) -> list[_Group]:
-    """Which of the operations to join."""
+    """Return which of the operations to join."""
     keys = {i: key for i, op in enumerate(ops) if (key := _key(op)) is not None}
     count = Counter(keys.values())
     bits = {i: 1 << n for n, i in enumerate(i for i, key in keys.items() if count[key] > 1)}

@@ -204,7 +204,7 @@ class Emitter:
         return self.make("stablehlo.compare", (a, b), kind, comparison_direction=how)
 
     def within(self, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
-        """Whether low <= value < high, in each element."""
+        """Return whether low <= value < high, in each element."""
         return self.binary("and", self.compare(value, low, "GE"), self.compare(value, high, "LT"))
 
     def select(self, predicate: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -297,7 +297,7 @@ class Emitter:
         return self.shaped("stablehlo.concatenate", values, shape, dimension=self.i64_attr(dim))
 
     def reduce(self, value: ir.Value, init: ir.Value, dim: int, combiner: str) -> ir.Value:
-        """Reduces one dimension with a StableHLO binary operation."""
+        """Reduce one dimension with a StableHLO binary operation."""
         shape = [s for i, s in enumerate(value.type.shape) if i != dim]
         element = value.type.element_type
         kind, attributes = self.type(shape, element), {"dimensions": self.i64s([dim])}

@@ -67,7 +67,7 @@ class Localized:
 
 
 def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -> Localized:
-    """Rewrites a module with explicit sdy collectives into per-device StableHLO, in place.
+    """Rewrite a module with explicit sdy collectives into per-device StableHLO, in place.
 
     Args:
       module: the output of `propagate.make_explicit`: every value has its sharding, and
@@ -265,7 +265,7 @@ class Localizer:
     # -- the walk --------------------------------------------------------------------------------
 
     def run(self) -> tuple[list[AxisLayout], list[AxisLayout]]:
-        """Localizes the function; returns the layouts of its arguments and results."""
+        """Localize the function; return the layouts of its arguments and results."""
         function = self.function
         block = function.regions[0].blocks[0]
         arguments = self._boundary("arg", len(block.arguments))
@@ -317,7 +317,7 @@ class Localizer:
         self.values[argument] = LocalValue(argument, layout)
 
     def walk(self, block: ir.Block, returns: Sequence[AxisLayout]) -> None:
-        """Localizes a block whose terminator must deliver `returns`."""
+        """Localize a block whose terminator must deliver `returns`."""
         self.returns.append(returns)
         self.e.scopes.append({})
         self._count_uses(block.arguments)
@@ -358,7 +358,7 @@ class Localizer:
         self.returns.pop()
 
     def _gather_arguments(self, first: ir.Operation) -> None:
-        """Gathers the arguments in front of the first operation; all others read them whole."""
+        """Gather the arguments in front of the first operation; all others read them whole."""
         e = self.e
         e.ip = ir.InsertionPoint(first)
         e.why = "every device computes all of this small program" if self.explain else ""

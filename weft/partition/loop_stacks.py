@@ -20,7 +20,7 @@ LARGEST = 4 * 2**20  # bytes of a stack that every device may hold whole
 
 
 def gather_small_stacks(module: ir.Module) -> None:
-    """Rewrites loops of a module with explicit collectives, in place."""
+    """Rewrite loops of a module with explicit collectives, in place."""
     with module.context, ir.Location.unknown(module.context):
         for op in inner_first(module.body):
             if op.name == "stablehlo.while" and (trips := trip_count(op)):

@@ -118,7 +118,7 @@ def _for_replicas(op: ir.Operation) -> None:
 
 
 def _plain(op: ir.Operation) -> bool:
-    """Whether an operation is the same in the program of one device."""
+    """Return whether an operation is the same in the program of one device."""
     name = op.name
     if name in _TAKEN or name.startswith("chlo.") and name in OPS:
         return True

@@ -114,7 +114,7 @@ def _partial(op: ir.Operation, number: int, reduce: ir.Operation) -> ir.Value:
 def _reduce_total(
     op: ir.Operation, name: str, values: list[ir.Value], reduces: list[ir.Operation]
 ) -> ir.Value:
-    """Reduces the combination of two values, in front of `op`."""
+    """Reduce the combination of two values, in front of `op`."""
     last, total = reduces[-1], insert(op, name, [values[0].type], values)
     reduced = ir.Operation.create(
         last.name,

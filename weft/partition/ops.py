@@ -73,7 +73,7 @@ def facts(op: ir.Operation) -> Facts:
 
 
 def calls_lapack(op: ir.Operation) -> bool:
-    """Whether an operation is a call of LAPACK, which computes from its operands alone."""
+    """Return whether an operation is a call of LAPACK, which computes from its operands alone."""
     target = op.attributes.get("call_target_name", None)
     return target is not None and target.value.startswith("lapack_")
 

@@ -49,7 +49,7 @@ def optimize(
     diverges: bool = False,
     whole: bool = False,
 ) -> None:
-    """Improves a local module in place.
+    """Improve a local module in place.
 
     Args:
       module: the local module.
@@ -109,7 +109,7 @@ def _keep_operands_whole(op: ir.Operation) -> None:
 
 
 def _drop_unused(block: ir.Block) -> bool:
-    """Erases collectives whose result nothing uses; MLIR's own passes must keep them.
+    """Erase collectives whose result nothing uses; MLIR's own passes must keep them.
 
     Returns:
       Whether there are others.
@@ -217,7 +217,7 @@ def _hoist_from(loop: ir.Operation) -> None:
 
 
 def _is_pure(op: ir.Operation) -> bool:
-    """Whether an operation only computes, from its operands alone."""
+    """Return whether an operation only computes, from its operands alone."""
     return facts(op).pure and all(
         isinstance(v.owner, ir.Block) or v.owner.operation.block == block
         for region in op.regions

@@ -22,7 +22,7 @@ MAX_STEPS = 32  # larger rings would make the program too long
 
 
 def overlap_gathers(block: ir.Block, mesh: DeviceMesh, diverges: bool = False) -> None:
-    """Rewrites dots of gathered operands in a function's block and its loops.
+    """Rewrite dots of gathered operands in a function's block and its loops.
 
     diverges: devices may take branches differently, in which permutes would wait for all of them
     on the CPU (see `Emitter.permute`): gathers there stay.

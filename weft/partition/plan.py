@@ -179,7 +179,7 @@ def _others_wanting(
 
 
 def _are_alike(lz: Localizer, a: ir.Operation, b: ir.Operation) -> bool:
-    """Whether two products take their operands to results of the same layout."""
+    """Return whether two products take their operands to results of the same layout."""
     name = "sdy.sharding_rule"
     if a.name != b.name or a.attributes[name] != b.attributes[name]:
         return False
@@ -188,7 +188,7 @@ def _are_alike(lz: Localizer, a: ir.Operation, b: ir.Operation) -> bool:
 
 
 def _is_done(lz: Localizer, op: ir.Operation) -> bool:
-    """Whether an operation, or what moves are made for, has chosen what it needs already."""
+    """Return whether an operation, or what moves are made for, has chosen what it needs already."""
     while facts(op).relayout and (user := only_user(op.results[0])) is not None:
         op = user
     if facts(op).relayout:
@@ -203,7 +203,7 @@ def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
 
 
 def comes_split(x: LocalValue, dims: Sequence[int]) -> bool:
-    """Whether dimensions are split by no reshard, and evenly."""
+    """Return whether dimensions are split by no reshard, and evenly."""
     if any(x.layout.padded(d) for d in dims):
         return False
     if x.before is None:
@@ -319,7 +319,7 @@ class Planner:
         return self._price(way)[0]
 
     def _stays(self, way: Way) -> bool:
-        """Whether nothing moves, now or behind the operation."""
+        """Return whether nothing moves, now or behind the operation."""
         if self.chain or way.across or self.exchange is not None:
             return False
         return all(x.before is None and x.layout == layout for x, layout, _ in way.moves)

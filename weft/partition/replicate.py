@@ -30,7 +30,7 @@ _PASSES_ON = ("func.return", "stablehlo.return", "sdy.data_flow_edge")
 
 
 def is_small(module: ir.Module) -> bool:
-    """Whether a propagated program may run whole: few bytes, only arithmetic, nothing pinned.
+    """Tell whether a propagated program may run whole: few bytes, only arithmetic, nothing pinned.
 
     What the user constrained, or wrote for each device, is split as written.
     """
@@ -42,13 +42,13 @@ def is_small(module: ir.Module) -> bool:
 
 
 def _has_partial_sums(function: ir.Operation) -> bool:
-    """Whether arguments or results are sums over devices, which is for the user to say."""
+    """Return whether arguments or results are sums over devices, which is for the user to say."""
     boundary = (function.attributes.get(name) for name in ("arg_attrs", "res_attrs"))
     return any("unreduced" in str(attribute) for attribute in boundary)
 
 
 def _computes(block: ir.Block) -> bool:
-    """Whether operations only compute, from values that the partitioner may place."""
+    """Return whether operations only compute, from values that the partitioner may place."""
     for op in ops_in(block):
         row = facts(op)
         passes = row.pure or row.control or op.name in _PASSES_ON or calls_lapack(op)
@@ -63,7 +63,7 @@ def _computes(block: ir.Block) -> bool:
 def sends_less(
     whole: ir.Module, arguments: Sequence[AxisLayout], split: Sequence[Collective]
 ) -> bool:
-    """Whether to run a program whole, given the collectives of the one on shards.
+    """Return whether to run a program whole, given the collectives of the one on shards.
 
     It must send fewer bytes in at most half the executions, and what every device computes must
     take no longer than their latency, with each operation passing an element through the memory.

@@ -176,7 +176,7 @@ class CommReport:
             file.write(page_html(self, before))
 
     def show(self, before: CommReport | None = None) -> str:
-        """Open the page in a browser, and returns the path of its file. See `to_html`."""
+        """Open the page in a browser, and return the path of its file. See `to_html`."""
         import tempfile
         import webbrowser
 

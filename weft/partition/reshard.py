@@ -192,7 +192,7 @@ def _common_prefix(a: Atoms, b: Atoms) -> int:
 
 
 def _gather_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, keep: Atoms) -> ir.Value:
-    """Gathers `dim` until only the prefix `keep` of its atoms splits it."""
+    """Gather `dim` until only the prefix `keep` of its atoms splits it."""
     gone = now.dims[dim][len(keep) :]
     if not gone:
         return value
@@ -212,7 +212,7 @@ def _gather_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, keep: At
 
 
 def _gather_few(e: Emitter, value: ir.Value, now: AxisLayout, dim: int) -> ir.Value:
-    """Gathers a dimension with fewer elements than shards, as a sum of parts padded with zeros."""
+    """Gather a dimension with fewer elements than shards, as a sum of parts padded with zeros."""
     atoms, shard, size = now.dims[dim], now.local[dim], now.shape[dim]
     value = fill_padding(e, LocalValue(value, now), [dim]).value
     shape = list(value.type.shape)

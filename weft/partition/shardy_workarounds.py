@@ -80,7 +80,7 @@ def _one_prime(sizes: Iterable[int]) -> bool:
 
 
 def _reshape_in_steps(op: ir.Operation, shape: tuple[int, ...], result: tuple[int, ...]) -> None:
-    """Split one dimension in two, or joins two, at a time, where a dimension has more parts."""
+    """Split one dimension in two, or join two, at a time, where a dimension has more parts."""
     bounds = sorted({math.prod(s[:i]) for s in (shape, result) for i in range(len(s) + 1)})
     parts = [_parts(s, bounds) for s in (shape, result)]
     if max(map(len, (*parts[0], *parts[1])), default=0) < 3:
@@ -273,7 +273,7 @@ def _hold(constraint: ir.Operation) -> None:
 
 
 def _is_carried(source: ir.Operation) -> bool:
-    """Whether this is a constraint on what a loop's body is given."""
+    """Return whether this is a constraint on what a loop's body is given."""
     block = source.operands[0].owner
     return isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
 
@@ -395,7 +395,7 @@ def _reads(op: ir.Operation, values: set) -> bool:
 
 
 def _leads_to(waiting: list[ir.Operation], barrier: ir.Operation) -> bool:
-    """Whether nothing but the barrier takes what these operations make of the value."""
+    """Return whether nothing but the barrier takes what these operations make of the value."""
     users = {op for op in waiting} | {barrier}
     return all(use.owner.operation in users for op in waiting for v in op.results for use in v.uses)
 

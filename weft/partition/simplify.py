@@ -70,7 +70,7 @@ def _compute_once(module: ir.Module) -> None:
 
 
 def _equal(a: ir.Value, b: ir.Value, compared: dict, steps: int = 64) -> bool:
-    """Whether two values are computed alike, as far as some steps show."""
+    """Return whether two values are computed alike, as far as some steps show."""
     if a == b:
         return True
     if (a, b) not in compared:
@@ -89,7 +89,7 @@ def _equal(a: ir.Value, b: ir.Value, compared: dict, steps: int = 64) -> bool:
 
 
 def _alike(a: ir.Operation, b: ir.Operation) -> bool:
-    """Whether two operations are the same but for their operands."""
+    """Return whether two operations are the same but for their operands."""
     if a.name != b.name or not facts(a).pure or len(a.regions) or len(a.results) != 1:
         return False
     if a.results[0].type != b.results[0].type or len(a.operands) != len(b.operands):
@@ -122,7 +122,7 @@ def _scalar_of(value: ir.Value) -> ir.Attribute | None:
 
 
 def _reduce(op: ir.Operation) -> None:
-    """Reduces the source of a reshape, and reshapes the result, where dimensions correspond."""
+    """Reduce the source of a reshape, and reshape the result, where dimensions correspond."""
     reshape = maker(op.operands[0])
     if len(op.results) > 1 or reshape is None or reshape.name != "stablehlo.reshape":
         return
@@ -193,7 +193,7 @@ def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, 
 
 
 def _slice(op: ir.Operation) -> ir.Operation | None:
-    """Move a slice past what made its operand; returns the slice that replaced it, if any."""
+    """Move a slice past what made its operand; return the slice that replaced it, if any."""
     source = maker(op.operands[0])
     if source is None:
         return None

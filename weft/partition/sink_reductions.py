@@ -66,7 +66,7 @@ def reduce_behind_loops(
 
 
 def _reduces(loop: ir.Operation) -> bool:
-    """Whether a loop's body holds an all_reduce, which an update can end at."""
+    """Return whether a loop's body holds an all_reduce, which an update can end at."""
     return any(op.name == "stablehlo.all_reduce" for op in ops_in(loop.regions[1].blocks[0]))
 
 
@@ -140,7 +140,7 @@ def _common(update: Update) -> ir.Operation | None:
 
 
 def _pays(update: Update, carry: ir.Type, trips: int | None, reduce: ir.Operation) -> bool:
-    """Whether one reduction of the carry sends less than the steps do, or as much at once."""
+    """Tell whether one reduction of the carry sends less than the steps do, or as much at once."""
     if trips is not None and trips < 2:
         return False
     each = [
@@ -159,7 +159,7 @@ def _agreed(
     reduce: ir.Operation,
     agreement: _Agreement,
 ) -> bool:
-    """Whether the devices of a group have the same of all that is not summed over them."""
+    """Return whether the devices of a group have the same of all that is not summed over them."""
     values = [op.operands[number] for op, number in update.whole]
     values += update.others
     if not update.adds and not is_identity(first, combiner):
@@ -222,7 +222,7 @@ class _Move:
             op.erase()
 
     def _reduce_result(self, reduces: list[ir.Operation], first: ir.Value | None) -> None:
-        """Reduces the loop's result and adds what devices started from, which may be their own."""
+        """Reduce the loop's result and add what devices started from, which may be their own."""
         e, result = self.e, self.loop.results[self.number]
         users = []
         for use in list(result.uses):

@@ -12,7 +12,7 @@ from weft.partition.walk import maker, outer_first, sharding_of
 
 
 def validate(module: ir.Module) -> None:
-    """Raise ValueError for shardings that do not fit the module; joins groups that share a value.
+    """Raise ValueError for shardings that do not fit the module; join groups that share a value.
 
     The dialect's verifier covers unknown meshes and axes, axes used twice, and wrong ranks; this
     adds what it does not look at: several meshes, and sharding groups.

@@ -8,7 +8,7 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
 def PRNGKey(seed: int | ArrayLike, *, impl: Any = ...) -> Array:
-    """A key as the raw uint32 words that older programs pass around; prefer `key`."""
+    """Return a key as the raw uint32 words that older programs pass around; prefer `key`."""
 
 def ball(
     key: Any,
@@ -70,7 +70,7 @@ def categorical(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Indices along `axis` with probabilities softmax(logits), by the Gumbel-max trick."""
+    """Return indices along `axis` with probabilities softmax(logits), by the Gumbel-max …"""
 
 def cauchy(
     key: Any,
@@ -103,7 +103,7 @@ def choice(
     """Random elements of an array along `axis`, or of `arange(a)` for an integer a."""
 
 def clone(key: Any) -> Array:
-    """The same key, marked as meant to be used again."""
+    """Return the same key, marked as meant to be used again."""
 
 def dirichlet(
     key: Any,
@@ -141,7 +141,7 @@ def f(
     """F floats with dfnum and dfden degrees of freedom."""
 
 def fold_in(key: Any, data: Any) -> Array:
-    """A new key from a key and a 32-bit integer, such as a step or a device number."""
+    """Return a new key from a key and a 32-bit integer, such as a step or a device number."""
 
 def gamma(
     key: Any,
@@ -184,16 +184,16 @@ def gumbel(
     """Gumbel floats: density exp(-(x + exp(-x)))."""
 
 def key(seed: int | ArrayLike, *, impl: Any = ..., dtype: DTypeLike | None = ...) -> Array:
-    """A random key made of an integer seed."""
+    """Return a random key made of an integer seed."""
 
 def key_data(keys: Any) -> Array:
-    """The uint32 words of keys, in a last dimension."""
+    """Return the uint32 words of keys, in a last dimension."""
 
 def key_dtype(impl_spec: Any = ...) -> Any:
-    """The dtype of keys of a generator, the default one if it is not named."""
+    """Return the dtype of keys of a generator, the default one if it is not named."""
 
 def key_impl(keys: Any) -> Any:
-    """The name of the generator of keys."""
+    """Return the name of the generator of keys."""
 
 def laplace(
     key: Any,
@@ -263,7 +263,7 @@ def multivariate_normal(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Normal vectors of given mean `[..., n]` and covariance `[..., n, n]`."""
+    """Return normal vectors of given mean `[..., n]` and covariance `[..., n, n]`."""
 
 def normal(
     key: Any,
@@ -272,7 +272,7 @@ def normal(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Standard normal floats; for complex dtypes the whole number has variance 1."""
+    """Return standard normal floats; for complex dtypes the whole number has variance 1."""
 
 def orthogonal(
     key: Any,
@@ -298,7 +298,7 @@ def pareto(
 def permutation(
     key: Any, x: ArrayLike, axis: int = ..., independent: bool = ..., *, out_sharding: Any = ...
 ) -> Array:
-    """The array with its slices along `axis` in random order; of `arange(x)` for an …"""
+    """Shuffle an array's slices along `axis`; for an integer x, those of `arange(x)`."""
 
 def poisson(
     key: Any,
@@ -341,7 +341,7 @@ def rayleigh(
     """Rayleigh floats: density x exp(-x**2 / (2 scale**2)) / scale**2 for x >= 0."""
 
 def split(key: Any, num: int | Sequence[int] = ...) -> Array:
-    """New independent keys from one key, which must not be used again."""
+    """Return new independent keys from one key, which must not be used again."""
 
 def t(
     key: Any,
@@ -374,7 +374,7 @@ def truncated_normal(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Normal floats conditioned on lying in (lower, upper); the bounds broadcast to the …"""
+    """Draw normal floats conditioned on (lower, upper); the bounds broadcast to the shape."""
 
 def uniform(
     key: Any,

@@ -301,7 +301,7 @@ def _strong(x: Array) -> Any:
 
 
 def _where(condition: Array, x: ArrayLike, y: Array) -> Any:
-    """x where the condition holds, else y, broadcast to the largest of the three shapes."""
+    """Return x where the condition holds, else y, broadcast to the largest of the three shapes."""
     shape = max((typeof(v).shape for v in (condition, x, y)), key=len)
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     if typeof(condition).shape not in ((), shape):

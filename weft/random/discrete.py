@@ -151,7 +151,7 @@ def permutation(
 
 
 def _shuffle(key: Array, x: Array, *, axis: int) -> Any:
-    """Sorts by random words, often enough that ties have no effect."""
+    """Sort by random words, often enough that ties have no effect."""
     from weft.lax import sort_key_val
 
     aval = typeof(x)

@@ -70,7 +70,7 @@ def _delete(self: object) -> None:
 
 
 def _block_until_ready(self: object) -> Any:
-    """Wait until the array has been computed; returns it."""
+    """Wait until the array has been computed; return it."""
     try:
         return wait(self)
     except XlaRuntimeError as error:

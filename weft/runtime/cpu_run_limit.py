@@ -109,7 +109,7 @@ class StartedRuns:
         self.each = self.places != SEVERAL and not self.large
 
     def note(self, result: object) -> None:
-        """Count a started run with this result, and waits until there is room for the next."""
+        """Count a started run with this result, and wait until there is room for the next."""
         if self.places != SEVERAL:
             handle = self._handle(result)
             if handle.nbytes > SMALL:

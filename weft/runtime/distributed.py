@@ -220,7 +220,7 @@ def is_initialized() -> bool:
 
 
 def shutdown() -> None:
-    """Leaves the group, after all processes have come to this point. Runs at exit by itself.
+    """Leave the group, after all processes have come to this point. Runs at exit by itself.
 
     Raises:
       DistributedError: the group has failed, or its processes called different programs, and no

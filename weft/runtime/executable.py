@@ -304,7 +304,7 @@ def check_given_once(name: str, donated: Sequence[Any], everything: Sequence[Any
 
 
 def keep_token(token: object) -> None:
-    """Remembers a run with side effects for `effects_barrier`."""
+    """Remember a run with side effects for `effects_barrier`."""
     pending = cpu_run_limit.inside.pending
     if pending is not None:
         pending.append(token)

@@ -114,7 +114,7 @@ def variants(function: Callable, results: Sequence[tuple[tuple[int, ...], Any]])
 
 
 def note_late(error: BaseException) -> None:
-    """Remembers the failure of a call that nobody waited for, for the next barrier."""
+    """Remember the failure of a call that nobody waited for, for the next barrier."""
     _late.append(error)
 
 

@@ -131,7 +131,7 @@ def _user_secret() -> bytes:
 
 
 def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, socket.socket]:
-    """Wait in process 0 for all others; returns their connections, by number.
+    """Wait in process 0 for all others; return their connections, by number.
 
     RuntimeError names who is missing. Those that came are told so.
     """
@@ -185,20 +185,20 @@ def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, soc
 
 
 def let_go(members: dict[int, socket.socket]) -> None:
-    """Tells all that came to connect to the service."""
+    """Tell all that came to connect to the service."""
     for member in members.values():
         _tell(member, "go")
 
 
 def send_away(members: dict[int, socket.socket], text: str) -> None:
-    """Tells all that came why there is no group."""
+    """Tell all that came why there is no group."""
     for member in members.values():
         _tell(member, text or f"{_WHO}: process 0 was interrupted")
         member.close()
 
 
 def tell_ready(connection: socket.socket) -> None:
-    """Tells process 0 that this process connects to the service now."""
+    """Tell process 0 that this process connects to the service now."""
     _tell(connection, _READY)
 
 
@@ -227,7 +227,7 @@ def await_explanation(connection: socket.socket, seconds: float) -> str:
 
 
 def join(address: str, number: int, count: int, seconds: float) -> socket.socket:
-    """Wait in another process until all have come; returns the connection to process 0.
+    """Wait in another process until all have come; return the connection to process 0.
 
     Raises RuntimeError if they do not come in time.
     """
@@ -254,7 +254,7 @@ def join(address: str, number: int, count: int, seconds: float) -> socket.socket
 
 
 def introduce(connection: socket.socket, number: int, count: int, until: float) -> tuple[bool, str]:
-    """Says which process this is, and proves it.
+    """Say which process this is, and prove it.
 
     Returns whether process 0 asked for the proof, and what it answered, "" if nothing by then.
     """

@@ -81,7 +81,7 @@ class Store:
         return None
 
     def reject(self, name: str, problem: object) -> None:
-        """Warns that an entry is not used."""
+        """Warn that an entry is not used."""
         warn(f"ignoring the {self.kind} entry {self.path(name)}: {problem}. It is made again")
 
     def write(self, name: str, body: bytes) -> None:

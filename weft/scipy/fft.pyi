@@ -8,7 +8,7 @@ from weft.typing import ArrayLike
 def dct(
     x: ArrayLike, type: int = ..., n: int | None = ..., axis: int = ..., norm: str | None = ...
 ) -> Array:
-    """The discrete cosine transform of real x along an axis."""
+    """Return the discrete cosine transform of real x along an axis."""
 
 def dctn(
     x: ArrayLike,
@@ -17,12 +17,12 @@ def dctn(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The discrete cosine transform along several axes, all by default."""
+    """Return the discrete cosine transform along several axes, all by default."""
 
 def idct(
     x: ArrayLike, type: int = ..., n: int | None = ..., axis: int = ..., norm: str | None = ...
 ) -> Array:
-    """The inverse of dct: what has the transform x."""
+    """Return the inverse of dct: what has the transform x."""
 
 def idctn(
     x: ArrayLike,
@@ -31,4 +31,4 @@ def idctn(
     axes: Sequence[int] | None = ...,
     norm: str | None = ...,
 ) -> Array:
-    """The inverse of dctn."""
+    """Return the inverse of dctn."""

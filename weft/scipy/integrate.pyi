@@ -6,4 +6,4 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = ..., dx: Any = ..., axis: int = ...) -> Array:
-    """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid."""
+    """Return the integral along an axis by the trapezoidal rule. Source: numpy.trapezoid."""

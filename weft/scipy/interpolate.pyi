@@ -21,7 +21,7 @@ class RegularGridInterpolator:
 
     @classmethod
     def tree_unflatten(cls, aux_data: Any, children: Any) -> Any:
-        """The interpolator of what `tree_flatten` gave."""
+        """Return the interpolator of what `tree_flatten` gave."""
 
     def __call__(self, xi: Any, method: str | None = ...) -> Any:
-        """The values at points xi (..., n), or a tuple of n arrays that broadcast."""
+        """Return the values at points xi (..., n), or a tuple of n arrays that broadcast."""

@@ -8,4 +8,4 @@ from weft.typing import Array as Array
 def map_coordinates(
     input: Any, coordinates: Sequence[Any], order: int, mode: str = ..., cval: Any = ...
 ) -> Array:
-    """The values of an array at fractional positions."""
+    """Return the values of an array at fractional positions."""

@@ -27,4 +27,4 @@ def minimize(
     tol: float | None = ...,
     options: Mapping[str, Any] | None = ...,
 ) -> OptimizeResults:
-    """A local minimum of fun(x, *args), a number, near x0 (n,)."""
+    """Return a local minimum of fun(x, *args), a number, near x0 (n,)."""

@@ -7,7 +7,7 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike
 
 def convolve(in1: Any, in2: Any, mode: str = ..., method: str = ..., precision: Any = ...) -> Array:
-    """The convolution of two arrays of one rank."""
+    """Return the convolution of two arrays of one rank."""
 
 def convolve2d(
     in1: Any,
@@ -17,12 +17,12 @@ def convolve2d(
     fillvalue: Any = ...,
     precision: Any = ...,
 ) -> Array:
-    """The convolution of two matrices."""
+    """Return the convolution of two matrices."""
 
 def correlate(
     in1: Any, in2: Any, mode: str = ..., method: str = ..., precision: Any = ...
 ) -> Array:
-    """The cross-correlation of two arrays of one rank: convolution with in2 reversed, …"""
+    """Correlate two arrays of one rank: a convolution with in2 reversed, conjugate."""
 
 def correlate2d(
     in1: Any,
@@ -32,7 +32,7 @@ def correlate2d(
     fillvalue: Any = ...,
     precision: Any = ...,
 ) -> Array:
-    """The cross-correlation of two matrices."""
+    """Return the cross-correlation of two matrices."""
 
 def csd(
     x: ArrayLike,
@@ -53,12 +53,12 @@ def csd(
 def detrend(
     data: ArrayLike, axis: int = ..., type: str = ..., bp: Any = ..., overwrite_data: Any = ...
 ) -> Array:
-    """The data less their mean ('constant') or their least-squares line ('linear') along …"""
+    """Subtract the data's mean ('constant') or least-squares line ('linear') along an …"""
 
 def fftconvolve(
     in1: Any, in2: Any, mode: str = ..., axes: int | Sequence[int] | None = ...
 ) -> Array:
-    """The convolution of two arrays of one rank along axes, by Fourier transforms."""
+    """Return the convolution of two arrays of one rank along axes, by Fourier transforms."""
 
 def istft(
     Zxx: Any,
@@ -72,7 +72,7 @@ def istft(
     time_axis: int = ...,
     freq_axis: int = ...,
 ) -> tuple[Array, Array]:
-    """Times and the signal that has the short-time transform Zxx, by overlapping addition."""
+    """Return times and the signal that has the short-time transform Zxx, by overlapping …"""
 
 def stft(
     x: ArrayLike,

@@ -34,7 +34,7 @@ def auto_axes(
     axes: int | Sequence[int] | None = ...,
     out_sharding: Any = ...,
 ) -> Callable[..., Any]:
-    """A function in which mesh axes are Auto: the partitioner places what it computes."""
+    """Return a function in which mesh axes are Auto: the partitioner places what it …"""
 
 def explicit_axes(
     f: Callable[..., Any] | None = ...,
@@ -43,25 +43,25 @@ def explicit_axes(
     axes: int | Sequence[int] | None = ...,
     in_sharding: Any = ...,
 ) -> Callable[..., Any]:
-    """A function in which mesh axes are Explicit: its values' types show their shardings."""
+    """Return a function in which mesh axes are Explicit: its values' types show their …"""
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The abstract mesh in context; one without axes (``.empty``) when there is none."""
+    """Return the abstract mesh in context; one without axes (``.empty``) when there is …"""
 
 def get_mesh() -> Mesh | None:
-    """The concrete mesh in context, or None."""
+    """Return the concrete mesh in context, or None."""
 
 def make_single_device_sharding(device: Any, *, memory_kind: str | None = ...) -> Any:
-    """The whole array on one device: `SingleDeviceSharding(device)`."""
+    """Return the whole array on one device: `SingleDeviceSharding(device)`."""
 
 @overload
 def reshard(xs: Never, out_shardings: Any) -> Any:
-    """The arrays placed by other shardings; in a program, values with that sharding in …"""
+    """Place arrays by other shardings; in a program, give values that sharding in their …"""
 
 @overload
 def reshard(xs: ArrayLike, out_shardings: Any) -> Array:
-    """The arrays placed by other shardings; in a program, values with that sharding in …"""
+    """Place arrays by other shardings; in a program, give values that sharding in their …"""
 
 @overload
 def reshard(xs: _T, out_shardings: Any) -> _T:
-    """The arrays placed by other shardings; in a program, values with that sharding in …"""
+    """Place arrays by other shardings; in a program, give values that sharding in their …"""

@@ -153,7 +153,7 @@ def _holders_svg(dims, counts: list[int], mesh: dict[str, int]) -> str:
 
 
 def _coordinate(device: int, axes, mesh: dict[str, int]) -> int:
-    """Which shard of a dimension split over `axes` a mesh position holds."""
+    """Return which shard of a dimension split over `axes` a mesh position holds."""
     total = 0
     for axis in axes:
         name, _, piece = axis.partition(":(")

@@ -536,7 +536,7 @@ def _check_reduced(prim: Primitive, avals: Sequence[ShapedArray], reduced: froze
 def _is_additive(
     prim: Primitive, avals: Sequence[ShapedArray], unreduced: frozenset, params: dict[str, Any]
 ) -> bool:
-    """Whether the op of partial sums is the partial sum of what the op gives on the whole."""
+    """Tell whether the op of partial sums is the partial sum of what the op gives on the whole."""
     specs = [a.sharding.spec if a.sharding is not None else None for a in avals]
     partial = [i for i, s in enumerate(specs) if s is not None and s.unreduced]
     split = any(s is not None and not s.unreduced and s.used_axes() & unreduced for s in specs)

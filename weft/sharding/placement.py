@@ -83,7 +83,7 @@ def _cast_sharding(x: ShapedArray, mesh: AbstractMesh | None) -> NamedSharding |
 
 
 def _mesh_cast_impl(x: object, *, mesh: AbstractMesh | None) -> Any:
-    """Rewraps an array over its own devices with other axis types: no data moves."""
+    """Rewrap an array over its own devices with other axis types: no data moves."""
     sharding = getattr(x, "sharding", None)
     if type(sharding) is not NamedSharding:
         return x

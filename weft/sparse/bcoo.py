@@ -71,7 +71,7 @@ def concrete_nse(who: str, nse: Any) -> int:
 
 
 def in_bounds(indices: Any, shape: Sequence[int] | np.ndarray) -> Any:
-    """Which elements are no padding: all of their indices lie in the sparse dimensions."""
+    """Return which elements are no padding: all of their indices lie in the sparse dimensions."""
     return (indices < wnp.asarray(np.array(shape, indices.dtype))).all(-1)
 
 

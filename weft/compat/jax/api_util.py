@@ -77,7 +77,7 @@ def rebase_donate_argnums(donate: Sequence[int], static: Sequence[int]) -> tuple
 def donation_vector(
     donate_argnums: Sequence[int], donate_argnames: Sequence[str], in_tree: PyTreeDef, **_: object
 ) -> tuple[bool, ...]:
-    """Whether each leaf of `(args, kwargs)` is donated."""
+    """Return whether each leaf of `(args, kwargs)` is donated."""
     args, kwargs = in_tree.children()
     mask = [i in donate_argnums for i, c in enumerate(args.children()) for _ in range(c.num_leaves)]
     data = kwargs.node_data() if kwargs.num_leaves else None

@@ -79,7 +79,7 @@ def log_of(x: f64) -> f64:
 
 
 def is_usual(base: f32, exponent: f32) -> boolean:
-    """Whether the base is positive and finite, and the exponent finite."""
+    """Return whether the base is positive and finite, and the exponent finite."""
     return (base > 0.0) & (base - base == 0.0) & (exponent - exponent == 0.0)
 
 

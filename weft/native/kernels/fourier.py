@@ -108,7 +108,7 @@ def transform(
 
 @outlined
 def twiddle(re: ptr[f32], im: ptr[f32], n: i64, first: i64, total: i64):
-    """Multiplies element k of column c by the root of `total` to the power of k · c."""
+    """Multiply element k of column c by the root of `total` to the power of k · c."""
     step_r = stack(f64, LANES)
     step_i = stack(f64, LANES)
     root_r = stack(f64, LANES)

@@ -37,7 +37,7 @@ def bits_of(key: U) -> U:
 
 
 def loses_bits(bits: U) -> boolean:
-    """Whether the key does not tell all bits: negative zero, NaN."""
+    """Return whether the key does not tell all bits: negative zero, NaN."""
     top = U(1) << (BITS - 1)
     return (bits == top) | ((bits & (top - 1)) > U(INFINITY))
 
@@ -67,7 +67,7 @@ def restore(x: ptr[U], out: ptr[U], n: i64, step: i64):
 
 
 def insertion(keys: ptr[U], n: i64):
-    """Sorts a few keys."""
+    """Sort a few keys."""
     for i in range(1, n):
         key = keys[i]
         j = i

@@ -34,7 +34,7 @@ def insertion(pairs: ptr[u64], n: i64):
 
 @outlined
 def sort_bucket(pairs: ptr[u64], spare: ptr[u64], n: i64, left: i64):
-    """Sorts pairs whose keys differ in the last `left` bits only."""
+    """Sort pairs whose keys differ in the last `left` bits only."""
     if n <= FEW:
         insertion(pairs, n)
         return

@@ -32,7 +32,7 @@ GUESSES = 48
 
 @outlined
 def read(x: ptr[U], keys: ptr[S], n: i64) -> boolean:
-    """Write signed keys; tells whether some value has bits that its key lacks."""
+    """Write signed keys; tell whether some value has bits that its key lacks."""
     lost = False
     for i in range(n):
         bits = x[i]
@@ -50,7 +50,7 @@ def write(out: ptr[U], n: i64):
 
 @outlined
 def sort_few(keys: ptr[S], n: i64):
-    """Sorts up to 8 * LANES keys."""
+    """Sort up to 8 * LANES keys."""
     some = stack(S, 8 * LANES)
     for i in range(n):
         some[i] = keys[i]
@@ -95,7 +95,7 @@ def middle_of_range(keys: ptr[S], n: i64) -> S:
 
 @outlined
 def split(keys: ptr[S], target: ptr[S], n: i64, pivot: S) -> i64:
-    """Write keys less than the pivot from the left, others from the right; counts the former."""
+    """Write keys less than the pivot from the left, others from the right; count the former."""
     pivots = splat(pivot)
     low = 0
     high = n
@@ -123,7 +123,7 @@ def copy(keys: ptr[S], target: ptr[S], n: i64):
 
 @outlined
 def quick(keys: ptr[S], spare: ptr[S], n: i64, moved: boolean, guesses: i64):
-    """Sorts keys; where they have moved, into the spare memory that they came from."""
+    """Sort keys; where they have moved, into the spare memory that they came from."""
     if n <= 8 * LANES:
         sort_few(keys, n)
         if moved:

@@ -36,7 +36,7 @@ def insertion_order(keys: ptr[U], order: ptr[u32], n: i64):
 
 @outlined
 def count_all(x: ptr[U], n: i64, counts: ptr[u32]) -> boolean:
-    """Count every digit of the keys; tells whether some value has bits that its key lacks."""
+    """Count every digit of the keys; tell whether some value has bits that its key lacks."""
     for i in range(DIGITS * BUCKETS):
         counts[i] = 0
     lost = False
@@ -53,7 +53,7 @@ def count_all(x: ptr[U], n: i64, counts: ptr[u32]) -> boolean:
 
 
 def is_shared(counts: ptr[u32], n: i64) -> boolean:
-    """Whether one digit is that of all keys."""
+    """Return whether one digit is that of all keys."""
     for i in range(BUCKETS):
         if counts[i] != 0:
             return i64(counts[i]) == n
@@ -271,7 +271,7 @@ def scatter_order_part(
 
 
 def count_long(x: ptr[U], n: i64, counts: ptr[u32], total: ptr[u32]) -> boolean:
-    """Count all digits with all threads into `total`; tells of bits that keys lack."""
+    """Count all digits with all threads into `total`; tell of bits that keys lack."""
     lost = stack(u64, THREADS)
     parallel(count_part, THREADS, x, n, counts, lost)
     odd: u64 = 0

@@ -230,7 +230,7 @@ def dependents(jaxpr: Jaxpr, start: Iterable[Var], differentiable: bool = False)
 
 
 def out_mask(jaxpr: Jaxpr, in_mask: Sequence[bool], differentiable: bool = False) -> list[bool]:
-    """Which outputs depend on the marked inputs."""
+    """Return which outputs depend on the marked inputs."""
     start = [v for v, m in zip(jaxpr.invars, in_mask, strict=True) if m]
     dependent = dependents(jaxpr, start, differentiable)
     return [v.__class__ is Var and v in dependent for v in jaxpr.outvars]

@@ -50,7 +50,7 @@ def trace_branches(
     operands: tuple,
     index: ShapedArray | None = None,
 ) -> tuple[Branches, list, list, Any]:
-    """Traces all branches for the operands; they share one list of closed-over values.
+    """Trace all branches for the operands; they share one list of closed-over values.
 
     index: the type of what chooses among them.
     """

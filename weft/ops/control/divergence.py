@@ -175,7 +175,7 @@ def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
 def check_derivative(
     index: object, forward: Sequence[ClosedJaxpr], back: Sequence[ClosedJaxpr]
 ) -> None:
-    """Warns if branches that communicate nothing have derivatives that do.
+    """Warn if branches that communicate nothing have derivatives that do.
 
     That is left where a branch would not take equal values as varying ones.
     """

@@ -37,7 +37,7 @@ def passed_by_all(branches: tuple[ClosedJaxpr, ...]) -> Positions:
 
 
 def passed_by_body(body: ClosedJaxpr, num_consts: int, num_carry: int) -> list[bool]:
-    """Which carries every step of a loop leaves as they are."""
+    """Return which carries every step of a loop leaves as they are."""
     results = passed_on(body)[:num_carry]
     return [i == num_consts + k for k, i in enumerate(results)]
 

@@ -210,7 +210,7 @@ def trace_with_carry(
     split: Callable[[Any, Sequence[Any]], tuple[Any, Any]],
     user_at: int | None = None,
 ) -> tuple[list, Any, Any]:
-    """Traces a body whose result has the carry first; weak carries take the type it makes them.
+    """Trace a body whose result has the carry first; weak carries take the type it makes them.
 
     user_at: where in the carry the user's value is, if the rest is the loop's own. Returns the
     initial values, the body, and the tree of what follows the carry.

@@ -25,10 +25,7 @@ def carry_nonzero(
     end = num_consts + num_carry
     consts, xs = list(nonzero[:num_consts]), list(nonzero[end:])
     carry = carry_fixpoint(
-        jaxpr.jaxpr,
-        nonzero[num_consts:end],
-        lambda marked: [*consts, *marked, *xs],
-        differentiable=True,
+        jaxpr.jaxpr, nonzero[num_consts:end], lambda m: [*consts, *m, *xs], differentiable=True
     )
     return [*consts, *carry, *xs]
 

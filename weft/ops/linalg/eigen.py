@@ -351,7 +351,7 @@ def schur(
     sort_eig_vals: bool = False,
     select_callable: Callable | None = None,
 ) -> tuple:
-    """x = v t v^H with (quasi-)triangular t and unitary v: (t, v), or (t,) without vectors.
+    """Return x = v t v^H with (quasi-)triangular t and unitary v: (t, v), or (t,) without vectors.
 
     Real x give blocks of 2 x 2 for pairs of complex eigenvalues. CPU only.
 

@@ -237,7 +237,7 @@ INFO: Result = ((), dtypes.int32)
 
 
 def or_nan(ok: Any, x: ArrayLike) -> Any:
-    """x where the batch's `ok` holds, else NaN."""
+    """Return x where the batch's `ok` holds, else NaN."""
     aval = typeof(x)
     nan = broadcast_in_dim(aval.dtype.type(np.nan), aval.shape, ())
     mask = broadcast_in_dim(ok, aval.shape, tuple(range(typeof(ok).ndim)))

@@ -289,7 +289,7 @@ lu_solve_p = Primitive(
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Any:
-    """x with a x = b, for a (..., n, n) and b (..., n, k) or (..., n), by LU decomposition.
+    """Return x with a x = b, for a (..., n, n) and b (..., n, k) or (..., n), by LU decomposition.
 
     The derivative uses the same decomposition, and so does the backward pass.
 

@@ -104,7 +104,7 @@ def spread(v: ArrayLike, like: object) -> Any:
 
 
 def scale_columns(x: ArrayLike, d: ArrayLike) -> Any:
-    """x times the diagonal matrix of d, on the right."""
+    """Return x times the diagonal matrix of d, on the right."""
     return mul(x, spread(row(d), x))
 
 

@@ -325,7 +325,7 @@ def qr(
     full_matrices: bool = True,
     use_magma: bool | None = None,
 ) -> tuple:
-    """x = q r with orthonormal columns of q and upper triangular r, for x (..., m, n).
+    """Return x = q r with orthonormal columns of q and upper triangular r, for x (..., m, n).
 
     Args:
       pivoting: x[..., p] = q r with falling diagonal of r; p int32 (..., n) is a third result.

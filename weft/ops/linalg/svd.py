@@ -225,7 +225,7 @@ def svd(
     subset_by_index: tuple[int, int] | None = None,
     algorithm: SvdAlgorithm | None = None,
 ) -> Any:
-    """x = u diag(s) vh with unitary u, vh and falling s >= 0, for x (..., m, n): (u, s, vh).
+    """Return x = u diag(s) vh with unitary u, vh and falling s >= 0, for x (..., m, n): (u, s, vh).
 
     Args:
       full_matrices: u (..., m, m) and vh (..., n, n); else their first min(m, n) columns and rows.

@@ -157,7 +157,7 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Any:
-    """x with op(a) x = b (left_side) or x op(a) = b, for triangular a.
+    """Return x with op(a) x = b (left_side) or x op(a) = b, for triangular a.
 
     Args:
       a: (..., n, n), of which the lower or upper triangle is read.
@@ -320,7 +320,7 @@ tridiagonal_solve_p = Primitive(
 def tridiagonal_solve(
     dl: object, d: object, du: object, b: ArrayLike, *, perturb_singular: bool = False
 ) -> Any:
-    """x with A x = b, for A of diagonal d, dl below and du above it.
+    """Return x with A x = b, for A of diagonal d, dl below and du above it.
 
     Args:
       dl, d, du: (..., n); dl[..., 0] and du[..., -1] are not read.

@@ -186,7 +186,7 @@ def debug_check(condition: ArrayLike, message: str) -> None:
 
 
 def delay(nanos: int | Any) -> None:
-    """Lets the program wait for about so many nanoseconds, to provoke other interleavings.
+    """Let the program wait for about so many nanoseconds, to provoke other interleavings.
 
     Raises RuntimeError outside of a kernel.
 

@@ -257,7 +257,7 @@ def _pad(t: Translator, eqn: Eqn, x: Array, fill: Array) -> Array:
 
 
 def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int, int]]) -> Array:
-    """x with (low, high, between) elements of fill around and between its own."""
+    """Return x with (low, high, between) elements of fill around and between its own."""
     shape = tuple(
         low + high + n + max(n - 1, 0) * interior
         for n, (low, high, interior) in zip(x.shape, config, strict=True)

@@ -146,7 +146,7 @@ class Carry:
         ]
 
     def update(self, outs: Sequence[Array]) -> list[str]:
-        """Store the arrays of the next iteration, gives the registers of its scalars.
+        """Store the arrays of the next iteration, give the registers of its scalars.
 
         All are computed from the old ones: a value that needs an old array other than its own,
         element by element, is made before any is stored.

@@ -121,7 +121,7 @@ class _Cores:
         return memory.peak
 
     def emit_call(self, f: Function, buffers: str, each: int) -> tuple[str, str]:
-        """Start a thread for each core but the last, runs that one here, and waits for all.
+        """Start a thread for each core but the last, run that one here, and wait for all.
 
         each: the bytes of temporary memory of a core.
         """

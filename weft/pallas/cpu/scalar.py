@@ -360,6 +360,6 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
 
 
 def _has_bfloat16() -> bool:
-    """Whether LLVM converts to bfloat16 without a call of compiler-rt, which jaxlib lacks."""
+    """Tell whether LLVM converts to bfloat16 without a call of compiler-rt, which jaxlib lacks."""
     processor = host()
     return not processor.triple.startswith("x86") or {"avx512bf16", "avx512vl"} <= processor.able

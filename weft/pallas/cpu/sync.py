@@ -159,7 +159,7 @@ def _axis_index(t: Translator, eqn: Eqn) -> Array:
 
 
 def _progress(t: Translator) -> None:
-    """Tells the watch for deadlocks that something happened."""
+    """Tell the watch for deadlocks that something happened."""
     if t.core is not None:
         place = t.f.address("i8", t.core.state, waits.PROGRESS)
         t.f.op(f"atomicrmw add ptr {place}, i64 1 monotonic")

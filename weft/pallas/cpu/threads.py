@@ -62,7 +62,7 @@ def _emit_task(module: Module, arena: int, body: Chunk) -> None:
 
 
 def emit_grid(f: Function, buffers: str, chunks: int, arena: int, body: Chunk, threads: int) -> str:
-    """Run all chunks and gives their status; the handler's body. 0 chunks do nothing."""
+    """Run all chunks and give their status; the handler's body. 0 chunks do nothing."""
     if not chunks:
         return "0"
     if arena:
@@ -94,6 +94,6 @@ def _in_arena(f: Function, number: str, buffers: str, arena: int, body: Chunk) -
 
 
 def emit_spin(f: Function) -> None:
-    """Tells the CPU that a loop only waits."""
+    """Tell the CPU that a loop only waits."""
     if host().triple.startswith(("x86_64", "i686")):
         f.intrinsic("llvm.x86.sse2.pause", "void")

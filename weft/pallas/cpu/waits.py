@@ -248,7 +248,7 @@ def _emit_await(module: Module, limit: int) -> None:
 
 
 def _announce(f: Function) -> None:
-    """Says in the record of a core what it waits for."""
+    """Say in the record of a core what it waits for."""
     set_field(f, "%record", SITE, "ptr", "%site")
     set_field(f, "%record", POSITION, "i64", "%position")
     watched = f.address("i8", "%record", WATCHED)
@@ -356,7 +356,7 @@ class Watch:
 def wait(
     t: Translator, pointer: str, amount: str, where: str, position: Index, decrement: bool
 ) -> None:
-    """Wait until the i32 at the pointer has the amount, and takes it or leaves it there."""
+    """Wait until the i32 at the pointer has the amount, and take it or leave it there."""
     f = t.f
     head, enough, short, out = (f.name_of(n) for n in ("wait", "enough", "short", "done"))
     f.goto(head)

@@ -62,7 +62,7 @@ def _as(x: Array, dtype: np.dtype) -> Array:
 
 
 def _spread(x: Array, shape: Sequence[int], dims: Sequence[int] = ()) -> Array:
-    """x over some dimensions of a shape, repeated along the others."""
+    """Return x over some dimensions of a shape, repeated along the others."""
     if tuple(shape) == x.shape:
         return x
     return broadcast_in_dim_p.bind(x, shape=tuple(shape), broadcast_dimensions=tuple(dims))
@@ -188,7 +188,7 @@ def _by_matrices(eqn: Eqn, x: Array, y: Array) -> Array:
 
 
 def _arranged(x: Array, order: Sequence[int], shape: tuple[int, ...]) -> Array:
-    """x with its dimensions in another order, then of another shape."""
+    """Return x with its dimensions in another order, then of another shape."""
     if tuple(order) != tuple(range(x.ndim)):
         x = transpose_p.bind(x, permutation=tuple(order))
     return x if x.shape == shape else reshape_p.bind(x, new_sizes=shape)

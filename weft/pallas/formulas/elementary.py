@@ -185,7 +185,7 @@ _COS_DOUBLE = (
 
 
 def _quadrant(x: Array) -> tuple[Array, Array, Array]:
-    """x - n pi/2 in two parts and n, with pi/2 to 160 bits and exact products (fma)."""
+    """Return x - n pi/2 in two parts and n, with pi/2 to 160 bits and exact products (fma)."""
     wide = x.astype("float64")
     whole, n = round_scaled(wide, 2 / math.pi)
     r = fma(whole, -_PI_2[0], wide)

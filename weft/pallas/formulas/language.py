@@ -60,7 +60,7 @@ def where(condition: Array, x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def clamp(x: Array, low: float, high: float) -> Array:
-    """x within the bounds; NaN stays."""
+    """Return x within the bounds; NaN stays."""
     x = where(x < low, low, x)
     return where(x > high, high, x)
 

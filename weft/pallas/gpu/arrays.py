@@ -76,7 +76,7 @@ def _iota(e: Emitter, eqn: Eqn, *_: object) -> ir.Value:
 
 
 def take(e: Emitter, x: ir.Value, position: ir.Value, axis: int) -> ir.Value:
-    """x at int32 `position`, a vector of (padded) size n: the axis gets that size."""
+    """Return x at int32 `position`, a vector of (padded) size n: the axis gets that size."""
     sizes = e.sizes(x)
     (n,) = e.sizes(position)
     position = e.binary("max", e.binary("min", position, sizes[axis] - 1), 0)

@@ -71,7 +71,7 @@ def is_set(jaxpr: ClosedJaxpr, index: int) -> bool:
 
 
 def used_whole(jaxpr: ClosedJaxpr, index: int) -> bool:
-    """Whether a body reads and writes the ref that is its index-th operand only as a whole."""
+    """Tell whether a body reads and writes the ref that is its index-th operand only as a whole."""
     body = open_jaxpr(jaxpr)
     var = body.invars[index]
     if any(v is var for v in body.outvars):

@@ -68,7 +68,7 @@ def _signal(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
 
 
 def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value, decrement: bool = True) -> None:
-    """Take `amount` off the counter, once it is that large, or leaves it there."""
+    """Take `amount` off the counter, once it is that large, or leave it there."""
 
     def goes_on() -> ir.Value:
         now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
@@ -151,7 +151,7 @@ def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: object) -> list:
 
 @rule("async_copy_start")
 def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
-    """Copy at once, by this program's threads, and signals."""
+    """Copy at once, by this program's threads, and signal."""
     parts, core = copy_operands(eqn, xs)
     dtypes = [[v.aval.dtype for v in atoms] for _, _, atoms in copy_operands(eqn, eqn.invars)[0]]
     owners, axes = [v.aval.core for v in eqn.invars[:3]], eqn.params["axes"]

@@ -41,7 +41,7 @@ results; one that is not simple is a generator, which yields where others may ta
 
 
 def _is_native(eqn: Eqn) -> bool:
-    """Whether an op has a rule, a function of NumPy, or no formula: then it runs compiled."""
+    """Tell whether an op has a rule, a function of NumPy, or no formula: then it runs compiled."""
     if eqn.primitive.name in RULES or eqn.primitive.name in OUTSIDE:
         return True
     if any(_is_ref_or_key(v.aval) for v in (*eqn.invars, *eqn.outvars)):
@@ -179,7 +179,7 @@ class Machine:
             )
 
     def read(self, task: Task, buffer: Buffer, region: Region, source: Source) -> None:
-        """Check and records a read of a region."""
+        """Check and record a read of a region."""
         self.looks = 0
         if buffer.shadow is not None:
             conflict = buffer.shadow.read(region, task.number, task.clock, source)
@@ -189,7 +189,7 @@ class Machine:
     def write(
         self, task: Task, buffer: Buffer, region: Region, source: Any, atomic: bool = False
     ) -> None:
-        """Check and records a write to a region."""
+        """Check and record a write to a region."""
         self.looks = 0
         self.events += 1
         task.events += 1

@@ -44,7 +44,7 @@ _lock = Lock()  # several devices may interpret a kernel at once
 
 
 def source_id(source: Source) -> int:
-    """Number a source line; there are as many numbers as lines in the text, traces aside."""
+    """Return number a source line; there are as many numbers as lines in the text, traces aside."""
     key = (id(source.code), source.lasti, source.scopes)  # the code stays alive with its source
     number = _source_ids.get(key)
     if number is None:

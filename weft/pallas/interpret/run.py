@@ -85,7 +85,7 @@ class _Run:
     # Meshes -------------------------------------------------------------------------------------
 
     def start_cores(self) -> list:
-        """Start a task for every core of every mesh; returns all scratch."""
+        """Start a task for every core of every mesh; return all scratch."""
         scratch: list[Any] = []
         per_call: list[dict[Any, Any]] = []  # for each scratch: mesh coordinates -> instance
         for i, aval in enumerate(self.call.scratch):
@@ -125,7 +125,7 @@ class _Run:
     # Grids --------------------------------------------------------------------------------------
 
     def start_grid(self) -> list:
-        """Start a task for each choice of the parallel indices; returns all scratch."""
+        """Start a task for each choice of the parallel indices; return all scratch."""
         grid = self.grid
         scratches: list[Any] = []
         for fixed in itertools.product(*(range(grid[a]) for a in self.parallel)):

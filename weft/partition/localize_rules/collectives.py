@@ -59,7 +59,7 @@ def all_reduce(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 
 def _reduce_over(lz: Localizer, x: LocalValue, axes: Atoms, out: AxisLayout) -> LocalValue:
-    """Reduces over axes, and over those that split the result where the operand has sums."""
+    """Reduce over axes, and over those that split the result where the operand has sums."""
     if x.partial is None:
         return x
     atoms, kind = x.partial

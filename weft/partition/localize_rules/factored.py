@@ -181,7 +181,7 @@ def _reduce_again(
     inits: Sequence[ir.Value],
     across: Atoms,
 ) -> list[LocalValue]:
-    """Gathers the partial results and reduces them with a copy of the op: any combiner."""
+    """Gather the partial results and reduce them with a copy of the op: any combiner."""
     e = lz.e
     gathered = []
     for x in parts:

@@ -210,7 +210,7 @@ def _gather_plan(
     sizes: list[int],
     out: AxisLayout,
 ) -> _Gather:
-    """How a gather runs whose result is to have the layout `out`, as far as it can."""
+    """Return how a gather runs whose result is to have the layout `out`, as far as it can."""
     shape = x.shape
     batch_out = [i for i in range(len(out.shape)) if i not in d.offset_dims]
     batch_in = [i for i in range(len(indices.shape)) if i != d.index_vector_dim]

@@ -324,7 +324,7 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         return _cumulative_dim(op, layout, *window_attributes, trivial) if count == 1 else None
 
     def exchange(e: Emitter, index: int, x: LocalValue, out: AxisLayout) -> list[list[int]]:
-        """Fetche the operand's windows into `x`; returns the padding that the op still needs."""
+        """Fetch the operand's windows into `x`; return the padding that the op still needs."""
         left = [list(p) for p in padding]
         scan = scan_of(out)
         if scan is not None:

@@ -5,4 +5,4 @@ from typing import Any
 from weft.typing import Array as Array
 
 def vq(obs: Any, code_book: Any, check_finite: bool = ...) -> tuple[Array, Array]:
-    """The nearest row of the code book to each observation, and its distance."""
+    """Return the nearest row of the code book to each observation, and its distance."""

@@ -7,37 +7,37 @@ from weft.typing import Array as Array
 from weft.typing import ArrayLike, DTypeLike
 
 def block_diag(*arrs: Any) -> Array:
-    """The matrix with the arguments, matrices, vectors or numbers, as blocks on its …"""
+    """Return the matrix with the arguments, matrices, vectors or numbers, on its diagonal."""
 
 def cho_factor(
     a: ArrayLike, lower: bool = ..., overwrite_a: bool = ..., check_finite: bool = ...
 ) -> tuple[Array, bool]:
-    """The Cholesky factor of a (..., n, n) and `lower`, as `cho_solve` takes them."""
+    """Return the Cholesky factor of a (..., n, n) and `lower`, as `cho_solve` takes them."""
 
 def cho_solve(
     c_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = ..., check_finite: bool = ...
 ) -> Array:
-    """x with a x = b, from what `cho_factor(a)` gave; b is (..., n) or (..., n, k)."""
+    """Return x with a x = b, from what `cho_factor(a)` gave; b is (..., n) or (..., n, k)."""
 
 def cholesky(
     a: ArrayLike, lower: bool = ..., overwrite_a: bool = ..., check_finite: bool = ...
 ) -> Array:
-    """The upper triangular u with a = u^H u, or the lower triangular l with a = l l^H."""
+    """Return the upper triangular u with a = u^H u, or the lower triangular l with a = l …"""
 
 def circulant(c: ArrayLike) -> Array:
-    """The matrices (..., n, n) whose columns are the rotations of c (..., n)."""
+    """Return the matrices (..., n, n) whose columns are the rotations of c (..., n)."""
 
 def companion(a: ArrayLike) -> Array:
-    """The companion matrices (..., n - 1, n - 1) of polynomials with coefficients a …"""
+    """Make companion matrices (..., n - 1, n - 1) of polynomials with coefficients a …"""
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = ...) -> Array:
-    """The matrices by which vectors of length n are convolved with a (..., m)."""
+    """Return the matrices by which vectors of length n are convolved with a (..., m)."""
 
 def det(a: ArrayLike, overwrite_a: bool = ..., check_finite: bool = ...) -> Array:
-    """The determinant of a (..., n, n)."""
+    """Return the determinant of a (..., n, n)."""
 
 def dft(n: int, scale: str | None = ..., *, dtype: DTypeLike | None = ...) -> Array:
-    """The n x n matrix of the discrete Fourier transform."""
+    """Return the n x n matrix of the discrete Fourier transform."""
 
 @overload
 def eigh(
@@ -98,28 +98,28 @@ def eigh_tridiagonal(
     """Eigenvalues (and eigenvectors) of the symmetric tridiagonal matrix of diagonals d …"""
 
 def expm(A: Any, *, upper_triangular: bool = ..., max_squarings: int = ...) -> Array:
-    """The exponential of A (..., n, n), by Pade approximation with scaling and squaring."""
+    """Return the exponential of A (..., n, n), by Pade approximation with scaling and …"""
 
 def expm_frechet(A: Any, E: Any, *, method: str | None = ..., compute_expm: bool = ...) -> Any:
-    """The exponential of A, and its derivative at A along E; the derivative alone if not …"""
+    """Return the exponential of A, and its derivative at A along E, or that alone."""
 
 def fiedler(a: ArrayLike) -> Array:
-    """The symmetric matrices (..., n, n) of |a[i] - a[j]|."""
+    """Return the symmetric matrices (..., n, n) of |a[i] - a[j]|."""
 
 def fiedler_companion(a: ArrayLike) -> Array:
-    """The pentadiagonal companion matrices of polynomials with coefficients a (..., n)."""
+    """Return the pentadiagonal companion matrices of polynomials with coefficients a …"""
 
 def funm(A: Any, func: Callable[..., Any], disp: bool = ...) -> Array:
-    """A function of numbers applied to a square matrix, by Schur's form and Parlett's …"""
+    """Apply a function of numbers to a square matrix, by Schur's form and Parlett's …"""
 
 def hadamard(n: int, dtype: DTypeLike | None = ...) -> Array:
     """Sylvester's Hadamard matrix: n x n of 1 and -1 with orthogonal rows; n is a power …"""
 
 def hankel(c: ArrayLike, r: ArrayLike | None = ...) -> Array:
-    """The matrices (..., m, n) with first columns c (..., m) and last rows r (..., n)."""
+    """Return the matrices (..., m, n) with first columns c (..., m) and last rows r …"""
 
 def helmert(n: int, full: bool = ...) -> Array:
-    """The orthonormal Helmert matrix (n - 1, n); full: with the row of equal elements, …"""
+    """Make the orthonormal Helmert matrix (n - 1, n); full: with the row of equal …"""
 
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = ..., overwrite_a: bool = ..., check_finite: bool = ...
@@ -127,19 +127,19 @@ def hessenberg(
     """h, zero below its first subdiagonal, with a = q h q^H; with calc_q also unitary q."""
 
 def hilbert(n: int) -> Array:
-    """The n x n Hilbert matrix of 1 / (i + j + 1)."""
+    """Return the n x n Hilbert matrix of 1 / (i + j + 1)."""
 
 def inv(a: ArrayLike, overwrite_a: bool = ..., check_finite: bool = ...) -> Array:
-    """The inverse of a (..., n, n)."""
+    """Return the inverse of a (..., n, n)."""
 
 def invhilbert(n: int) -> Array:
-    """The inverse of the n x n Hilbert matrix, of whole numbers."""
+    """Return the inverse of the n x n Hilbert matrix, of whole numbers."""
 
 def invpascal(n: int, kind: str | None = ...) -> Array:
-    """The inverse of the n x n Pascal matrix: 'symmetric' (default), 'lower', 'upper'."""
+    """Return the inverse of the n x n Pascal matrix: 'symmetric' (default), 'lower', …"""
 
 def leslie(f: Any, s: Any) -> Array:
-    """The Leslie matrices (..., n, n) of fecundities f (..., n) and survival rates s …"""
+    """Make Leslie matrices (..., n, n) of fecundities f (..., n), survival rates s (..., …"""
 
 def lu(
     a: ArrayLike, permute_l: bool = ..., overwrite_a: bool = ..., check_finite: bool = ...
@@ -158,10 +158,10 @@ def lu_solve(
     overwrite_b: bool = ...,
     check_finite: bool = ...,
 ) -> Array:
-    """x with op(a) x = b, from what `lu_factor(a)` gave; b is (..., n) or (..., n, k)."""
+    """Return x with op(a) x = b, from what `lu_factor(a)` gave; b is (..., n) or (..., …"""
 
 def pascal(n: int, kind: str | None = ...) -> Array:
-    """The n x n Pascal matrix of binomial coefficients: 'symmetric' (default), 'lower', …"""
+    """Make the n x n Pascal matrix of binomial coefficients: 'symmetric', 'lower' or …"""
 
 def polar(
     a: ArrayLike,
@@ -192,10 +192,10 @@ def qr_multiply(
     overwrite_a: bool = ...,
     overwrite_c: bool = ...,
 ) -> tuple[Array, ...]:
-    """The product of c with q, and r (and p): `c q` for mode 'right', `q c` for 'left'."""
+    """Return the product of c with q, and r (and p): `c q` for mode 'right', `q c` for …"""
 
 def rsf2csf(T: Any, Z: Any, check_finite: bool = ...) -> tuple[Array, Array]:
-    """The complex Schur form of the real one `T, Z` of a matrix."""
+    """Return the complex Schur form of the real one `T, Z` of a matrix."""
 
 def schur(a: ArrayLike, output: str = ...) -> tuple[Array, Array]:
     """t, z with a = z t z^H: unitary z, upper triangular t."""
@@ -210,7 +210,7 @@ def solve(
     check_finite: bool = ...,
     assume_a: str = ...,
 ) -> Array:
-    """x with a x = b for a (..., n, n) and b (..., n) or (..., n, k)."""
+    """Return x with a x = b for a (..., n, n) and b (..., n) or (..., n, k)."""
 
 def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = ..., tol: float = ...) -> Array:
     """X with A X + X B = C, for A (m, m), B (n, n), C (m, n)."""
@@ -225,10 +225,10 @@ def solve_triangular(
     debug: Any = ...,
     check_finite: bool = ...,
 ) -> Array:
-    """x with op(a) x = b for triangular a (..., n, n) and b (..., n) or (..., n, k)."""
+    """Return x with op(a) x = b for triangular a (..., n, n) and b (..., n) or (..., n, …"""
 
 def sqrtm(A: Any, blocksize: int = ...) -> Array:
-    """The principal square root of A (..., n, n), complex."""
+    """Return the principal square root of A (..., n, n), complex."""
 
 @overload
 def svd(
@@ -265,4 +265,4 @@ def svd(
     """U, s, Vh with a = U diag(s) Vh, or s alone."""
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = ...) -> Array:
-    """The matrices (..., m, n) with first columns c (..., m) and first rows r (..., n)."""
+    """Return the matrices (..., m, n) with first columns c (..., m) and first rows r …"""

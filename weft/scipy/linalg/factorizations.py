@@ -82,7 +82,7 @@ def cho_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """x with a x = b, from what `cho_factor(a)` gave; b is (..., n) or (..., n, k).
+    """Return x with a x = b, from what `cho_factor(a)` gave; b is (..., n) or (..., n, k).
 
     Source: scipy.linalg.cho_solve.
 
@@ -111,7 +111,7 @@ def solve_triangular(
     debug: object = None,
     check_finite: bool = True,
 ) -> Any:
-    """x with op(a) x = b for triangular a (..., n, n) and b (..., n) or (..., n, k).
+    """Return x with op(a) x = b for triangular a (..., n, n) and b (..., n) or (..., n, k).
 
     trans: 0 or 'N' for a, 1 or 'T' for its transpose, 2 or 'C' for its adjoint.
     Source: scipy.linalg.solve_triangular.
@@ -155,7 +155,7 @@ def solve(
     check_finite: bool = True,
     assume_a: str = "gen",
 ) -> Any:
-    """x with a x = b for a (..., n, n) and b (..., n) or (..., n, k).
+    """Return x with a x = b for a (..., n, n) and b (..., n) or (..., n, k).
 
     assume_a: 'gen'; 'sym' or 'her', which are solved alike; 'pos' uses Cholesky's decomposition of
     the triangle that `lower` names. Source: scipy.linalg.solve.
@@ -275,7 +275,7 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """x with op(a) x = b, from what `lu_factor(a)` gave; b is (..., n) or (..., n, k).
+    """Return x with op(a) x = b, from what `lu_factor(a)` gave; b is (..., n) or (..., n, k).
 
     trans: 0 for a, 1 for its transpose, 2 for its adjoint. Source: scipy.linalg.lu_solve.
 

@@ -221,7 +221,7 @@ def cg(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """x with A x = b for Hermitian positive definite A, by conjugate gradients; and None.
+    """Return x with A x = b for Hermitian positive definite A, by conjugate gradients; and None.
 
     A: a matrix or a function of pytrees like b. x0: where it starts, zero by default. It ends when
     the residual's norm is at most max(tol |b|, atol), or after maxiter steps (10 n). M: an
@@ -246,7 +246,7 @@ def bicgstab(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """x with A x = b for any square A, by stabilized biconjugate gradients; and None.
+    """Return x with A x = b for any square A, by stabilized biconjugate gradients; and None.
 
     Arguments are those of `cg`. Source: van der Vorst, Bi-CGSTAB, 1992.
 
@@ -271,7 +271,7 @@ def gmres(
     M: Any = None,
     solve_method: str = "batched",
 ) -> tuple[Any, None]:
-    """x with A x = b for any square A, by restarted generalized minimal residuals; and None.
+    """Return x with A x = b for any square A, by restarted generalized minimal residuals; and None.
 
     Arguments are those of `cg`; restart: how many vectors are kept; maxiter: how many restarts.
     solve_method: 'batched' solves once in a restart, 'incremental' may end within one.

@@ -15,7 +15,7 @@ def bicgstab(
     maxiter: int | None = ...,
     M: Any = ...,
 ) -> tuple[Array, None]:
-    """x with A x = b for any square A, by stabilized biconjugate gradients; and None."""
+    """Return x with A x = b for any square A, by stabilized biconjugate gradients; and …"""
 
 def cg(
     A: Any,
@@ -27,7 +27,7 @@ def cg(
     maxiter: int | None = ...,
     M: Any = ...,
 ) -> tuple[Array, None]:
-    """x with A x = b for Hermitian positive definite A, by conjugate gradients; and None."""
+    """Return x with A x = b for Hermitian positive definite A, by conjugate gradients; …"""
 
 def gmres(
     A: ArrayLike,
@@ -41,4 +41,4 @@ def gmres(
     M: Any = ...,
     solve_method: str = ...,
 ) -> tuple[Array, None]:
-    """x with A x = b for any square A, by restarted generalized minimal residuals; and …"""
+    """Return x with A x = b for any square A, by restarted generalized minimal …"""

@@ -9,11 +9,11 @@ class Rotation:
     """One rotation or several, kept as unit quaternions `quat` (4,) or (n, 4); a pytree."""
     def __init__(self, quat: Any) -> None: ...
     def tree_flatten(self) -> tuple[Any, ...]:
-        """The quaternions; nothing is static."""
+        """Return the quaternions; nothing is static."""
 
     @classmethod
     def tree_unflatten(cls, aux_data: None, children: tuple[Any, ...]) -> Any:
-        """The rotation of what `tree_flatten` gave."""
+        """Return the rotation of what `tree_flatten` gave."""
 
     @classmethod
     def concatenate(cls, rotations: Any) -> Any:
@@ -55,28 +55,28 @@ class Rotation:
         """Rotate vectors (..., 3), back if inverse; vectors and rotations broadcast."""
 
     def as_euler(self, seq: str, degrees: bool = ...) -> Array:
-        """The three angles (..., 3) of turns around seq's axes; the third is 0 in gimbal lock."""
+        """Return three angles (..., 3) of turns around seq's axes; the third is 0 in gimbal …"""
 
     def as_matrix(self) -> Array:
-        """The rotation matrices (..., 3, 3)."""
+        """Return the rotation matrices (..., 3, 3)."""
 
     def as_mrp(self) -> Array:
-        """The modified Rodrigues parameters (..., 3)."""
+        """Return the modified Rodrigues parameters (..., 3)."""
 
     def as_rotvec(self, degrees: bool = ...) -> Array:
-        """The rotation vectors (..., 3)."""
+        """Return the rotation vectors (..., 3)."""
 
     def as_quat(self, canonical: bool = ..., scalar_first: bool = ...) -> Array:
-        """The quaternions (..., 4), of the two signs the one with w >= 0 if canonical."""
+        """Return the quaternions (..., 4), of the two signs the one with w >= 0 if canonical."""
 
     def inv(self) -> Any:
         """Invert."""
 
     def magnitude(self) -> Array:
-        """The angles (...), from 0 to pi."""
+        """Return the angles (...), from 0 to pi."""
 
     def mean(self, weights: Any | None = ...) -> Any:
-        """The rotation nearest to all, weighted by weights (n,), in the sense of chordal …"""
+        """Return the rotation nearest to all, by weights (n,), in the sense of chordal …"""
 
 class Slerp:
     """Spherical linear interpolation between rotations at times (n,), in ascending order; a …"""
@@ -86,11 +86,11 @@ class Slerp:
         """Make the interpolation of rotations (n) at times (n,)."""
 
     def tree_flatten(self) -> tuple[Any, ...]:
-        """The times and rotations; nothing is static."""
+        """Return the times and rotations; nothing is static."""
 
     @classmethod
     def tree_unflatten(cls, aux_data: None, children: tuple[Any, ...]) -> Any:
-        """The interpolation of what `tree_flatten` gave."""
+        """Return the interpolation of what `tree_flatten` gave."""
 
     def __call__(self, times: Any) -> Any:
-        """The rotations at times () or (m,)."""
+        """Return the rotations at times () or (m,)."""

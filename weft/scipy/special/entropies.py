@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.runtime.array import Array
     from weft.typing import ArrayLike
 
-expit = _unary("expit", lax.logistic, "The logistic function 1 / (1 + exp(-x)).")
+expit = _unary("expit", lax.logistic, "Return the logistic function 1 / (1 + exp(-x)).")
 
 
 def _log_odds(p: Array) -> Any:
@@ -75,7 +75,7 @@ def logit(x: ArrayLike) -> Any:
 
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
-    """x * log(y), and 0 where x is 0.
+    """Return x * log(y), and 0 where x is 0.
 
     Source: scipy.special.xlogy.
 
@@ -87,7 +87,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
-    """x * log(1 + y), and 0 where x is 0.
+    """Return x * log(1 + y), and 0 where x is 0.
 
     Source: scipy.special.xlog1py.
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from weft.runtime.array import Array
     from weft.typing import ArrayLike
 
-erf = _unary("erf", lax.erf, "The error function.")
+erf = _unary("erf", lax.erf, "Return the error function.")
 erfc = _unary("erfc", lax.erfc, "1 - erf(x), accurate where it is small.")
-erfinv = _unary("erfinv", lax.erf_inv, "The inverse of the error function.")
+erfinv = _unary("erfinv", lax.erf_inv, "Return the inverse of the error function.")
 
 _TERMS = 48
 _SCALE = sqrt(_TERMS / sqrt(2))

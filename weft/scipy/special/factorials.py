@@ -49,8 +49,8 @@ def _unary(name: str, op: Callable, doc: str) -> Callable:
     return traced
 
 
-gammaln = _unary("gammaln", lax.lgamma, "The logarithm of |gamma(x)|.")
-digamma = _unary("digamma", lax.digamma, "The derivative of gammaln.")
+gammaln = _unary("gammaln", lax.lgamma, "Return the logarithm of |gamma(x)|.")
+digamma = _unary("digamma", lax.digamma, "Return the derivative of gammaln.")
 
 
 def loggamma(x: ArrayLike) -> Any:

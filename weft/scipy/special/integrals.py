@@ -97,7 +97,7 @@ def _expi_series(x: np.ndarray) -> np.ndarray:
 
 
 def _expi_scaled(v: np.ndarray) -> np.ndarray:
-    """x e^-x Ei(x) of v = 1/x on the host, x >= 6; its asymptotic series from 45 on."""
+    """Return x e^-x Ei(x) of v = 1/x on the host, x >= 6; its asymptotic series from 45 on."""
     x = 1 / np.maximum(v, 1e-12)
     near = np.minimum(x, 45.0)
     by_series = near * np.exp(-near) * (near * _expi_series(near) + np.log(near) + wnp.euler_gamma)

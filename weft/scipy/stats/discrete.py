@@ -54,11 +54,11 @@ bernoulli = make_module(
         "pmf": bernoulli.pmf,
         "cdf": signed(
             "cdf", ("k", "p"), (), _bernoulli_cdf,
-            "The probability of at most k.\n\n    Source: scipy.stats.bernoulli.cdf.\n    ",
+            "Return the probability of at most k.\n\n    Source: scipy.stats.bernoulli.cdf.\n    ",
         ),
         "ppf": signed(
             "ppf", ("q", "p"), (), _bernoulli_ppf,
-            "The least k with a probability of q of at most k.\n\n"
+            "Return the least k with a probability of q of at most k.\n\n"
             "    Source: scipy.stats.bernoulli.ppf.\n    ",
         ),
     },
@@ -139,7 +139,7 @@ poisson = make_module(
     | {
         "entropy": signed(
             "entropy", ("mu",), ("loc=0",), _poisson_entropy,
-            "The entropy of the Poisson distribution.\n\n    Source: scipy.stats.poisson.\n    ",
+            "Return the Poisson distribution's entropy.\n\n    Source: scipy.stats.poisson.\n    ",
         )
     },
 )  # fmt: skip

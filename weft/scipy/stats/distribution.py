@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from weft.runtime.array import Array
 
 _MEANING = {
-    "logpdf": "The logarithm of the density",
-    "pdf": "The density",
-    "logpmf": "The logarithm of the probability",
-    "pmf": "The probability",
-    "cdf": "The probability of at most x",
-    "logcdf": "The logarithm of the probability of at most x",
-    "sf": "The probability of more than x",
-    "logsf": "The logarithm of the probability of more than x",
-    "ppf": "The value with q of the probability below it",
-    "isf": "The value with q of the probability above it",
-    "entropy": "The entropy",
+    "logpdf": "Return the logarithm of the density",
+    "pdf": "Return the density",
+    "logpmf": "Return the logarithm of the probability",
+    "pmf": "Return the probability",
+    "cdf": "Return the probability of at most x",
+    "logcdf": "Return the logarithm of the probability of at most x",
+    "sf": "Return the probability of more than x",
+    "logsf": "Return the logarithm of the probability of more than x",
+    "ppf": "Return the value with q of the probability below it",
+    "isf": "Return the value with q of the probability above it",
+    "entropy": "Return the entropy",
 }
 Formula = Callable[..., Any]
 _PROGRAMS = eager_programs(" ".join(_MEANING), operands="loc scale k n p", options="allow_singular")

@@ -12,7 +12,7 @@ ExtendedDType = extended
 
 
 def supports_inf(dtype: Any) -> bool:
-    """Whether the dtype has an infinity."""
+    """Return whether the dtype has an infinity."""
     import numpy as np
 
     with np.errstate(all="ignore"):

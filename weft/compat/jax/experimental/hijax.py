@@ -130,6 +130,6 @@ def _is_mutable(kind: Any) -> bool:
 
 
 def register_hitype(kind: type, to_type: Callable) -> None:
-    """Lets `jax.typeof` tell the type of values of this class, and jitted functions take them."""
+    """Let `jax.typeof` tell the type of values of this class, and jitted functions take them."""
     hitypes[kind] = to_type
     changeable[kind] = _OfType(to_type)

@@ -19,7 +19,7 @@ def live_devices(devices: Sequence[Any]) -> Iterator[list]:
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Whether the processes shall save their state before they are stopped: never.
+    """Return whether the processes shall save their state before they are stopped: never.
 
     Raises RuntimeError where the program is one process that joined no group.
     """

@@ -30,7 +30,7 @@ class BarrierTimeoutError(Exception):
 
 
 def is_remote_storage(tspec: dict[str, Any] | str) -> bool:
-    """Whether a path, or the innermost one of a spec, is in a bucket."""
+    """Return whether a path, or the innermost one of a spec, is in a bucket."""
     while not isinstance(tspec, str):
         inner: Any = tspec.get("kvstore") or tspec.get("base") or tspec.get("path", "")
         if tspec.get("driver") in ("gcs", "s3"):

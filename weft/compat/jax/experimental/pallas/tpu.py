@@ -109,7 +109,7 @@ def set_tpu_interpret_mode(params: object = None) -> None:
 
 
 def reset_tpu_interpret_mode_state() -> None:
-    """Forgets nothing: interpreted kernels keep no state between calls."""
+    """Forget nothing: interpreted kernels keep no state between calls."""
 
 
 def is_tpu_device() -> bool:
@@ -164,7 +164,7 @@ def with_memory_space_constraint(x: Array, memory_space: object) -> Array:
 
 
 def touch(ref: Ref) -> None:
-    """Says that a ref is in use: no backend here drops one."""
+    """Say that a ref is in use: no backend here drops one."""
 
 
 def trace_value(label: str, value: ArrayLike) -> None:
@@ -179,7 +179,7 @@ def roll(
     stride: int | None = None,
     stride_axis: int | None = None,
 ) -> Any:
-    """x with its elements moved on along an axis, the last ones to the front.
+    """Return x with its elements moved on along an axis, the last ones to the front.
 
     With a stride, what has index i of stride_axis is moved by shift + i * stride.
     """
@@ -257,7 +257,7 @@ def to_pallas_key(key: Array) -> Array:
 
 
 def einshape(equation: str, x: Any, assert_is_tile_preserving: bool = False, **sizes: int) -> Any:
-    """x with its dimensions split, joined and exchanged, as in "a(bc)->cab" with b=2."""
+    """Return x with its dimensions split, joined and exchanged, as in "a(bc)->cab" with b=2."""
     before, after = (_groups(side) for side in equation.replace(" ", "").split("->"))
     if len(before) != x.ndim:
         raise ValueError(f"einshape: {equation} has {len(before)} dimensions, x has {x.ndim}")

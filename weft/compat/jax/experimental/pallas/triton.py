@@ -17,7 +17,7 @@ def approx_tanh(x: ArrayLike) -> Any:
 
 
 def debug_barrier() -> None:
-    """Lets the threads of a program meet: they run as one here."""
+    """Let the threads of a program meet: they run as one here."""
 
 
 def max_contiguous(x: Any, values: object) -> Any:
