@@ -806,7 +806,7 @@ def vjp(
     reduce_axes: Sequence[Any] = (),
     saveable_args: bool | tuple[Any, ...] = True,
 ) -> tuple[_R, Callable[[_R], tuple[_First]]]:
-    """Return the value of a function, and a function from its cotangents to those of the arguments."""
+    """Return a function's value, and a function from its cotangents to those of the arguments."""
 
 @overload
 def vjp(
@@ -819,7 +819,7 @@ def vjp(
     reduce_axes: Sequence[Any] = (),
     saveable_args: bool | tuple[Any, ...] = True,
 ) -> tuple[_R, Callable[[_R], tuple[_First, _Second]]]:
-    """Return the value of a function, and a function from its cotangents to those of the arguments."""
+    """Return a function's value, and a function from its cotangents to those of the arguments."""
 
 @overload
 def vjp(
@@ -829,7 +829,7 @@ def vjp(
     reduce_axes: Sequence[Any] = (),
     saveable_args: bool | tuple[Any, ...] = True,
 ) -> tuple[_R, Callable[[_R], tuple[Any, ...]]]:
-    """Return the value of a function, and a function from its cotangents to those of the arguments."""
+    """Return a function's value, and a function from its cotangents to those of the arguments."""
 
 @overload
 def vjp(
@@ -839,7 +839,7 @@ def vjp(
     reduce_axes: Sequence[Any] = (),
     saveable_args: bool | tuple[Any, ...] = True,
 ) -> tuple[_R, Callable[[_R], tuple[Any, ...]], _A]:
-    """Return the value of a function, and a function from its cotangents to those of the arguments."""
+    """Return a function's value, and a function from its cotangents to those of the arguments."""
 
 def vmap(
     fun: Callable[_P, _R],
