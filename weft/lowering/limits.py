@@ -38,6 +38,8 @@ STACKED = 1 << 15
 LONG = 16384
 """Elements of a row from which digits are wider and all threads share it: a first-level cache of
 32-bit keys and their copy is full. †"""
+SHARED_ROW = 1 << 16
+"""Elements of a row from which all threads share the sort of its values in vectors. †"""
 VECTOR_ROW = 16
 """Elements from which a row is sorted by itself; shorter ones are sorted one in each lane. †"""
 SELECTED, RANKS = 200, 8

@@ -14,9 +14,11 @@ operand of another type is an error (`i64(x)` converts), pointers of a function 
     load_wide(p), splat(x)  a vector of LANES elements; store_wide(p, v); sum_wide(v),
                             max_wide(v), min_wide(v) over its elements, none of them NaN;
                             first_equal(v, w), the first where they are equal, or LANES
-    sort_wide(p)            sorts 8 * LANES integers in memory
-    split_wide(v, w, p, q)  stores v at p and at q, those elements first that are less than w's;
-                            counts them; for processors with AVX2 and vectors of 32 bytes
+    sort_wide(p, q, n, k)   sorts n of up to k * LANES integers at p into q, for a number k
+    split_wide(v, w, p, q)  stores v at p and at q, those elements first that are less than w's, or
+                            only those at p and the others at q; counts them; for processors with
+                            AVX2 and vectors of 32 bytes, or AVX-512 and 64
+    split_rest(o, n, w, p, q)  the same of n < LANES elements at o, for AVX-512
 
 Names that `Unit` binds to a type or a number stand for it, so that one function serves many dtypes.
 Comparisons of such numbers are decided as the kernel is compiled.
@@ -102,7 +104,7 @@ def _read_only(*_: object) -> Any:
 i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
 bitcast = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
 load_wide = store_wide = splat = sum_wide = max_wide = min_wide = first_equal = _read_only
-sort_wide = split_wide = unrolled = _read_only
+sort_wide = split_wide = split_rest = unrolled = _read_only
 c_sin = c_cos = c_exp = c_log = c_pow = _read_only
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from weft._xla.mlir import ir
-from weft.lowering.limits import LISTED, LONG, RANKS, SELECTED, SMALLEST, VECTOR_ROW
+from weft.lowering.limits import LISTED, LONG, RANKS, SELECTED, SHARED_ROW, SMALLEST, VECTOR_ROW
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
 from weft.native.parallel import threads
@@ -55,7 +56,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
         return op.operands
     if len(names) == 1:
         bits, narrow = _WIDTHS[names[0]], is_narrow(names[0], rows, n)
-        if bits >= 32 and "avx2" in host().able and (n >= VECTOR_ROW or not narrow):
+        if bits in vector_widths() and (n >= VECTOR_ROW or not narrow):
             return [turned(_by_quicksort(e, turned(op.operands[0], order), rows, n), back)]
         if narrow:
             return [_by_network(e, op.operands[0], dim)]
@@ -141,6 +142,13 @@ def top_k(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     return call(e, kernel, [x], [values.type, indices.type], parameters)
 
 
+@cache
+def vector_widths() -> set[int]:
+    """Find the widths of the keys that the processor can split as vectors."""
+    able = host().able
+    return {16, 32, 64} if "avx512vbmi2" in able else {32, 64} if "avx2" in able else set()
+
+
 def is_narrow(name: str, rows: int, n: int) -> bool:
     """Tell whether rows are many and short, so that a row for each lane of a vector is fastest."""
     bits = KINDS[name][1]
@@ -163,11 +171,14 @@ def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
 
 
 def _by_quicksort(e: Emitter, x: ir.Value, rows: int, n: int) -> ir.Value:
-    """Sort the last dimension by vectors of AVX2."""
+    """Sort the last dimension by vectors of AVX2 or AVX-512."""
     name = str(x.type.element_type)
     bits = KINDS[name][1]
-    bindings = bindings_of(name, S=f"i{bits}", LANES=256 // bits, GREATEST=2 ** (bits - 1) - 1)
-    parts = 0 if n >= LONG and rows < threads() else min(rows, 4 * threads())
+    lanes = min(host().vector_bytes, 64) * 8 // bits
+    between = 1 if lanes * bits == 512 else 2
+    greatest = 2 ** (bits - 1) - 1
+    bindings = bindings_of(name, S=f"i{bits}", LANES=lanes, BETWEEN=between, GREATEST=greatest)
+    parts = 0 if n >= SHARED_ROW and rows < threads() else min(rows, 4 * threads())
     parts = 1 if parts and rows * n <= 4096 else parts
     spare = e.type([max(parts, 1) * n], x.type.element_type)
     kernel = target("quick", "quicksort", bindings)

@@ -1,10 +1,11 @@
 # Tests: tests/native/test_sorting.py
-"""Sorts of rows of 32-bit or 64-bit values by a quicksort in vectors.
+"""Sorts of rows of 16-bit, 32-bit or 64-bit values by a quicksort in vectors.
 
-Bound by the caller: as for `keys`; S, the signed type of a key; LANES of 32 bytes; GREATEST of the
-keys; THREADS. Parts go from one buffer to the other, so that no element has to be read before
-another is written (Blacher, Giesen, Sanders, Wassenberg, "Vectorized and performance-portable
-quicksort", 2022). Where guessed pivots split badly for long, middles of the range take their place.
+Bound by the caller: as for `keys`; S, the signed type of a key; LANES of 32 or 64 bytes; BETWEEN,
+how many vectors the space between both sides has room for as one is stored; GREATEST of the keys;
+THREADS. Parts go from one buffer to the other, so that no element has to be read before another is
+written (Blacher, Giesen, Sanders, Wassenberg, "Vectorized and performance-portable quicksort",
+2022). Where guessed pivots split badly for long, middles of the range take their place.
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
@@ -22,6 +23,7 @@ from weft.native.language import (
     ptr,
     sort_wide,
     splat,
+    split_rest,
     split_wide,
     stack,
     u64,
@@ -49,16 +51,14 @@ def write(out: ptr[U], n: i64):
 
 
 @outlined
-def sort_few(keys: ptr[S], n: i64):
-    """Sort up to 8 * LANES keys."""
-    some = stack(S, 8 * LANES)
-    for i in range(n):
-        some[i] = keys[i]
-    for i in range(n, 8 * LANES):
-        some[i] = GREATEST
-    sort_wide(some)
-    for i in range(n):
-        keys[i] = some[i]
+def sort_few(keys: ptr[S], target: ptr[S], n: i64):
+    """Sort up to 8 * LANES keys into a target, which may be where they are."""
+    if n <= 2 * LANES:
+        sort_wide(keys, target, n, 2)
+    elif n <= 4 * LANES:
+        sort_wide(keys, target, n, 4)
+    else:
+        sort_wide(keys, target, n, 8)
 
 
 def middle(a: S, b: S, c: S) -> S:
@@ -77,7 +77,7 @@ def guess(keys: ptr[S], n: i64) -> S:
     step = n // (8 * LANES)
     for i in range(8 * LANES):
         some[i] = keys[i * step]
-    sort_wide(some)
+    sort_few(some, some, 8 * LANES)
     return some[4 * LANES]
 
 
@@ -100,12 +100,14 @@ def split(keys: ptr[S], target: ptr[S], n: i64, pivot: S) -> i64:
     low = 0
     high = n
     i = 0
-    # Whole vectors are written on both sides: two must fit between what is there already.
-    while n - i >= 2 * LANES:
+    # AVX2 writes whole vectors on both sides: two must fit between what is there already.
+    while n - i >= BETWEEN * LANES:
         count = split_wide(load_wide(keys + i), pivots, target + low, target + (high - LANES))
         low += count
         high -= LANES - count
         i += LANES
+    if BETWEEN == 1:
+        return low + split_rest(keys + i, n - i, pivots, target + low, target + (high - LANES))
     while i < n:
         key = keys[i]
         less = key < pivot
@@ -125,9 +127,7 @@ def copy(keys: ptr[S], target: ptr[S], n: i64):
 def quick(keys: ptr[S], spare: ptr[S], n: i64, moved: boolean, guesses: i64):
     """Sort keys; where they have moved, into the spare memory that they came from."""
     if n <= 8 * LANES:
-        sort_few(keys, n)
-        if moved:
-            copy(keys, spare, n)
+        sort_few(keys, spare if moved else keys, n)
         return
     pivot = guess(keys, n) if guesses > 0 else middle_of_range(keys, n)
     less = split(keys, spare, n, pivot)
