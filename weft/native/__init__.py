@@ -10,7 +10,7 @@ by calls of native kernels; derivatives, batching and sharding have happened bef
     reductions, sorting, uneven
                             the rules: what each replaces, where, and by what
     calls                   kernels → targets of XLA's custom calls
-    language, types, expressions, writer, parallel
+    language, types, expressions, vectors, writer, parallel
                             kernels as typed Python functions → LLVM IR; loops over threads
     engine                  LLVM IR → machine code, kept in memory and on disk
     kernels/                the kernels, which Python never runs

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from weft.native.expressions import Expressions
 from weft.native.types import BOOLEAN, I64, SCALARS, Value
+from weft.native.vectors import Vectors
 
 
-class Writer(Expressions):
+class Writer(Vectors):
     """One function on its way to IR."""
 
     def text(self) -> str:
