@@ -34,7 +34,7 @@ class Vectors(Expressions):
         return self._spread(self._wide(x.type), x)
 
     def _spread(self, type_: Type, x: Value) -> Value:
-        """The scalar in every lane."""
+        """Put the scalar into every lane."""
         assert x.type is not None
         first = self.op(type_, f"insertelement {type_.llvm} poison, {x.type.llvm} {x.text}, i64 0")
         lanes = type_.llvm[1:].split()[0]
@@ -147,7 +147,7 @@ class Vectors(Expressions):
         return count
 
     def _count_lanes(self, mask: str | int | float) -> tuple[str | int | float, Value]:
-        """The lanes of a mask as the bits of a number, and how many there are."""
+        """Give the lanes of a mask as the bits of a number, and count them."""
         lanes = int(self.unit.constants["LANES"])
         bits = self.op(BOOLEAN, f"bitcast <{lanes} x i1> {mask} to i{lanes}").text
         index = self.op(I64, f"zext i{lanes} {bits} to i64").text
@@ -173,7 +173,7 @@ class Vectors(Expressions):
     def _call_split_rest(
         self, source: ast.expr, count: ast.expr, pivots: ast.expr, left: ast.expr, right: ast.expr
     ) -> Value:
-        """As `split_wide`, of fewer elements than a vector has."""
+        """Do as `split_wide` for fewer elements than a vector has."""
         q, n, y, p, end = (self.value(node) for node in (source, count, pivots, left, right))
         assert y.type is not None
         t, lanes, align = y.type.llvm, int(self.unit.constants["LANES"]), y.type.bits // 8
