@@ -195,6 +195,7 @@ class Bucketed:
                 ]
             )
 
+        # One program serves all calls with these padded sizes whose numbers agree with its own.
         wide = sized(padded)
         exact = Numbered(self._trace(fun, in_tree, avals).closed)
         key = (in_tree, wide, static, config.trace_key(), axes_key())
@@ -215,6 +216,7 @@ class Bucketed:
             self._check(other, full)
             program = self._program(entry, full, other)
             programs.append(program)
+        # Numbers that depend on the true sizes are arguments of the program.
         varying = sorted(program.varying)
         numbers = [exact.numbers[s] for s in varying]
         kinds = [isinstance(program.numbered.numbers[s], int) for s in varying]

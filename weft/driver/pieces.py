@@ -95,6 +95,7 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
     """Divide a program into its repeated blocks and the pieces between the blocks."""
     jaxpr = closed.jaxpr
     n = len(jaxpr.eqns)
+    # Blocks are calls of one program; what is between them are pieces of their own.
     last_read = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.invars}
     # (first equation, end, blocks that are the same program, which of them)
     parts: list[tuple[int, int, Repeat | None, int]] = []
@@ -123,6 +124,7 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
 
     inputs = [number(v) for v in jaxpr.invars]
     consts = [(number(v), c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True)]
+    # Blocks that are one program return what any of them has to.
     needed_outs: dict[int, set[tuple[int, int]]] = {}
     for low, high, repeat, _ in parts:
         if repeat is not None:
@@ -132,6 +134,7 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
 
     donatable = {v for v, d in zip(jaxpr.invars, donated, strict=True) if d}
     donatable -= {v for _, v in tail}
+    # Each piece becomes a jaxpr of what it reads and what later pieces read of it.
     pieces: list[tuple[ClosedJaxpr, list[bool], str]] = []
     piece_of: dict[int, int] = {}
     reads: list[tuple[int, list[Atom], list[Atom]]] = []
@@ -170,6 +173,7 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
         else:
             reads[-1] = (piece_of[repeat.start], ins, outs)
 
+    # Memory of values is free, or donated, after the last piece that reads them.
     last_step = {v: s for s, (_, ins, _) in enumerate(reads) for v in ins}
     _donate(pieces, reads, donatable, last_step)
     steps = []

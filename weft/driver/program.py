@@ -114,6 +114,7 @@ class Program:
         closed, consts = hoist_consts(closed) if hoist else (closed, [])
         n = len(consts)
         name, out_shardings = request.name, request.out_shardings
+        # Hoisted constants are arguments in front, with neither sharding nor donation.
         arg_shardings = [None] * n + list(request.placed)
         in_shardings = [None] * n + list(request.in_shardings)
         donated = [False] * n + list(request.donated)
@@ -132,6 +133,7 @@ class Program:
             if misplaced(var.aval, asked, have):
                 text = f"in_shardings asks for {asked!r}"
                 raise misplaced_error(name, who, var.aval, text, have)
+        # Arguments that nothing reads are not passed, unless asked for.
         closed = ClosedJaxpr(j.replace(invars=keep(j.invars)), closed.consts)
         wanted = keep(
             [i if i is not None else s for i, s in zip(in_shardings, arg_shardings, strict=True)]
@@ -179,6 +181,7 @@ class Program:
             placed=any(s is not None for s in (*wanted, *out_shardings, *inner)),
             options=request.options,
         )
+        # Layouts, constraints in other memories and the mesh change the finished program.
         if request.layouts is not None:
             ins, outs = request.layouts
             program.layouts = keep([*[None] * n, *ins]), list(outs)

@@ -147,6 +147,7 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     large = op.operands[side]
     if size < LARGE_OPERAND or not any(True for _ in op.results[0].uses) or not has_compiler():
         return None
+    # Leading batch dimensions are the loop's, as long as a step leaves each thread enough.
     counts: list[int] = []
     for dim in (numbers.lhs_batch, numbers.rhs_batch)[side]:
         if size // large.type.shape[dim] < OPERAND_PART * threads():
@@ -162,6 +163,7 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     along: Dims = tuple(range(len(counts)))
     if not region.add(op, along) or not region.add(root, along) or large not in region.dims:
         return None
+    # Other products of the operand join where they can wait for the loop's end.
     for product, dims in list(region.products()):
         before = dict(region.dims), dict(region.outside)
         if not region.add(product, dims) or _delayed(region) is None:
@@ -177,6 +179,7 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     delayed = _delayed(region)
     if delayed is None:
         return None
+    # Users of results that come late move behind the loop.
     behind = members[-1]
     for user in delayed:
         user.move_after(behind)
@@ -283,6 +286,7 @@ def _loop(
 
     def step(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
         given = dict(zip(read_once, carried, strict=False))
+        # One counter of all steps, taken apart into an index of each dimension.
         at, left = [], math.prod(counts)
         for n in counts:
             left //= n
@@ -294,6 +298,7 @@ def _loop(
             for dim, i in zip(dims, at, strict=True):
                 part = part if dim is None else e.dynamic_slice(part, dim, i, 1)
             values[x, dims] = part
+        # Each operation again, on shapes with 1 in the dimensions of the loop.
         for op in members:
             result = op.results[0]
             dims = region.dims[result]
@@ -312,6 +317,7 @@ def _loop(
                 new = copied.results[0]
                 new.set_type(type_)
             values[result, dims] = new
+        # Results are written into their places in the carried arrays.
         after = carried[: len(read_once)]
         for output, old in zip(outputs, carried[len(read_once) :], strict=True):
             result = output.results[0]

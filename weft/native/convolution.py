@@ -61,6 +61,7 @@ def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     shapes = [list(v.shape) for v in (x.type, w.type)]
     sizes = [out.shape[d] for d in sorted(orders[2][:2])] + [out.shape[d] for d in orders[2][2:]]
 
+    # One list of sizes parametrizes the kernel, so that shapes share its code.
     geometry = _geometry(op, spatial, shapes, sizes, front, batches if of_filters else features)
     taps = math.prod(shapes[1][2:])
     if not of_filters and taps > 1024:

@@ -45,6 +45,7 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     if math.prod(out_shape) * math.prod(w_shape[:-1]) < FILTERS:
         return None
 
+    # Features and batch outermost or innermost, so that vectors run along the outputs.
     x, w = (v if o == sorted(o) else e.transpose(v, o) for v, o in zip((x, w), order, strict=False))
     two = [1] * (2 - spatial)
     taps = [*two, *out_shape[:spatial]]
@@ -54,6 +55,7 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     low = [*[0] * (2 - spatial), *ints(op, "padding", 2 * spatial, 0)[::2]]
     inputs, outputs = out_shape[spatial:]
 
+    # A tile of sums stays in registers; the part of x that it reads is copied once for all taps.
     rows, vectors = tile(inputs, outputs, name)
     lanes = host().vector_bytes // _BYTES[name]
     width = vectors * lanes
@@ -64,6 +66,7 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     ]
     region = block[0] * math.prod(extent) * rows
     group = grouped(-(-inputs // rows), -(-outputs // width))
+    # More parts than threads, so that none waits long for the last.
     num_parts = 4 * threads() if threads() > 1 else 1
     scratch = POSITIONS * width + region + 2 * width + 64
     size = [x_shape[0], *two, *x_shape[1:]]

@@ -54,6 +54,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     rows, shape = size // n, [shape[d] for d in order]
     if len(names) == 1 and n >= SELECTED and _select(e, op, dim):
         return op.operands
+    # Keys alone: no order to keep, so vectors may exchange them.
     if len(names) == 1:
         bits, narrow = _WIDTHS[names[0]], is_narrow(names[0], rows, n)
         if bits in vector_widths() and (n >= VECTOR_ROW or not narrow):
@@ -65,6 +66,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
         out, _, _ = call(e, kernel, [x], [x.type, x.type, counts], [rows, n])
         return [turned(out, back)]
     indices = e.type(shape, e.i32)
+    # A key and a value of its size are sorted as one wider number.
     if _carries(op, names, num_keys, rows, n):
         x, along = (turned(v, order) for v in op.operands)
         carried = turned(_pairs(e, x, along, along.type, rows, n, 2), back)

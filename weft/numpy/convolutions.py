@@ -39,6 +39,7 @@ def _convolve(
     whole = preferred is not None and dtypes.is_integer(preferred)
     a, v = (to_array(t) for t in (promote(a, v) if whole else promote_inexact(a, v)))
     swapped = x.size < y.size
+    # The longer operand is the signal: convolution commutes, correlation reverses its result.
     if flip:  # convolution commutes
         if swapped:
             a, v = v, a

@@ -410,6 +410,7 @@ def dot_general(
     lhs_ndim, rhs_ndim = typeof(lhs).ndim, typeof(rhs).ndim
     if dimension_numbers is None:
         dimension_numbers = (((-1,), (0,)), ((), ()))
+    # Normal numbers are cached by value, which lists have none of.
     try:
         numbers = _numbers(dimension_numbers, lhs_ndim, rhs_ndim)
     except AxisError:
@@ -437,6 +438,7 @@ def dot_general(
             lhs,
             rhs,
         )
+    # A dtype that no product has is converted to at the end.
     result_dtype = None
     if preferred_element_type is not None:
         result_dtype = _given(typeof(lhs), typeof(rhs), preferred_element_type)

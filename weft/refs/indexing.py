@@ -141,11 +141,13 @@ def parse_index(shape: Shape, index: object) -> Index:
                 kinds.append("block")
                 backwards.append(False)
             operands.append(item)
+    # Index arrays broadcast together to a block of dimensions of the result.
     block: Shape = ()
     if arrays:
         block = broadcast_shapes(*(typeof(a).shape for _, a in arrays))
         for k, a in arrays:
             operands[k] = broadcast_to(a, block)
+    # NumPy's rule: the block stands where adjacent arrays are, else in front.
     advanced = [i for i, d in enumerate(_no_new(items)) if _is_advanced(d)]
     together = not advanced or advanced[-1] - advanced[0] == len(advanced) - 1
     block_at = sum(d.__class__ is Window for d in dims[: advanced[0]]) if arrays and together else 0

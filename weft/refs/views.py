@@ -304,6 +304,7 @@ def _below_bitcast(
     lower = Indexer(tuple(d for d, _ in pairs))
     axis = sum(isinstance(d, Window) for d, _ in pairs[:-2])  # of the rows, in what is read
 
+    # Parts of an element lie along a row of the narrower type, not side by side.
     def widen(x: Any) -> Any:
         _no_mask(x)
         parts = reshape(x, (*x.shape[:axis], -1, many, *x.shape[axis + 1 :]))

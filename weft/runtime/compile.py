@@ -165,6 +165,7 @@ def compile_module(
         host_callbacks = [called_together(f) for f in host_callbacks]
     device_list = DeviceList(flat)
     start = time.perf_counter()
+    # The disk cache holds programs by text and options; callbacks have no text.
     directory = config.compilation_cache_dir if config.enable_compilation_cache else None
     entry = None
     if (
@@ -196,6 +197,7 @@ def compile_module(
         _end(running)
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
+    # LLVM leaves large free blocks behind, which the allocator would keep.
     if seconds > COMPILED_LONG:
         return_freed_memory()
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:

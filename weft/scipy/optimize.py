@@ -167,10 +167,12 @@ def minimize(
             f, g = both(s["x"] + step * direction)
             return f, g @ direction, g
 
+        # The first step is at most of length 1 in the 1-norm: nothing is known of the scale.
         first = wnp.where(
             s["nit"] == 0, wnp.minimum(1, 1 / wnp.sum(wnp.abs(s["g"]))), wnp.ones_like(slope)
         )
         point = _line_search(along, s["f"], slope, s["g"], first, line_steps)
+        # Update the inverse Hessian (6.17), unless the curvature would make it indefinite.
         move = point.step * direction
         change = point.gradient - s["g"]
         curvature = change @ move

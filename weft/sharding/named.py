@@ -67,6 +67,7 @@ def placement_class(cls: _Class) -> _Class:
         """Return whether both put the same parts of a rank-``ndim`` array on the same devices."""
         return self is other or _equivalent(self, other, ndim)
 
+    # Set one by one, with the class in their names, as if they were written there.
     for answer in (addressable_devices, has_addressable_devices):
         setattr(cls, answer.__name__, property(answer))
     for function in (

@@ -240,6 +240,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
                 index = tuple(columns[i] for i in at)
                 parts[side] = parts[side].at[index].get(mode="fill", fill_value=0)
                 lead[side] = 1
+        # Products are of gathered rows, batched over elements where both sides have any.
         n, both = len(ac), [s for s in dense if None not in s]
         of_group = [[s for s in dense if s[side] is not None] for side in (0, 1)]
         shared = [[lead[k] + n + of_group[k].index(s) for s in both] for k in (0, 1)]

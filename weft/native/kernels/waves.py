@@ -30,6 +30,7 @@ WHOLE = 6755399441055744.0  # 1.5 · 2⁵²: what is added to it is rounded to a
 
 
 def wave(x: f64) -> f64:
+    # Adding WHOLE rounds to an integer k, whose last bits are those of the sum.
     shifted = x * 0.6366197723675814 + WHOLE
     k = shifted - WHOLE
     r = fma(-k, 1.5707963267948966, x)  # exact but for |x| < ½, where k is 0
@@ -43,6 +44,7 @@ def wave(x: f64) -> f64:
         r = t - p
         low = ((t - r) - p) - fma(k, 6.123233995736766e-17, -p) + k * 1.4973849048591698e-33
     r = x if k == 0.0 else r  # keeps the sign of zero
+    # Polynomials of sine (s) and cosine (c) on [-π/4, π/4], both: lanes need either.
     z = r * r
     s = 2.7557319223985893e-06
     c = -2.755731922398589e-07

@@ -247,6 +247,7 @@ class Blocks:
                 at_b = self.right.buffer.address(f, (b, p, column))
                 b_row = int(self.right.buffer.strides[1])
 
+            # Packed operands are adjacent in the order in which tiles read them.
             def rows(r: Index, count: int) -> None:
                 if packed_a is not None:
                     at_a = packed_a.address(f, (f.mul(r, self.a_row),))

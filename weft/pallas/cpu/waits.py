@@ -206,6 +206,7 @@ def _emit_await(module: Module, limit: int) -> None:
     f = Function(module, "core_await", arguments, "i1", "noinline")
     clock, nap = f.alloca(CLOCK), f.alloca("i64")  # the first turn with a sleep
     set_field(f, nap, 0, "i64", 0)
+    # Spin first, then give the processor up, then sleep: each for longer than its switch costs.
     with f.loop(0, 1 << 62) as loop:
         turn = loop.index
         first_nap = field(f, nap, 0, "i64")
@@ -226,6 +227,7 @@ def _emit_await(module: Module, limit: int) -> None:
             with f.when(f.op(f"icmp eq i64 {turn}, {SPINS - 1}")):
                 _start_clock(f, clock)
         sixteenth = f.op(f"icmp eq i64 {f.op(f'and i64 {turn}, 15')}, 15")
+        # Asleep, look for a deadlock and the time limit only now and then: that reads every core's record.
         with f.when(naps):
             short = f.op(f"icmp slt i64 {f.sub(turn, first_nap)}, {SHORT_NAPS}")
             f.intrinsic(

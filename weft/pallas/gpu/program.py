@@ -106,6 +106,7 @@ class Builder:
                 )
         self.e = Emitter(call, platform, converts_float8)
         self.e.streamed, self.e.stream = products.streamed, products.emit
+        # Dimensions in which programs depend on each other become a loop of one program.
         self.sequential = frozenset() if call.is_mpmd else sequential_dims(call)
         self.parallel = [i for i in range(len(call.grid)) if i not in self.sequential]
         if call.is_mpmd:
@@ -118,6 +119,7 @@ class Builder:
                 "is larger than a launch can be, 2**31 - 1. Use larger blocks"
             )
         self.first_scratch = len(call.operand_avals) + len(call.outputs)
+        # Scratch too large, or shared too widely, for registers is an output that nobody reads.
         self.in_memory = {
             k: i
             for i, k in enumerate(

@@ -57,6 +57,7 @@ def factored(
         split |= {f: free_of(atoms, taken) for f, atoms in rest if f not in factors_here}
         return by_factor(split, outs[0], first)
 
+    # Weigh moving operands to the result's layout against partial sums and moves behind it.
     planner = Planner(
         *(lz, op, outs[0], range(len(xs)), need),
         fit=fit,
@@ -74,6 +75,7 @@ def factored(
     now = [by_factor(split, o, m) for o, m in zip(outs, r.results, strict=True)]
     got = lz.keep(op, [arrange(e, x.value) for x in moved], now)
     got = [LocalValue(arrange(e, x.value), x.layout) for x in got]
+    # Sums over a split factor are partial: known combiners wait, any other is applied again.
     if way.across and kind is not None:
         got[0].partial = (way.across, kind)
     elif way.across:

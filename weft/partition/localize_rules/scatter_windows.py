@@ -31,6 +31,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     padding = padding_of(op, rank)
     never = never_selected(op)
     fill = never and e.constant_text(never, e.type((), x.value.type.element_type))
+    # Split dimensions stay split where every shard starts at the same phase of the windows.
     trivial = [size[d] == stride[d] == 1 and padding[d] == [0, 0] for d in range(rank)]
     drop = [
         d
@@ -47,6 +48,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         ),
     )
     zero = e.const(0, source.value.type.element_type)
+    # Whole dimensions are padded by values that are never selected (quirks.SCATTER_PADDING).
     values, windowed, held_source, keep = [x.value, source.value], now, source.layout, {}
     for d in range(rank):
         if fill is None or padding[d] == [0, 0] or d in split:
@@ -56,6 +58,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         windowed = HeldWindow(windowed, d, values[0].type.shape[d])
         keep[d] = (low, windowed.local[d])
         padding[d] = [0, 0]
+    # Split ones read the neighbours' elements that their own windows reach into.
     for d in split:
         low, step, width = padding[d][0], stride[d], size[d]
         before = -(-(low - width + 1) // step)  # first window that touches a shard's first element
@@ -74,6 +77,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         keep[d] = (int(-(first[0] * step - low)), length)
         padding[d] = [0, 0]
     op.attributes["padding"] = e.table(np.array(padding, np.int64).reshape(rank, 2))
+    # Of the elements that windows reach, a device keeps its own.
     wide = now
     for d, (_, length) in keep.items():
         wide = HeldWindow(wide, d, length)
