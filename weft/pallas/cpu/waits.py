@@ -227,7 +227,7 @@ def _emit_await(module: Module, limit: int) -> None:
             with f.when(f.op(f"icmp eq i64 {turn}, {SPINS - 1}")):
                 _start_clock(f, clock)
         sixteenth = f.op(f"icmp eq i64 {f.op(f'and i64 {turn}, 15')}, 15")
-        # Asleep, look for a deadlock and the time limit only now and then: that reads every core's record.
+        # Asleep, look for a deadlock and the time limit only now and then: it reads all records.
         with f.when(naps):
             short = f.op(f"icmp slt i64 {f.sub(turn, first_nap)}, {SHORT_NAPS}")
             f.intrinsic(
