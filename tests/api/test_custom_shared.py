@@ -135,3 +135,13 @@ def test_numbers_reach_functions_and_rules_as_arrays():
         assert float(weft.grad(f)(1.0)) == n
         assert float(weft.jit(weft.grad(f))(1.0)) == n
     assert set(asked) == {((), np.dtype("float32"), True)}
+
+
+@pytest.mark.parametrize(
+    "make", [weft.custom_jvp, weft.custom_vjp, weft.custom_batching.custom_vmap]
+)
+def test_a_function_with_rules_does_not_pass_for_a_plain_function(make):
+    f = make(lambda x: x)
+    for name in ("__globals__", "__code__", "__defaults__", "no_such"):
+        assert not hasattr(f, name)
+    assert not hasattr(object.__new__(type(f)), "fun")  # as copying and pickling ask

@@ -84,6 +84,11 @@ def test_float0_has_shapes_only():
         jnp.zeros((3,), weft.float0),
         jnp.zeros_like(np.zeros(3, weft.float0)),
         weft.lax.full_like(np.zeros(3, weft.float0), 0),
+        jnp.asarray(np.zeros(3, weft.float0)),
+        jnp.array(np.zeros(3, weft.float0)),
+        jnp.broadcast_to(np.zeros((), weft.float0), (3,)),
+        weft.device_put(np.zeros(3, weft.float0)),
+        weft.jit(lambda: jnp.array(np.zeros(3, weft.float0)))(),
     ):
         assert made.shape == (3,) and made.dtype == weft.float0
 

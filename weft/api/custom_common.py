@@ -315,9 +315,13 @@ class FunctionWithRules:
         self._tracing_rules = False
 
     def __getattr__(self, name: str) -> Any:
-        """Return the attributes of the function, such as `def_vmap` of a custom_vmap function."""
-        if name in ("fun", "__wrapped__"):  # copying and pickling ask before there is one
-            raise AttributeError(name)
+        """Return the attributes of the function, such as `def_vmap` of a custom_vmap function.
+
+        Not those of Python's own: what has its `__globals__` passes for a function. Copying and
+        pickling ask before there is a `fun`.
+        """
+        if name == "fun" or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.fun, name)
 
     def _apply(self, prim: Primitive, kind: type[FlatCall], args: tuple, kwargs: dict) -> Any:

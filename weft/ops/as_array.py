@@ -23,14 +23,9 @@ def as_array(x: ArrayLike) -> Any:
     if isinstance(x, Tracer):
         return x
     if isinstance(x, bool | int | float | complex | np.ndarray | np.generic):
-        if getattr(x, "dtype", None) == _FLOAT0:
-            return x
         if state.trace is EVAL:
             aval = typeof(x)
             return put_host(np.array(x, aval.dtype), weak_type=aval.weak_type)
         return x
     method = None if x.__class__ in aval_of else array_method(x)
     return x if method is None else method()
-
-
-_FLOAT0 = np.dtype([("float0", np.void, 0)])

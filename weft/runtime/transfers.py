@@ -61,8 +61,9 @@ def put_host(
     dtype = value.dtype
     canonical = _canonical.get(dtype)
     if canonical is None or canonical[0] is not config.enable_x64:
-        canonical = (config.enable_x64, dtypes.canonicalize_dtype(dtype))
-        _canonical[dtype] = canonical
+        if dtype == dtypes.float0:  # no device holds it
+            return value
+        canonical = _canonical[dtype] = (config.enable_x64, dtypes.canonicalize_dtype(dtype))
     dtype = canonical[1]
     if sharding is None:
         sharding = default_sharding()
