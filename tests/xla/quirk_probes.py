@@ -332,6 +332,20 @@ def lost_nans() -> bool:
 
 
 @probe
+def constant_sums() -> bool:
+    type = "tensor<4xf32>"
+    text = main(
+        f"(%x: {type}) -> {type}",
+        f"%c = stablehlo.constant dense<8388608.0> : {type}",
+        f"%a = stablehlo.add %x, %c : {type}",
+        f"%b = stablehlo.subtract %a, %c : {type}",
+        f"return %b : {type}",
+    )
+    (out,) = run(text, np.full(4, 0.25, np.float32))
+    return bool((np.asarray(out) == 0.25).all())
+
+
+@probe
 def mulhi() -> bool:
     type = "tensor<4x3xi32>"
     text = main(

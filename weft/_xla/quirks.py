@@ -209,6 +209,12 @@ SPLAT_PRODUCT = Quirk(
     "a library fusion that multiplies by a spread scalar reads past it: garbage",
     seen="0.10 to 0.12",
 )
+SHARED_QUOTIENTS = Quirk(
+    "XLA:CPU",
+    "fuses no quotient of two arrays with what reads it, if several operations do; nor a root",
+    unprobed="tests/native/test_formulas.py counts the loops of formulas with quotients",
+)
+CONSTANT_SUMS = Quirk("XLA", "takes (x + c) - c for x, also of floats")
 MULHI = Quirk("XLA:CPU", "refuses chlo.mulhi in fusions")
 COMPLEX_SPECIALS = Quirk(
     "XLA",

@@ -15,6 +15,7 @@ from weft.core.errors import ArgumentError, AxisError, AxisKindError, JAXTypeErr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.lowering.marks import FORMULAS
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -193,7 +194,7 @@ def elementwise(
         linear=linear,
         bilinear=bilinear,
     )
-    prim.hlo = hlo if isinstance(hlo, str) else None
+    prim.hlo = hlo if isinstance(hlo, str) and hlo not in FORMULAS else None
     return prim
 
 
@@ -231,7 +232,10 @@ def batch_elementwise(
 
 def _lower_elementwise(hlo: str) -> Callable:
     def lower(ctx: RuleContext, *operands: ir.Value | None, **params: object) -> Any:
-        return ctx.op(hlo, ctx.spread(operands), ctx.out_types())[0]
+        operation = ctx.operation(hlo, ctx.spread(operands), ctx.out_types())
+        if hlo in FORMULAS:
+            ctx.mark(operation, "formula")
+        return operation.results[0]
 
     return lower
 

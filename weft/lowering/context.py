@@ -143,7 +143,7 @@ def _small() -> tuple:
 
 
 @lru_cache(maxsize=ATTRIBUTES)
-def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: np.dtype) -> ir.Attribute:
+def splat_attr(value: bytes, shape: tuple[int, ...], dtype: np.dtype) -> ir.Attribute:
     scalar = np.frombuffer(value, dtype)[0]
     type_ = mlir.tensor_type(shape, dtype)
     if dtype.kind in "iu" and dtype.name not in _SUB_BYTE:
@@ -250,7 +250,7 @@ class RuleContext:
         cached = splats.get(key)
         if cached is None:
             data = key[0] if key[1] is bytes else np.asarray(value).astype(dtype).tobytes()
-            attrs = {"value": _splat_attr(data, shape, dtype)}
+            attrs = {"value": splat_attr(data, shape, dtype)}
             types = [mlir.tensor_type(shape, dtype)]
             cached = splats[key] = self.op("stablehlo.constant", [], types, attrs)[0]
         return cached

@@ -29,6 +29,7 @@ RULES = {
     "extremum": "extrema.extremum",
     "fft": "fourier.fft",
     "filters": "filters.filters",
+    "formula": "formulas.formula",
     "lapack": "lapack.lapack",
     "pointwise": "pointwise.pointwise",
     "power": "elementwise.power",

@@ -19,6 +19,7 @@ from weft.autodiff.op_families import (
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
+from weft.lowering.marks import FORMULAS
 from weft.ops import complex_values
 from weft.ops.arithmetic import (
     _div,
@@ -96,6 +97,8 @@ def _accurate(
         operation = ctx.operation(hlo, [x], ctx.out_types(), attrs)
         if hlo in _WAVES and accuracy is None and aval.dtype in (dtypes.float32, dtypes.float64):
             ctx.mark(operation, "wave", _WAVES.index(hlo))
+        elif hlo in FORMULAS and accuracy is None:
+            ctx.mark(operation, "formula")
         out = operation.results[0]
         if repair is not None and dtypes.is_complex(aval.dtype):
             return complex_values.lower_repaired(ctx, repair, x, out)
@@ -103,7 +106,7 @@ def _accurate(
 
     rule = lambda t, out, x, **accuracy: jvp(t, out, x)
     prim = elementwise(name, lower, accepts=accepts, jvps=[rule])
-    prim.hlo = None if hlo in _WAVES else hlo
+    prim.hlo = None if hlo in _WAVES or hlo in FORMULAS else hlo
     return prim
 
 

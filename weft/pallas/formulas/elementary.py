@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from weft.ops.arithmetic import max_p, min_p
 from weft.pallas.formulas.language import (
     bits,
     clamp,
@@ -26,6 +27,7 @@ from weft.pallas.formulas.language import (
     power_of_two,
     round_scaled,
     split_exponent,
+    to_float,
     where,
 )
 
@@ -45,12 +47,23 @@ _EXP = {
 
 
 def exp(x: Array) -> Array:
+    return ldexp_p.bind(*_scaled_exp(x))
+
+
+def half_exp(x: Array) -> Array:
+    """exp(x) / 2, also where exp(x) overflows."""
+    value, n = _scaled_exp(x)
+    return ldexp_p.bind(value, n - 1)
+
+
+def _scaled_exp(x: Array) -> tuple[Array, Array]:
+    """exp(x) as a number near 1 and the exponent of a power of two."""
     kind = x.dtype.name
-    x = clamp(x, *((-746.0, 710.0) if is_wide(x) else (-104.0, 89.0)))
+    x = clamp(x, *((-746.0, 711.0) if is_wide(x) else (-104.0, 90.0)))
     whole, n = round_scaled(x, 1 / math.log(2))
     r = fma(whole, -LN2_HI[kind], x)
     r = fma(whole, -LN2_LO[kind], r)
-    return ldexp_p.bind(polynomial(r, (*_EXP[kind], 1.0, 1.0)), n)
+    return polynomial(r, (*_EXP[kind], 1.0, 1.0)), n
 
 
 def exp2(x: Array) -> Array:
@@ -125,7 +138,7 @@ _LOG_DOUBLE = (
 
 def _log_of_parts(z: Array, k: Array, extra: Array | None = None) -> Array:
     """log(1 + z) + k ln 2 (+ extra, tiny)."""
-    kind, k = z.dtype.name, k.astype(z.dtype)
+    kind, k = z.dtype.name, to_float(k)
     square = z * z
     low = k * LN2_LO[kind]
     if extra is not None:
@@ -149,6 +162,12 @@ def _log_edges(x: Array, result: Any, pole: float) -> Array:
     return where(x < pole, math.nan, result)
 
 
+def log_of_normal(x: Array, extra: Array | None = None) -> Array:
+    """log(x) (+ extra, tiny)."""
+    fraction, k = split_exponent(x)
+    return _log_of_parts(fraction - 1, k, extra)
+
+
 def log(x: Array) -> Array:
     lift = mantissa_bits(x) + 2
     tiny = x < 2.0 ** (1 - exponent_bias(x))
@@ -160,8 +179,9 @@ def log(x: Array) -> Array:
 def log1p(x: Array) -> Array:
     u = x + 1
     fraction, k = split_exponent(u)
-    # What rounding 1 + x lost, relative to u.
-    lost = where(u >= 2, 1 - (u - x), x - (u - 1))
+    # What rounding 1 + x lost, relative to u, without u - 1 (quirks.CONSTANT_SUMS).
+    one = x.dtype.type(1)
+    lost = min_p.bind(x, one) - (u - max_p.bind(x, one))
     near = k == 0
     z = where(near, x, fraction - 1)
     result = _log_of_parts(z, k, where(near, 0.0, lost / u))

@@ -1,20 +1,22 @@
-# Tests: tests/pallas/test_cpu_math.py
+# Tests: tests/pallas/test_cpu_math.py, tests/native/test_formulas.py
 """Inverse and hyperbolic functions, powers, roots.
 
-Written for float64; float32 goes through float64, which is the shortest accurate way. Errors are
-at most 2 ulp (tests/pallas/test_cpu_math.py). Sources: Cephes (atan); fdlibm (asin, acos,
-asinh, acosh, atanh, cbrt as improved in FreeBSD); T. J. Dekker, "A floating-point
-technique for extending the available precision", 1971 (the double-double logarithm of pow).
+Errors are at most 2 ulp (tests/pallas/test_cpu_math.py), with products and sums that are rounded
+once or twice. Polynomials are minimax fits of the relative error, by Remez' exchange. Sources:
+fdlibm (the reductions of asin and acos); W. Kahan, "Computing a real cube root", 1991; T. J.
+Dekker, "A floating-point technique for extending the available precision", 1971 (the double-double
+logarithm of pow).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.ops.arithmetic import div_p
+from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
-from weft.pallas.formulas.elementary import LN2_HI, LN2_LO, exp, expm1, log, log1p
+from weft.pallas.formulas.elementary import LN2_HI, LN2_LO, exp, half_exp, log, log_of_normal
 from weft.pallas.formulas.language import (
     bits,
     copysign,
@@ -23,8 +25,10 @@ from weft.pallas.formulas.language import (
     from_bits,
     in_double,
     is_negative,
+    is_wide,
     polynomial,
     split_exponent,
+    to_float,
     two_sum,
     where,
 )
@@ -32,164 +36,244 @@ from weft.pallas.formulas.language import (
 if TYPE_CHECKING:
     from weft.runtime.array import Array
 
-PI_2, PI_2_LOW = 1.5707963267948966, 6.123233995736766e-17
+PI_2 = {"float32": 1.57079637050628662, "float64": 1.5707963267948966}
+PI_2_LOW = {"float32": -4.37113900018624283e-8, "float64": 6.123233995736766e-17}
+
+
+def _odd(x: Array, fits: dict[str, tuple]) -> Array:
+    """x + x**3 p(x**2)."""
+    z = x * x
+    return fma(x * z, polynomial(z, fits[x.dtype.name]), x)
+
 
 # Inverse trigonometric functions ------------------------------------------------------------------
 
-_ATAN_P = (
-    -8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1,
-    -1.228866684490136173410e2, -6.485021904942025371773e1,
-)  # fmt: skip
-_ATAN_Q = (
-    1.0, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
-    4.853903996359136964868e2, 1.945506571482613964425e2,
-)  # fmt: skip
+_ATAN = {
+    "float32": (
+        0.00293931551, -0.0164450314, 0.0433423296, -0.0756379813, 0.106717557,
+        -0.142126232, 0.199939847, -0.333331645,
+    ),
+    "float64": (
+        1.3471882144738254e-05, -0.00015467508258188388, 0.00084318406989284701,
+        -0.0029193124704742679, 0.0072650748427709319, -0.014000217846937632,
+        0.022094065789214284, -0.029995940183332317, 0.036702323361193813,
+        -0.042222780490899926, 0.047235646532057349, -0.052539056705454099,
+        0.058806205503992195, -0.066664208498114497, 0.076922820810157277,
+        -0.090909072157664694, 0.11111111020632426, -0.14285714283113671,
+        0.19999999999962823, -0.33333333333333159,
+    ),
+}  # fmt: skip
+"""(atan(t) / t - 1) / t**2 in t**2, for t up to 1."""
 
 
-@in_double
 def atan(x: Array) -> Array:
-    return _atan(x)
+    kind, size = x.dtype.name, abs(x)
+    large = size > 1
+    angle = _odd(where(large, 1 / size, size), _ATAN)
+    return copysign(where(large, PI_2[kind] - (angle - PI_2_LOW[kind]), angle), x)
 
 
-def _atan(x: Array) -> Array:
-    size = abs(x)
-    large, middle = size > 2.414213562373095, size > 0.66
-    t = where(large, -1 / size, where(middle, (size - 1) / (size + 1), size))
-    base = where(middle, x.dtype.type(PI_2 / 2), 0.0)
-    base = where(large, PI_2, base)
-    more = where(middle, x.dtype.type(PI_2_LOW / 2), 0.0)
-    more = where(large, PI_2_LOW, more)
-    z = t * t
-    ratio = (z * polynomial(z, _ATAN_P)) / polynomial(z, _ATAN_Q)
-    return copysign(base + (fma(t, ratio, t) + more), x)
-
-
-@in_double
 def atan2(y: Array, x: Array) -> Array:
-    a, b = abs(y), abs(x)
+    kind, a, b = x.dtype.name, abs(y), abs(x)
+    steep = a > b
+    quotient = where(steep, b, a) / where(steep, a, b)
     # 0/0 and inf/inf have no quotient: the angles are 0 and pi/4.
-    quotient = where(a == b, where(a == 0, x.dtype.type(0), 1.0), a / b)
-    angle = _atan(quotient)
-    back = 2 * PI_2 - (angle - 2 * PI_2_LOW)
-    return copysign(where(is_negative(x), back, angle), y)
+    angle = _odd(where(a == b, where(a == 0, a, 1.0), quotient), _ATAN)
+    back = is_negative(x)
+    quarters = where(steep, x.dtype.type(1), where(back, x.dtype.type(2), 0.0))
+    angle = where(steep ^ back, -angle, angle)
+    value = quarters * PI_2[kind] + (angle + quarters * PI_2_LOW[kind])
+    return copysign(value, y)
 
 
-_ASIN_P = (
-    3.47933107596021167570e-05, 7.91534994289814532176e-04, -4.00555345006794114027e-02,
-    2.01212532134862925881e-01, -3.25565818622400915405e-01, 1.66666666666666657415e-01,
-)  # fmt: skip
-_ASIN_Q = (
-    7.70381505559019352791e-02, -6.88283971605453293030e-01, 2.02094576023350569471e00,
-    -2.40339491173441421878e00, 1.0,
-)  # fmt: skip
+_ASIN = {
+    "float32": (
+        0.0419848263, 0.0242973026, 0.0454434454, 0.0749554932, 0.166667446,
+    ),
+    "float64": (
+        0.031491650602512175, -0.015575423896484307, 0.019088962427760644,
+        0.0066994997917424687, 0.012126546220956385, 0.013892283799690472,
+        0.017358922843269953, 0.022371815609720156, 0.030381956425758992,
+        0.044642856904400646, 0.075000000002264228, 0.16666666666666005,
+    ),
+}  # fmt: skip
+"""(asin(s) / s - 1) / s**2 in s**2, for s up to 1/2."""
 
 
-def _asin_ratio(z: Array) -> Array:
-    return (z * polynomial(z, _ASIN_P)) / polynomial(z, _ASIN_Q)
+def _half_angle(x: Array) -> tuple[Array, Array, Array]:
+    """Whether |x| < 1/2, and s in two parts with a tail: asin(s) is their sum.
+
+    s is |x|, or else sqrt((1 - |x|) / 2), the first part of which has an exact square.
+    """
+    size = abs(x)
+    small = size < 0.5
+    z = where(small, size * size, (1 - size) * 0.5)
+    root = sqrt_p.bind(z)
+    s = where(small, size, root)
+    tail = (s * z) * polynomial(z, _ASIN[x.dtype.name])
+    top = from_bits(bits(root) & (-1 << (27 if is_wide(x) else 12)))
+    low = (z - top * top) / (root + where(z == 0, z + 1, top))
+    return small, where(small, size, top), where(small, tail, low + tail)
 
 
-def _half_angle(size: Array) -> tuple[Array, Array]:
-    """sqrt((1 - |x|) / 2) and what asin of it exceeds it by, with the root's own error."""
-    z = (1 - size) * 0.5
-    s = sqrt_p.bind(z)
-    error = where(s == 0, 0.0, fma(-s, s, z) / (s + s))
-    return s, fma(s, _asin_ratio(z), error)
-
-
-@in_double
 def asin(x: Array) -> Array:
-    size = abs(x)
-    s, tail = _half_angle(size)
-    large = PI_2 - ((s + tail) * 2 - PI_2_LOW)
-    small = fma(size, _asin_ratio(size * size), size)
-    return copysign(where(size < 0.5, small, large), x)
+    kind = x.dtype.name
+    small, s, tail = _half_angle(x)
+    large = (PI_2[kind] - (s + s)) - ((tail + tail) - PI_2_LOW[kind])
+    return copysign(where(small, s + tail, large), x)
 
 
-@in_double
 def acos(x: Array) -> Array:
-    size = abs(x)
-    small = PI_2 - (x - fma(-x, _asin_ratio(x * x), PI_2_LOW))
-    s, tail = _half_angle(size)
-    double = (s + tail) * 2
-    left = 2 * PI_2 - (double - 2 * PI_2_LOW)
-    return where(size < 0.5, small, where(x < 0, left, double))
+    kind = x.dtype.name
+    small, s, tail = _half_angle(x)
+    left = x < 0
+    middle = PI_2[kind] - (x - (PI_2_LOW[kind] - where(left, -tail, tail)))
+    s, tail = s + s, tail + tail
+    ends = where(left, (2 * PI_2[kind] - s) - (tail - 2 * PI_2_LOW[kind]), s + tail)
+    return where(small, middle, ends)
 
 
 # Hyperbolic functions -----------------------------------------------------------------------------
 
+_SINH = {
+    "float32": (
+        2.81684925e-06, 0.000198361813, 0.0083333496, 0.166666672,
+    ),
+    "float64": (
+        2.8481587610841859e-15, 7.6464859621460198e-13, 1.6059050549519561e-10,
+        2.5052108346966903e-08, 2.7557319224114023e-06, 0.00019841269841269605,
+        0.0083333333333333332, 0.16666666666666666,
+    ),
+}  # fmt: skip
+"""(sinh(x) / x - 1) / x**2 in x**2, for x up to 1."""
 
-def _half_exp(size: Array) -> Array:
-    """exp(size) / 2 where exp(size) may overflow."""
-    half = exp(size * 0.5)
-    return (half * 0.5) * half
 
-
-@in_double
 def sinh(x: Array) -> Array:
     size = abs(x)
-    e = expm1(size)
-    small = (e + e / (e + 1)) * 0.5
-    value = where(size < 700, small, _half_exp(size))
-    return copysign(where(x != x, x, value), x)
+    half = half_exp(size)
+    value = where(size < 1, _odd(size, _SINH), half - 0.25 / half)
+    return copysign(value, x)
 
 
-@in_double
 def cosh(x: Array) -> Array:
-    size = abs(x)
-    e = expm1(size)
-    up = e + 1
-    near = 1 + (e * e) / (up + up)
-    t = exp(size)
-    value = where(size < 0.35, near, t * 0.5 + 0.5 / t)
-    return where(size < 700, value, _half_exp(size))
+    half = half_exp(abs(x))
+    return half + 0.25 / half
 
 
-@in_double
+_ASINH = {
+    "float32": (
+        -0.000393962691, 0.00242458051, -0.00707049761, 0.0136359092, -0.0210233927,
+        0.0300717186, -0.0446014181, 0.0749972537, -0.166666597,
+    ),
+    "float64": (
+        2.0070523353650532e-06, -2.3094034389567687e-05, 0.00012629877337614251,
+        -0.0004393470050162316, 0.0011009643868522886, -0.0021431973724213883,
+        0.0034320821053709905, -0.0047567728299004212, 0.0059852512787590675,
+        -0.0071363494417051362, 0.0083365006069410757, -0.0097486207341963178,
+        0.011549371055447429, -0.013964499486082187, 0.017352728628422756,
+        -0.022372156476993976, 0.030381944318717949, -0.044642857139257155,
+        0.074999999999948774, -0.16666666666666644,
+    ),
+}  # fmt: skip
+"""(asinh(x) / x - 1) / x**2 in x**2, for x up to 1."""
+
+
+def _log_of_sum(size: Array, root: Callable[[Array], Array]) -> Array:
+    """log(size + root(size)), where size**2 - root(size)**2 is 1 or -1; inf, NaN of themselves."""
+    large = size > (2.0**28 if is_wide(size) else 2.0**12)  # of which the root is the size
+    inside = where(large, size.dtype.type(2), size)
+    other = root(inside)
+    total = where(large, size, inside + other)
+    lost = min_p.bind(inside, other) - (total - max_p.bind(inside, other))
+    # What rounding the sum lost over the sum, whose inverse is the difference.
+    lost = where(large, size.dtype.type(0), lost * abs(other - inside))
+    value = log_of_normal(total, lost) + where(large, size.dtype.type(math.log(2)), 0.0)
+    return where(size < math.inf, value, size)
+
+
 def asinh(x: Array) -> Array:
     size = abs(x)
-    square = size * size
-    value = log1p(size + square / (sqrt_p.bind(square + 1) + 1))
-    return copysign(where(size < 2.0**28, value, log(size) + math.log(2)), x)
+    value = _log_of_sum(size, lambda s: sqrt_p.bind(fma(s, s, 1.0)))
+    return copysign(where(size < 1, _odd(size, _ASINH), value), x)
 
 
-@in_double
+_ACOSH = {
+    "float32": (
+        -2.70749879e-05, 0.000176119429, -0.000632559881, 0.0018715167, -0.00557415839,
+        0.0187493246, -0.083333306,
+    ),
+    "float64": (
+        -6.494637913964995e-09, 6.613416274816801e-08, -3.3430151878866499e-07,
+        1.1556315491455626e-06, -3.2063681719159634e-06, 7.9536098129006086e-06,
+        -1.8946520379257939e-05, 4.5080157179072812e-05, -0.00010908838070936229,
+        0.00027113461981710961, -0.00069912966020473154, 0.001898871500638761,
+        -0.0055803571414564483, 0.018749999999963875, -0.083333333333333023,
+    ),
+}  # fmt: skip
+"""(acosh(1 + t) / sqrt(2 t) - 1) / t in t, for t up to 1."""
+
+
 def acosh(x: Array) -> Array:
     t = x - 1
-    value = log1p(t + sqrt_p.bind(fma(t, t, t + t)))
-    return where(x < 2.0**28, value, log(x) + math.log(2))
+    root = sqrt_p.bind(t + t)
+    near = fma(root * t, polynomial(t, _ACOSH[x.dtype.name]), root)
+    value = _log_of_sum(x, lambda s: sqrt_p.bind((s - 1) * (s + 1)))
+    return where(x < 2, near, value)
 
 
-@in_double
+_ATANH = {
+    "float32": (
+        0.175637767, 0.0521785691, 0.117995985, 0.142260596, 0.200023144,
+        0.333333045,
+    ),
+    "float64": (
+        0.22140689911239841, -0.14727819171971279, 0.1407755698148222,
+        0.016357969615948712, 0.059322707720421246, 0.057838985948618186,
+        0.066767015964387805, 0.076916066837321329, 0.09090941679881176,
+        0.1111111015653992, 0.14285714301703092, 0.19999999999872958,
+        0.33333333333333637,
+    ),
+}  # fmt: skip
+"""(atanh(x) / x - 1) / x**2 in x**2, for x up to 1/2."""
+
+
 def atanh(x: Array) -> Array:
     size = abs(x)
-    t, rest = size + size, 1 - size
-    argument = where(size < 0.5, t + (t * size) / rest, t / rest)
-    return copysign(log1p(argument) * 0.5, x)
+    value = log((1 + size) / (1 - size)) * 0.5
+    return copysign(where(size < 0.5, _odd(size, _ATANH), value), x)
 
 
 # Roots and powers ---------------------------------------------------------------------------------
 
-_CBRT = (
-    0.145996192886612446982, -0.758397934778766047437, 1.621429720105354466140,
-    -1.88497979543377169875, 1.87595182427177009643,
-)  # fmt: skip
+_CBRT_TERMS = (35 / 243, 14 / 81, 2 / 9, 1 / 3)
+_CBRT = {"float32": (_CBRT_TERMS,), "float64": (_CBRT_TERMS, _CBRT_TERMS[-2:])}
+_CBRT_GUESS = 4 / 3 * (127 - 0.0423) * 2**23, 4 / 3 * (1023 - 0.0423) * 2**20
+"""The steps towards x**(-1/3): ((1 - d)**(-1/3) - 1) / d in d."""
 
 
-@in_double
 def cbrt(x: Array) -> Array:
-    size = abs(x)
-    tiny = size < 2.0**-1022
-    normal = where(tiny, size * 2.0**54, size)
-    high = bits(normal) >> 32  # of a positive number
-    t = from_bits((div_p.bind(high, high.dtype.type(3)) + 715094163) << 32)
-    # To 23 bits by a polynomial in t**3/x, rounded so that its square is exact, then one step.
-    t = t * polynomial((t * t) * (t / normal), _CBRT)
-    t = from_bits((bits(t) + 0x80000000) & -0x40000000)
-    r = normal / (t * t)
-    t = fma(t, (r - t) / ((t + t) + r), t)
-    t = where(tiny, t * 2.0**-18, t)
+    """x y**2 for y = x**(-1/3): a guess by its bits, then series in 1 - x y**3; no division."""
+    wide, size = is_wide(x), abs(x)
+    lift = 108 if wide else 48
+    tiny = size < (2.0**-900 if wide else 2.0**-64)  # whose defects would be subnormal
+    normal = where(tiny, size * 2.0**lift, size)
+    # A third of the bits, of float64 of their upper half: divisions of integers make no vectors.
+    if wide:
+        third = to_float(bits(normal) >> 32) * (1 / 3)
+        guess = (1.5 * 2.0**52 + _CBRT_GUESS[1]) - third
+        y = from_bits(bits(guess) << 32)
+    else:
+        third = bits(normal).astype("float32") * (1 / 3)
+        y = from_bits((_CBRT_GUESS[0] - third).astype("int32"))
+    for terms in _CBRT[x.dtype.name]:
+        defect = 1 - ((normal * y) * y) * y
+        y = fma(y * defect, polynomial(defect, terms), y)
+    root = (normal * y) * y
+    # The rounding of y goes with a last step, in which only that of the root's cube counts.
+    root = fma(normal - (root * root) * root, (y * y) * (1 / 3), root)
+    root = where(tiny, root * 2.0 ** -(lift // 3), root)
     plain = (size == 0) | (size == math.inf) | (size != size)
-    return copysign(where(plain, size, t), x)
+    return copysign(where(plain, size, root), x)
 
 
 def _long_log(x: Array) -> tuple[Array, Array]:

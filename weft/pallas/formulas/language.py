@@ -15,7 +15,7 @@ import numpy as np
 from weft.core.aval import ShapedArray
 from weft.core.config import options
 from weft.core.primitive import Primitive
-from weft.ops.arithmetic import add_p, floor_p, le_p, lt_p, select_n_p
+from weft.ops.arithmetic import add_p, floor_p, le_p, lt_p, round_p, select_n_p
 from weft.ops.dtype_casts import bitcast_convert_type_p
 from weft.ops.promote import broadcast_to
 
@@ -141,10 +141,21 @@ def ldexp(x: Array, n: Array) -> Array:
 
 def round_scaled(x: Array, factor: float) -> tuple[Array, Array]:
     """Return the integer nearest to x * factor, as a float and as an integer; small ones only."""
-    magic = 1.5 * 2.0 ** mantissa_bits(x)
-    shifted = fma(x, factor, magic)
-    base = 0x4338000000000000 if is_wide(x) else 0x4B400000
-    return shifted - magic, bits(shifted) - base
+    # Not as a sum less its magic number: quirks.CONSTANT_SUMS.
+    whole = round_p.bind(x * factor, rounding_method=1)
+    return whole, bits(whole + 1.5 * 2.0 ** mantissa_bits(x)) - _shifted_zero(x)
+
+
+def to_float(n: Array) -> Array:
+    """Convert a small integer to the float as wide: few processors convert 64-bit ones."""
+    zero = from_bits(n & 0)
+    magic = 1.5 * 2.0 ** mantissa_bits(zero)
+    return from_bits(n + _shifted_zero(zero)) - magic
+
+
+def _shifted_zero(x: Array) -> int:
+    """Return the bits of 1.5 * 2**mantissa_bits: a sum with it ends in the bits of an integer."""
+    return 0x4338000000000000 if is_wide(x) else 0x4B400000
 
 
 def split_exponent(x: Array) -> tuple[Array, Array]:

@@ -1,0 +1,93 @@
+# Tests: tests/native/test_formulas.py
+"""Elementwise functions that XLA:CPU computes one element at a time, as formulas of plain ops.
+
+XLA makes vectors of a formula and fuses it with its neighbours. The formulas are those of kernels
+(weft/pallas/formulas), which no op of StableHLO rounds as written: XLA computes `a * b + c` with
+one rounding where the processor can, else with two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla import mlir
+from weft._xla.mlir import ir
+from weft.core import dtypes, provided
+from weft.core.jaxpr import Jaxpr, Literal
+from weft.lowering.context import splat_attr
+from weft.lowering.marks import FORMULAS
+from weft.partition.emit import Emitter
+
+
+def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replace an elementwise operation of floats by its formula."""
+    (result,) = op.results
+    element, shape = result.type.element_type, list(result.type.shape)
+    name, elements = FORMULAS[op.name]
+    if str(element) not in elements:
+        return None
+    dtype = dtypes.float64 if str(element) == "f64" else dtypes.float32
+    wide = mlir.element_type(dtype)
+    operands = [e.convert(x, wide) for x in op.operands]
+    closed = provided.element_formula(name, (dtype,) * len(operands), dtype)
+    (out,) = emit(e, closed.jaxpr, operands, shape)
+    return [e.convert(out, element)]
+
+
+def emit(
+    e: Emitter, jaxpr: Jaxpr, operands: Sequence[ir.Value], shape: Sequence[int]
+) -> list[ir.Value]:
+    """Emit the equations of one element for all elements of arrays."""
+    env: dict[Any, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
+
+    def value(atom: Any) -> ir.Value:
+        if not isinstance(atom, Literal):
+            return env[atom]
+        dtype = atom.aval.dtype
+        key = np.asarray(atom.val, dtype).tobytes(), dtype
+        if key not in env:
+            env[key] = e.constant(splat_attr(key[0], tuple(shape), dtype))
+        return env[key]
+
+    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if not isinstance(x, Literal))
+    for eqn in jaxpr.eqns:
+        xs, name = [value(x) for x in eqn.invars], eqn.primitive.name
+        kind = e.type(shape, mlir.element_type(eqn.outvars[0].aval.dtype))
+        match name:
+            case "fma":
+                out = e.add(e.mul(xs[0], xs[1]), xs[2])
+            case "lt" | "le" | "eq" | "ne":
+                out = e.compare(xs[0], xs[1], name.upper())
+            case "select_n":
+                out = e.select(xs[0], xs[2], xs[1])
+            case "div" | "sqrt" if uses[eqn.outvars[0]] > 1:  # quirks.SHARED_QUOTIENTS
+                out = e.make(_NAMES[name], xs, kind)
+                out = e.select(e.compare(xs[-1], xs[-1], "NE"), xs[-1], out)
+            case "round":
+                out = e.make("stablehlo.round_nearest_even", xs, kind)
+            case "ldexp":
+                number, power = (x.aval.dtype for x in eqn.invars)
+                inner = provided.element_formula(name, (number, power), number)
+                (out,) = emit(e, inner.jaxpr, xs, shape)
+            case _:
+                out = e.make(eqn.primitive.hlo or _NAMES[name], xs, kind)
+        env[eqn.outvars[0]] = out
+    return [value(v) for v in jaxpr.outvars]
+
+
+_NAMES = {
+    "abs": "stablehlo.abs",
+    "bitcast_convert_type": "stablehlo.bitcast_convert",
+    "convert_element_type": "stablehlo.convert",
+    "div": "stablehlo.divide",
+    "exp": "stablehlo.exponential",
+    "floor": "stablehlo.floor",
+    "max": "stablehlo.maximum",
+    "min": "stablehlo.minimum",
+    "sqrt": "stablehlo.sqrt",
+}
+"""Op of formulas → operation, where neither needs attributes."""
