@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from weft.api.shard_map_op import manual_scope, shard_map_p
+from weft.api.shard_map_bodies import manual_scope
+from weft.api.shard_map_op import shard_map_p
 from weft.api.shard_map_specs import (
     INFER,
     Along,

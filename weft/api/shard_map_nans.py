@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weft.api.shard_map_op import manual_scope, retraced, shard_map_p
+from weft.api.shard_map_bodies import manual_scope, retraced
+from weft.api.shard_map_op import shard_map_p
 from weft.autodiff.shape import broadcast_in_dim, reshape
 from weft.autodiff.zeros import full
 from weft.collectives.casts import pvary

@@ -4,19 +4,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.api.shard_map_bodies import (
+    Specs,
+    differing,
+    dual_spec,
+    entering,
+    leaving,
+    manual_scope,
+    residual_spec,
+    untyped,
+    with_types,
+)
 from weft.autodiff.dependence import program_depends
 from weft.autodiff.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr
-from weft.autodiff.manual_casts import as_state, cast_to
-from weft.autodiff.shape import reshape
+from weft.autodiff.manual_casts import as_state
 from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, add_dim, batch_flat, batch_jaxpr, move_dim, to_front
-from weft.collectives.groups import AxisGroup
-from weft.collectives.reduce import psum_p
-from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.config import disable_jit
 from weft.core.effects import Effect
@@ -24,14 +30,12 @@ from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_axes
 from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
-from weft.core.state import AxisEntry, extend_axes
-from weft.core.trace import inside_manual, trace_to_jaxpr, typeof
+from weft.core.trace import inside_manual, trace_to_jaxpr
 from weft.core.undefined import is_undefined
 from weft.driver.jit import jit
 from weft.lowering.manual import manual_region, marked_sources, shard, unshard
 from weft.lowering.module import ordered_effects
-from weft.ops.elementwise_api import div
-from weft.sharding.mesh import AbstractMesh, AxisType, context_mesh, use_abstract_mesh
+from weft.sharding.mesh import AbstractMesh, AxisType, context_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import PartitionSpec
 
@@ -41,26 +45,6 @@ if TYPE_CHECKING:
     from weft.lowering.context import RuleContext
     from weft.sharding.mesh import Mesh
     from weft.typing import ArrayLike
-
-P = PartitionSpec
-Specs = tuple[PartitionSpec, ...]
-
-
-@contextmanager
-def manual_scope(mesh: Any, manual: tuple, check_vma: bool) -> Iterator[None]:
-    """Inside the body: the manual axes are in scope, and Manual in the mesh in context."""
-    entries = [AxisEntry(n, mesh.shape[n], "manual", mesh, check_vma) for n in manual]
-    with extend_axes(entries), use_abstract_mesh(manual_mesh(mesh, manual)):
-        yield
-
-
-def manual_mesh(mesh: Mesh, manual: tuple) -> AbstractMesh:
-    """Return the mesh in context inside the body, whose manual axes are Manual."""
-    types = dict.fromkeys(manual, AxisType.Manual)
-    outer = context_mesh()
-    if outer is not None and outer.shape == mesh.shape:
-        types |= dict.fromkeys(outer.manual_axes, AxisType.Manual)
-    return mesh.abstract_mesh.update_axis_types(types)
 
 
 def _closed_over(aval: ShapedArray) -> Any:
@@ -75,11 +59,6 @@ def _closed_over(aval: ShapedArray) -> Any:
 
 
 inside_manual[:] = [_closed_over]
-
-
-def varying_axes(mat: Mat, manual: Sequence[Any]) -> tuple:
-    """Return the manual axes along which a value may differ between devices, in mesh order."""
-    return tuple(n for n in manual if n in mat.varying or n in mat.unreduced)
 
 
 def global_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, manual: tuple) -> Any:
@@ -98,7 +77,7 @@ def whole_spec(aval: ShapedArray, spec: PartitionSpec) -> PartitionSpec:
     if getattr(aval, "sharding", None) is None:
         return spec
     inner = aval.sharding.spec
-    return P(
+    return PartitionSpec(
         *(spec.axes_of(d) + inner.axes_of(d) for d in range(aval.ndim)),
         unreduced=spec.unreduced | inner.unreduced,
         reduced=spec.reduced | inner.reduced,
@@ -124,16 +103,6 @@ def _effects(avals: Sequence[Any], params: dict[str, Any]) -> frozenset[Effect]:
 
 def _named_axes(params: dict[str, Any]) -> frozenset:
     return jaxpr_axes(params["jaxpr"]) - frozenset(params["manual"])
-
-
-def retraced(jaxpr: ClosedJaxpr, key: Any, fun: Callable, avals: Sequence[Any]) -> ClosedJaxpr:
-    """Return a jaxpr of fun(*flat arguments), made once for the jaxpr it derives from."""
-
-    def make() -> ClosedJaxpr:
-        traced, consts = trace_to_jaxpr(fun, avals, jaxpr.jaxpr.debug)
-        return ClosedJaxpr(traced, consts)
-
-    return jaxpr.memo(key, make)
 
 
 # Derivatives ----------------------------------------------------------------------------------
@@ -180,10 +149,10 @@ def _linearize(
         split = linearize_jaxpr(jaxpr, nonzero)
         residual_avals = split.tangent.in_avals[: len(split.residual_inputs)]
         new_residuals = [i for i, p in enumerate(split.residual_inputs) if p is None]
-        differ = manual if check_vma else _differing(jaxpr, manual, (*in_specs, *out_specs))
-        specs = [_residual_spec(residual_avals[i], differ, check_vma) for i in new_residuals]
-        primal = _leaving(split.primal, len(out_specs), specs)
-        tangent = _entering(split.tangent, dict(zip(new_residuals, specs, strict=True)), mesh)
+        differ = manual if check_vma else differing(jaxpr, manual, (*in_specs, *out_specs))
+        specs = [residual_spec(residual_avals[i], differ, check_vma) for i in new_residuals]
+        primal = leaving(split.primal, len(out_specs), specs)
+        tangent = entering(split.tangent, dict(zip(new_residuals, specs, strict=True)), mesh)
     outs = shard_map_p.bind(
         *primals, jaxpr=primal, in_specs=in_specs, out_specs=out_specs + tuple(specs), **params
     )
@@ -207,103 +176,6 @@ def _linearize(
     return outs[:n], [next(result) if nz else None for nz in split.nonzero_out]
 
 
-def _differing(jaxpr: ClosedJaxpr, manual: tuple, specs: Specs) -> tuple:
-    """Return the manual axes along which values of an untracked body may differ.
-
-    Along others all devices compute the same, so that a vmap can spread its examples over them.
-    """
-    if jaxpr.effects:
-        return manual
-    used = jaxpr_axes(jaxpr).union(*(s.used_axes() for s in specs))
-    return tuple(n for n in manual if n in used)
-
-
-def _residual_spec(aval: ShapedArray, manual: tuple, check_vma: bool) -> PartitionSpec:
-    """Residuals leave the body side by side along their first dimension where they differ."""
-    axes = varying_axes(aval.mat, manual) if check_vma else manual
-    return P(axes) if axes else P()
-
-
-def _leaving(primal: ClosedJaxpr, num_outs: int, specs: Sequence[PartitionSpec]) -> ClosedJaxpr:
-    """Return the primal jaxpr with residuals in the form in which they leave: rank 1 at least."""
-
-    def fun(*args: object) -> list:
-        outs = eval_closed(primal, *args)
-        for k, spec in enumerate(specs, num_outs):
-            x, aval = outs[k], typeof(outs[k])
-            if spec and not aval.ndim:
-                x = reshape(x, (1,))
-            manual = spec.used_axes() | aval.mat.reduced
-            if aval.mat.unreduced & manual or aval.mat.reduced:
-                x = relabel_p.bind(
-                    x,
-                    mat=Mat(
-                        aval.mat.varying | aval.mat.unreduced & manual, aval.mat.unreduced - manual
-                    ),
-                )
-            outs[k] = x
-        return outs
-
-    if not any(
-        (s and not a.ndim) or a.mat.unreduced or a.mat.reduced
-        for s, a in zip(specs, primal.out_avals[num_outs:], strict=True)
-    ):
-        return primal
-    return retraced(primal, ("leaving", tuple(specs)), fun, primal.in_avals)
-
-
-def _entering(tangent: ClosedJaxpr, specs: dict[int, PartitionSpec], mesh: Any) -> ClosedJaxpr:
-    """Return the tangent jaxpr that takes residuals in the form in which they left."""
-    avals = list(tangent.in_avals)
-    for i, spec in specs.items():
-        a = avals[i]
-        if spec and not a.ndim:
-            sharding = a.sharding.with_dim(0) if a.sharding is not None else None
-            a = a.update(shape=(1,), sharding=sharding)
-        mat = a.mat
-        if mat.unreduced or mat.reduced:
-            used = spec.used_axes()
-            mat = Mat(mat.varying | (mat.unreduced & used), mat.unreduced - used)
-        avals[i] = a.update(mat=mat)
-    if avals == tangent.in_avals:
-        return tangent
-
-    def fun(*args: Any) -> list:
-        full = list(args)
-        for i in specs:
-            want = tangent.in_avals[i]
-            x = full[i]
-            if typeof(x).shape != want.shape:
-                x = reshape(x, want.shape)
-            for name in ("unreduced", "reduced"):
-                axes = getattr(want.mat, name)
-                if axes:
-                    x = as_state(x, tuple(n for n in mesh.axis_names if n in axes), name)
-            full[i] = x
-        return eval_closed(tangent, *full)
-
-    return retraced(tangent, ("entering", tuple(specs.items())), fun, avals)
-
-
-relabel_p = Primitive(
-    "relabel",
-    abstract=lambda x, *, mat: x.update(mat=mat),
-    jvp="linear",
-    transpose=lambda ct, x, *, mat: [relabel_p.bind(ct, mat=cotangent_aval(x.aval).mat)],
-    batch=lambda axis, args, dims, *, mat: (relabel_p.bind(args[0], mat=mat), dims[0]),
-    lower=lambda ctx, x, *, mat: x,
-    own_types=True,
-)
-"""The per-device parts of a residual under another manual-axis type, on its way out of a body."""
-
-
-def _dual(spec: PartitionSpec) -> PartitionSpec:
-    """Return the spec of cotangents."""
-    if not spec.unreduced and not spec.reduced:
-        return spec
-    return spec.update(unreduced=spec.reduced, reduced=spec.unreduced)
-
-
 def _transpose(
     cts: list,
     *args: ArrayLike | UndefinedPrimal,
@@ -324,10 +196,10 @@ def _transpose(
         kept_specs = tuple(pick(linear_specs, ct_nonzero))
         ct_specs = tuple(pick(out_specs, nonzero))
         if check_vma:
-            backward = _with_types(backward, pick(ct_avals, ct_nonzero))
+            backward = with_types(backward, pick(ct_avals, ct_nonzero))
         else:
-            differ = _differing(jaxpr, manual, (*in_specs, *out_specs))
-            backward = _untyped(backward, sum(is_constant), ct_specs, kept_specs, mesh, differ)
+            differ = differing(jaxpr, manual, (*in_specs, *out_specs))
+            backward = untyped(backward, sum(is_constant), ct_specs, kept_specs, mesh, differ)
     outs = shard_map_p.bind(
         *pick(args, is_constant),
         *(ct for ct in cts if ct is not None),
@@ -335,57 +207,10 @@ def _transpose(
         mesh=mesh,
         manual=manual,
         check_vma=check_vma,
-        in_specs=tuple(pick(in_specs, is_constant)) + tuple(map(_dual, ct_specs)),
-        out_specs=tuple(map(_dual, kept_specs)),
+        in_specs=tuple(pick(in_specs, is_constant)) + tuple(map(dual_spec, ct_specs)),
+        out_specs=tuple(map(dual_spec, kept_specs)),
     )
     return unpick(unpick(outs, ct_nonzero), linear)
-
-
-def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
-    """Return the backward jaxpr whose results have exactly the cotangents' types."""
-    if all(a.mat is b.mat for a, b in zip(backward.out_avals, avals, strict=True)):
-        return backward
-
-    def fun(*args: object) -> list:
-        outs = eval_closed(backward, *args)
-        return [cast_to(o, a.mat) for o, a in zip(outs, avals, strict=True)]
-
-    return retraced(backward, ("with_types", tuple(avals)), fun, backward.in_avals)
-
-
-def _untyped(
-    backward: ClosedJaxpr,
-    num_residuals: int,
-    ct_specs: Specs,
-    specs: Specs,
-    mesh: Any,
-    differ: tuple,
-) -> ClosedJaxpr:
-    """Without types, every device counts as one owner of an equal value.
-
-    A result's cotangent is divided among the devices that hold it whole; an argument's is added up
-    over the devices that were given it whole. differ: the axes for which this is not the same.
-    """
-
-    def whole_over(spec: PartitionSpec) -> tuple:
-        return tuple(n for n in differ if n not in spec.used_axes() and mesh.shape[n] > 1)
-
-    def fun(*args: object) -> list:
-        values = list(args)
-        for k, spec in enumerate(ct_specs, num_residuals):
-            count = math.prod(mesh.shape[n] for n in whole_over(spec))
-            aval = typeof(values[k])
-            if count > 1 and aval.dtype != dtypes.float0:
-                values[k] = div(values[k], aval.dtype.type(count))
-        outs = eval_closed(backward, *values)
-        for k, spec in enumerate(specs):
-            axes = whole_over(spec)
-            if axes:
-                over = AxisGroup(axes, tuple(mesh.shape[n] for n in axes))
-                outs[k] = psum_p.bind(outs[k], over=over)
-        return outs
-
-    return retraced(backward, ("untyped", ct_specs, specs, differ), fun, backward.in_avals)
 
 
 # Batching -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from weft.api.shard_map_op import manual_mesh
+from weft.api.shard_map_bodies import manual_mesh
 from weft.core.aval import Mat, ShapedArray
 from weft.core.errors import names_text
 from weft.core.trace import typeof

@@ -10,7 +10,8 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft.api.remat import remat_p
-from weft.api.shard_map_op import manual_scope, shard_map_p
+from weft.api.shard_map_bodies import manual_scope
+from weft.api.shard_map_op import shard_map_p
 from weft.autodiff.manual_casts import as_state
 from weft.autodiff.zeros import instantiate_zero, stop_gradient
 from weft.checkify.interpret import (
