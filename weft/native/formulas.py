@@ -1,4 +1,3 @@
-# Tests: tests/native/test_formulas.py
 """Elementwise functions that XLA:CPU computes one element at a time, as formulas of plain ops.
 
 XLA makes vectors of a formula and fuses it with its neighbours. The formulas are those of kernels
