@@ -126,3 +126,40 @@ def test_powers_have_derivatives_and_batches(rng):
     y = np.arange(1000, dtype=np.float32) / 500
     out = weft.jit(weft.vmap(lambda x: x**y))(x)
     np.testing.assert_allclose(out, x.astype(np.float64) ** y, rtol=1e-6)
+
+
+def dividends_and_divisors(rng, dtype):
+    """Ordinary quotients, exact ones, those of all magnitudes, and special values."""
+    n, top = 20_000, 30 if dtype == "float32" else 250
+    signs = rng.choice([-1, 1], (2, n))
+    x, y = signs * 10 ** rng.uniform(-top, top, (2, n))
+    special = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 2.5, -7])
+    x = [rng.standard_normal(n) * 100, rng.integers(-1000, 1000, n) * 0.1, x, np.tile(special, 9)]
+    y = [rng.standard_normal(n) + 0.1, rng.choice([0.1, 0.3, -0.7], n), y, np.repeat(special, 9)]
+    return np.concatenate(x).astype(dtype), np.concatenate(y).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+def test_remainders_are_exact(name, dtype, rng):
+    x, y = dividends_and_divisors(rng, dtype)
+    with np.errstate(all="ignore"), options["enable_x64"](True):
+        for divisor in (y, y[3], np.dtype(dtype).type(1)):
+            expected = getattr(np, name)(x, divisor)
+            out = np.asarray(weft.jit(getattr(wnp, name))(x, divisor))
+            np.testing.assert_array_equal(out, expected)
+            np.testing.assert_array_equal(
+                np.signbit(out[expected == 0]), np.signbit(expected[expected == 0])
+            )
+        text = weft.jit(getattr(wnp, name)).lower(x, y).compile().as_text()
+    assert "weft_native_remainders" in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_remainders_by_constants_are_exact(dtype, rng):
+    x, _ = dividends_and_divisors(rng, dtype)
+    with np.errstate(all="ignore"), options["enable_x64"](True):
+        for divisor in (0.25, 1.0, 0.1, -3.0):
+            number = np.dtype(dtype).type(divisor)
+            out = weft.jit(lambda x, number=number: wnp.fmod(x, number))(x)
+            np.testing.assert_array_equal(out, np.fmod(x, number))

@@ -7,6 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from weft import lax
 from weft.core.config import options
 
 EVERY = 10.0 ** np.linspace(-300, 300, 20_000)
@@ -131,3 +132,34 @@ def test_derivatives_batches_and_shards_of_formulas(rng):
     placed = weft.device_put(x, weft.NamedSharding(mesh, weft.P("x")))
     np.testing.assert_allclose(weft.jit(wnp.sinh)(placed), np.sinh(x), rtol=1e-6)
     assert "multiply" in weft.jit(wnp.sinh).lower(placed).compile().as_text()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint16", "uint32", "int64"])
+def test_quotients_and_remainders_of_integers_are_exact(dtype, rng):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x = rng.integers(low, high, 20_000, dtype, endpoint=True)
+    y = rng.integers(low, high, 20_000, dtype, endpoint=True)
+    y[:10_000] = rng.integers(max(low, -50), 50, 10_000)
+    x[:30], x[30:60], y[:60:3] = low, high, 1
+    y[1:60:3], y[2:60:3] = low if low else 2, 7
+    y[y == 0] = 3
+    if low:
+        y[62:64], x[64:66], y[64:66] = -1, low, -2
+    with options["enable_x64"](True):
+        for name in ("floor_divide", "remainder", "fmod"):
+            out = weft.jit(getattr(wnp, name))(x, y)
+            assert out.dtype == dtype
+            np.testing.assert_array_equal(out, getattr(np, name)(x, y))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint32"])
+def test_integers_over_zero_and_the_least_one_over_minus_one_are_xlas(dtype):
+    low = np.iinfo(dtype).min
+    x = np.resize(np.array([5, low, 0], dtype), 999)
+    ones = np.array(-1).astype(dtype)
+    np.testing.assert_array_equal(weft.jit(lax.div)(x, np.zeros_like(x)), np.full(999, ones))
+    np.testing.assert_array_equal(weft.jit(lax.rem)(x, np.zeros_like(x)), x)
+    if low:
+        y = np.full(999, -1, dtype)
+        np.testing.assert_array_equal(weft.jit(lax.div)(x, y), (0 - x).astype(dtype))
+        np.testing.assert_array_equal(weft.jit(lax.rem)(x, y), np.zeros_like(x))

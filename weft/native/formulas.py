@@ -20,6 +20,7 @@ from weft.core.jaxpr import Jaxpr, Literal
 from weft.lowering.context import splat_attr
 from weft.lowering.marks import FORMULAS
 from weft.partition.emit import Emitter
+from weft.partition.walk import maker
 
 
 def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
@@ -35,6 +36,30 @@ def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     closed = provided.element_formula(name, (dtype,) * len(operands), dtype)
     (out,) = emit(e, closed.jaxpr, operands, shape)
     return [e.convert(out, element)]
+
+
+_EXACT = {8: dtypes.float32, 16: dtypes.float32, 32: dtypes.float64}
+"""Width of integers → the floats whose rounded quotients have the whole part of the exact ones."""
+
+
+def quotient(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replace a quotient of integers by that of floats, or a remainder by what it leaves."""
+    x, y = op.operands
+    element = x.type.element_type
+    dtype = _EXACT.get(element.width)
+    if dtype is None or (maker(y) is not None and maker(y).name == "stablehlo.constant"):
+        return None
+    ratio = e.binary("divide", *(e.convert(v, mlir.element_type(dtype)) for v in (x, y)))
+    whole = e.convert(ratio, element)
+    # XLA takes x / 0 for a number of all ones, and -2**31 / -1 for -2**31.
+    shape, ones = x.type.shape, (1 << element.width) - 1 if element.is_unsigned else -1
+    zero, ones = (e.splat(n, shape, element) for n in (0, ones))
+    if not element.is_unsigned:
+        whole = e.select(e.compare(y, ones, "EQ"), e.sub(zero, x), whole)
+    whole = e.select(e.compare(y, zero, "EQ"), ones, whole)
+    if op.name == "stablehlo.divide":
+        return [whole]
+    return [e.sub(x, e.mul(whole, y))]
 
 
 def emit(

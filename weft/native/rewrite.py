@@ -33,6 +33,8 @@ RULES = {
     "lapack": "lapack.lapack",
     "pointwise": "pointwise.pointwise",
     "power": "elementwise.power",
+    "quotient": "formulas.quotient",
+    "remainder": "elementwise.remainder",
     "scan": "reductions.scan",
     "sort": "sorting.sort",
     "stacked": "loops.stacked",

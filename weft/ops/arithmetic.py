@@ -130,7 +130,12 @@ def _quotient_lower(hlo: str) -> Callable:
         x, y = ctx.spread([x, y])
         if dtypes.is_integer(ctx.avals_out[0].dtype) and _is_known(x) and _is_known(y):
             (y,) = ctx.op("stablehlo.optimization_barrier", [y], [y.type])
-        return ctx.op(hlo, [x, y], ctx.out_types())[0]
+        operation = ctx.operation(hlo, [x, y], ctx.out_types())
+        if dtypes.is_integer(ctx.avals_out[0].dtype):
+            ctx.mark(operation, "quotient")
+        elif hlo == "stablehlo.remainder":
+            ctx.mark(operation, "remainder")
+        return operation.results[0]
 
     return lower
 
@@ -162,7 +167,6 @@ div_p = elementwise(
     transpose=lambda ct, x, y: [unbroadcast(div_p.bind(ct, y), x), None],
     bilinear=(0,),
 )
-div_p.hlo = "stablehlo.divide"
 rem_p = elementwise(
     "rem",
     _quotient_lower("stablehlo.remainder"),
@@ -172,7 +176,6 @@ rem_p = elementwise(
         lambda t, out, x, y: neg_p.bind(_mul(t, round_to_zero(_div(x, y)))),
     ],
 )
-rem_p.hlo = "stablehlo.remainder"
 
 
 def _complex_abstract(re: ShapedArray, im: ShapedArray) -> ShapedArray:
