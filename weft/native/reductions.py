@@ -87,8 +87,8 @@ def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | 
     return call(e, kernel, [x], [op.results[0].type, totals], parameters)[:1]
 
 
-COUNTED, LANES_OF_BYTES = (128, 32, 16), 32
-"""How many truths are added up as bytes, where as many such sums lie side by side."""
+COUNTED = 512
+"""Truths of a row from which a kernel counts them."""
 
 
 def counts(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
@@ -103,24 +103,17 @@ def counts(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
         return argreduce_of(e, x, dims, least) if in_memory(x) else None
     source = maker(x)
     outer, n = math.prod(shape[:first]), math.prod(shape[first : last + 1])
-    step = next((k for k in COUNTED if n // k >= LANES_OF_BYTES), 0)
-    if last != len(shape) - 1 or source is None or source.name != "stablehlo.convert" or not step:
+    if last != len(shape) - 1 or source is None or source.name != "stablehlo.convert":
         return None
-    left = n % step
     truths = source.operands[0]
-    if str(truths.type.element_type) != "i1":
+    if str(truths.type.element_type) != "i1" or n < COUNTED or not has_compiler():
         return None
-    rows = e.reshape(truths, [outer, n])
-    whole = e.slice(rows, 1, 0, n - left) if left else rows
-    whole = e.reshape(whole, [outer, step, n // step])
-    byte = ir.IntegerType.get_unsigned(8, e.context)
-    parts = e.reduce(e.convert(whole, byte), e.const(0, byte), 1, combiner)
-    element = x.type.element_type
-    total = e.reduce(e.convert(parts, element), init, 1, combiner)
-    if left:
-        rest = e.convert(e.slice(rows, 1, n - left, n), element)
-        total = e.add(total, e.reduce(rest, init, 1, combiner))
-    return [e.reshape(total, list(op.results[0].type.shape))]
+    bindings = {"I": f"i{x.type.element_type.width}", "LANES": 64}
+    total = call(
+        e, target("counts", "counts", bindings), [truths], [op.results[0].type], [outer, n]
+    )
+    # XLA folds a sum with zero, the usual start.
+    return [e.add(total[0], e.broadcast(init, op.results[0].type.shape))]
 
 
 def written_out(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:
@@ -148,12 +141,14 @@ _TYPES = {"f32": "f32", "f64": "f64"} | {
     f"{sign}i{n}": f"{kind}{n}" for sign, kind in (("", "i"), ("u", "u")) for n in (8, 16, 32, 64)
 }
 
+_HALVES = ("f16", "bf16")  # accumulated as float32
+
 
 def scan(e: Emitter, op: ir.Operation, which: int) -> Sequence[ir.Value] | None:
     """Replace a window as long as one dimension: sums, products, maxima, minima so far."""
     x = op.operands[0]
     shape, name = list(x.type.shape), str(x.type.element_type)
-    if math.prod(shape) < SMALLEST or name not in _TYPES or not has_compiler():
+    if math.prod(shape) < SMALLEST or name not in {*_TYPES, *_HALVES} or not has_compiler():
         return None
     window = list(op.attributes["window_dimensions"])
     dims = [d for d, n in enumerate(window) if n > 1]
@@ -169,10 +164,21 @@ def scan(e: Emitter, op: ir.Operation, which: int) -> Sequence[ir.Value] | None:
         if strides in op.attributes and set(op.attributes[strides]) != {1}:
             return None
     step = 1 if low else -1
+    if name in _HALVES:
+        x = e.convert(x, ir.F32Type.get(e.context))
+    results = _scanned(e, x, which, dim, step)
+    if results is None or name not in _HALVES:
+        return results
+    return [e.convert(results[0], op.results[0].type.element_type)]
+
+
+def _scanned(e: Emitter, x: ir.Value, which: int, dim: int, step: int) -> Sequence[ir.Value] | None:
+    """Call the kernel of a cumulative operation."""
     if which == LOGSUMEXP:
         return _cumulative_logsumexp(e, x, dim, step)
+    name, shape = str(x.type.element_type), list(x.type.shape)
     bindings: dict[str, str | int] = {"T": _TYPES[name], "OP": which}
-    totals = e.type([n // 4096 + 1], x.type.element_type)
+    totals = e.type([shape[dim] // 4096 + 1], x.type.element_type)
     parameters = [*_split(shape, dim), step]
     kernel = target("scan", "scan", bindings)
     return call(e, kernel, [x], [x.type, totals], parameters)[:1]
