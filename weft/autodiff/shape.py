@@ -102,6 +102,8 @@ def _broadcast_lower(
     if splat is not None:
         return splat
     attrs = {"broadcast_dimensions": ctx.i64s(broadcast_dimensions)}
+    if shape[-1:] == ctx.avals_in[0].shape[-1:] != shape:  # rows of neighbors, repeated
+        return ctx.moves("stablehlo.broadcast_in_dim", [x], attrs)
     return ctx.op("stablehlo.broadcast_in_dim", [x], ctx.out_types(), attrs)[0]
 
 

@@ -396,6 +396,12 @@ class RuleContext:
             operation.attributes[MARK] = string_attr(f"{rule} {number}")
             self.module.has_marks = True
 
+    def moves(self, name: str, operands: list, attributes: dict[str, Any]) -> ir.Value:
+        """Emit an operation that only moves elements, which weft/native may copy as boxes."""
+        operation = self.operation(name, operands, self.out_types(), attributes)
+        self.mark(operation, "moves")
+        return operation.results[0]
+
     def string(self, text: str) -> ir.Attribute:
         return string_attr(text)
 

@@ -30,6 +30,11 @@ STEPS, LANES, STEPPED = range(4, 17), 8, 16384
 sixteen registers or more. How many such extrema lie side by side: a vector of AVX2. From how many
 elements two loops gain more than the second costs. †"""
 
+# Copies
+MOVED_BYTES, MOVED_RUN, SHARED_BYTES = 1 << 14, 128, 1 << 20
+"""Bytes of a result from which joins and paddings are copied by a kernel, of a run of neighbors on
+average, and of a result whose copy all threads share. †"""
+
 # Loops
 STACKED = 1 << 15
 """Elements from which stacked results start unwritten: their zeros cost more than a call. †"""

@@ -288,6 +288,15 @@ class Expressions:
             return Value(type_, x.text)
         return self.op(type_, f"bitcast {x.type.llvm} {x.text} to {type_.llvm}")
 
+    def _call_memcpy(self, to: ast.expr, of: ast.expr, count: ast.expr) -> Value:
+        p, q, n = (self.value(node) for node in (to, of, count))
+        assert p.type is not None and p.type.element is not None
+        size = self.op(I64, f"mul i64 {n.text}, {p.type.element.bits // 8}").text
+        name = "@llvm.memcpy.p0.p0.i64"
+        self.unit.declarations[name] = f"declare void {name}(ptr, ptr, i64, i1)"
+        self.do(f"call void {name}(ptr {p.text}, ptr {q.text}, i64 {size}, i1 false)")
+        return Value(None, 0)
+
     def _call_stack(self, of: ast.expr, size: ast.expr) -> Value:
         type_, n = self.unit.type_of(of), self.value(size).text
         name = self.fresh("stack")

@@ -10,6 +10,7 @@ operand of another type is an error (`i64(x)` converts), pointers of a function 
     for i in unrolled(N)    the body N times over, for a number N that is bound
     p[i], p[i] += 1, p + i  loads, stores, addresses; `stack(T, n)` is memory of the function
     a if c else b           evaluates both; `and`, `or` only what they need
+    memcpy(p, q, n)         copies n elements at q to p
     parallel(f, n, x, y)    f(k, x, y) for k in range(n) on all threads
     load_wide(p), splat(x)  a vector of LANES elements; store_wide(p, v); sum_wide(v),
                             max_wide(v), min_wide(v) over its elements, none of them NaN;
@@ -102,7 +103,7 @@ def _read_only(*_: object) -> Any:
 
 
 i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
-bitcast = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
+bitcast = memcpy = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
 load_wide = store_wide = splat = sum_wide = max_wide = min_wide = first_equal = _read_only
 sort_wide = split_wide = split_rest = unrolled = _read_only
 c_sin = c_cos = c_exp = c_fmod = c_log = c_pow = _read_only

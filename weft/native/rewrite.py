@@ -31,7 +31,11 @@ RULES = {
     "filters": "filters.filters",
     "formula": "formulas.formula",
     "lapack": "lapack.lapack",
+    "moves": "moves.moves",
+    "partition": "selections.partition",
+    "partition_indices": "selections.partition",
     "pointwise": "pointwise.pointwise",
+    "positions": "selections.positions",
     "power": "elementwise.power",
     "quotient": "formulas.quotient",
     "remainder": "elementwise.remainder",
@@ -61,19 +65,31 @@ def rewrite(module: ir.Module) -> ir.Module:
         module = clone(module)
         if any(_makes_much(op) for op in _operations(module)):
             passes.run(module, "inline{default-pipeline= },symbol-dce")
+        # Composites first: what those are made of that kernels replace is of no interest.
+        for op in [op for op in _marked(module) if op.name == "stablehlo.composite"]:
+            formula = op.attributes["decomposition"].value
+            if _replace(op):
+                functions(module)[formula].erase()
         for op in list(_marked(module)):
-            name, number = op.attributes[MARK].value.split()
-            if name != "compare":  # a part of a loop, which reads no vector from memory
-                uneven.feed(op, _ONE_DEVICE)
-            del op.attributes[MARK]
-            if name == "uneven":  # only what it reads is of interest
-                continue
-            results = rule(name)(Emitter.before(op, _ONE_DEVICE), op, int(number))
-            if results is not None:
-                for old, new in zip(op.results, results, strict=True):
-                    old.replace_all_uses_with(new)
-                op.erase()
+            _replace(op)
     return module
+
+
+def _replace(op: ir.Operation) -> bool:
+    """Apply a marked operation's rule; tell whether the operation is gone."""
+    name, number = op.attributes[MARK].value.split()
+    if name != "compare":  # a part of a loop, which reads no vector from memory
+        uneven.feed(op, _ONE_DEVICE)
+    del op.attributes[MARK]
+    if name == "uneven":  # only what it reads is of interest
+        return False
+    results = rule(name)(Emitter.before(op, _ONE_DEVICE), op, int(number))
+    if results is None:
+        return False
+    for old, new in zip(op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+    return True
 
 
 def _operations(module: ir.Module) -> Iterator[ir.Operation]:

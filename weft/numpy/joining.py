@@ -33,7 +33,7 @@ from weft.numpy.common import (
 )
 from weft.numpy.creation import arange
 from weft.numpy.scans import cumsum
-from weft.numpy.selection import take, where
+from weft.numpy.selection import take, take_known, where
 from weft.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
 from weft.numpy.sorting import argsort, searchsorted, sort
 from weft.ops import joining
@@ -490,8 +490,7 @@ def delete(
                 )
             gone = np.flatnonzero(gone)
         gone = np.array([_position("delete", i, n, 0) for i in gone.ravel()], int)
-    keep = np.setdiff1d(np.arange(n), gone).astype(np.int32)
-    return take(x, to_array(keep), axis)
+    return take_known(x, np.setdiff1d(np.arange(n), gone), axis)
 
 
 def _delete_traced(x: object, obj: Any, axis: int, n: int, unique: builtins.bool) -> Any:
@@ -552,7 +551,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     mask[slots] = False
     source[mask] = np.arange(n)
     source[slots] = n + np.arange(count)
-    return take(joining.concatenate([x, vals], axis), to_array(source), axis)
+    return take_known(joining.concatenate([x, vals], axis), source, axis)
 
 
 def _insert_traced(x: object, obj: object, vals: object, axis: int, n: int, count: int) -> Any:

@@ -17,7 +17,7 @@ from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import mean
 from weft.numpy.reductions import min as min_
 from weft.numpy.rounding import round as round_
-from weft.numpy.selection import take
+from weft.numpy.selection import take_known
 from weft.numpy.spaced_ranges import linspace
 from weft.numpy.ufuncs import multiply, subtract
 from weft.numpy.vectorization import apply_along_axis
@@ -136,7 +136,7 @@ def pad(
         if mode == "edge":
             x = _edge(x, axis, before, after)
         elif mode == "wrap":
-            x = _take(x, axis, np.arange(-before, n + after) % n)
+            x = take_known(x, np.arange(-before, n + after) % n, axis)
         elif mode in ("reflect", "symmetric"):
             x = _mirror(x, axis, before, after, mode, kwargs.get("reflect_type", "even"))
         elif mode == "linear_ramp":
@@ -167,10 +167,6 @@ def _host(value: Array, dtype: Any) -> Any:
     if isinstance(value, bool | int | float | complex | np.generic):
         return np.asarray(value).astype(dtype)[()]
     return value
-
-
-def _take(x: Array, axis: int, index: np.ndarray) -> Any:
-    return take(x, index.astype(np.int32), axis, mode="clip")
 
 
 def _slice(x: Array, axis: int, start: int, stop: int) -> Any:
@@ -204,7 +200,7 @@ def _mirror(x: Array, axis: int, before: int, after: int, mode: str, kind: str) 
         period = 2 * (n - 1) if mode == "reflect" else 2 * n
         index %= period
         last = period if mode == "reflect" else period - 1
-        return _take(x, axis, np.where(index < n, index, last - index))
+        return take_known(x, np.where(index < n, index, last - index), axis)
 
     skip = 1 if mode == "reflect" else 0
     if n == 1 and mode == "reflect":

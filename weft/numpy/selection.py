@@ -22,9 +22,11 @@ from weft.numpy.indexing import Options, get, getitem
 from weft.numpy.shaping import broadcast_arrays, moveaxis, ravel
 from weft.numpy.ufuncs import add, less
 from weft.ops import elementwise_api as ew
+from weft.ops import joining
 from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_numpy
+from weft.ops.slicing import slice_in_dim
 from weft.runtime.array import ArrayImpl
 
 if TYPE_CHECKING:
@@ -239,6 +241,27 @@ def _mesh(shape: tuple, indices: object, axis: int) -> tuple:
                 )
             )
     return tuple(parts)
+
+
+_RUNS, _LARGE = 8, 4096
+
+
+def take_known(x: ArrayLike, index: np.ndarray, axis: int) -> Any:
+    """Take slices at indices known and in bounds; a few runs of neighbors are joined as slices.
+
+    A gather reads an index for every element, where a slice of a large array is copied.
+    """
+    breaks = np.flatnonzero(np.abs(steps := np.diff(index)) != 1)
+    turns = np.flatnonzero(np.diff(steps)) + 1
+    cuts = np.union1d(breaks + 1, [t + 1 for t in turns if not {t, t - 1} & {*breaks}])
+    if typeof(x).size < _LARGE or not index.size or len(cuts) >= _RUNS:
+        return take(x, index.astype(np.int32), axis, mode="clip")
+    parts = []
+    for run in np.split(index, cuts.astype(int)):
+        first, last = sorted((int(run[0]), int(run[-1])))
+        part = slice_in_dim(x, first, last + 1, axis=axis)
+        parts.append(part if run[0] == first else joining.rev(part, (axis,)))
+    return joining.concatenate(parts, axis)
 
 
 def take_along_axis(

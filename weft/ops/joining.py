@@ -84,9 +84,9 @@ concatenate_p = Primitive(
     jvp="linear",
     transpose=_concatenate_transpose,
     batch=batch_in_front(lambda: concatenate_p, lambda p: {"dimension": p["dimension"] + 1}),
-    lower=lambda ctx, *xs, dimension: ctx.op(
-        "stablehlo.concatenate", list(xs), ctx.out_types(), {"dimension": ctx.i64(dimension)}
-    )[0],
+    lower=lambda ctx, *xs, dimension: ctx.moves(
+        "stablehlo.concatenate", list(xs), {"dimension": ctx.i64(dimension)}
+    ),
     sharding="concatenate",
     structural=True,
     linear=(0, ...),
@@ -183,7 +183,7 @@ def _pad_lower(
         "edge_padding_high": ctx.i64s(hi),
         "interior_padding": ctx.i64s(interior),
     }
-    return ctx.op("stablehlo.pad", [x, value], ctx.out_types(), attrs)[0]
+    return ctx.moves("stablehlo.pad", [x, value], attrs)
 
 
 pad_p = Primitive(
