@@ -151,6 +151,13 @@ def vector_widths() -> set[int]:
     return {16, 32, 64} if "avx512vbmi2" in able else {32, 64} if "avx2" in able else set()
 
 
+def vector_bindings(bits: int) -> dict[str, str | int]:
+    """Return the bindings of `kernels/quick.py` for keys of a width."""
+    lanes = min(host().vector_bytes, 64) * 8 // bits
+    between = 1 if lanes * bits == 512 else 2
+    return {"S": f"i{bits}", "LANES": lanes, "BETWEEN": between, "GREATEST": 2 ** (bits - 1) - 1}
+
+
 def is_narrow(name: str, rows: int, n: int) -> bool:
     """Tell whether rows are many and short, so that a row for each lane of a vector is fastest."""
     bits = KINDS[name][1]
@@ -175,11 +182,7 @@ def _by_network(e: Emitter, x: ir.Value, dim: int) -> ir.Value:
 def _by_quicksort(e: Emitter, x: ir.Value, rows: int, n: int) -> ir.Value:
     """Sort the last dimension by vectors of AVX2 or AVX-512."""
     name = str(x.type.element_type)
-    bits = KINDS[name][1]
-    lanes = min(host().vector_bytes, 64) * 8 // bits
-    between = 1 if lanes * bits == 512 else 2
-    greatest = 2 ** (bits - 1) - 1
-    bindings = bindings_of(name, S=f"i{bits}", LANES=lanes, BETWEEN=between, GREATEST=greatest)
+    bindings = bindings_of(name, **vector_bindings(KINDS[name][1]))
     parts = 0 if n >= SHARED_ROW and rows < threads() else min(rows, 4 * threads())
     parts = 1 if parts and rows * n <= 4096 else parts
     spare = e.type([max(parts, 1) * n], x.type.element_type)

@@ -28,11 +28,13 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.numpy.creation import arange
+from weft.numpy.eager import as_one_program
 from weft.numpy.filled import zeros
 from weft.numpy.joining import stack
 from weft.numpy.scans import cumsum
 from weft.numpy.selection import index_array, where
 from weft.numpy.shaping import atleast_1d, ravel
+from weft.ops.compound import composite
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
@@ -81,22 +83,34 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
         flat_index = fill((size,), 0, index)
         count = cast(np.int32(0), index)
     else:
-        ranks = cumsum(cast(flat, index))
-        count = ranks[-1]
-        # The i-th nonzero element is at the number of elements whose rank is at most i.
-        slots = where(flat, u.subtract(ranks, 1), size)
-        base = fill((size,), 0, index)
-        flat_index = base.at[slots].set(arange(aval.size, dtype=index), mode="drop")
+        flat_index, count = as_one_program(_positions, flat, size=size)
     present = u.less(arange(size), count)
     # Flat positions to one index for each dimension.
     strides = [math.prod(aval.shape[d + 1 :]) for d in range(aval.ndim)]
     out = []
     for d, f in enumerate(fills):
-        i = division.remainder(
-            division.floor_divide(flat_index, max(strides[d], 1)), max(aval.shape[d], 1)
-        )
+        i = flat_index
+        if strides[d] > 1:
+            i = division.floor_divide(i, strides[d])
+        if d:
+            i = division.remainder(i, max(aval.shape[d], 1))
         out.append(where(present, i, cast(0 if f is None else f, index)))
     return tuple(out)
+
+
+def _positions(flat: ArrayLike, *, size: int) -> tuple[ArrayLike, ArrayLike]:
+    """Return the places of truths, as many as there is room for, and how many there are."""
+    return composite(_slots, "weft.native.positions")(flat, size=size)
+
+
+def _slots(flat: ArrayLike, *, size: int) -> tuple[ArrayLike, ArrayLike]:
+    index = dtypes.canonicalize_dtype(int)
+    n = typeof(flat).shape[0]
+    ranks = cumsum(cast(flat, index))
+    # The i-th truth goes to slot i; others to none.
+    slots = where(flat, u.subtract(ranks, 1), size)
+    base = fill((size,), 0, index)
+    return base.at[slots].set(arange(n, dtype=index), mode="drop"), ranks[-1]
 
 
 def flatnonzero(

@@ -36,6 +36,7 @@ from weft.numpy.value_tests import isnan
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
 from weft.ops import sort as sorts
+from weft.ops.compound import composite
 from weft.ops.control.scan import scan
 from weft.ops.promote import promote
 from weft.ops.slicing import slice_in_dim
@@ -185,8 +186,19 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
     Array([1, 2], dtype=int32)
     """
     x, axis = _axis("partition", a, axis)
-    _kth(kth, typeof(x).shape[axis], "partition")
-    return sorts.sort(x, axis, False)
+    rank = _kth(kth, typeof(x).shape[axis], "partition")
+    if axis < typeof(x).ndim - 1:
+        return sorts.sort(x, axis, False)
+    return as_one_program(_partition, x, name="partition", number=rank)
+
+
+def _partition(x: ArrayLike, *, name: str, number: int) -> ArrayLike:
+    """Sort rows, or their indices; kernels do no more than the rank asks for."""
+
+    def by_sorting(x: ArrayLike, *, number: int) -> ArrayLike:
+        return sorts.sort(x, -1, False) if name == "partition" else argsort(x)
+
+    return composite(by_sorting, f"weft.native.{name}")(x, number=number)
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
@@ -198,8 +210,10 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
     Array([1, 2], dtype=int32)
     """
     x, axis = _axis("argpartition", a, axis)
-    _kth(kth, typeof(x).shape[axis], "argpartition")
-    return argsort(x, axis)
+    rank = _kth(kth, typeof(x).shape[axis], "argpartition")
+    if axis < typeof(x).ndim - 1:
+        return argsort(x, axis)
+    return as_one_program(_partition, x, name="partition_indices", number=rank)
 
 
 def top_k(

@@ -468,7 +468,14 @@ def _composite_lower(
         "composite_attributes": ctx.attr(f"{{{config}}}"),
         "version": ctx.i32(version),
     }
-    return list(ctx.op("stablehlo.composite", list(args), ctx.out_types(), attrs))
+    operation = ctx.operation("stablehlo.composite", list(args), ctx.out_types(), attrs)
+    if name.startswith(NATIVE):
+        ctx.mark(operation, name.removeprefix(NATIVE), dict(attributes).get("number", 0))
+    return list(operation.results)
+
+
+NATIVE = "weft.native."
+"""The first part of the names of composites that weft/native has rules for."""
 
 
 def _attribute_text(value: float) -> str:

@@ -89,8 +89,7 @@ def middle_of_range(keys: ptr[S], n: i64) -> S:
     for i in range(n):
         low = min(low, keys[i])
         high = max(high, keys[i])
-    distance = U(high) - U(low)
-    return low + S((distance >> 1) + (distance & 1))
+    return (low | high) - ((low ^ high) >> 1)
 
 
 @outlined

@@ -1,0 +1,100 @@
+"""Partitions and positions, by kernels or by sorts and scatters, against NumPy's."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft.core.config import options
+
+DTYPES = ["float32", "float16", "bfloat16", "int8", "int16", "int32", "uint16", "uint32"]
+
+
+def values(rng, shape, dtype, special=True):
+    x = np.abs(rng.standard_normal(shape)) * 100 if dtype[0] == "u" else rng.standard_normal(shape)
+    x = (x * 90).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    if "float" in dtype and special:
+        for k, value in enumerate((np.nan, -0.0, 0.0, np.inf, -np.inf)):
+            x.flat[k::97] = value
+    return x
+
+
+def check(parts, x, kth):
+    """Each row is the row of x, its kth smallest in its place, none greater before it."""
+    kind = np.float64 if x.dtype.kind in "fV" else np.int64
+    got, expected = np.asarray(parts).astype(kind), np.sort(x.astype(kind), -1)
+    np.testing.assert_array_equal(np.sort(got, -1), expected)
+    np.testing.assert_array_equal(got[..., kth], expected[..., kth])
+    # NaNs are greater than all numbers.
+    got = np.where(np.isnan(got), np.inf, got)
+    pivot = got[..., kth, None]
+    assert (got[..., :kth] <= pivot).all() and (got[..., kth:] >= pivot).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(700,), (30_001,), (5, 4000), (300, 7)], ids=str)
+@pytest.mark.parametrize("special", [False, True])
+def test_rows_are_partitioned(shape, dtype, special, rng):
+    x = values(rng, shape, dtype, special)
+    for kth in (0, shape[-1] // 3, -1):
+        check(weft.jit(lambda x, kth=kth: wnp.partition(x, kth))(x), x, kth)
+        order = np.asarray(weft.jit(lambda x, kth=kth: wnp.argpartition(x, kth))(x))
+        check(np.take_along_axis(x, order, -1), x, kth)
+        np.testing.assert_array_equal(
+            np.sort(order, -1), np.broadcast_to(np.arange(shape[-1]), shape)
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_64_bit_rows_are_partitioned(dtype, rng):
+    with options["enable_x64"](True):
+        x = (rng.standard_normal(20_000) * 2.0**40).astype(dtype)
+        check(wnp.partition(x, 77), x, 77)
+        check(x[np.asarray(wnp.argpartition(x, 77))], x, 77)
+
+
+def test_equal_and_ordered_rows_are_partitioned():
+    for x in (
+        np.full(9000, 2**31 - 1),
+        np.arange(9000),
+        np.arange(9000)[::-1],
+        np.arange(9000) % 3,
+    ):
+        x = x.astype(np.int32)
+        for kth in (0, 4500, 8999):
+            check(wnp.partition(x, kth), x, kth)
+            check(x[np.asarray(wnp.argpartition(x, kth))], x, kth)
+
+
+def test_derivatives_and_batches_of_partitions_are_those_of_sorts(rng):
+    x = rng.standard_normal((4, 900)).astype(np.float32)
+    grad = weft.jit(weft.grad(lambda x: wnp.partition(x, 5)[:, 5].sum()))(x)
+    np.testing.assert_array_equal(grad, x == np.sort(x)[:, 5:6])
+    check(weft.vmap(lambda row: wnp.partition(row, 5))(x), x, 5)
+
+
+@pytest.mark.parametrize("n", [600, 30_007, (1 << 20) + 3])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_positions_are_those_of_truths(n, share, rng):
+    x = rng.random(n) < share
+    (expected,) = np.nonzero(x)
+    for size in (0, 1, 5, 100, n // 3, n, n + 9):
+        (found,) = weft.jit(lambda x, size=size: wnp.nonzero(x, size=size, fill_value=-7))(x)
+        full = np.full(size, -7)
+        full[: min(size, expected.size)] = expected[:size]
+        np.testing.assert_array_equal(found, full)
+
+
+def test_positions_of_matrices_and_batches(rng):
+    x = (rng.random((90, 70)) < 0.2).astype(np.float32)
+    expected = np.nonzero(x)
+    found = weft.jit(lambda x: wnp.nonzero(x, size=6300))(x)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a[: b.size], b)
+        assert not np.any(a[b.size :])
+    rows = weft.jit(weft.vmap(lambda row: wnp.nonzero(row, size=70, fill_value=70)[0]))(x)
+    for got, row in zip(np.asarray(rows), x, strict=True):
+        np.testing.assert_array_equal(got[got < 70], np.nonzero(row)[0])
+    with options["enable_x64"](True):
+        assert wnp.nonzero(wnp.asarray(x[:, :40]), size=9)[0].dtype == np.int64
