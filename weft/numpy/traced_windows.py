@@ -10,6 +10,7 @@ import numpy as np
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
+from weft.ops.arithmetic import select
 from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ def update(x: ArrayLike, index: Any, change: Callable[[Any, Any], Any], clamps: 
     out = dynamic_update_slice(x, part, starts)
     if clamps or inside is True:
         return out
-    from weft.numpy.selection import where
-
-    return where(inside, out, x)
+    return select(inside, out, x)
 
 
 def _split(x: Any, index: tuple | Slice) -> tuple[list, list[int], tuple, Any]:
@@ -96,8 +95,6 @@ def _start(start: Any, size: int, last: int) -> tuple[Any, Any]:
     if isinstance(start, int | np.integer):
         at = int(start) + size * (start < 0)
         return min(max(at, 0), last), 0 <= at <= last
-    from weft.numpy.selection import where
-
     zero = typeof(start).dtype.type(0)
-    at = where(ew.lt(start, zero), start + size, start)
+    at = select(ew.lt(start, zero), start + size, start)
     return ew.clamp(zero, at, zero + last), (at >= 0) & (at <= last)
