@@ -30,7 +30,7 @@ def test_waves_are_within_one_unit_in_the_last_place(name, rng):
     assert (np.abs(out - expected) <= unit).all()
 
 
-@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_waves_of_doubles_are_within_one_unit_in_the_last_place(name, rng):
     x = np.concatenate(
         [

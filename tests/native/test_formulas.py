@@ -72,6 +72,26 @@ def test_angles_of_all_directions_are_within_two_units(dtype, rng):
     check(wnp.arctan2, np.arctan2, y, x, dtype=dtype)
 
 
+def test_powers_of_doubles_are_within_one_unit_in_the_last_place(rng):
+    x = 10.0 ** rng.uniform(-3, 3, 100_000)
+    y = np.concatenate([rng.uniform(-12, 12, 50_000), rng.uniform(-90, 90, 50_000)])
+    near = 1 + rng.uniform(-1, 1, 100_000) * 10.0 ** rng.uniform(-15, 0, 100_000)
+    far = rng.uniform(-1, 1, 100_000) * 10.0 ** rng.uniform(0, 4, 100_000)
+    with np.errstate(all="ignore"):
+        check(wnp.power, np.power, np.append(x, near), np.append(y, far), dtype=np.float64)
+
+
+def test_special_powers_of_doubles_are_numpys():
+    values = np.array([*SPECIAL, 0.5, -0.5, 3.0, -3.0, 1e300, -1e300, 2.0**53 + 1, 1e-300])
+    x, y = np.repeat(values, len(values)), np.tile(values, len(values))
+    x, y = np.tile(x, 3), np.tile(y, 3)
+    with np.errstate(all="ignore"), options["enable_x64"](True):
+        expected, out = np.power(x, y), np.asarray(weft.jit(wnp.power)(x, y))
+    np.testing.assert_allclose(out, expected, rtol=4e-16)
+    zero = expected == 0
+    np.testing.assert_array_equal(np.signbit(out[zero]), np.signbit(expected[zero]))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", [*CASES, "arctan2"])
 def test_infinities_nan_and_signs_of_zeros_are_numpys(name, dtype):

@@ -22,5 +22,6 @@ FORMULAS = {
     "stablehlo.exponential_minus_one": ("expm1", _ALL),
     "stablehlo.log": ("log", _WIDE),
     "stablehlo.log_plus_one": ("log1p", _ALL),
+    "stablehlo.power": ("pow", _WIDE),
 }
 """Operation → its formula's name in weft/pallas/formulas, and the element types that it serves."""

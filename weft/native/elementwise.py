@@ -19,12 +19,12 @@ LARGEST_QUOTIENTS = {"f32": 1 << 29, "f64": 1 << 53}
 
 
 def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | None:
-    """Replace a sine (quarter 0) or a cosine (1) of f32 or f64, or a tangent (2) of f32."""
+    """Replace a sine (quarter 0), a cosine (1) or a tangent (2) of f32 or f64."""
     (x,) = op.operands
     size, name = math.prod(x.type.shape), str(x.type.element_type)
     if name not in LARGE or size < UNFUSED_WAVES or not has_compiler():
         return None
-    if "result_accuracy" in op.attributes or (quarter == 2 and name != "f32"):
+    if "result_accuracy" in op.attributes:
         return None
     bits = int(name[1:])
     numbers = {"BITS": bits, "LARGE": LARGE[name], "QUARTER": quarter}

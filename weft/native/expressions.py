@@ -32,7 +32,7 @@ COMPARISON = {
     ast.Eq: {"i": "icmp eq", "u": "icmp eq", "f": "fcmp oeq", "b": "icmp eq"},
     ast.NotEq: {"i": "icmp ne", "u": "icmp ne", "f": "fcmp une", "b": "icmp ne"},
 }
-_OF_C = {f"c_{name}": name for name in ("sin", "cos", "exp", "fmod", "log", "pow")}
+_OF_C = {f"c_{name}": name for name in ("sin", "cos", "exp", "fmod", "log", "pow", "tan")}
 _INTRINSICS = {"sqrt": "sqrt", "fma": "fma", "floor": "floor", "absolute": "fabs", "rint": "rint"}
 
 

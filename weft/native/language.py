@@ -106,7 +106,7 @@ i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
 bitcast = memcpy = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
 load_wide = store_wide = splat = sum_wide = max_wide = min_wide = first_equal = _read_only
 sort_wide = split_wide = split_rest = unrolled = _read_only
-c_sin = c_cos = c_exp = c_fmod = c_log = c_pow = _read_only
+c_sin = c_cos = c_exp = c_fmod = c_log = c_pow = c_tan = _read_only
 
 
 def reassociated(function: Callable) -> Any:

@@ -330,6 +330,8 @@ def _pow_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     operation = ctx.operation("stablehlo.power", [x, y], ctx.out_types())
     if ctx.avals_in[0].dtype == dtypes.float32:
         ctx.mark(operation, "power", 0)
+    else:
+        ctx.mark(operation, "formula")
     return operation.results[0]
 
 

@@ -46,6 +46,11 @@ _EXP = {
 """(exp(r) - 1 - r) / r**2 for |r| <= ln(2)/2: by Remez' exchange to 0.05 ulp, Taylor's series."""
 
 
+def exp_near_zero(r: Array, lost: Array) -> Array:
+    """Return exp(r + lost) for |r| <= ln(2)/2 and a tiny rest."""
+    return (r + fma(r * r, polynomial(r, _EXP[r.dtype.name]), fma(lost, r, lost))) + 1
+
+
 def exp(x: Array) -> Array:
     return ldexp_p.bind(*_scaled_exp(x))
 

@@ -3,9 +3,8 @@
 
 Errors are at most 2 ulp (tests/pallas/test_cpu_math.py), with products and sums that are rounded
 once or twice. Polynomials are minimax fits of the relative error, by Remez' exchange. Sources:
-fdlibm (the reductions of asin and acos); W. Kahan, "Computing a real cube root", 1991; T. J.
-Dekker, "A floating-point technique for extending the available precision", 1971 (the double-double
-logarithm of pow).
+fdlibm (the reductions of asin and acos, the double-double logarithm of pow); W. Kahan, "Computing a
+real cube root", 1991.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
-from weft.pallas.formulas.elementary import LN2_HI, LN2_LO, exp, half_exp, log, log_of_normal
+from weft.pallas.formulas.elementary import exp_near_zero, half_exp, log, log_of_normal
 from weft.pallas.formulas.language import (
     bits,
+    clamp,
     copysign,
     floor,
     fma,
@@ -26,10 +26,11 @@ from weft.pallas.formulas.language import (
     in_double,
     is_negative,
     is_wide,
+    ldexp_p,
     polynomial,
+    round_scaled,
     split_exponent,
     to_float,
-    two_sum,
     where,
 )
 
@@ -276,28 +277,42 @@ def cbrt(x: Array) -> Array:
     return copysign(where(plain, size, root), x)
 
 
-def _long_log(x: Array) -> tuple[Array, Array]:
-    """log of a positive normal number to about 68 bits, as the sum of two numbers."""
+# 2 / (3 ln 2) and ln 2, whose first parts have products of half numbers that are exact.
+_THIRDS = 0.96179669392597560491
+_THIRDS_HI, _THIRDS_LO = 9.61796700954437255859e-01, -7.02846165095275826516e-09
+_LN2 = math.log(2)
+_LN2_TOP, _LN2_REST = 6.93147182464599609375e-01, -1.90465429995776804525e-09
+
+
+def _half(x: Array) -> Array:
+    """Return the first half of a number's bits: products of two halves are exact."""
+    return from_bits(bits(x) & (-1 << 27))
+
+
+def _long_log2(x: Array, lifted: Array) -> tuple[Array, Array]:
+    """Return the binary logarithm of a positive normal number as half a number and a rest.
+
+    lifted: what is taken off. The series is that of the inverse hyperbolic tangent of f / g, the
+    arithmetic fdlibm's: nothing relies on how often a product and a sum are rounded.
+    """
     fraction, k = split_exponent(x)
-    exponent = k.astype("float64")
+    exponent = to_float(k) - lifted
     f, g = fraction - 1, fraction + 1
-    g_low = fraction - (g - 1)
-    s = f / g
-    s_low = fma(-s, g_low, fma(-s, g, f)) / g
+    inverse = 1 / g
+    s = f * inverse
+    s_top, g_top = _half(s), _half(g)
+    s_low = ((f - s_top * g_top) - s_top * (fraction - (g_top - 1))) * inverse
     z = s * s
-    z_low = fma(s + s, s_low, fma(s, s, -z))
-    cube = z * s
-    cube_low = fma(z, s_low, fma(z_low, s, fma(z, s, -cube)))
-    c, c_low = 2 / 3, 3.700743415417188e-17
-    third = cube * c
-    third_low = fma(cube_low, c, fma(cube, c_low, fma(cube, c, -third)))
-    series = polynomial(z, [2 / n for n in range(25, 3, -2)])
-    high, e1 = two_sum(exponent * LN2_HI["float64"], s + s)
-    high, e2 = two_sum(high, third)
-    low = fma(exponent, LN2_LO["float64"], s_low + s_low)
-    low = (e1 + e2) + (low + (third_low + (cube * z) * series))
-    total = high + low
-    return total, low - (total - high)
+    rest = fma(z * z, polynomial(z, [3 / n for n in range(25, 3, -2)]), s_low * (s_top + s))
+    square = s_top * s_top
+    series = _half((square + 3) + rest)
+    series_low = rest - ((series - 3) - square)
+    product, low = s_top * series, fma(s_low, series, series_low * s)
+    top = _half(product + low)
+    low = low - (top - product)
+    low = fma(top, _THIRDS_LO, low * _THIRDS)
+    total = _half((top * _THIRDS_HI + low) + exponent)
+    return total, low - ((total - exponent) - top * _THIRDS_HI)
 
 
 @in_double
@@ -305,12 +320,18 @@ def power(x: Array, y: Array) -> Array:
     """x**y for doubles; the base's sign and the special cases of C99 Annex F."""
     size, inf = abs(x), x.dtype.type(math.inf)
     tiny = size < 2.0**-1022
-    high, low = _long_log(where(tiny, size * 2.0**54, size))
-    high = high + where(tiny, x.dtype.type(-54 * LN2_HI["float64"]), 0.0)
-    product = high * y
-    value = exp(product)
-    corrected = fma(value, fma(low, y, fma(high, y, -product)), value)
-    value = where(value < inf, corrected, value)
+    log, log_low = _long_log2(where(tiny, size * 2.0**54, size), where(tiny, size * 0 + 54, 0.0))
+    y_top = _half(y)
+    high, low = y_top * log, fma(y - y_top, log, y * log_low)
+    total = high + low
+    whole, n = round_scaled(clamp(total, -1100.0, 1100.0), 1.0)
+    high = high - whole
+    top = _half(high + low)
+    low = fma(low - (top - high), _LN2, top * _LN2_REST)
+    r = top * _LN2_TOP + low
+    lost = low - (r - top * _LN2_TOP)
+    value = ldexp_p.bind(exp_near_zero(r, lost), n)
+    value = where(total > 1025, inf, where(total < -1080, 0.0, value))
     # A base of 0 or inf, an exponent of inf: what the logarithm's sign says.
     infinite, up = size == inf, y > 0
     value = where(infinite, where(up, inf, 0.0), value)
