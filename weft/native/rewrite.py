@@ -31,6 +31,8 @@ RULES = {
     "filters": "filters.filters",
     "formula": "formulas.formula",
     "lapack": "lapack.lapack",
+    "lu": "small.lu",
+    "lu_solve": "small.solve",
     "moves": "moves.moves",
     "partition": "selections.partition",
     "partition_indices": "selections.partition",

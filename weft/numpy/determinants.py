@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import weft.numpy.division as division
-import weft.numpy.linear as linear
 import weft.numpy.ufuncs as u
 from weft import custom_jvp
 from weft.core import dtypes
@@ -118,7 +117,7 @@ def det(a: Any) -> Any:
     if n == 2:
         return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
     if n == 3:
-        x, y, z = a[..., 0, :], a[..., 1, :], a[..., 2, :]
-        return sum(u.multiply(x, linear.cross(y, z)), axis=-1)
+        (p, q, r), (s, t, v), (x, y, z) = ([a[..., i, j] for j in range(3)] for i in range(3))
+        return p * (t * z - v * y) + q * (v * x - s * z) + r * (s * y - t * x)
     sign, d = _lu_diagonal(a)
     return u.multiply(sign, prod(d, axis=-1))

@@ -17,6 +17,8 @@ from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.lowering.limits import SMALL_MATRICES, SMALL_MATRIX
+from weft.ops.compound import composite
 from weft.ops.control.loops import fori_loop
 from weft.ops.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.elementwise_api import add, eq, ge, neg, select, sub
@@ -103,7 +105,16 @@ def _lower(ctx: RuleContext, x: object) -> list:
         return [*zeros, ctx.op("stablehlo.iota", [], [ctx.type_of(outs[2])], iota)[0]]
     if tpu.on_tpu(ctx):
         return tpu.call(ctx, "LuDecomposition", [x])
+    if _is_small(ctx):
+        return ctx.lower_fun(composite(lambda x: tuple(getrf(x)), "weft.native.lu"), x)
     return ctx.lower_fun(getrf, x)
+
+
+def _is_small(ctx: RuleContext) -> bool:
+    """Tell whether square matrices are so many and small that a kernel takes some at once."""
+    *batch, m, n = ctx.avals_in[0].shape
+    few = ctx.module.num_partitions > 1 or int(np.prod(batch)) < SMALL_MATRICES
+    return m == n <= SMALL_MATRIX and not few and ctx.module.platforms == ("cpu",)
 
 
 lu_p = Primitive(
@@ -273,6 +284,12 @@ def _solve_lower(
         return take_rows(y, inverse)
 
     fun = backward if transposed else forward
+    if _is_small(ctx) and ctx.avals_out[0].size:
+        named = composite(lambda *xs, number: fun(*xs), "weft.native.lu_solve")
+        return ctx.lower_fun(
+            lambda *xs: [named(*xs, number=int(transposed))],
+            packed, permutation, b, avals=ctx.avals_in[1:],
+        )[0]  # fmt: skip
     return ctx.lower_fun(fun, packed, permutation, b, avals=ctx.avals_in[1:])[0]
 
 
