@@ -1,3 +1,4 @@
+# Tests: tests/native/test_small_matrices.py
 """Named composites of decompositions of many small matrices as calls of kernels."""
 
 from __future__ import annotations
