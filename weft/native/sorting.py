@@ -74,12 +74,11 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     permutation: ir.Value | None = None
     for k in reversed(range(num_keys)):  # stable sorts, the key that matters most last
         x = turned(op.operands[k], order)
-        if KINDS[names[k]][1] == 32 and n >= LONG and rows < threads():
-            previous = x if permutation is None else permutation
+        previous = x if permutation is None else permutation
+        if KINDS[names[k]][1] == 32 and (has_words() or (n >= LONG and rows < threads())):
             permutation = _pairs(e, x, previous, indices, rows, n, int(previous is not x))
             continue
         kernel, counts = _kernel(e, "order", names[k], rows, n)
-        previous = x if permutation is None else permutation
         results = [indices, indices, x.type, x.type, counts]
         permutation, *_ = call(e, kernel, [x, previous], results, [rows, n, int(previous is not x)])
     assert permutation is not None
@@ -151,6 +150,18 @@ def vector_widths() -> set[int]:
     return {16, 32, 64} if "avx512vbmi2" in able else {32, 64} if "avx2" in able else set()
 
 
+def has_words() -> bool:
+    """Tell whether vectors of a key and an index in each word are faster than radix sorts."""
+    return "avx512f" in host().able
+
+
+def _parts(rows: int, n: int) -> int:
+    """Return how many threads sort rows by themselves; 0 where all share a long one."""
+    if n >= SHARED_ROW and rows < threads():
+        return 0
+    return 1 if rows * n <= 4096 else min(rows, 4 * threads())
+
+
 def vector_bindings(bits: int) -> dict[str, str | int]:
     """Return the bindings of `kernels/quick.py` for keys of a width."""
     lanes = min(host().vector_bytes, 64) * 8 // bits
@@ -183,8 +194,7 @@ def _by_quicksort(e: Emitter, x: ir.Value, rows: int, n: int) -> ir.Value:
     """Sort the last dimension by vectors of AVX2 or AVX-512."""
     name = str(x.type.element_type)
     bindings = bindings_of(name, **vector_bindings(KINDS[name][1]))
-    parts = 0 if n >= SHARED_ROW and rows < threads() else min(rows, 4 * threads())
-    parts = 1 if parts and rows * n <= 4096 else parts
+    parts = _parts(rows, n)
     spare = e.type([max(parts, 1) * n], x.type.element_type)
     kernel = target("quick", "quicksort", bindings)
     return call(e, kernel, [x], [x.type, spare], [rows, n, parts])[0]
@@ -195,8 +205,7 @@ def _carries(op: ir.Operation, names: list[str], num_keys: int, rows: int, n: in
     return (
         num_keys == 1
         and [_WIDTHS[name] for name in names] == [32, 32]
-        and n >= LONG
-        and rows < threads()
+        and (has_words() or (n >= LONG and rows < threads()))
         and not any(True for _ in op.results[0].uses)
     )
 
@@ -206,6 +215,11 @@ def _pairs(
 ) -> ir.Value:
     """Sort the values that go along with 32-bit keys; `mode` as in `kernels/pairs.py`."""
     bindings = bindings_of(str(x.type.element_type))
+    if has_words():
+        parts = _parts(rows, n)
+        words = e.type([2 * max(parts, 1) * n], e.i64)
+        kernel = target("words", "words", {**bindings, **vector_bindings(64)})
+        return call(e, kernel, [x, along], [out, words], [rows, n, parts, mode])[0]
     words, counts = e.type([n], e.i64), e.type([threads() * 1024], e.i32)
     kernel = target("pairs", "pairs", bindings)
     return call(e, kernel, [x, along], [out, words, words, counts], [rows, n, mode])[0]

@@ -192,11 +192,10 @@ def segment(k: i64, keys: ptr[S], spare: ptr[S], ends: ptr[i64]):
     write(bitcast(ptr[U], keys + start), n)
 
 
-def sort_long(x: ptr[U], out: ptr[U], keys: ptr[S], spare: ptr[S], n: i64):
-    lost = stack(u64, THREADS)
+@outlined
+def divide(keys: ptr[S], spare: ptr[S], n: i64, ends: ptr[i64]) -> i64:
+    """Split keys with all threads into segments between `ends`, one or more for each."""
     less = stack(i64, THREADS)
-    ends = stack(i64, 4 * THREADS + 1)
-    parallel(read_part, THREADS, x, keys, n, lost)
     ends[0] = 0
     ends[1] = n
     segments = 1
@@ -214,6 +213,14 @@ def sort_long(x: ptr[U], out: ptr[U], keys: ptr[S], spare: ptr[S], n: i64):
             ends[2 * s + 2] = stop
             ends[2 * s + 1] = start + total
         segments = 2 * segments
+    return segments
+
+
+def sort_long(x: ptr[U], out: ptr[U], keys: ptr[S], spare: ptr[S], n: i64):
+    lost = stack(u64, THREADS)
+    ends = stack(i64, 4 * THREADS + 1)
+    parallel(read_part, THREADS, x, keys, n, lost)
+    segments = divide(keys, spare, n, ends)
     parallel(segment, segments, keys, spare, ends)
     odd: u64 = 0
     for k in range(THREADS):
