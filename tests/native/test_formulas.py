@@ -183,3 +183,76 @@ def test_integers_over_zero_and_the_least_one_over_minus_one_are_xlas(dtype):
         y = np.full(999, -1, dtype)
         np.testing.assert_array_equal(weft.jit(lax.div)(x, y), (0 - x).astype(dtype))
         np.testing.assert_array_equal(weft.jit(lax.rem)(x, y), np.zeros_like(x))
+
+
+TABLES = {
+    "erf": (
+        (1e-300, 1.1283791670955126e-300),
+        (1e-09, 1.12837916709551264e-9),
+        (0.1, 0.112462916018284898),
+        (0.5, 0.520499877813046538),
+        (0.84, 0.765142711454994517),
+        (0.85, 0.77066805760835252),
+        (1.2, 0.910313978229635368),
+        (1.3, 0.934007944940652446),
+        (2.0, 0.995322265018952734),
+        (2.9, 0.999958902121900541),
+        (4.5, 0.999999999803383956),
+        (7.0, 1.0),
+    ),
+    "erf_inv": (
+        (1e-300, 8.86226925452758036e-301),
+        (1e-09, 8.86226925452758069e-10),
+        (0.1, 0.088855990494257692),
+        (0.5, 0.476936276204469873),
+        (0.8, 0.90619380243682331),
+        (0.93, 1.28121432374906281),
+        (0.95, 1.38590382434967768),
+        (0.999, 2.32675376551352449),
+        (0.9999999, 3.76656258163847089),
+        (0.99999995, 3.85465857688013674),
+        (0.999999999999, 5.04203189857269613),
+    ),
+    "digamma": (
+        (1e-09, -1000000000.5772156),
+        (0.1, -10.4237549404110762),
+        (0.5, -1.96351002602142348),
+        (0.75, -1.08586087978647217),
+        (1.0, -0.577215664901532861),
+        (2.0, 0.422784335098467139),
+        (3.5, 1.10315664064524319),
+        (10.0, 2.25175258906672111),
+        (100000.0, 11.5129204649618951),
+        (1000000000000.0, 27.6310211159280482),
+        (-0.5, 0.0364899739785765206),
+        (-1.25, 3.71413912021352783),
+        (-7.3, 4.33730730551005014),
+    ),
+}
+"""Operation → points and its values there by mpmath."""
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_special_functions_of_doubles_agree_with_tables(name):
+    points, values = np.array(TABLES[name]).T
+    with options["enable_x64"](True):
+        x = np.resize(points, 700)
+        out = np.asarray(weft.jit(getattr(lax, name))(x))
+        if name != "digamma":
+            np.testing.assert_array_equal(weft.jit(getattr(lax, name))(-x), -out)
+    lost = 1e-15 if name == "digamma" else 0  # beside the logarithms of 10 and more it is made of
+    np.testing.assert_allclose(out[: len(points)], values, rtol=6e-16, atol=lost)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_functions_have_their_poles_and_limits(dtype):
+    def at(name, *xs):
+        with options["enable_x64"](True):
+            out = weft.jit(getattr(lax, name))(np.resize(np.array(xs, dtype), 700))
+        assert out.dtype == dtype
+        return np.asarray(out)[: len(xs)]
+
+    inf, nan = np.inf, np.nan
+    np.testing.assert_array_equal(at("erf", 0.0, -0.0, inf, -inf, nan), [0, 0, 1, -1, nan])
+    np.testing.assert_array_equal(at("erf_inv", 0, 1, -1, 2, nan), [0, inf, -inf, nan, nan])
+    np.testing.assert_array_equal(at("digamma", -1, -2, inf, -inf, nan), [nan, nan, inf, nan, nan])

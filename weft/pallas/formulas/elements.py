@@ -71,6 +71,7 @@ FLOATS: dict[str, Callable] = {
     "erfc": special.erfc,
     "erf_inv": special.erf_inv,
     "lgamma": special.lgamma,
+    "digamma": special.digamma,
     "ldexp": ldexp,
 }
 """Op → formula, for operands in float32 or float64."""

@@ -34,7 +34,7 @@ def _modules() -> tuple[Array, Array]:
 # Sums, in double precision -----------------------------------------------------------------------
 
 
-def _bernoulli(count: int) -> list[float]:
+def bernoulli(count: int) -> list[float]:
     """B(2), B(4), …, by the recurrence of their binomial sums."""
     numbers = [1.0, -0.5]
     for n in range(2, 2 * count + 1):
@@ -50,7 +50,7 @@ def _digamma(x: Array) -> Array:
     z = y + SHIFT
     square = 1 / (z * z)
     series = square * 0
-    for k, b in reversed(list(enumerate(_bernoulli(8), 1))):
+    for k, b in reversed(list(enumerate(bernoulli(8), 1))):
         series = (series + b / (2 * k)) * square
     value = jnp.log(z) - 0.5 / z - series - sum(1 / (y + k) for k in range(SHIFT))
     part = x - jnp.round(x)
@@ -66,7 +66,7 @@ def _zeta(x: Array, q: Array) -> Array:
     power = z**-x
     total = total + power * z / (x - 1) + power / 2
     factor = power * x / z
-    for k, b in enumerate(_bernoulli(12), 1):
+    for k, b in enumerate(bernoulli(12), 1):
         total = total + factor * (b / math.factorial(2 * k))
         factor = factor * (x + (2 * k - 1)) * (x + 2 * k) / (z * z)
     pole = (q <= 0) & (q == jnp.floor(q))
