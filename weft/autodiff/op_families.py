@@ -15,7 +15,7 @@ from weft.core.errors import ArgumentError, AxisError, AxisKindError, JAXTypeErr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
-from weft.lowering.marks import FORMULAS
+from weft.lowering.marks import FORMULAS, mark_formula
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -234,7 +234,7 @@ def _lower_elementwise(hlo: str) -> Callable:
     def lower(ctx: RuleContext, *operands: ir.Value | None, **params: object) -> Any:
         operation = ctx.operation(hlo, ctx.spread(operands), ctx.out_types())
         if hlo in FORMULAS:
-            ctx.mark(operation, "formula")
+            mark_formula(ctx, operation)
         return operation.results[0]
 
     return lower

@@ -12,6 +12,14 @@ UNEVEN = 1 << 17
 UNFUSED_WAVES = 4096
 """Elements from which a kernel's sine or power gains more than fusing it would. †"""
 
+SCALAR_CALLS, WIDE_CALLS, QUOTIENTS = 2048, 8192, 4096
+"""Elements from which a formula gains more than it costs, where XLA computes one after the other:
+functions of f64 and quotients of integers take less time for each. XLA runs programs on another
+thread from 1000 operations on elements, and counts those of formulas, but no elementary functions.
+†"""
+VECTORS, WIDE_VECTORS = 1 << 16, 1 << 14
+"""The same where XLA's loops are vectors of more instructions: of f32, of f64. †"""
+
 # Sums and extrema
 LARGE_SUMS = 1 << 13
 """Elements from which a sum over columns is marked; both take microseconds below. †"""

@@ -3,27 +3,45 @@
 
 from __future__ import annotations
 
-_ALL = frozenset(("bf16", "f16", "f32", "f64"))
-_WIDE = frozenset(("f64",))
+from math import inf
+from typing import TYPE_CHECKING
+
+from weft.lowering.limits import SCALAR_CALLS, VECTORS, WIDE_CALLS, WIDE_VECTORS
+
+if TYPE_CHECKING:
+    from weft._xla.mlir import ir
+    from weft.lowering.context import RuleContext
+
+_NARROW = ("bfloat16", "float16", "float32")
+_CALLS = dict.fromkeys((*_NARROW, "float64"), SCALAR_CALLS)
+_LOOPS = dict.fromkeys(_NARROW, VECTORS) | {"float64": WIDE_VECTORS}
+_DOUBLES = {"float64": WIDE_CALLS}
 
 FORMULAS = {
-    "chlo.acos": ("acos", _ALL),
-    "chlo.acosh": ("acosh", _ALL),
-    "chlo.asin": ("asin", _ALL),
-    "chlo.asinh": ("asinh", _ALL),
-    "chlo.atan": ("atan", _ALL),
-    "chlo.atanh": ("atanh", _ALL),
-    "chlo.cosh": ("cosh", _ALL),
-    "chlo.digamma": ("digamma", _ALL),
-    "chlo.erf": ("erf", _WIDE),
-    "chlo.erf_inv": ("erf_inv", _WIDE),
-    "chlo.lgamma": ("lgamma", _WIDE),
-    "chlo.sinh": ("sinh", _ALL),
-    "stablehlo.atan2": ("atan2", _ALL),
-    "stablehlo.cbrt": ("cbrt", _ALL),
-    "stablehlo.exponential_minus_one": ("expm1", _ALL),
-    "stablehlo.log": ("log", _WIDE),
-    "stablehlo.log_plus_one": ("log1p", _ALL),
-    "stablehlo.power": ("pow", _WIDE),
+    "chlo.acos": ("acos", _CALLS),
+    "chlo.acosh": ("acosh", _CALLS),
+    "chlo.asin": ("asin", _CALLS),
+    "chlo.asinh": ("asinh", _CALLS),
+    "chlo.atan": ("atan", _CALLS),
+    "chlo.atanh": ("atanh", _CALLS),
+    "chlo.cosh": ("cosh", _LOOPS),
+    "chlo.digamma": ("digamma", _CALLS),
+    "chlo.erf": ("erf", _DOUBLES),
+    "chlo.erf_inv": ("erf_inv", _DOUBLES),
+    "chlo.lgamma": ("lgamma", _DOUBLES),
+    "chlo.sinh": ("sinh", _CALLS),
+    "stablehlo.atan2": ("atan2", _CALLS),
+    "stablehlo.cbrt": ("cbrt", _CALLS),
+    "stablehlo.exponential_minus_one": ("expm1", _LOOPS),
+    "stablehlo.log": ("log", _DOUBLES),
+    "stablehlo.log_plus_one": ("log1p", _LOOPS | _DOUBLES),
+    "stablehlo.power": ("pow", _DOUBLES),
 }
-"""Operation → its formula's name in weft/pallas/formulas, and the element types that it serves."""
+"""Operation → its formula's name in weft/pallas/formulas, and from how many elements it serves."""
+
+
+def mark_formula(ctx: RuleContext, operation: ir.Operation) -> None:
+    """Mark an operation that becomes a formula, if it is of enough elements."""
+    aval = ctx.avals_out[0]
+    if aval.size >= FORMULAS[operation.name][1].get(aval.dtype.name, inf):
+        ctx.mark(operation, "formula")

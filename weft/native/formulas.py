@@ -23,13 +23,11 @@ from weft.partition.emit import Emitter
 from weft.partition.walk import maker
 
 
-def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
     """Replace an elementwise operation of floats by its formula."""
     (result,) = op.results
     element, shape = result.type.element_type, list(result.type.shape)
-    name, elements = FORMULAS[op.name]
-    if str(element) not in elements:
-        return None
+    name = FORMULAS[op.name][0]
     dtype = dtypes.float64 if str(element) == "f64" else dtypes.float32
     wide = mlir.element_type(dtype)
     operands = [e.convert(x, wide) for x in op.operands]

@@ -27,6 +27,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.lowering.limits import QUOTIENTS
 from weft.ops.dtype_casts import complex_dtype, convert, real_dtype
 
 if TYPE_CHECKING:
@@ -131,8 +132,10 @@ def _quotient_lower(hlo: str) -> Callable:
         if dtypes.is_integer(ctx.avals_out[0].dtype) and _is_known(x) and _is_known(y):
             (y,) = ctx.op("stablehlo.optimization_barrier", [y], [y.type])
         operation = ctx.operation(hlo, [x, y], ctx.out_types())
-        if dtypes.is_integer(ctx.avals_out[0].dtype):
-            ctx.mark(operation, "quotient")
+        aval = ctx.avals_out[0]
+        if dtypes.is_integer(aval.dtype):
+            if aval.size >= QUOTIENTS:
+                ctx.mark(operation, "quotient")
         elif hlo == "stablehlo.remainder":
             ctx.mark(operation, "remainder")
         return operation.results[0]

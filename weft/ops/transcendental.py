@@ -19,7 +19,7 @@ from weft.autodiff.op_families import (
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
-from weft.lowering.marks import FORMULAS
+from weft.lowering.marks import FORMULAS, mark_formula
 from weft.ops import complex_values
 from weft.ops.arithmetic import (
     _div,
@@ -98,7 +98,7 @@ def _accurate(
         if hlo in _WAVES and accuracy is None and aval.dtype in (dtypes.float32, dtypes.float64):
             ctx.mark(operation, "wave", _WAVES.index(hlo))
         elif hlo in FORMULAS and accuracy is None:
-            ctx.mark(operation, "formula")
+            mark_formula(ctx, operation)
         out = operation.results[0]
         if repair is not None and dtypes.is_complex(aval.dtype):
             return complex_values.lower_repaired(ctx, repair, x, out)
@@ -331,7 +331,7 @@ def _pow_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     if ctx.avals_in[0].dtype == dtypes.float32:
         ctx.mark(operation, "power", 0)
     else:
-        ctx.mark(operation, "formula")
+        mark_formula(ctx, operation)
     return operation.results[0]
 
 
