@@ -129,25 +129,31 @@ def erf(x: Array) -> Array:
     return where(size >= 1, copysign(1 - tail, x), small)
 
 
+_ERF_TO_1 = (
+    5.945208846413487e-11, -1.1365632663547331e-09, 1.4657870624604193e-08,
+    -1.6350023747627671e-07, 1.64609726661924e-06, -1.49255934966061e-05,
+    0.00012055331036426252, -0.00085483269787276406, 0.0052239776247805765,
+    -0.026866170645072861, 0.11283791670954857, -0.37612638903183748,
+    0.12837916709551259,
+)  # fmt: skip
+"""(erf(x) - x) / x in x**2, for x up to 1."""
+_LOG_ERFC = (
+    6.5034382181874218e-15, -2.8355313559310815e-13, 5.7364076978742751e-12,
+    -7.1474447314469578e-11, 6.1293770660183636e-10, -3.8136069951452016e-09,
+    1.7491434959032329e-08, -5.7007950941135416e-08, 1.0429549975810445e-07,
+    1.3660099783899917e-07, -2.056046492260372e-06, 9.6077176761703465e-06,
+    -2.7159001309295237e-05, 2.6277803368489974e-05, 0.00023732262032594015,
+    -0.001977902648031135, 0.010033825395595336, -0.041561098044500172,
+    -0.84310725635852868, -2.6389675142347908, -1.8496055099332482,
+)  # fmt: skip
+"""log(erfc(x)) in x - 1, for x from 1 to 6, where erf(x) is 1."""
+
+
 def _erf_double(x: Array) -> Array:
-    """Return erf(x) by one quotient and one exponential, whose errors vanish beside 1."""
     size = abs(x)
-    near, middle = size < 0.84375, size < 1.25
-    bounded = clamp(size, 1.0, 6.0)
-    square = bounded * bounded
-    points = x * x, size - 1, 1 / square, 1 / square
-    fits = _ERF_SMALL, _ERF_MIDDLE, _ERFC_NEAR, _ERFC_FAR
-    above, below = (
-        where(near, n, where(middle, m, where(bounded < 1 / 0.35, low, high)))
-        for n, m, low, high in (
-            [polynomial(z, fit[side]) for z, fit in zip(points, fits, strict=True)]
-            for side in (0, 1)
-        )
-    )
-    ratio = above / below
-    tail = exp((ratio - 0.5625) - square) / bounded
-    value = where(middle, ratio + _ERF_AT_1, 1 - tail)
-    return copysign(where(near, fma(size, ratio, size), value), x)
+    near = fma(x, polynomial(x * x, _ERF_TO_1), x)
+    far = 1 - exp(polynomial(clamp(size, 1.0, 6.0) - 1, _LOG_ERFC))
+    return where(size < 1, near, copysign(far, x))
 
 
 @in_double
