@@ -722,3 +722,22 @@ def test_results_of_a_call_outside_of_jit_have_the_specs_as_written(spec):
     y = f(np.ones((4, 4), np.float32))
     assert y.sharding.spec == spec and y.sharding.mesh == mesh
     np.testing.assert_array_equal(y, np.full((4, 4), 2))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [jnp.zeros_like, jnp.ones_like, lambda s: jnp.full_like(s, 2), lambda s: lax.full_like(s, 2)],
+)
+def test_arrays_like_a_type_vary_as_it_does(make):
+    structs = []
+
+    def body(x):
+        struct = weft.eval_shape(lambda x: x.sum(), x)
+        structs.append(struct)
+        assert weft.typeof(make(struct)).mat.varying == {"x"}
+        total, _ = lax.scan(lambda c, v: (c + v, None), make(struct), x)
+        return total[None]
+
+    first = float(make(np.float32(0)))
+    np.testing.assert_array_equal(on_line(body)(V), V + first)
+    assert not weft.typeof(make(structs[0])).mat.varying  # outside, there is no such axis

@@ -687,3 +687,26 @@ def test_prints_of_a_program_come_at_each_call(capfd):
         assert float(square(np.float32(i))) == i * i
     weft.effects_barrier()
     assert capfd.readouterr().out.split("\n")[:4] == [f"x is {float(i)}" for i in range(4)]
+
+
+STRUCT = weft.ShapeDtypeStruct((3,), np.float32)
+
+
+@pytest.mark.parametrize("keep_unused", [False, True])
+def test_a_type_without_values_is_an_argument_that_no_result_reads(keep_unused):
+    g, calls = counted(lambda x, tree: x * len(tree["a"].shape) + np.float32(tree["a"].size))
+    f = weft.jit(g, keep_unused=keep_unused)
+    x = np.ones(3, np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(x, {"a": STRUCT}), x + 3)
+        np.testing.assert_array_equal(weft.jit(lambda x: f(x, {"a": STRUCT}))(x), x + 3)
+    np.testing.assert_array_equal(weft.grad(lambda x: f(x, {"a": STRUCT}).sum())(x), x)
+    np.testing.assert_array_equal(weft.vmap(lambda x: f(x, {"a": STRUCT}))(x), x + 3)
+    assert len(calls) <= 4  # the types of x are f32[3], and f32[] below vmap
+
+
+def test_computing_with_a_type_without_values_names_the_argument():
+    f = weft.jit(lambda x, tree: x * tree["a"])
+    for call in (f, weft.jit(lambda *args: f(args[0], {"a": STRUCT}))):
+        with pytest.raises(TypeError, match=r"argument tree\['a'\].*ShapeDtypeStruct.*no values"):
+            call(np.ones(3, np.float32), {"a": STRUCT})

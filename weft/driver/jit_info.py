@@ -51,7 +51,7 @@ from weft.driver.execute import (
 )
 from weft.driver.jit_op import jit_p, typed_as
 from weft.driver.logged_jit import LoggedJit
-from weft.driver.staging import array_remedy, aval_of_spec, split_static
+from weft.driver.staging import aval_of_spec, split_static
 from weft.driver.static_arguments import unhashable
 from weft.runtime.array import ArrayImpl
 from weft.runtime.backend import distributed_state
@@ -212,11 +212,15 @@ class JitInfo:
         type_of = aval_of_spec if specs else typeof
         if changeable:
             check_unchangeable(leaves)
+        described: Any = None
         try:
             avals = tuple([type_of(x) for x in leaves])
         except TypeError:
-            self.check_leaves(leaves, in_tree, statics, type_of)
-            raise
+            from weft.driver import described_arguments
+
+            described = described_arguments
+            self.check_leaves(leaves, in_tree, statics, described.type_of)
+            avals = tuple([described.type_of(x) for x in leaves])
         key = (self.key, in_tree, avals, static, config.trace_key(), axes_key())
         entries = self.entries
         entry = entries.get(key)
@@ -234,7 +238,7 @@ class JitInfo:
             if len(entries) >= KEPT:
                 make_room(entries, KEPT)
             entries[key] = entry
-        return entry, leaves
+        return entry, leaves if described is None else described.with_values(self, entry, leaves)
 
     @property
     def key(self) -> tuple:
@@ -371,10 +375,9 @@ class JitInfo:
             except TypeError as e:
                 if is_array_like(x):
                     raise TypeError(f"jit of {self.name}: argument {name}: {e}") from None
-                raise TypeError(
-                    f"jit of {self.name}: argument {name} of type {type(x).__name__} is not an "
-                    f"array, a number or a pytree of them: {x!r:.100}. {array_remedy(x)}"
-                ) from None
+                from weft.driver.described_arguments import refusal
+
+                raise refusal(self.name, name, x) from None
 
     def leaf_names(self, entry: Entry) -> list[str]:
         """Names of the flat dynamic arguments."""

@@ -15,7 +15,7 @@ from weft.autodiff.shape import _place, broadcast_in_dim, check_shape, expand_di
 from weft.autodiff.vmap import batch_flat
 from weft.autodiff.zeros import copy_p, optimization_barrier
 from weft.core import dtypes
-from weft.core.aval import TOKEN, Mat, ShapedArray
+from weft.core.aval import NO_MAT, TOKEN, Mat, ShapedArray
 from weft.core.effects import Effect
 from weft.core.jaxpr import eval_closed
 from weft.core.primitive import Primitive
@@ -232,7 +232,11 @@ def full_like(
     Array([7, 7], dtype=int32)
     """
     described = hasattr(x, "shape") and not is_array_like(x)  # by a ShapeDtypeStruct
-    aval = ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype)) if described else typeof(x)
+    if described:
+        mat = getattr(x, "mat", NO_MAT)
+        aval = ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype), mat=mat)
+    else:
+        aval = typeof(x)
     of_same_shape = shape is None
     shape = aval.shape if of_same_shape else check_shape(shape)
     weak = dtype is None and aval.weak_type
@@ -278,7 +282,7 @@ def _placement_of(x: object) -> Any:
 
 def vary_like(x: ArrayLike, aval: ShapedArray) -> Any:
     """Return the value cast to vary, inside shard_map, over the axes that a type varies over."""
-    axes = aval.mat.varying
+    axes = aval.mat.varying.intersection(state.axes)
     if not axes:
         return x
     from weft.autodiff.manual_casts import cast_to
