@@ -101,6 +101,76 @@ _BOXES = """
 """
 
 
+def test_traced_functions_write_to_objects_that_they_close_over():
+    program = (
+        _BOXES
+        + """
+    import numpy as np
+    class Add(hijax.HiPrimitive):
+        def impl(self, box, x): box.values["n"] = box.values["n"] + x
+    class Get(hijax.HiPrimitive):
+        def impl(self, box): return box.values["n"]
+    class New(hijax.HiPrimitive):
+        def impl(self, n): return Box(n=n)
+    add, get, new = Add("add").bind, Get("get").bind, New("new").bind
+
+    box = Box(n=jnp.zeros(2))
+    jax.lax.scan(lambda c, x: (c, add(box, x)), None, jnp.arange(4.0))
+    print(get(box))
+    jax.lax.fori_loop(0, 3, lambda i, c: (add(box, 1.0), c)[1], 0)
+    print(get(box))
+
+    @jax.jit
+    def step(x):
+        add(box, x)
+        jax.lax.cond(x > 2, lambda: add(box, 100.0), lambda: None)
+        return get(box) + 0.5
+    print(step(1.0), step(3.0), get(box))
+    add(box, 1.0)  # outside of a program, which sees it
+    print(step(0.0), get(box))
+    print(jax.jit(lambda box: get(box) * 2)(box))  # as an argument, too
+    jax.jit(lambda: jax.jit(lambda b: add(b, 5.0))(box))()
+    print(get(box))
+
+    @jax.jit
+    def made_within(x):  # starts anew in each call
+        local = new(np.zeros(2, np.float32))
+        jax.lax.scan(lambda c, _: (c, add(local, x)), None, None, length=3)
+        return get(local)
+    print(made_within(1.0), made_within(2.0))
+
+    def loss(x):
+        add(box, jax.lax.stop_gradient(x))
+        return x ** 2
+    print(jax.grad(loss)(3.0), jax.jit(jax.grad(loss))(4.0), get(box))
+
+    class Grow(hijax.HiPrimitive):
+        def impl(self, box, x): box.values["other"] = x
+    try:
+        jax.jit(lambda x: Grow("grow").bind(box, x))(1.0)
+    except ValueError as e:
+        print(e)
+    for _ in range(200):  # objects that nobody has are forgotten
+        jax.jit(lambda b=Box(n=jnp.zeros(1)): add(b, 1.0))()
+    from weft.compat.hi_values import _places
+    print(len(_places) < 70)
+    """
+    )
+    assert on_weft(program).splitlines() == [
+        "[6. 6.]",
+        "[9. 9.]",
+        "[10.5 10.5] [113.5 113.5] [113. 113.]",
+        "[114.5 114.5] [114. 114.]",
+        "[228. 228.]",
+        "[119. 119.]",
+        "[3. 3.] [6. 6.]",
+        "6.0 8.0 [126. 126.]",
+        "a traced function that closes over a Box must leave it as many arrays as it has, 1, got "
+        "2; pass it as an argument of jit",
+        "True",
+    ]
+
+
 def test_jitted_functions_write_to_objects_of_hijax_types():
     program = (
         _BOXES

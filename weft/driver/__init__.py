@@ -1,7 +1,7 @@
 """From a signature to a running program: jit, its key, its executable.
 
 jit, jit_info               the public function; what it keeps, and the way of a call
-static_arguments, donation_guard, logged_jit, changeable
+static_arguments, described_arguments, donation_guard, logged_jit, changeable
                             calls that compiled dispatch does not answer by itself
 execute                     the key of a program, its run, and eager ops
 program                     a program: placed, lowered, partitioned, compiled

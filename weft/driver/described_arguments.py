@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from weft.driver.staging import ShapeDtypeStruct, array_remedy
 
 if TYPE_CHECKING:
     from weft.driver.jit_info import Entry, JitInfo
+    from weft.typing import ArrayLike
 
 
-def is_described(x: object) -> bool:
+def is_described(x: object) -> TypeGuard[ShapeDtypeStruct]:
     return isinstance(x, ShapeDtypeStruct)
 
 
-def type_of(x: Any) -> Any:
+def type_of(x: ArrayLike | ShapeDtypeStruct) -> Any:
     return x.aval if is_described(x) else typeof(x)
 
 
@@ -32,7 +33,7 @@ def refusal(name: str, argument: str, x: object) -> TypeError:
     )
 
 
-def with_values(info: JitInfo, entry: Entry, leaves: Sequence[Any]) -> list:
+def with_values(info: JitInfo, entry: Entry, leaves: Sequence) -> list:
     """Return the arguments with zeros in the places of structs.
 
     Raises TypeError where the function computes with one.

@@ -63,6 +63,8 @@ from weft.sharding.physical import SingleDeviceSharding, as_sharding
 from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from weft.runtime.executable import Executable
 
 
@@ -212,7 +214,7 @@ class JitInfo:
         type_of = aval_of_spec if specs else typeof
         if changeable:
             check_unchangeable(leaves)
-        described: Any = None
+        described: ModuleType | None = None
         try:
             avals = tuple([type_of(x) for x in leaves])
         except TypeError:

@@ -1,18 +1,19 @@
 # Tests: tests/compat/test_experimental.py
 """jax.experimental.hijax: types of values that lower to arrays, as flax defines them.
 
-Jitted functions take values of such types; other transformations do not.
+Jitted functions take values of such types; other transformations do not. All close over them.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from weft.autodiff.transpose import is_undefined as is_undefined_primal
 from weft.compat.hi_primitive import HiType as HiType
 from weft.compat.hi_primitive import VJPHiPrimitive as VJPHiPrimitive
+from weft.compat.hi_values import MutableHiType as MutableHiType
+from weft.compat.hi_values import OfType, captured, staged
 from weft.compat.jax.core import AbstractValue, ShapedArray
 from weft.compat.primitive import Zero, instantiate_zeros
 from weft.compat.types import hitypes
@@ -39,22 +40,19 @@ __all__ = [
 ]
 
 
-class MutableHiType(HiType):
-    """Such a type whose values change."""
-
-
 class HiPrimitive:
     """An operation on values of such types, which it computes where it is applied.
 
     The values are objects of the running Python program: a traced function may make and use them,
-    and a jitted one may take and return them.
+    and read and write those that it closes over; a jitted one may take and return them.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def bind(self, *args: object, **params: object) -> Any:
-        return self.impl(*args, **params)
+        with captured(args):
+            return self.impl(*map(staged, args), **params)
 
     def impl(self, *_: object, **__: object) -> Any:
         raise NotImplementedError(f"{self.name}: define impl, by which weft computes it")
@@ -96,40 +94,7 @@ class _AllowedEffects:
 control_flow_allowed_effects = _AllowedEffects()
 
 
-@dataclasses.dataclass(frozen=True)
-class _OfType:
-    """How the values of a class are lowered to arrays, by the type that `to_type` tells."""
-
-    to_type: Callable
-
-    def lower(self, value: Any) -> tuple[Sequence[Any], Hashable]:
-        kind = self.to_type(value)
-        if isinstance(kind, ShapedArray):  # nothing says what of the value is the array
-            raise NotImplementedError(
-                f"a {type(value).__qualname__}, whose type is {kind.str_short()}, is no argument "
-                "of a traced function: what the function writes to it would be lost. Pass its "
-                "array and return the new one, or register a HiType, whose lower_val tells arrays"
-            )
-        if not _is_mutable(kind):
-            return kind.lower_val(value), (kind, None)
-        state = value.cur_qdd()
-        return kind.read_loval(state, value), (kind, state)
-
-    def make(self, structure: tuple, arrays: Sequence[Any]) -> Any:
-        kind, state = structure
-        return kind.raise_val(*arrays) if state is None else kind.new_from_loval(state, *arrays)
-
-    def update(self, value: object, structure: tuple, arrays: Sequence[Any]) -> None:
-        kind, state = structure
-        if state is not None:
-            kind.update_from_loval(state, value, *arrays)
-
-
-def _is_mutable(kind: Any) -> bool:
-    return bool(getattr(kind, "has_qdd", isinstance(kind, MutableHiType)))
-
-
 def register_hitype(kind: type, to_type: Callable) -> None:
     """Let `jax.typeof` tell the type of values of this class, and jitted functions take them."""
     hitypes[kind] = to_type
-    changeable[kind] = _OfType(to_type)
+    changeable[kind] = OfType(to_type)
