@@ -579,6 +579,21 @@ def test_values_without_bits_pass_through_programs():
         assert type(out) is np.ndarray and out.dtype == weft.dtypes.float0
 
 
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_values_without_bits_are_carried_through_loops(shape):
+    zero, x = np.zeros(shape, weft.dtypes.float0), np.ones(2, np.float32)
+    loops = (
+        lambda x: lax.fori_loop(0, 3, lambda i, c: (c[0], c[1] + 1), (zero, x)),
+        lambda x: lax.while_loop(lambda c: c[1][0] < 4, lambda c: (c[0], c[1] + 1), (zero, x)),
+        lambda x: lax.cond(x[0] > 0, lambda: (zero, x + 3), lambda: (zero, x)),
+    )
+    for loop in loops:
+        for run in (loop, weft.jit(loop)):
+            carried, count = run(x)
+            assert carried.dtype == weft.dtypes.float0 and carried.shape == shape
+            np.testing.assert_array_equal(count, x + 3)
+
+
 def test_a_function_jitted_anew_with_equal_shardings_is_not_traced_again():
     traces = []
 

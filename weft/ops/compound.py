@@ -231,8 +231,7 @@ def full_like(
     >>> weft.lax.full_like(weft.numpy.arange(2), 7)
     Array([7, 7], dtype=int32)
     """
-    described = hasattr(x, "shape") and not is_array_like(x)  # by a ShapeDtypeStruct
-    if described:
+    if hasattr(x, "shape") and not is_array_like(x):  # described by a ShapeDtypeStruct
         mat = getattr(x, "mat", NO_MAT)
         aval = ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype), mat=mat)
     else:
