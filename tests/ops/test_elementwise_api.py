@@ -496,3 +496,20 @@ def test_known_integers_are_divided_by_zero(dtype):
     in_steps = weft.jit(lambda: lax.div(lax.mul(x, x), lax.sub(x, x)))
     np.testing.assert_array_equal(in_steps(), [minus_one] * 2)
     np.testing.assert_array_equal(weft.jit(lambda y: lax.div(y, zero))(x), [minus_one, 0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_exp2_keeps_the_bits_of_large_exponents(dtype):
+    # exp(x log(2)) would round the exponent's bits off: up to 100 ulp in bfloat16.
+    dtype = np.dtype(dtype) if dtype != "bfloat16" else np.dtype(ml_dtypes.bfloat16)
+    top = ml_dtypes.finfo(dtype).maxexp
+    whole = np.arange(2 - top, top).astype(dtype)
+    with weft.enable_x64(True):
+        powers = np.exp2(whole.astype(np.float64)).astype(dtype)
+        assert (np.asarray(lax.exp2(whole)) == powers).all()
+        x = np.random.default_rng(0).uniform(2 - top, top - 1, 4000).astype(dtype)
+        got, want = np.asarray(lax.exp2(x)), np.exp2(x.astype(np.longdouble))
+        error = np.abs(got.astype(np.longdouble) - want) / want
+        assert error.max() < 2 * float(ml_dtypes.finfo(dtype).eps)
+        ends = np.asarray(lax.exp2(np.array([np.inf, -np.inf, np.nan, top], dtype)))
+    assert np.array_equal(ends.astype(float), [np.inf, 0, np.nan, np.inf], equal_nan=True)

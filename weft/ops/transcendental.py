@@ -32,12 +32,16 @@ from weft.ops.arithmetic import (
     _times,
     add_p,
     and_p,
+    clamp_p,
     complex_p,
     eq_p,
     imag_p,
+    lt_p,
     neg_p,
     real_p,
+    round_p,
     select,
+    shift_left_p,
     sub_p,
 )
 from weft.ops.complex_trig import (
@@ -48,7 +52,7 @@ from weft.ops.complex_trig import (
     complex_sin,
     complex_sinh,
 )
-from weft.ops.dtype_casts import convert
+from weft.ops.dtype_casts import bitcast_convert_type, convert
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -120,14 +124,32 @@ def _complex_exp2(x: object) -> Any:
     return exp_p.bind(complex_p.bind(*parts))
 
 
+def _real_exp2(x: Any, **accuracy: AccuracyMode) -> Any:
+    """Return exp(f ln 2) 2**n, where x = f + n and |f| <= 1/2: x ln 2 would round n's bits off."""
+    dtype = typeof(x).dtype
+    is_double = dtype == dtypes.float64
+    wide = dtype if is_double else dtypes.float32
+    integer, mantissa, bias = (dtypes.int64, 52, 1023) if is_double else (dtypes.int32, 23, 127)
+    # At the bounds the bits are those of 0 and infinity, so that infinite x have results, too.
+    x = convert(x, wide)
+    x = clamp_p.bind(scalar(-bias, x), x, scalar(bias + 1, x))
+    n = round_p.bind(x, rounding_method=1)
+    power = exp_p.bind(_times(sub_p.bind(x, n), math.log(2)), **accuracy)
+    n = convert(n, integer)
+    exponent = shift_left_p.bind(n, scalar(mantissa, n))
+    bits = add_p.bind(bitcast_convert_type(power, integer), exponent)
+    # Below 2**(1 - bias) bits are no more those of a power: XLA counts such numbers as 0.
+    small = lt_p.bind(x, scalar(1 - bias, x))
+    out = select(small, _times(x, -0.0), bitcast_convert_type(bits, wide))
+    return convert(out, dtype)
+
+
 def _exp2_lower(ctx: RuleContext, x: ir.Value, *, accuracy: AccuracyMode | None = None) -> Any:
-    aval = ctx.avals_in[0]
+    aval = ShapedArray(ctx.avals_in[0].shape, ctx.avals_in[0].dtype)
     if dtypes.is_complex(aval.dtype):  # a product of complex numbers would make inf * 0
-        return ctx.lower_fun(_complex_exp2, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
-    log2 = ctx.splat(math.log(2), aval.shape, aval.dtype)
-    scaled = ctx.op("stablehlo.multiply", [x, log2], ctx.out_types())[0]
-    attrs = {} if accuracy is None else {"result_accuracy": ctx.attr(accuracy.attr_text())}
-    return ctx.op("stablehlo.exponential", [scaled], ctx.out_types(), attrs)[0]
+        return ctx.lower_fun(_complex_exp2, x, avals=[aval])[0]
+    asked = {} if accuracy is None else {"accuracy": accuracy}
+    return ctx.lower_fun(lambda x: _real_exp2(x, **asked), x, avals=[aval])[0]
 
 
 exp2_p = elementwise(
