@@ -124,7 +124,7 @@ def _complex_exp2(x: object) -> Any:
     return exp_p.bind(complex_p.bind(*parts))
 
 
-def _real_exp2(x: Any, **accuracy: AccuracyMode) -> Any:
+def _real_exp2(x: ArrayLike, **accuracy: AccuracyMode) -> Any:
     """Return exp(f ln 2) 2**n, where x = f + n and |f| <= 1/2: x ln 2 would round n's bits off."""
     dtype = typeof(x).dtype
     is_double = dtype == dtypes.float64
