@@ -14,7 +14,7 @@ PACKAGE = Path(weft.__file__).parent
 
 FINITE = {
     "_xla/client.py": {"platform_of"},
-    "_xla/compile.py": {"_untiled"},
+    "_xla/compile.py": {"_with_switches"},
     "_xla/cuda.py": {"load_plugin", "register_kernels"},
     "_xla/mlir.py": {"element_type", "unknown_location", "_numpy_dtypes"},
     "_xla/passes.py": {"_registered"},

@@ -167,34 +167,51 @@ def test_only_products_with_a_spread_scalar_are_compiled_again():
 
 
 ROWS = {
-    "sums": (lambda x: x + x, False),
-    "other rows": (lambda x: x.reshape(2, 4, 8).swapaxes(0, 1) + 0, False),
-    "a kernel": (lambda x: wnp.sort(wnp.tile(x, 80)), False),
-    "a product": (lambda x: x @ x, False),
-    "a transpose": (lambda x: x.T + 0, True),
-    "one in a loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: y.T + 1, x), True),
-    "LAPACK": (wnp.linalg.cholesky, True),
-    "exponentials": (wnp.exp, False),
-    "those of float64": (lambda x: wnp.exp(x.astype("float64")), True),
+    "sums": (lambda x: wnp.tile(x, 20) + 1, "loops"),
+    "other rows": (lambda x: x.reshape(4, 4, 16).swapaxes(0, 1) + 0, "loops"),
+    "a kernel": (lambda x: wnp.sort(wnp.tile(x, 80)), "loops"),
+    "a product": (lambda x: x @ x, "loops"),
+    "a transpose": (lambda x: x.T + 0, "tiled"),
+    "one in a loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: y.T + 1, x), "tiled"),
+    "LAPACK": (wnp.linalg.cholesky, "tiled"),
+    "exponentials": (lambda x: wnp.exp(wnp.tile(x, 20)), "loops"),
+    "those of float64": (lambda x: wnp.exp(x.astype("float64")), "tiled"),
+    "few elements": (lambda x: wnp.tanh(x[:8, :8] @ x[:8, :8]), "loops"),  # of a larger array
+    "elementwise": (lambda x: wnp.exp(x) * 2 + wnp.arange(16), "small"),
+    "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: wnp.tanh(y), x), "loops"),
+    "tiny": (lambda x: wnp.tanh(wnp.ones((8, 8)) @ wnp.full((8, 8), 2.0).T), "small"),
+    "repeated": (lambda x: [x * i for i in range(99)], "loops"),
 }
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_programs_without_transposes_have_loops_that_xla_does_not_tile(name, monkeypatch):
-    f, tiled = ROWS[name]
+def test_xla_writes_kernels_as_is_best_for_the_program(name, monkeypatch):
+    f, emitter = ROWS[name]
     seen = []
     options = xla.options
     monkeypatch.setattr(xla, "options", lambda *a, **k: seen.append(options(*a, **k)) or seen[-1])
     with weft.enable_x64(True):
-        weft.jit(lambda x: f(x)).lower(np.eye(8, dtype=np.float32)).compile()
-    assert (b"xla_cpu_disable_tiled_emitter" not in seen[-1].SerializeAsString()) is tiled
+        weft.jit(lambda x: f(x)).lower(np.eye(16, dtype=np.float32)).compile()
+    text = seen[-1].SerializeAsString()
+    for switch in {s for switches in xla.EMITTERS.values() for s in switches}:
+        assert (switch.encode() in text) is (switch in xla.EMITTERS[emitter])
+
+
+def test_donated_arrays_are_written_over_by_loops_that_are_vectorized(monkeypatch):
+    seen = []
+    emitter_for = xla.emitter_for
+    monkeypatch.setattr(xla, "emitter_for", lambda m: seen.append(emitter_for(m)) or seen[-1])
+    x = wnp.ones((16, 16))
+    weft.jit(lambda x: wnp.tanh(x), donate_argnums=0).lower(x).compile()
+    weft.jit(lambda x: wnp.tanh(x)).lower(x).compile()
+    assert seen[-2:] == ["loops", "small"]
 
 
 def test_options_without_tiles_keep_xlas_flags():
     code = (
         "import numpy as np; from weft._xla import compile as xla\n"
         "ids = np.zeros((1, 1), np.int32)\n"
-        "options = xla.options(ids, tiled=False, use_spmd=True, use_shardy=True)\n"
+        "options = xla.options(ids, emitter='loops', use_spmd=True, use_shardy=True)\n"
         "print(options.executable_build_options.debug_options.xla_cpu_enable_fast_math)"
     )
     env = {**os.environ, "XLA_FLAGS": "--xla_cpu_enable_fast_math=true"}

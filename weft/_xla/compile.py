@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -36,45 +38,103 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 @cache
-def _untiled() -> bytes:
-    """Serialize compile options with one that has no binding."""
+def _with_switches(emitter: str) -> bytes:
+    """Serialize compile options with the switches of an emitter, which have no binding."""
     defaults = CompileOptions()
     _ = defaults.executable_build_options.debug_options  # by which XLA_FLAGS are kept
     # xla.CompileOptionsProto.executable_build_options.debug_options.xla_backend_extra_options
-    backend_option = _field(500, _field(1, b"xla_cpu_disable_tiled_emitter"))  # quirks.TILED_LOOPS
-    return defaults.SerializeAsString() + _field(3, _field(3, backend_option))
+    added = b"".join([_field(500, _field(1, switch.encode())) for switch in EMITTERS[emitter]])
+    return defaults.SerializeAsString() + _field(3, _field(3, added))
 
 
-def wants_tiles(module: ir.Module) -> bool:
-    """Return whether a module has what XLA:CPU does best in tiles: transposes, some float64."""
+EMITTERS = {
+    "tiled": (),
+    "loops": ("xla_cpu_disable_tiled_emitter",),
+    "small": (
+        "xla_cpu_disable_tiled_emitter",
+        "xla_cpu_disable_new_fusion_emitters",
+        "xla_cpu_disable_loop_unrolling",
+    ),
+}
+"""How XLA:CPU writes the kernels of a program -> the switches that make it so (quirks.TILED_LOOPS,
+quirks.KERNEL_MODULES)."""
+
+_CODE_MODULES = min(8, max(1, (os.cpu_count() or 1) // 2))  # each costs LLVM as much as a kernel
+SMALL, ELEMENTWISE = 64, 4096
+"""The most elements of arrays in "small" programs, and in those of elementwise operations alone."""
+_FEW, _REPEATED = 1000, 10  # operations, and how often one of equal types comes on average
+_ELEMENTWISE = """abs add and atan2 broadcast_in_dim cbrt ceil clamp compare constant convert cosine
+    divide exponential exponential_minus_one floor iota is_finite log log_plus_one logistic maximum
+    minimum multiply negate not or power remainder reshape round_nearest_afz round_nearest_even
+    rsqrt select shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan
+    tanh xor"""
+_FUSED = {
+    *("builtin.module", "func.func", "func.return", "func.call"),
+    *(f"stablehlo.{name}" for name in _ELEMENTWISE.split()),
+}
+_DONATED = "buffer_donor|aliasing_output"
+
+
+def emitter_for(module: ir.Module) -> str:
+    """Return how XLA:CPU writes a module's kernels best: "tiled", "loops" or "small".
+
+    Tiles are best for transposes and some float64. Programs of few operations on small arrays
+    would take longer to compile as loops than they will ever run. Those that repeat an operation on
+    equal types are best as loops, of which XLA compiles equal kernels once.
+    """
     from weft._xla.mlir import ir
 
-    found = False
+    tiled = False
+    count, limit = 0, ELEMENTWISE
+    kinds: set[tuple[str, ir.Type]] = set()
 
     def look(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        match op.name:
+        nonlocal tiled, count, limit
+        name = op.name
+        match name:
             case "stablehlo.transpose":
                 order = list(op.attributes["permutation"])
-                found = bool(order) and order[-1] != len(order) - 1
+                tiled |= bool(order) and order[-1] != len(order) - 1
             case "stablehlo.dot_general":
-                found = any(operand.type.rank > 2 for operand in op.operands)
+                tiled |= any(operand.type.rank > 2 for operand in op.operands)
             case "stablehlo.custom_call":
-                found = not op.attributes["call_target_name"].value.startswith("weft_native")
+                tiled |= not op.attributes["call_target_name"].value.startswith("weft_native")
             case "stablehlo.convolution":
-                found = True
+                tiled = True
             case "stablehlo.exponential" | "stablehlo.sqrt" | "stablehlo.tanh":
-                found = str(op.results[0].type.element_type) == "f64"
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+                tiled |= str(op.results[0].type.element_type) == "f64"
+        if count > _FEW:
+            return ir.WalkResult.INTERRUPT if tiled else ir.WalkResult.ADVANCE
+        if name not in _FUSED:
+            limit = SMALL
+        if name == "func.func":  # its operands; those of other regions come from operations
+            arguments = op.regions[0].blocks[0].arguments if len(op.regions[0].blocks) else ()
+            for argument in arguments:
+                kinds.add((name, argument.type))
+            attributes = str(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else ""
+            if re.search(_DONATED, attributes):  # a kernel may write over them
+                limit = SMALL
+        elif name != "stablehlo.constant":
+            count += 1
+            for result in op.results:
+                kinds.add((name, result.type))
+        return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
-    return found
+    if count > min(_FEW, _REPEATED * len(kinds)):
+        return "tiled" if tiled else "loops"
+    limit = SMALL if tiled else limit
+    for _, type_ in kinds:
+        ranked = isinstance(type_, ir.RankedTensorType)
+        if ranked and not (type_.has_static_shape and math.prod(type_.shape) <= limit):
+            return "tiled" if tiled else "loops"
+    return "small"
 
 
 def options(
     device_ids: np.ndarray,
     *,
-    tiled: bool = True,
+    emitter: str = "tiled",
     use_spmd: bool,
     use_shardy: bool,
     overrides: Sequence[tuple[str, str | bool | int | float]] = (),
@@ -83,11 +143,15 @@ def options(
 ) -> CompileOptions:
     """Compile options for devices given as an int array [replica, partition] of device ids.
 
-    tiled: False on the CPU for programs of which `wants_tiles` says that they need none.
+    emitter: on the CPU, what `emitter_for` says of the module.
     """
     assignment = DeviceAssignment.create(np.ascontiguousarray(device_ids, np.int32))
     replicas, partitions = device_ids.shape
-    result = CompileOptions() if tiled else CompileOptions.ParseFromString(_untiled())
+    if emitter == "small" and overrides:  # who tunes is given XLA's own kernels
+        emitter = "loops"
+    result = CompileOptions()
+    if EMITTERS[emitter]:
+        result = CompileOptions.ParseFromString(_with_switches(emitter))
     result.num_replicas = replicas
     result.num_partitions = partitions
     result.device_assignment = assignment
@@ -103,6 +167,8 @@ def options(
     for key, level in overrides:
         if key in EFFORTS:
             setattr(build, key, level)
+    if emitter == "small" and "split_count" not in os.environ.get("XLA_FLAGS", ""):
+        flags = [("xla_cpu_parallel_codegen_split_count", _CODE_MODULES)]
     if flags:
         result.env_option_overrides = flags
     return result

@@ -204,6 +204,13 @@ TILED_LOOPS = Quirk(
     "its exp, tanh and sqrt of float64 nearly twice",
     unprobed="shows in times alone",
 )
+KERNEL_MODULES = Quirk(
+    "XLA:CPU",
+    "writes each fusion's kernel through MLIR passes into an LLVM module of its own, 20 ms each, "
+    "though of equal ones once; the emitter before them needs half of that, but what writes over "
+    "its operand, as activations and loops do, is not vectorized there",
+    unprobed="shows in times alone",
+)
 SPLAT_PRODUCT = Quirk(
     "XLA:CPU",
     "a library fusion that multiplies by a spread scalar reads past it: garbage",

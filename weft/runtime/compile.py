@@ -153,7 +153,7 @@ def compile_module(
     ids = np.array([d.id for d in flat], np.int32).reshape(num_replicas, partitions)
     options = _xla_compile.options(
         ids,
-        tiled=own_client.platform != "cpu" or _xla_compile.wants_tiles(module),
+        emitter="tiled" if own_client.platform != "cpu" else _xla_compile.emitter_for(module),
         use_spmd=True,
         use_shardy=use_shardy,
         overrides=_overrides(compiler_options),
