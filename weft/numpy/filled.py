@@ -179,9 +179,8 @@ def _like(
         x = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=())
     else:
         x = full(shape, convert(value, dtype, weak))
-    described = a.aval if isinstance(a, Tracer) else a  # a struct has the type of a value, too
-    if getattr(described, "mat", NO_MAT).varying:
-        x = vary_like(x, described)
+    # A struct has the type of a value, too.
+    x = vary_like(x, getattr(a.aval if isinstance(a, Tracer) else a, "mat", NO_MAT))
     if device is not None or out_sharding is not None:
         return place(x, device, out_sharding)
     if typeof(value).ndim or (weak and not isinstance(a, Tracer)):

@@ -244,7 +244,7 @@ def full_like(
         out = convert(out, aval.dtype, True)
     elif sharding is None:
         out = stand_like(out, x, of_same_shape)
-    return vary_like(out, aval)
+    return vary_like(out, aval.mat)
 
 
 def stand_like(out: Any, x: Any, own_shape: bool = True) -> Any:
@@ -279,9 +279,9 @@ def _placement_of(x: object) -> Any:
     )
 
 
-def vary_like(x: ArrayLike, aval: ShapedArray) -> Any:
+def vary_like(x: ArrayLike, mat: Mat) -> Any:
     """Return the value cast to vary, inside shard_map, over the axes that a type varies over."""
-    axes = aval.mat.varying.intersection(state.axes)
+    axes = mat.varying.intersection(state.axes)
     if not axes:
         return x
     from weft.autodiff.manual_casts import cast_to
