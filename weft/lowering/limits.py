@@ -53,6 +53,9 @@ LONG = 16384
 32-bit keys and their copy is full. †"""
 SHARED_ROW = 1 << 16
 """Elements of a row from which all threads share the sort of its values in vectors. †"""
+CARRIED = 1 << 18
+"""Elements of a row from which values that go along are sorted with their keys: they leave a
+second-level cache. †"""
 VECTOR_ROW = 16
 """Elements from which a row is sorted by itself; shorter ones are sorted one in each lane. †"""
 SELECTED, RANKS = 200, 8

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from weft._xla.mlir import ir
-from weft.lowering.limits import LISTED, LONG, RANKS, SELECTED, SHARED_ROW, SMALLEST, VECTOR_ROW
+from weft.lowering.limits import CARRIED, LISTED, LONG, RANKS, SELECTED, SHARED_ROW, SMALLEST, VECTOR_ROW
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
 from weft.native.parallel import threads
@@ -215,7 +215,8 @@ def _pairs(
 ) -> ir.Value:
     """Sort the values that go along with 32-bit keys; `mode` as in `kernels/pairs.py`."""
     bindings = bindings_of(str(x.type.element_type))
-    if has_words():
+    # Where it is large, what goes along is looked up slower than it is carried.
+    if has_words() and (mode < 2 or n < CARRIED or rows >= threads()):
         parts = _parts(rows, n)
         words = e.type([2 * max(parts, 1) * n], e.i64)
         kernel = target("words", "words", {**bindings, **vector_bindings(64)})
