@@ -98,3 +98,27 @@ def test_positions_of_matrices_and_batches(rng):
         np.testing.assert_array_equal(got[got < 70], np.nonzero(row)[0])
     with options["enable_x64"](True):
         assert wnp.nonzero(wnp.asarray(x[:, :40]), size=9)[0].dtype == np.int64
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 37, 1000, 50_000])
+def test_places_in_a_table_are_those_of_any_search(n, dtype, rng):
+    table, v = values(rng, (n,), dtype), values(rng, (30, 70), dtype)
+    wide = np.float64 if v.dtype.kind in "fV" else np.int64
+    table = table[np.argsort(table.astype(wide), kind="stable")]
+    for side in ("left", "right"):
+        got = weft.jit(lambda a, v, side=side: wnp.searchsorted(a, v, side=side))(table, v)
+        np.testing.assert_array_equal(
+            got, np.searchsorted(table.astype(wide), v.astype(wide), side)
+        )
+
+
+def test_derivatives_and_batches_of_searches(rng):
+    tables = np.sort(rng.standard_normal((4, 700)).astype(np.float32))
+    v = rng.standard_normal(900).astype(np.float32)
+    got = weft.jit(weft.vmap(lambda a: wnp.searchsorted(a, v)))(tables)
+    np.testing.assert_array_equal(got, [np.searchsorted(a, v) for a in tables])
+    x, y = np.linspace(-3, 3, 50).astype(np.float32), rng.standard_normal(50).astype(np.float32)
+    slope = weft.jit(weft.grad(lambda v: wnp.interp(v, x, y).sum()))(np.clip(v, -2.9, 2.9))
+    place = np.searchsorted(x, np.clip(v, -2.9, 2.9), side="right")
+    np.testing.assert_allclose(slope, (np.diff(y) / np.diff(x))[place - 1], rtol=1e-4)

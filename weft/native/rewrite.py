@@ -42,6 +42,7 @@ RULES = {
     "quotient": "formulas.quotient",
     "remainder": "elementwise.remainder",
     "scan": "reductions.scan",
+    "search": "selections.search",
     "sort": "sorting.sort",
     "stacked": "loops.stacked",
     "top_k": "sorting.top_k",

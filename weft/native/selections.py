@@ -42,3 +42,17 @@ def positions(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     )
     parameters = [x.type.shape[0], result.type.shape[0]]
     return call(e, kernel, [x], [result.type, total.type], parameters)
+
+
+def search(e: Emitter, op: ir.Operation, right: int) -> Sequence[ir.Value] | None:
+    """Replace the places of values in a sorted table."""
+    *_, x, v = op.operands  # in front of them constants of the formula
+    (result,) = op.results
+    name, n, m = str(x.type.element_type), x.type.shape[0], math.prod(v.type.shape)
+    if name not in KINDS or m < SMALLEST or not 0 < n < 2**31 or not has_compiler():
+        return None
+    ready = int(n <= m)
+    index = f"i{result.type.element_type.width}"
+    kernel = target("search", "search", bindings_of(name, I=index, RIGHT=right, READY=ready))
+    scratch = e.type([n if ready else 0], x.type.element_type)
+    return call(e, kernel, [x, v], [result.type, scratch], [n, m])[:1]

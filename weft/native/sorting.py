@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from functools import cache
 
 from weft._xla.mlir import ir
-from weft.lowering.limits import CARRIED, LISTED, LONG, RANKS, SELECTED, SHARED_ROW, SMALLEST, VECTOR_ROW
+from weft.lowering.limits import (
+    CARRIED,
+    LISTED,
+    LONG,
+    RANKS,
+    SELECTED,
+    SHARED_ROW,
+    SMALLEST,
+    VECTOR_ROW,
+)
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
 from weft.native.parallel import threads

@@ -279,20 +279,26 @@ def searchsorted(
 
 def _searchsorted(a: ArrayLike, v: ArrayLike, *, side: str, method: str) -> Any:
     """Return the positions in an a that is not empty."""
-    aval, vval = typeof(a), typeof(v)
-    n, index = aval.shape[0], dtypes.canonicalize_dtype(int)
-    below = _precedes(side)
+    vval, n, index = typeof(v), typeof(a).shape[0], dtypes.canonicalize_dtype(int)
     if method == "compare_all":
         from weft.numpy.reductions import sum
 
+        below = _precedes(side)
         flat = ops.reshape(v, (1, vval.size))
         hits = below(ops.reshape(a, (n, 1)), flat)
         return cast(ops.reshape(sum(hits, axis=0), vval.shape), index)
     if method == "sort":
         return _by_sorting(a, v, side, index)
+    halving = composite(_by_halving, "weft.native.search")
+    return halving(a, v, method=method, number=int(side == "right"))
+
+
+def _by_halving(a: ArrayLike, v: ArrayLike, *, method: str, number: int) -> Any:
+    n, shape, index = typeof(a).shape[0], typeof(v).shape, dtypes.canonicalize_dtype(int)
+    below = _precedes("right" if number else "left")
     # Binary search: after each step the answer is in (low, low + size].
     sizes = 2 ** np.arange(n.bit_length())[::-1].astype(index)
-    low = np.full(vval.shape, -1, index)
+    low = np.full(shape, -1, index)
     a, v = stop_gradient(a), stop_gradient(v)
 
     def halve(low: ArrayLike, size: ArrayLike) -> tuple:
