@@ -76,12 +76,11 @@ def test_derivatives_batches_and_shards_of_waves(rng):
     assert "weft_native_waves" in weft.jit(wnp.sin).lower(placed).compile().as_text()
 
 
-def test_small_arrays_and_other_dtypes_are_left_to_xla():
+def test_small_arrays_are_left_to_xla():
     def hlo(x):
         return weft.jit(wnp.sin).lower(x).compile().as_text()
 
     assert "weft_native" not in hlo(np.zeros(1000, np.float32))
-    assert "weft_native" not in hlo(np.zeros(10000, weft.numpy.bfloat16))
     assert "weft_native" in hlo(np.zeros(10000, np.float32))
     with options["native_ops"](False):
         assert "weft_native" not in hlo(np.zeros(10000, np.float32))
@@ -163,3 +162,22 @@ def test_remainders_by_constants_are_exact(dtype, rng):
             number = np.dtype(dtype).type(divisor)
             out = weft.jit(lambda x, number=number: wnp.fmod(x, number))(x)
             np.testing.assert_array_equal(out, np.fmod(x, number))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats_go_through_float32(dtype, rng):
+    x = wnp.asarray(rng.standard_normal(20_000) * 50).astype(dtype)
+    y = wnp.asarray(rng.standard_normal(20_000) + 0.1).astype(dtype)
+    wide = [np.asarray(v.astype("float32")).astype(np.float64) for v in (x, y)]
+    unit = 2.0**-10 if dtype == "float16" else 2.0**-7
+    for name in ("sin", "cos", "tan"):
+        compiled = weft.jit(getattr(wnp, name)).lower(x).compile()
+        assert "weft_native_waves" in compiled.as_text()
+        out = np.asarray(compiled(x).astype("float32"))
+        np.testing.assert_allclose(out, getattr(np, name)(wide[0]), rtol=unit)
+    rest = weft.jit(wnp.fmod)(x, y)
+    assert rest.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(rest.astype("float32")), np.fmod(*wide))
+    power = np.asarray(weft.jit(wnp.power)(wnp.abs(x), y).astype("float32"))
+    expected = wnp.asarray(np.abs(wide[0]) ** wide[1]).astype(dtype).astype("float32")
+    np.testing.assert_allclose(power, expected, rtol=unit)

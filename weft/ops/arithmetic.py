@@ -136,7 +136,7 @@ def _quotient_lower(hlo: str) -> Callable:
         if dtypes.is_integer(aval.dtype):
             if aval.size >= QUOTIENTS:
                 ctx.mark(operation, "quotient")
-        elif hlo == "stablehlo.remainder":
+        elif hlo == "stablehlo.remainder" and aval.dtype.itemsize > 1:
             ctx.mark(operation, "remainder")
         return operation.results[0]
 

@@ -77,6 +77,7 @@ def _unary(
 
 _WAVES = ("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan")
 """Those with a native kernel; the position is its name there."""
+_OF_WAVES = ("bfloat16", "float16", "float32", "float64")
 
 
 def _accurate(
@@ -99,7 +100,7 @@ def _accurate(
             return ctx.lower_fun(of_complex, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
         attrs = {} if accuracy is None else {"result_accuracy": ctx.attr(accuracy.attr_text())}
         operation = ctx.operation(hlo, [x], ctx.out_types(), attrs)
-        if hlo in _WAVES and accuracy is None and aval.dtype in (dtypes.float32, dtypes.float64):
+        if hlo in _WAVES and accuracy is None and aval.dtype.name in _OF_WAVES:
             ctx.mark(operation, "wave", _WAVES.index(hlo))
         elif hlo in FORMULAS and accuracy is None:
             mark_formula(ctx, operation)
@@ -350,7 +351,7 @@ def _pow_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     if ctx.avals_in[1].dtype != ctx.avals_in[0].dtype:
         y = ctx.op("stablehlo.convert", [y], ctx.out_types())[0]
     operation = ctx.operation("stablehlo.power", [x, y], ctx.out_types())
-    if ctx.avals_in[0].dtype == dtypes.float32:
+    if ctx.avals_in[0].dtype.name in _OF_WAVES[:-1]:
         ctx.mark(operation, "power", 0)
     else:
         mark_formula(ctx, operation)
