@@ -63,6 +63,10 @@ def positive(rng: np.random.Generator, shape: tuple) -> tuple:
     return (rng.random(shape).astype(np.float32) + 0.5,)
 
 
+def unit_doubles(rng: np.random.Generator, shape: tuple) -> tuple:
+    return (rng.random(shape),)
+
+
 def integers(high: int) -> Callable:
     return lambda rng, shape: (rng.integers(0, high, shape).astype(np.int32),)
 
@@ -161,7 +165,17 @@ one("logsumexp axis 1", MATRIX, floats(), "nn.logsumexp(x, 1)", "", "torch.logsu
 # Elementwise
 for _name in ("exp", "sin", "cos", "tanh", "sqrt"):
     same(_name, LONG, floats() if _name != "sqrt" else positive, f"{{}}.{_name}(x)")
+for _name in ("arctan", "cbrt", "expm1", "log1p", "sinh"):
+    _torch = f"torch.{_name}(abs(x))" if _name != "cbrt" else ""
+    one(_name, LONG, floats(), f"jnp.{_name}(abs(x))", f"np.{_name}(abs(x))", _torch)
+same("arctan2", LONG, floats(2), "{}.arctan2(x, y)")
+same("remainder", LONG, floats(2), "{}.remainder(x, y)")
 same("log", LONG, positive, "{}.log(x)")
+for _name in ("log", "tan", "arcsin"):
+    same(f"{_name} f64", LONG, unit_doubles, f"{{}}.{_name}(x)")
+one("power f64", LONG, unit_doubles, "x ** 1.7", "x ** 1.7", "x ** 1.7")
+one("floor_divide i32", LONG, integers(1 << 30), "x // (x & 255 | 1)", "x // (x & 255 | 1)",
+    "x // (x & 255 | 1)")  # fmt: skip
 one("erf", LONG, floats(), "lax.erf(x)", "", "torch.erf(x)")
 one("power", LONG, positive, "x ** 1.7", "x ** np.float32(1.7)", "x ** 1.7")
 one("x * y + x", LONG, floats(2), "x * y + x", "x * y + x", "x * y + x")
