@@ -57,6 +57,8 @@ def rule(name: str) -> Rule:
     return getattr(import_module(f"weft.native.{module}"), function)
 
 
+FUSED = ("compare", "formula", "quotient")
+"""Rules whose results are parts of loops, which read no vector from memory."""
 _ONE_DEVICE = DeviceMesh({})
 
 
@@ -81,7 +83,7 @@ def rewrite(module: ir.Module) -> ir.Module:
 def _replace(op: ir.Operation) -> bool:
     """Apply a marked operation's rule; tell whether the operation is gone."""
     name, number = op.attributes[MARK].value.split()
-    if name != "compare":  # a part of a loop, which reads no vector from memory
+    if name not in FUSED:
         uneven.feed(op, _ONE_DEVICE)
     del op.attributes[MARK]
     if name == "uneven":  # only what it reads is of interest

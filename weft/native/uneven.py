@@ -41,7 +41,9 @@ def feed(op: ir.Operation, mesh: DeviceMesh) -> None:
         source = maker(x)
         if len(shape) != 1 or shape[0] < UNEVEN or source is None:
             continue
-        if facts(source).pointwise and (new := _in_two(Emitter.before(source, mesh), source)):
+        if _is_elementwise(source, shape[0]) and (
+            new := _in_two(Emitter.before(source, mesh), source)
+        ):
             x.replace_all_uses_with(new)
 
 
