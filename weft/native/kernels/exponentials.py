@@ -3,7 +3,7 @@
 
 Logarithms are the series of the inverse hyperbolic tangent on [√½, √2], exponentials Taylor's on
 half a binade (Muller, "Elementary Functions", 2016), both to some 1e-15. Elements that these do not
-serve are left to the C library: bases that are not positive, infinite or NaN, and blocks of rows
+serve are left to the C library: bases that are zero, infinite or NaN, and blocks of rows
 with infinities, NaNs or values that lie too far apart.
 """
 # mypy: ignore-errors
@@ -12,12 +12,14 @@ with infinities, NaNs or values that lie too far apart.
 from __future__ import annotations
 
 from weft.native.language import (
+    absolute,
     bitcast,
     c_exp,
     c_log,
     c_pow,
     f32,
     f64,
+    floor,
     fma,
     i64,
     outlined,
@@ -33,6 +35,7 @@ SHARE = 16384
 WHOLE = 6755399441055744.0  # 1.5 · 2⁵²: what is added to it is rounded to a whole number
 FAR = 600.0
 INFINITY = 0x7FF0000000000000
+NOT_A_NUMBER = 0x7FF8000000000000
 
 
 def power_of_two(t: f64) -> f64:
@@ -80,7 +83,10 @@ def log_of(x: f64) -> f64:
 
 def is_usual(base: f32, exponent: f32) -> boolean:
     """Return whether the base is positive and finite, and the exponent finite."""
-    return (base > 0.0) & (base - base == 0.0) & (exponent - exponent == 0.0)
+    # The processor reads subnormal exponents as zero, which is a whole number.
+    whole_or_normal = ((bitcast(u32, exponent) & 0x7FFFFFFF) - 1) >= u32(0x7FFFFF)
+    finite = (base - base == 0.0) & (exponent - exponent == 0.0)
+    return (base != 0.0) & finite & whole_or_normal
 
 
 def widened(x: f32) -> f64:
@@ -99,7 +105,12 @@ def rest(x: ptr[f32], y: ptr[f32], step: i64, out: ptr[f32], n: i64):
 
 
 def power(x: f32, y: f32) -> f32:
-    return f32(power_of_two(log_of(f64(x)) * f64(y) * 1.4426950408889634))
+    exponent = f64(y)
+    size = power_of_two(log_of(absolute(f64(x))) * exponent * 1.4426950408889634)
+    half = exponent * 0.5
+    other = -size if floor(half) != half else size
+    other = other if floor(exponent) == exponent else bitcast(f64, u64(NOT_A_NUMBER))
+    return f32(other if x < 0.0 else size)
 
 
 def powers_part(k: i64, x: ptr[f32], y: ptr[f32], step: i64, out: ptr[f32], n: i64):
