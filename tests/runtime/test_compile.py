@@ -179,6 +179,7 @@ ROWS = {
     "few elements": (lambda x: wnp.tanh(x[:8, :8] @ x[:8, :8]), "loops"),  # of a larger array
     "elementwise": (lambda x: wnp.exp(x) * 2 + wnp.arange(16), "small"),
     "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: wnp.tanh(y), x), "loops"),
+    "float8": (lambda x: x.astype("float8_e4m3fn"), "loops"),
     "tiny": (lambda x: wnp.tanh(wnp.ones((8, 8)) @ wnp.full((8, 8), 2.0).T), "small"),
     "repeated": (lambda x: [x * i for i in range(99)], "loops"),
 }

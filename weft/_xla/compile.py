@@ -125,8 +125,10 @@ def emitter_for(module: ir.Module) -> str:
         return "tiled" if tiled else "loops"
     limit = SMALL if tiled else limit
     for _, type_ in kinds:
-        ranked = isinstance(type_, ir.RankedTensorType)
-        if ranked and not (type_.has_static_shape and math.prod(type_.shape) <= limit):
+        if not isinstance(type_, ir.RankedTensorType):
+            continue
+        narrow = str(type_.element_type).startswith(("f4E", "f6E", "f8E"))  # quirks.KERNEL_MODULES
+        if narrow or not type_.has_static_shape or math.prod(type_.shape) > limit:
             return "tiled" if tiled else "loops"
     return "small"
 
