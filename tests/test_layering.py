@@ -24,6 +24,7 @@ LAYERS = (
     "collectives",
     "refs",
     "driver",
+    "formulas",
     "api",
     "ffi",
     "pallas",

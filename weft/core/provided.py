@@ -30,7 +30,7 @@ psum_over_axes = _provided("weft.collectives.reduce", "psum_over_axes")  # of a 
 ref_slice = _provided("weft.refs.indexing", "ds")  # where the transpose of a slice adds to a ref
 search_shard_map = _provided("weft.api.shard_map_nans", "search")  # debug_nans inside of one
 op_function = _provided("weft.driver.execute", "op_function")  # a compiled op, for eager loops
-element_formula = _provided("weft.pallas.formulas.elements", "element_formula")
+element_formula = _provided("weft.formulas.elements", "element_formula")
 bucketed = _provided("weft.bucketing.call", "bucketed")  # jit(bucket=)
 used_variables = _provided("weft.random.key_reuse", "used_variables")  # debug_key_reuse in jit
 use_arguments = _provided("weft.random.key_reuse", "use_arguments")

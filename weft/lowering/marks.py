@@ -37,7 +37,7 @@ FORMULAS = {
     "stablehlo.log_plus_one": ("log1p", _LOOPS | _DOUBLES),
     "stablehlo.power": ("pow", _DOUBLES),
 }
-"""Operation → its formula's name in weft/pallas/formulas, and from how many elements it serves."""
+"""Operation → its formula's name in weft/formulas, and from how many elements it serves."""
 
 
 def mark_formula(ctx: RuleContext, operation: ir.Operation) -> None:

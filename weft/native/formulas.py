@@ -1,7 +1,7 @@
 """Elementwise functions that XLA:CPU computes one element at a time, as formulas of plain ops.
 
 XLA makes vectors of a formula and fuses it with its neighbours. The formulas are those of kernels
-(weft/pallas/formulas), which no op of StableHLO rounds as written: XLA computes `a * b + c` with
+(weft/formulas), which no op of StableHLO rounds as written: XLA computes `a * b + c` with
 one rounding where the processor can, else with two.
 """
 

@@ -18,11 +18,11 @@ from weft.core import dtypes
 from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
 from weft.core.trace import trace_to_jaxpr, typeof
+from weft.formulas.elements import ANY
+from weft.formulas.language import plainly
 from weft.ops.promote import broadcast_to
 from weft.pallas import narrow_integers, pairs
 from weft.pallas.formulas import arrays, complex, scalars, sorting, windows
-from weft.pallas.formulas.elements import ANY
-from weft.pallas.formulas.language import plainly
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, UnsupportedKernelError, unsupported
 from weft.pallas.narrow_integers import in_bytes
 from weft.pallas.order import used_vars

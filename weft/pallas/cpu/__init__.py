@@ -11,7 +11,7 @@ In the order in which a kernel passes through:
     translate                   the walk over a jaxpr; what lives when memory changes
     values, loops               arrays as formulas or memory; loops that store and reduce them
     scalar, vectors             ops on one element, as code that LLVM vectorizes; what has no
-                                instruction is a formula (weft/pallas/formulas)
+                                instruction is a formula (weft/formulas)
     arrays, refs, control, gather, sorting
                                 rules of the other ops
     dot, microkernel, int8_dot  products, their register tile, words of several short numbers

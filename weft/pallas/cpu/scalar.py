@@ -2,7 +2,7 @@
 """Ops on one element in a register: a table from primitive name to code.
 
 A rule is rule(f, dtype, operands, params, result dtype) -> register. An op that has none for a
-dtype is written by its formula (weft/pallas/formulas).
+dtype is written by its formula (weft/formulas).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import weft.pallas.cpu.types as types
 import weft.pallas.cpu.vectors as vectors
 from weft.core import dtypes
 from weft.core.jaxpr import Literal
+from weft.formulas.elements import element_formula, has_formula
 from weft.native.engine import host
 from weft.pallas.cpu.llvm import Function
-from weft.pallas.formulas.elements import element_formula, has_formula
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Atom

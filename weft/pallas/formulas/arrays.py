@@ -22,6 +22,7 @@ from weft.core.jaxpr import Eqn
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef, At, Indexer, Pick, whole
 from weft.core.trace import closed_call_jaxpr
+from weft.formulas.language import where
 from weft.ops.arithmetic import add_p, max_p, min_p, mul_p
 from weft.ops.composite import logaddexp
 from weft.ops.control.loops import fori_loop
@@ -36,7 +37,6 @@ from weft.ops.slicing import slice as slice_of
 from weft.ops.sort import sort_p
 from weft.ops.transcendental import pow_p
 from weft.pallas.api.primitives import run_scoped_p
-from weft.pallas.formulas.language import where
 from weft.refs.ops import get_p, set_p
 
 if TYPE_CHECKING:

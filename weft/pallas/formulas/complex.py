@@ -17,6 +17,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn
 from weft.core.trace import trace_to_jaxpr
+from weft.formulas.language import by_squaring, clamp, copysign, fma, is_wide, where
 from weft.ops.argreduce import folded
 from weft.ops.arithmetic import complex_p, imag_p, is_finite_p, mul_p, real_p
 from weft.ops.elementwise_api import mul
@@ -33,7 +34,6 @@ from weft.ops.transcendental import (
     sqrt_p,
 )
 from weft.pallas.formulas.arrays import cumulative
-from weft.pallas.formulas.language import by_squaring, clamp, copysign, fma, is_wide, where
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.formulas.language import in_double
+from weft.formulas.language import in_double
+from weft.formulas.special import bernoulli
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -32,14 +33,6 @@ def _modules() -> tuple[Array, Array]:
 
 
 # Sums, in double precision -----------------------------------------------------------------------
-
-
-def bernoulli(count: int) -> list[float]:
-    """B(2), B(4), …, by the recurrence of their binomial sums."""
-    numbers = [1.0, -0.5]
-    for n in range(2, 2 * count + 1):
-        numbers.append(-sum(math.comb(n + 1, k) * numbers[k] for k in range(n)) / (n + 1))
-    return numbers[2::2]
 
 
 def _digamma(x: Array) -> Array:

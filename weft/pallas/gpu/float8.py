@@ -19,7 +19,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import options
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import trace_to_jaxpr
-from weft.pallas.formulas import floats
+from weft.formulas import floats
 from weft.pallas.gpu.emitter import Emitter, i32_attr, target_of
 from weft.pallas.legalize import legalize
 
@@ -61,7 +61,7 @@ def from_float32(e: Emitter, x: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def _by_formula(e: Emitter, x: ir.Value, old: np.dtype, formula: Callable) -> ir.Value:
-    """Return the value of a formula on a tensor (weft/pallas/formulas/floats.py)."""
+    """Return the value of a formula on a tensor (weft/formulas/floats.py)."""
     aval = ShapedArray(e.sizes(x), old)
     with options["enable_x64"](True):
         jaxpr = ClosedJaxpr(*trace_to_jaxpr(lambda x: [formula(x)], [aval], "float8"))

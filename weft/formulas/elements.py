@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +15,10 @@ from weft.core.aval import ShapedArray
 from weft.core.config import options
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import trace_to_jaxpr
+from weft.formulas import elementary, floats, inverse, special
+from weft.formulas.language import by_squaring, ldexp, plainly, where
 from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
-from weft.pallas.formulas import elementary, floats, inverse, special
-from weft.pallas.formulas.language import by_squaring, ldexp, plainly, where
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -92,7 +93,7 @@ def element_formula(name: str, kinds: tuple, result: np.dtype, params: tuple = (
     if function is None:
         widens = kinds[0].name in dtypes.float8_names
         function = floats.widen if widens else lambda x: floats.narrow(x, result)
-    import weft.numpy.methods  # noqa: F401  (operators of traced values)
+    import_module("weft.numpy.methods")  # the operators of traced values
 
     with options["enable_x64"](True):
         avals = [ShapedArray((), kind) for kind in kinds]

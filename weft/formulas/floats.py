@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
+from weft.formulas.language import bits, from_bits, round_scaled, where
 from weft.ops.arithmetic import shift_right_logical_p
 from weft.ops.dtype_casts import bitcast_convert_type_p
-from weft.pallas.formulas.language import bits, from_bits, round_scaled, where
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array

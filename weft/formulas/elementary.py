@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from weft.ops.arithmetic import max_p, min_p
-from weft.pallas.formulas.language import (
+from weft.formulas.language import (
     bits,
     clamp,
     copysign,
@@ -30,6 +29,7 @@ from weft.pallas.formulas.language import (
     to_float,
     where,
 )
+from weft.ops.arithmetic import max_p, min_p
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array

@@ -13,10 +13,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.ops.arithmetic import max_p, min_p
-from weft.ops.transcendental import sqrt_p
-from weft.pallas.formulas.elementary import exp_near_zero, half_exp, log, log_of_normal
-from weft.pallas.formulas.language import (
+from weft.formulas.elementary import exp_near_zero, half_exp, log, log_of_normal
+from weft.formulas.language import (
     bits,
     clamp,
     copysign,
@@ -33,6 +31,8 @@ from weft.pallas.formulas.language import (
     to_float,
     where,
 )
+from weft.ops.arithmetic import max_p, min_p
+from weft.ops.transcendental import sqrt_p
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array

@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from weft.ops.arithmetic import round_p
-from weft.ops.transcendental import exp_p, sqrt_p
-from weft.pallas.formulas.elementary import exp, log, log1p, sin, tan
-from weft.pallas.formulas.language import (
+from weft.formulas.elementary import exp, log, log1p, sin, tan
+from weft.formulas.language import (
     clamp,
     copysign,
     floor,
@@ -23,7 +21,8 @@ from weft.pallas.formulas.language import (
     polynomial,
     where,
 )
-from weft.pallas.formulas.scalars import bernoulli
+from weft.ops.arithmetic import round_p
+from weft.ops.transcendental import exp_p, sqrt_p
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -276,6 +275,14 @@ _SHIFT_PRODUCTS = (0.0, 8.0, 14.0, 18.0, 20.0)
 
 
 @in_double
+def bernoulli(count: int) -> list[float]:
+    """B(2), B(4), …, by the recurrence of their binomial sums."""
+    numbers = [1.0, -0.5]
+    for n in range(2, 2 * count + 1):
+        numbers.append(-sum(math.comb(n + 1, k) * numbers[k] for k in range(n)) / (n + 1))
+    return numbers[2::2]
+
+
 def digamma(x: Array) -> Array:
     """Return log(z) less its series from z = x + 10 on, and its reflection below 1/2.
 
