@@ -274,7 +274,6 @@ _SHIFT_PRODUCTS = (0.0, 8.0, 14.0, 18.0, 20.0)
 """(y + k) (y + 9 - k) less y (y + 9), for k of 0 to 4."""
 
 
-@in_double
 def bernoulli(count: int) -> list[float]:
     """B(2), B(4), …, by the recurrence of their binomial sums."""
     numbers = [1.0, -0.5]
@@ -283,6 +282,7 @@ def bernoulli(count: int) -> list[float]:
     return numbers[2::2]
 
 
+@in_double
 def digamma(x: Array) -> Array:
     """Return log(z) less its series from z = x + 10 on, and its reflection below 1/2.
 
