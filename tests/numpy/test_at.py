@@ -199,3 +199,15 @@ def test_updates_keep_a_weak_type():
 def test_formulas_of_scalars_alone_are_weakly_typed():
     for f in (wnp.hypot, wnp.heaviside, wnp.gcd):
         assert f(3, 4).weak_type and not f(np.array([True]), 4).weak_type
+
+
+def test_an_update_of_all_stays_where_the_array_is():
+    mesh = weft.make_mesh((8,), ("s",), axis_types=(weft.AxisType.Auto,))
+    x = weft.device_put(np.zeros((4, 8), np.float32), weft.NamedSharding(mesh, weft.P(None, "s")))
+    for replace in (lambda x: x.at[:].set(1), lambda x: x.at[...].set(np.ones((4, 8)))):
+        for out in (replace(x), weft.jit(replace)(x)):
+            assert out.sharding.is_equivalent_to(x.sharding, 2)
+            np.testing.assert_array_equal(out, np.ones((4, 8)))
+    with weft.set_mesh(weft.make_mesh((8,), ("s",))):
+        typed = weft.reshard(wnp.zeros((8, 2)), weft.P("s"))
+        assert weft.typeof(typed.at[:].set(3)).str_short() == "f32[8@s,2]"

@@ -204,6 +204,9 @@ def update(
     op, scatter = _COMBINE[name]
     if plan.kind == "static":
         out = _static_update(plan, x, y, starts, op, name)
+        if plan.strided.trivial and op is None and aval.shape:
+            # All but the placement and type of x is replaced: XLA leaves the update out.
+            out = dynamic_update_slice_p.bind(x, out, *[np.int32(0)] * aval.ndim)
     elif plan.kind == "window" and options.mode in (CLIP, PROMISE) and plan.strided.identity:
         at = window_starts(plan, arrays, options.wrap)
         new = _spread(y, plan.final, plan.window, name)
