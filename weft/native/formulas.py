@@ -45,7 +45,8 @@ def quotient(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     x, y = op.operands
     element = x.type.element_type
     dtype = _EXACT.get(element.width)
-    if dtype is None or (maker(y) is not None and maker(y).name == "stablehlo.constant"):
+    divisor = maker(y)
+    if dtype is None or (divisor is not None and divisor.name == "stablehlo.constant"):
         return None
     ratio = e.binary("divide", *(e.convert(v, mlir.element_type(dtype)) for v in (x, y)))
     whole = e.convert(ratio, element)

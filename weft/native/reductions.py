@@ -108,7 +108,7 @@ def counts(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     truths = source.operands[0]
     if str(truths.type.element_type) != "i1" or n < COUNTED or not has_compiler():
         return None
-    bindings = {"I": f"i{x.type.element_type.width}", "LANES": 64}
+    bindings: dict[str, str | int] = {"I": f"i{x.type.element_type.width}", "LANES": 64}
     total = call(
         e, target("counts", "counts", bindings), [truths], [op.results[0].type], [outer, n]
     )

@@ -36,7 +36,7 @@ def correlate2d(
 
 def csd(
     x: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None,
     fs: Any = ...,
     window: Any = ...,
     nperseg: int | None = ...,
@@ -61,7 +61,7 @@ def fftconvolve(
     """Return the convolution of two arrays of one rank along axes, by Fourier transforms."""
 
 def istft(
-    Zxx: Any,
+    Zxx: ArrayLike,
     fs: Any = ...,
     window: Any = ...,
     nperseg: int | None = ...,

@@ -126,7 +126,7 @@ def _segments(x: Array, size: int, step: int) -> Any:
     return x[..., np.arange(count)[:, None] * step + np.arange(size)[None]]
 
 
-def _detrended(segments: object, detrend_by: Any) -> Any:
+def _detrended(segments: Any, detrend_by: Any) -> Any:
     if detrend_by is False or detrend_by is None:
         return segments
     if callable(detrend_by):
@@ -221,11 +221,11 @@ def stft(
     >>> z.shape
     (9, 9)
     """
-    x = as_float(x)
-    (axis,) = canonical_axes(axis, x.ndim, "axis")
+    data = as_float(x)
+    (axis,) = canonical_axes(axis, data.ndim, "axis")
     freqs, times, z = _spectra(
         "stft",
-        wnp.moveaxis(x, axis, -1),
+        wnp.moveaxis(data, axis, -1),
         None,
         fs,
         window,
@@ -243,7 +243,7 @@ def stft(
 
 def csd(
     x: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None,
     fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,
@@ -335,8 +335,8 @@ def welch(
 
 
 def istft(
-    Zxx: object,
-    fs: object = 1.0,
+    Zxx: ArrayLike,
+    fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
