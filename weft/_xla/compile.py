@@ -127,8 +127,9 @@ def emitter_for(module: ir.Module) -> str:
     for _, type_ in kinds:
         if not isinstance(type_, ir.RankedTensorType):
             continue
-        narrow = str(type_.element_type).startswith(("f4E", "f6E", "f8E"))  # quirks.KERNEL_MODULES
-        if narrow or not type_.has_static_shape or math.prod(type_.shape) > limit:
+        # quirks.KERNEL_MODULES: some floats, comparisons of complex numbers
+        faulty = str(type_.element_type).startswith(("f4E", "f6E", "f8E", "complex"))
+        if faulty or not type_.has_static_shape or math.prod(type_.shape) > limit:
             return "tiled" if tiled else "loops"
     return "small"
 

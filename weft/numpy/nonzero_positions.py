@@ -100,7 +100,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
 
 def _positions(flat: ArrayLike, *, size: int) -> tuple[ArrayLike, ArrayLike]:
     """Return the places of truths, as many as there is room for, and how many there are."""
-    return composite(_slots, "weft.native.positions")(flat, size=size)
+    return composite(_slots, "weft_native.positions")(flat, size=size)
 
 
 def _slots(flat: ArrayLike, *, size: int) -> tuple[ArrayLike, ArrayLike]:

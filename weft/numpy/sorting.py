@@ -198,7 +198,7 @@ def _partition(x: ArrayLike, *, name: str, number: int) -> ArrayLike:
     def by_sorting(x: ArrayLike, *, number: int) -> ArrayLike:
         return sorts.sort(x, -1, False) if name == "partition" else argsort(x)
 
-    return composite(by_sorting, f"weft.native.{name}")(x, number=number)
+    return composite(by_sorting, f"weft_native.{name}")(x, number=number)
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Any:
@@ -289,7 +289,7 @@ def _searchsorted(a: ArrayLike, v: ArrayLike, *, side: str, method: str) -> Any:
         return cast(ops.reshape(sum(hits, axis=0), vval.shape), index)
     if method == "sort":
         return _by_sorting(a, v, side, index)
-    halving = composite(_by_halving, "weft.native.search")
+    halving = composite(_by_halving, "weft_native.search")
     return halving(a, v, method=method, number=int(side == "right"))
 
 

@@ -477,7 +477,7 @@ def _composite_lower(
     return list(operation.results)
 
 
-NATIVE = "weft.native."
+NATIVE = "weft_native."
 """The first part of the names of composites that weft/native has rules for."""
 
 

@@ -498,7 +498,7 @@ def _bessel(n: int, x: Array) -> Any:
     size = abs(x)
     one, eight = _full(x, 1), _full(x, 8)
     near, far = _bessel_coefficients(n)
-    near, far = (c[: np.flatnonzero(np.abs(c) > _eps(x) / 64)[-1] + 1] for c in (near, far))
+    near, far = (c[: np.flatnonzero(np.abs(c) > _eps(x) / 2**14)[-1] + 1] for c in (near, far))
     low = _clenshaw(sub(_times(size, 0.25), one), near)
     safe = select(gt(size, eight), size, eight)
     high = div(_clenshaw(sub(div(_full(x, 16), safe), one), far), sqrt(safe))

@@ -106,7 +106,7 @@ def _lower(ctx: RuleContext, x: object) -> list:
     if tpu.on_tpu(ctx):
         return tpu.call(ctx, "LuDecomposition", [x])
     if _is_small(ctx):
-        return ctx.lower_fun(composite(lambda x: tuple(getrf(x)), "weft.native.lu"), x)
+        return ctx.lower_fun(composite(lambda x: tuple(getrf(x)), "weft_native.lu"), x)
     return ctx.lower_fun(getrf, x)
 
 
@@ -285,7 +285,7 @@ def _solve_lower(
 
     fun = backward if transposed else forward
     if _is_small(ctx) and ctx.avals_out[0].size:
-        named = composite(lambda *xs, number: fun(*xs), "weft.native.lu_solve")
+        named = composite(lambda *xs, number: fun(*xs), "weft_native.lu_solve")
         return ctx.lower_fun(
             lambda *xs: [named(*xs, number=int(transposed))],
             packed, permutation, b, avals=ctx.avals_in[1:],
