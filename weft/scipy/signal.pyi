@@ -62,7 +62,7 @@ def fftconvolve(
 
 def istft(
     Zxx: ArrayLike,
-    fs: Any = ...,
+    fs: ArrayLike = ...,
     window: Any = ...,
     nperseg: int | None = ...,
     noverlap: int | None = ...,

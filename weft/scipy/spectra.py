@@ -126,7 +126,7 @@ def _segments(x: Array, size: int, step: int) -> Any:
     return x[..., np.arange(count)[:, None] * step + np.arange(size)[None]]
 
 
-def _detrended(segments: Any, detrend_by: Any) -> Any:
+def _detrended(segments: Array, detrend_by: Any) -> Any:
     if detrend_by is False or detrend_by is None:
         return segments
     if callable(detrend_by):
@@ -336,7 +336,7 @@ def welch(
 
 def istft(
     Zxx: ArrayLike,
-    fs: Any = 1.0,
+    fs: ArrayLike = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
