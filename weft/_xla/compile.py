@@ -127,7 +127,6 @@ def emitter_for(module: ir.Module) -> str:
     for _, type_ in kinds:
         if not isinstance(type_, ir.RankedTensorType):
             continue
-        # quirks.KERNEL_MODULES: some floats, comparisons of complex numbers
         faulty = str(type_.element_type).startswith(("f4E", "f6E", "f8E", "complex"))
         if faulty or not type_.has_static_shape or math.prod(type_.shape) > limit:
             return "tiled" if tiled else "loops"
