@@ -5,7 +5,6 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from weft.native.calls import has_compiler
 
 CASES = {
     "roll": (lambda np, x: np.roll(x, 1717), (50_000,)),
@@ -42,7 +41,6 @@ def test_elements_go_where_numpy_has_them(case, dtype, rng):
     np.testing.assert_array_equal(result, function(np, x))
 
 
-@pytest.mark.skipif(not has_compiler(), reason="kernels are compiled by llvmlite")
 @pytest.mark.parametrize("case", CASES)
 def test_results_in_memory_are_one_copy(case, rng):
     function, shape = CASES[case]

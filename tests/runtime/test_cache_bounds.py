@@ -31,7 +31,6 @@ FINITE = {
     "native/lapack.py": {"_openblas", "_target"},
     "native/parallel.py": {"threads"},
     "native/rewrite.py": {"rule"},
-    "native/sorting.py": {"vector_widths"},
     "pallas/cpu/interrupt.py": {"counter_address"},
     "pallas/cpu/nontemporal.py": {"last_cache_bytes"},
     "pallas/gpu/emitter.py": {"element_type"},

@@ -179,8 +179,6 @@ _ERF_INV_FAR = (
     -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
     -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
 )  # fmt: skip
-
-
 """In w = -log(1 - x**2) less 2.5, or in its root less 3."""
 _HALF_ROOT_PI = math.sqrt(math.pi) / 2
 # Of float64, by the greatest w: in w as it is, less 4; in its root less 3.25, less 5.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 
 from weft._xla.mlir import ir
 from weft.lowering.limits import (
@@ -84,7 +83,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     for k in reversed(range(num_keys)):  # stable sorts, the key that matters most last
         x = turned(op.operands[k], order)
         previous = x if permutation is None else permutation
-        if KINDS[names[k]][1] == 32 and (has_words() or (n >= LONG and rows < threads())):
+        if KINDS[names[k]][1] == 32 and _sorts_words(rows, n):
             permutation = _pairs(e, x, previous, indices, rows, n, int(previous is not x))
             continue
         kernel, counts = _kernel(e, "order", names[k], rows, n)
@@ -152,7 +151,6 @@ def top_k(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     return call(e, kernel, [x], [values.type, indices.type], parameters)
 
 
-@cache
 def vector_widths() -> set[int]:
     """Find the widths of the keys that the processor can split as vectors."""
     able = host().able
@@ -162,6 +160,11 @@ def vector_widths() -> set[int]:
 def has_words() -> bool:
     """Tell whether vectors of a key and an index in each word are faster than radix sorts."""
     return "avx512f" in host().able
+
+
+def _sorts_words(rows: int, n: int) -> bool:
+    """Tell whether 32-bit keys are sorted in one word with what goes along."""
+    return has_words() or (n >= LONG and rows < threads())
 
 
 def _parts(rows: int, n: int) -> int:
@@ -214,7 +217,7 @@ def _carries(op: ir.Operation, names: list[str], num_keys: int, rows: int, n: in
     return (
         num_keys == 1
         and [_WIDTHS[name] for name in names] == [32, 32]
-        and (has_words() or (n >= LONG and rows < threads()))
+        and _sorts_words(rows, n)
         and not any(True for _ in op.results[0].uses)
     )
 

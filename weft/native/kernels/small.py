@@ -60,6 +60,14 @@ def decompose(a: ptr[T], order: ptr[i32], pivots: ptr[i32]):
                     other[j * LANES + lane] = other[j * LANES + lane] - product
 
 
+def load(a: ptr[T], matrices: ptr[T], count: i64):
+    """Read a matrix into each lane of a[N, N, LANES]."""
+    for lane in range(LANES):
+        matrix = matrices + min(lane, count - 1) * N * N
+        for e in range(N * N):
+            a[e * LANES + lane] = matrix[e]
+
+
 def lu_part(
     k: i64, x: ptr[T], packed: ptr[T], pivots: ptr[i32], order: ptr[i32], batch: i64, parts: i64
 ):
@@ -70,10 +78,7 @@ def lu_part(
     for group in range(k * groups // parts, (k + 1) * groups // parts):
         first = group * LANES
         count = min(LANES, batch - first)
-        for lane in range(LANES):
-            matrix = x + (first + min(lane, count - 1)) * N * N
-            for e in range(N * N):
-                a[e * LANES + lane] = matrix[e]
+        load(a, x + first * N * N, count)
         decompose(a, permutation, swaps)
         for lane in range(count):
             at = first + lane
@@ -120,10 +125,7 @@ def solve_part(
     for group in range(k * groups // parts, (k + 1) * groups // parts):
         first = group * LANES
         count = min(LANES, batch - first)
-        for lane in range(LANES):
-            matrix = packed + (first + min(lane, count - 1)) * N * N
-            for e in range(N * N):
-                a[e * LANES + lane] = matrix[e]
+        load(a, packed + first * N * N, count)
         for c in range(columns):
             for lane in range(LANES):
                 at = first + min(lane, count - 1)

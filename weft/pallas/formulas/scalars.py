@@ -2,7 +2,7 @@
 """Functions of numbers by formulas of other ops, for backends that have no code of their own.
 
 Sources: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 1964, 6.3, 6.4 and 23.2
-(digamma, polygamma, the zeta function by Euler and Maclaurin's sum); StableHLO's specification of
+(polygamma, the zeta function by Euler and Maclaurin's sum); StableHLO's specification of
 reduce_precision.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.formulas.language import in_double
-from weft.formulas.special import bernoulli
+from weft.formulas.special import bernoulli, digamma
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -33,23 +33,6 @@ def _modules() -> tuple[Array, Array]:
 
 
 # Sums, in double precision -----------------------------------------------------------------------
-
-
-def _digamma(x: Array) -> Array:
-    """log(z) less its series from z = x + SHIFT on, and its reflection below 1/2."""
-    jnp, _ = _modules()
-    reflected = x < 0.5
-    y = jnp.where(reflected, 1 - x, x)
-    z = y + SHIFT
-    square = 1 / (z * z)
-    series = square * 0
-    for k, b in reversed(list(enumerate(bernoulli(8), 1))):
-        series = (series + b / (2 * k)) * square
-    value = jnp.log(z) - 0.5 / z - series - sum(1 / (y + k) for k in range(SHIFT))
-    part = x - jnp.round(x)
-    value = jnp.where(reflected, value - math.pi / jnp.tan(part * math.pi), value)
-    value = jnp.where(x == np.inf, x, value)
-    return jnp.where((x <= 0) & (part == 0) | (x == -np.inf), np.nan, value)
 
 
 def _zeta(x: Array, q: Array) -> Array:
@@ -72,7 +55,7 @@ def _polygamma(m: Array, x: Array) -> Array:
     jnp, lax = _modules()
     odd = jnp.floor(m / 2) * 2 != m
     factor = jnp.exp(lax.lgamma(m + 1)) * jnp.where(odd, 1.0, -1.0)
-    value = jnp.where(m == 0, _digamma(x), factor * _zeta(m + 1, x))
+    value = jnp.where(m == 0, digamma(x), factor * _zeta(m + 1, x))
     return jnp.where((m >= 0) & (m == jnp.floor(m)), value, np.nan)
 
 
@@ -160,7 +143,7 @@ FORMULAS: dict[str, Callable] = {
     "eq_to": _total_order("eq"),
     "lt_to": _total_order("lt"),
     "le_to": _total_order("le"),
-    "digamma": in_double(_digamma),
+    "digamma": digamma,
     "polygamma": in_double(_polygamma),
     "zeta": in_double(_zeta),
     "population_count": _population_count,
