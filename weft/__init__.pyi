@@ -584,7 +584,7 @@ def named_call(fun: Callable[_P, _R], *, name: str | None = None) -> Callable[_P
     """Return the function with its ops under its name in programs and profiles."""
 
 def named_scope(name: str) -> AbstractContextManager[None]:
-    """Names the operations traced inside, in jaxprs' sources and in compiled programs."""
+    """Name the operations traced inside, in jaxprs' sources and in compiled programs."""
 
 def new_ref(init_val: Any, *, memory_space: Any = ..., kind: Any = ...) -> Ref:
     """Return a mutable array that starts with the value of init_val."""
@@ -676,7 +676,7 @@ def smap(
     """shard_map over one axis of the mesh in context, told which dimension is split."""
 
 def transfer_guard(new_val: str) -> Iterator[None]:
-    """Says what happens at transfers between host and devices inside the `with` block."""
+    """Say what happens at transfers between host and devices inside the `with` block."""
 
 def typeof(x: ArrayLike) -> Any:
     """Return the type of a value: its shape, dtype, weak type, sharding and manual-axis …"""

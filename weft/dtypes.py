@@ -69,7 +69,7 @@ def canonicalize_dtype(dtype: object, allow_extended_dtype: bool = False) -> Any
 
 
 def itemsize_bits(dtype: Any) -> int:
-    """Bits of an element; less than 8 for the small integers, although each fills a byte.
+    """Return bits of an element; less than 8 for the small integers, although each fills a byte.
 
     >>> import weft
     >>> weft.dtypes.itemsize_bits("int4"), weft.dtypes.itemsize_bits("complex64")

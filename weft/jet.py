@@ -153,7 +153,7 @@ def _apply(eqn: Eqn, ins: list, order: int) -> Any:
 
 
 def _joined(results: list, multiple: bool) -> Any:
-    """Results of each order as series; integers have no further terms."""
+    """Return results of each order as series; integers have no further terms."""
     columns = zip(*results, strict=True) if multiple else [results]
     outs = [
         Series(c) if dtypes.is_inexact(typeof(c[0]).dtype) else c[0] for c in map(list, columns)
@@ -193,7 +193,7 @@ def _convolved(a: Sequence, b: Sequence, k: int, product: Callable = wnp.multipl
 
 
 def _by_derivative(prim: Primitive, order: int, ins: list, params: dict) -> Any:
-    """Terms of order k + 1 are those of order k of the op's tangent along the curve, / (k + 1)."""
+    """Derive terms of order k + 1: those of order k of the op's tangent on the curve, / (k + 1)."""
     moving = [i for i, x in enumerate(ins) if _is(x)]
 
     def tangent(*args: object) -> list:

@@ -156,7 +156,7 @@ def register_pytree_node(
 
 
 def register_pytree_node_class(cls: Any) -> Any:
-    """Class decorator: a node by its `tree_flatten()` and `tree_unflatten(data, children)`.
+    """Decorate a class as a node by its `tree_flatten()` and `tree_unflatten(data, children)`.
 
     >>> import weft
     >>> @weft.tree_util.register_pytree_node_class
@@ -207,7 +207,7 @@ def register_pytree_with_keys(
 
 
 def register_pytree_with_keys_class(cls: Any) -> Any:
-    """Class decorator: a node by its methods `tree_flatten_with_keys()` and `tree_unflatten`.
+    """Decorate a class as a node by its methods `tree_flatten_with_keys()` and `tree_unflatten`.
 
     >>> import weft
     >>> @weft.tree_util.register_pytree_with_keys_class
@@ -291,7 +291,7 @@ def register_dataclass(
 
 
 def register_static(cls: Any) -> Any:
-    """Class decorator: instances are nodes without leaves, so jit treats them as static.
+    """Decorate a class whose instances are nodes without leaves, so jit treats them as static.
 
     The class must be hashable and comparable.
 

@@ -69,7 +69,7 @@ def register_target(
 
 
 def registered_targets(platform: str = "cpu") -> set[str]:
-    """Names of the targets registered for a platform, also those that wait for its start."""
+    """Return the names of the targets registered for a platform, or waiting for its start."""
     name = platform_name(platform)
     return set(_jax.custom_call_targets(name)) | _names.get(name, set())
 

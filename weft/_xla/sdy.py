@@ -13,7 +13,7 @@ AxisRef = tuple[str, int, int | None]
 
 
 def mesh_axes(mesh: ir.Attribute) -> dict[str, int]:
-    """Axis names and sizes of a MeshAttr, major first."""
+    """Return axis names and sizes of a MeshAttr, major first."""
     axes = (_sdy.MeshAxisAttr(a) for a in _sdy.MeshAttr(mesh).axes)
     return {a.name: a.size for a in axes}
 

@@ -39,7 +39,7 @@ def cotangents(
     cts: Sequence[Any] | None,
     into: Sequence[Any] | None = None,
 ) -> list:
-    """Cotangents of the linear program's inputs, None where zero.
+    """Return cotangents of the linear program's inputs, None where zero.
 
     cts: of its outputs; None stands for a one, of the only output.
     into: for each input whether its cotangent is wanted, or a ref to add it to, for which the

@@ -94,7 +94,7 @@ def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) 
 def batch_results(
     outs: Sequence[Any], dims: Sequence[Any], axis: AxisData
 ) -> tuple[list, list[int | None]]:
-    """Results of a call over a batch, all of them batched.
+    """Return results of a call over a batch, all of them batched.
 
     A rule is that of one example: it takes that example's tangents or cotangents, also of results
     that do not depend on the example.

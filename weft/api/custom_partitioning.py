@@ -212,7 +212,7 @@ class _Call:
         return sharding_rule
 
     def infer(self, mesh: object, operands: Sequence[Any], results: Sequence[Any]) -> list | None:
-        """Shardings of the results by `infer_sharding_from_operands`, None without it."""
+        """Return shardings of the results by `infer_sharding_from_operands`, None without it."""
         infer = self.owner.infer_sharding_from_operands
         if infer is None or self.owner.sharding_rule is not None:
             return None

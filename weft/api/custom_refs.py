@@ -142,7 +142,7 @@ def _on_values(jaxpr: ClosedJaxpr, refs: Sequence[AbstractRef | None]) -> Closed
 
 
 def runs_in_place(args: Sequence[Any], *jaxprs: ClosedJaxpr) -> bool:
-    """Whether an op must run its programs here, where refs are at hand, not as one op on arrays.
+    """Tell whether an op must run its programs here, where refs are at hand, not as one op.
 
     So it is under differentiation where a function with a backward rule of its own takes a ref:
     the rule reads and writes the ref when the backward pass runs.

@@ -102,7 +102,7 @@ class Call(FlatCall):
         return outs, residuals, (tree, out_tree)
 
     def backward(self, context: tuple, residuals: Sequence[Any], cts: list, primals: list) -> list:
-        """Cotangents of the flat arguments, None where zero; cts are None where zero.
+        """Return cotangents of the flat arguments, None where zero; cts are None where zero.
 
         primals: the types of the flat arguments. context: the third result of `forward`.
         """
@@ -170,7 +170,7 @@ class Call(FlatCall):
 
 
 def _prefixed(part: ArrayLike | None, tree: PyTreeDef, what: str) -> list:
-    """Leaves of `part` in the places of the tree's; None and `SymbolicZero` stand for subtrees."""
+    """Put leaves of `part` where the tree's are; None and `SymbolicZero` stand for subtrees."""
     n = tree.num_leaves
     if part is None or part.__class__ is SymbolicZero:
         return [None] * n

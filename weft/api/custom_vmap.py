@@ -94,7 +94,7 @@ class Call:
 def push_inline(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list, list]:
-    """Values and tangents of a flat function, inside a jvp or linearize rule."""
+    """Return values and tangents of a flat function, inside a jvp or linearize rule."""
     trace = forward_trace()
     args = [trace.wrap(p, x) for p, x in zip(primals, tangents, strict=True)]
     with current_trace(trace):

@@ -95,7 +95,7 @@ def matched(
     where: Any,
     error: type[Exception] = ValueError,
 ) -> list:
-    """Tangents or cotangents of the marked values, checked against their types.
+    """Return tangents or cotangents of the marked values, checked against their types.
 
     where: (who, tree, root, of what) for messages.
     """

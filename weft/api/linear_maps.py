@@ -388,7 +388,7 @@ def full_cotangents(
     cts: Sequence[Any] | None,
     into: Sequence[Any] | None = None,
 ) -> list:
-    """Cotangents for all flat inputs, zeros where there are none; cts None stands for a one.
+    """Return cotangents for all flat inputs, zeros where there are none; cts None stands for a one.
 
     into: for each flat input a ref that gets the cotangent, or a word about it.
     """

@@ -77,7 +77,7 @@ def differing(jaxpr: ClosedJaxpr, manual: tuple, specs: Specs) -> tuple:
 
 
 def residual_spec(aval: ShapedArray, manual: tuple, check_vma: bool) -> PartitionSpec:
-    """Residuals leave the body side by side along their first dimension where they differ."""
+    """Lay residuals side by side along their first dimension where they differ."""
     axes = varying_axes(aval.mat, manual) if check_vma else manual
     return P(axes) if axes else P()
 

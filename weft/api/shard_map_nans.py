@@ -43,7 +43,7 @@ class Site(NamedTuple):
         return sum(kind == "iteration" for kind, _ in self.around)
 
     def text(self, kind: str, iterations: Sequence[int]) -> str:
-        """Names the equation and the iterations of its loops, from the outermost."""
+        """Name the equation and the iterations of its loops, from the outermost."""
         counts = iter(iterations)
         where = [
             f", in {what}{f' {next(counts)}' if what == 'iteration' else ''} of "
@@ -153,7 +153,7 @@ def _run(
 
 
 def _no_hits(closed: ClosedJaxpr, more: int, manual: tuple) -> list:
-    """Vectors of zeros for the sites of a program, `more` numbers longer."""
+    """Return vectors of zeros for the sites of a program, `more` numbers longer."""
     return [pvary(full((1 + s.depth + more,), 0, dtypes.int32), manual) for s in _sites(closed)]
 
 

@@ -280,7 +280,7 @@ def jvp_flat(
     tangents: Sequence[Any],
     extra: list | None = None,
 ) -> tuple[list, list]:
-    """Values and tangents of a flat function; tangents are None where zero.
+    """Return values and tangents of a flat function; tangents are None where zero.
 
     extra: what else the function leaves there; its tracers are replaced by their values.
     """

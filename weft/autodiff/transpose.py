@@ -26,7 +26,7 @@ def backward_pass(
     cts: Sequence[Any],
     refs: Mapping[Var, Any] | None = None,
 ) -> list:
-    """Cotangents of the arguments that are `UndefinedPrimal` (None elsewhere and where zero).
+    """Return cotangents of the arguments that are `UndefinedPrimal` (None elsewhere or where zero).
 
     refs: for inputs of the jaxpr refs that their cotangents are added to; the result is None there.
 
@@ -137,7 +137,7 @@ def _evaluate(jaxpr: Jaxpr, linear: set[Any], env: dict[Any, Any], unwanted: set
 
 
 def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -> list:
-    """Cotangents of an equation's operands from those of its results; None where zero."""
+    """Return cotangents of an equation's operands from those of its results; None where zero."""
     prim = eqn.primitive
     if prim.transpose is None:
         raise TypeError(_not_linear(eqn))

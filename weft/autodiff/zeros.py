@@ -98,7 +98,7 @@ def full(shape: tuple[int, ...], value: object, dtype: np.dtype) -> Any:
 
 
 def zeros_like(x: ArrayLike) -> Any:
-    """Zeros of the shape, dtype and manual-axis type of x."""
+    """Return zeros of the shape, dtype and manual-axis type of x."""
     aval = typeof(x)
     return instantiate_zero(aval)
 

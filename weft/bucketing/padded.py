@@ -126,7 +126,7 @@ class Padded:
         return _is_equal(self.example, a, b)
 
     def agrees_with(self, numbers: Sequence[Any]) -> bool:
-        """Whether the products that rules compared are equal, or not, for these numbers too."""
+        """Tell whether products that rules compared are equal, or not, for these numbers too."""
         return all(_is_equal(numbers, a, b) == _is_equal(self.example, a, b) for a, b in self.equal)
 
     def varies(self, slots: object) -> bool:

@@ -34,7 +34,7 @@ def check_operand(who: str, x: ArrayLike, name: str = "x") -> None:
 
 
 def operand(who: str, x: Any, name: str = "x") -> Any:
-    """Arrays and tracers as they are, Python numbers as arrays of their default dtype."""
+    """Return arrays and tracers as they are, Python numbers as arrays of their default dtype."""
     if isinstance(x, _NUMBERS):
         return np.asarray(x, typeof(x).dtype)
     check_operand(who, x, name)

@@ -89,7 +89,7 @@ class AsyncType:
         return self.of(tangent_aval(self.value))
 
     def to_cotangent(self) -> ShapedArray:
-        """Cotangents are here already: they are sent the other way where the start was."""
+        """Pass cotangents on, which are here: they are sent the other way where the start was."""
         return cotangent_aval(self.value)
 
     def instantiate_zero(self) -> Any:
@@ -112,7 +112,7 @@ class AsyncType:
 
 
 def no_keys(who: str, x: ShapedArray) -> None:
-    """Values in flight have plain elements."""
+    """Say that values in flight have plain elements."""
     if dtypes.is_extended(x.dtype):
         raise TypeError(
             f"{who}: a value of type {x.str_short()} cannot be in flight; send the words of the "

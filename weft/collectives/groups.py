@@ -226,7 +226,7 @@ def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | Non
 
 
 def listed(x: Sequence) -> Any:
-    """Arrays of indices (groups, permutations) as nested lists; anything else as it is."""
+    """Return arrays of indices (groups, permutations) as nested lists; anything else as it is."""
     if isinstance(x, Tracer) or not hasattr(x, "__array__"):
         return x
     return np.asarray(x).tolist()
@@ -263,7 +263,7 @@ def index_in_group(axis_group: AxisGroup) -> tuple[np.ndarray, np.ndarray]:
 
 
 def device_rows(ctx: RuleContext, axis_group: AxisGroup) -> np.ndarray:
-    """Positions of devices in the program: a row for each setting of the other mesh axes.
+    """Return positions of devices in the program: a row for each setting of the other mesh axes.
 
     A row's entries follow the axis group's index.
     """
@@ -442,7 +442,7 @@ class Split:
             self.slots = max(self.slots, len(numbers))
 
     def _components(self, axis_group: AxisGroup) -> list[list[int]]:
-        """Devices connected by groups; all as one component if those differ in size."""
+        """Return devices connected by groups; all as one component if those differ in size."""
         root = list(range(self.m))
 
         def find(i: int) -> int:
@@ -472,7 +472,7 @@ class Split:
         return dynamic_index_in_dim(table.astype(np.int32), index, 0, keepdims=False)
 
     def take(self, x: Any, table: np.ndarray) -> Any:
-        """Rows of x, those that this device's row of the table lists."""
+        """Return those rows of x that this device's row of the table lists."""
         index = self.row(table)
         if isinstance(index, np.ndarray):
             return take_static(x, index)
@@ -487,7 +487,7 @@ def split(axis_group: AxisGroup, name: str | None) -> Split:
 
 
 def take_static(x: ArrayLike, index: np.ndarray) -> Any:
-    """Rows of x by constant indices: as it is, a slice or a transposition where that does it."""
+    """Take rows of x by constant indices: as it is, a slice or a transposition if that does it."""
     shape = typeof(x).shape
     size, count = shape[0], len(index)
     if not count:

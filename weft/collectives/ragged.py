@@ -76,7 +76,7 @@ def _exchange_indices(x: object, over: AxisGroup) -> Any:
 def _transpose(
     ct: ArrayLike, operand: Any, output: Any, *indices: object, over: AxisGroup, add: bool
 ) -> list:
-    """Slices go back to where they came from; there, overlapping ones add up."""
+    """Send slices back to where they came from; there, overlapping ones add up."""
     sources, sends, targets, receives = (varying_over(x, over.tracked) for x in indices)
     ct = varying_over(ct, over.tracked)
     arriving = _exchange_indices(targets, over)
@@ -218,7 +218,7 @@ def _add_rows(out: object, flat: object, starts: Any, sizes: Any, first: Any, wi
 
 
 def _batch(axis: AxisData, args: list, dims: list, *, over: AxisGroup, add: bool) -> tuple:
-    """Arrays batched alone take the batch along as columns; else the exchange is batched."""
+    """Take the batch of arrays along as columns if they alone have one; else batch the exchange."""
     if axis.name not in over.names and all(d is None for d in dims[2:]):
         moved = [
             broadcast_to_dim(x, 1, axis.size) if d is None else moveaxis(x, d, 1)

@@ -187,7 +187,7 @@ def psum_scatter(
 
 
 def counted(x: ArrayLike) -> Any:
-    """Booleans as int32."""
+    """Return booleans as int32."""
     dtype = typeof(x).dtype
     if not dtypes.is_bool(dtype):
         check_kind("psum_scatter", dtype, NUMBER)

@@ -141,7 +141,7 @@ class _Rules(FunctionWithRules):
         self._symbolic_zeros = True
 
     def lower(self, types: object, values: object) -> Any:
-        """Trees of values as trees with the arrays of each."""
+        """Return trees of values as trees with the arrays of each."""
         if not self.high:
             return values
         return tree_map(lambda t, x: t.lower_val(x) if isinstance(t, HiType) else x, types, values)

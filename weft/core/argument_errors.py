@@ -178,7 +178,7 @@ def _is_deliberate(tb: TracebackType, noted: bool) -> bool | None:
 
 
 def is_raise(tb: TracebackType) -> bool:
-    """Whether a frame ended in a `raise` that tells of a function, not of a converted value."""
+    """Tell whether a frame ended in a `raise` about a function, not of a converted value."""
     code = tb.tb_frame.f_code
     return code.co_code[tb.tb_lasti] in _RAISES and code.co_name not in _CONVERSIONS
 

@@ -74,7 +74,7 @@ def _keep_unfiltered(e: BaseException) -> None:
 
 
 def _came_from_weft(e: BaseException) -> bool:
-    """Whether an exception left one of weft's own frames last, such as a failed cache lookup."""
+    """Tell whether an exception left one of weft's own frames last, as a failed cache lookup."""
     tb = e.__traceback__
     if tb is None:
         return False

@@ -336,7 +336,7 @@ def to_inexact(dtype: np.dtype) -> Any:
 
 
 def finfo(dtype: Any) -> Any:
-    """Limits of a float dtype, ml_dtypes' included.
+    """Return limits of a float dtype, ml_dtypes' included.
 
     >>> import weft
     >>> weft.dtypes.finfo("bfloat16").bits
@@ -346,7 +346,7 @@ def finfo(dtype: Any) -> Any:
 
 
 def iinfo(int_type: Any) -> Any:
-    """Limits of an integer dtype, ml_dtypes' included.
+    """Return limits of an integer dtype, ml_dtypes' included.
 
     >>> import weft
     >>> int(weft.dtypes.iinfo("int8").max)

@@ -15,7 +15,7 @@ _LINK = re.compile(r"\n?\[docs/errors\.md#\w+\]")
 
 
 def has_page(module: str = "weft.errors", section: str = "") -> Callable[[_E], _E]:
-    """Class decorator: an error whose text ends with the name of its section in docs/errors.md.
+    """Decorate an error class: its text ends with the name of its section in docs/errors.md.
 
     ``module`` is where users find the class. Subclasses without a section name that of their base.
     """
@@ -206,7 +206,7 @@ def plural(n: int, noun: str) -> str:
 
 
 def names_text(names: Iterable[Any]) -> str:
-    """Axis names as the user writes them: one name, or a tuple; those of a set in order."""
+    """Return axis names as the user writes them: one name, or a tuple; those of a set in order."""
     ordered = sorted(names, key=str) if isinstance(names, set | frozenset) else list(names)
     return repr(ordered[0]) if len(ordered) == 1 else repr(tuple(ordered))
 
@@ -220,7 +220,7 @@ def mark_difference(expected: str, got: str) -> str:
 
 
 def mark_dimensions(*rows: tuple[str, Any, Iterable[int]]) -> str:
-    """Types one above the other, each given as (label, aval, dimensions), with ^ under these."""
+    """Print types one above the other, given as (label, aval, dimensions), with ^ under these."""
     width = max(len(label) for label, _, _ in rows)
     lines = []
     for label, aval, dims in rows:

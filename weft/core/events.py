@@ -34,7 +34,7 @@ UNMEASURED = nullcontext()
 
 @contextmanager
 def measured(event: str, name: str) -> Iterator[None]:
-    """Tells how long a `with` block took, unless it raised, for the function of a name."""
+    """Tell how long a `with` block took, unless it raised, for the function of a name."""
     start, begin = time.time(), time.perf_counter()
     yield
     seconds = time.perf_counter() - begin

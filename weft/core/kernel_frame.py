@@ -50,7 +50,7 @@ _stack = _Stack()
 
 @contextmanager
 def kernel_frame(frame: Frame) -> Iterator[None]:
-    """Ops inside belong to the kernel: axes of its mesh are named, and the sizes of others."""
+    """Trace the ops inside for the kernel: axes of its mesh are named, and the sizes of others."""
     before = _stack.frame
     _stack.frame = frame
     sizes = {name: size for mesh in frame.meshes for name, size in mesh.shape.items()}

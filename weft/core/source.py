@@ -146,7 +146,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def named_scope(name: str) -> AbstractContextManager[None]:
-    """Names the operations traced inside, in jaxprs' sources and in compiled programs.
+    """Name the operations traced inside, in jaxprs' sources and in compiled programs.
 
     >>> import weft
     >>> with weft.named_scope("attention"):

@@ -146,7 +146,7 @@ def array_method(x: ArrayLike | list) -> Any:
 
 
 def stands_for_array(x: ArrayLike) -> bool:
-    """Whether an operand that is no tracer of the asking trace is an object with `array_method`."""
+    """Tell whether an operand that the asking trace did not make has an `array_method`."""
     return not isinstance(x, Tracer) and array_method(x) is not None
 
 

@@ -146,7 +146,7 @@ def names_in(tree: PyTreeDef, root: str = "") -> list[str]:
 
 
 def arg_names(fun: Callable, in_tree: PyTreeDef, statics: Sequence[int] = ()) -> list[str]:
-    """Names of the flat arguments of `fun` called with `(args, kwargs)` of this tree.
+    """Return the names of the flat arguments of `fun` called with `(args, kwargs)` of this tree.
 
     statics: positions of arguments that are not in the tree.
     """
@@ -161,7 +161,7 @@ def arg_names(fun: Callable, in_tree: PyTreeDef, statics: Sequence[int] = ()) ->
 
 
 def position_names(fun: Callable, n: int) -> list[str]:
-    """Names of the first n positional arguments of a function, `args[i]` where it has none."""
+    """Return names of the first n positional arguments of a function, else `args[i]`."""
     import inspect
 
     try:

@@ -132,7 +132,7 @@ class Traced(_Arguments):
         return self.out_tree.unflatten(self._entry.closed.out_avals[: self.out_tree.num_leaves])
 
     def _arg_names(self) -> list[str]:
-        """Names of the flat dynamic arguments, behind those of the refs that it closes over."""
+        """Return names of the flat dynamic arguments, behind those of refs that it closes over."""
         closed_over = [f"a closed-over {c.aval.str_short()}" for c in self._refs]
         return closed_over + self._info.leaf_names(self._entry)
 
@@ -205,7 +205,7 @@ class Lowered(_Arguments):
         return ProgramStages(self._program, self._traced.jaxpr)
 
     def arg_names(self) -> list[str]:
-        """Names of the flat arguments that the program reads, hoisted constants first."""
+        """Return names of the flat arguments that the program reads, hoisted constants first."""
         program = self._program
         names = [f"constant {i}" for i in range(len(program.consts))] + self._traced._arg_names()
         return [n for n, k in zip(names, program.kept, strict=True) if k]
@@ -254,7 +254,7 @@ class Compiled(_Arguments):
         return self._executable.compiled.cost_analysis()
 
     def memory_analysis(self) -> Any:
-        """Bytes of arguments, outputs, temporaries and code on each device."""
+        """Return bytes of arguments, outputs, temporaries and code on each device."""
         return self._executable.compiled.memory_analysis()
 
     def runtime_executable(self) -> Any:

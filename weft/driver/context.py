@@ -58,7 +58,7 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
 
 @contextmanager
 def transfer_guard(new_val: str) -> Iterator[None]:
-    """Says what happens at transfers between host and devices inside the `with` block.
+    """Say what happens at transfers between host and devices inside the `with` block.
 
     new_val: "allow", "log" or "disallow" the implicit ones (of NumPy arrays among arguments, of
     arrays on other devices, of values that are read), or "log_explicit", "disallow_explicit" also

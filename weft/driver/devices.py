@@ -17,7 +17,7 @@ from weft.sharding.spec import PartitionSpec
 
 
 def inner_shardings(jaxpr: ClosedJaxpr) -> list:
-    """Shardings and meshes that the program itself names (constraints, shard_maps, jits)."""
+    """Return shardings and meshes that the program itself names (constraints, shard_maps, jits)."""
 
     def find() -> list:
         placements: list = []

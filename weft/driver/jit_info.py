@@ -382,7 +382,7 @@ class JitInfo:
                 raise refusal(self.name, name, x) from None
 
     def leaf_names(self, entry: Entry) -> list[str]:
-        """Names of the flat dynamic arguments."""
+        """Return the names of the flat dynamic arguments."""
         return arg_names(self.fun, entry.in_tree, entry.statics)
 
     def names(self, entry: Entry) -> tuple[Callable[[], list[str]], Callable[[], list[str]]]:
@@ -499,7 +499,7 @@ class JitInfo:
 
 
 def _moved(tree: object, sharding: Any) -> Any:
-    """Arrays that are committed to other devices, on the device that jit is asked to run on."""
+    """Move arrays committed to other devices to the device that jit is asked to run on."""
 
     def move(x: Any) -> Any:
         value = x.concrete() if isinstance(x, Tracer) else x  # known where it is differentiated

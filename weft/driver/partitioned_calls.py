@@ -73,7 +73,7 @@ def _sites(module: ir.Module) -> list[ir.Operation]:
 
 
 def _inferred(lowered: ModuleContext, sites: list[ir.Operation]) -> list[tuple[list, list]]:
-    """Types of the operands and results of every call, with the shardings they will have.
+    """Return types of the operands and results of every call, with the shardings they will have.
 
     Where a function infers the results' shardings from the operands', these may follow from other
     calls of the kind: it is asked again until nothing changes.

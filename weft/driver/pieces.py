@@ -336,7 +336,7 @@ class LoadedPieces(LoadedExecutable):
         return dict(total)
 
     def memory_analysis(self) -> Memory:
-        """Bytes of arguments, outputs, code, and of temporaries with what passes between pieces."""
+        """Return bytes of arguments, outputs, code, and temporaries with what pieces pass on."""
         plan = self.xla.plan
         stats = [e.compiled.memory_analysis() for e in self.xla.executables]
         sizes: dict[int, int] = {}

@@ -511,7 +511,7 @@ def _check_divides(sharding: NamedSharding, aval: ShapedArray, who: str, name: s
 
 
 def _is_wefts_own(closed: ClosedJaxpr) -> bool:
-    """Whether only weft's own rules lower the program: no native calls, files or rules of users."""
+    """Tell whether weft's rules alone lower a program: no native calls, files or users' rules."""
     modules = {getattr(p.lower, "__module__", "") for p in {e.primitive for e in walk_eqns(closed)}}
     foreign = ("weft.ffi", "weft.export")
     return all(m.startswith("weft.") and not m.startswith(foreign) for m in modules)

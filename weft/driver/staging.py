@@ -291,7 +291,7 @@ def make_jaxpr(
 
 @api_boundary
 def is_jitted(fun: object) -> bool:
-    """Whether a function is a result of jit: functools.wraps gives others its attributes, too."""
+    """Tell whether a function is a result of jit: functools.wraps gives others its attributes."""
     info = getattr(fun, "_jit_info", None)
     return info is not None and getattr(fun, "__wrapped__", None) is info.fun
 

@@ -39,7 +39,7 @@ def _names(value: Any, what: str) -> tuple[str, ...]:
 def _complete(
     fun: Callable, numbers: tuple, names: tuple, what: str, as_given: bool
 ) -> tuple[tuple, tuple]:
-    """Positions and names of the same arguments, each completed from the other.
+    """Return positions and names of the same arguments, each completed from the other.
 
     as_given: both are the caller's, such as those of a wrapper that takes other arguments than the
     signature of what it wraps says: they are checked only.

@@ -95,7 +95,7 @@ def partitioned_stages(program: Program) -> Any:
 
 
 def argument_names(program: Program) -> list[str]:
-    """Names of the arguments of the program's main function."""
+    """Return the names of the arguments of the program's main function."""
     names = zip(program.arg_names, program.kept, strict=True)
     return [name.removeprefix("argument ") for name, kept in names if kept]
 

@@ -153,7 +153,7 @@ def adagrad(step_size: object, momentum: float = 0.9) -> tuple:
 
 @optimizer
 def rmsprop(step_size: object, gamma: float = 0.9, eps: float = 1e-8) -> tuple:
-    """Gradients over the root of their running mean square. Source: Hinton, lecture 6e, 2012."""
+    """Divide gradients by the root of their running mean square. Source: Hinton, lecture 6e."""
     rate = make_schedule(step_size)
 
     def update(i: object, g: Any, state: Any) -> Any:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def on_exported_mesh(exported: Exported, leaves: Sequence[object]) -> Sequence[object]:
-    """Arrays over another mesh of as many devices, moved to one that has the exported axes."""
+    """Move arrays over another mesh of as many devices to one that has the exported axes."""
     want = exported._mesh
     if want is None or any(isinstance(x, Tracer) for x in leaves):
         return leaves

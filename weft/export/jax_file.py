@@ -202,7 +202,7 @@ def _vjp(table: _Table, of: Exported) -> Callable[[], Exported]:
 def _types(
     root: _Table, name: str, avals: list, shardings: list, by_index: int, plain: int, placed: int
 ) -> tuple[list, list]:
-    """Types and shardings of arguments or results: by index, or in older files one by one."""
+    """Read types and shardings of arguments or results: by index, or in older files one by one."""
     indices = root.numbers(by_index, "I")
     tables = [avals[i] for i in indices] if indices else root.tables(plain)
     places = root.numbers(placed, "I") or [0] * len(tables)

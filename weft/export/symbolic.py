@@ -86,7 +86,7 @@ class SymbolicScope:
         return None
 
     def samples(self, count: int, names: Sequence[str]) -> list[dict[str, int]]:
-        """Sizes that satisfy the constraints and differ from each other, the same each time."""
+        """Find sizes that satisfy the constraints and differ from each other, always the same."""
         draw = random.Random(len(names))
         accepted: list[dict[str, int]] = []
         used: set[int] = set()
@@ -112,7 +112,7 @@ class SymbolicScope:
         )
 
     def at_least_zero(self, p: Poly) -> bool | None:
-        """Whether p >= 0 for all sizes (True), for none (False), or neither is known (None)."""
+        """Tell whether p >= 0 for all sizes (True), for none (False), or neither (None)."""
         for q in self._combined(p):
             if bounds(q, self._limits())[0] >= 0:
                 return True

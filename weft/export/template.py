@@ -310,7 +310,7 @@ class Symbolic:
         return portable.serialize(module, portable.target_version(), shardings=shardings)
 
     def types(self, which: Sequence[ShapedArray], sizes: dict[str, int]) -> list[ShapedArray]:
-        """Types with their sizes filled in."""
+        """Return types with their sizes filled in."""
         return [a.update(shape=tuple(evaluate(poly_of(d), sizes) for d in a.shape)) for a in which]
 
     def as_json(self) -> bytes:

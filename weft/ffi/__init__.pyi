@@ -114,4 +114,4 @@ def register_ffi_type_id(name: str, obj: Any, platform: str = ...) -> None:
     """Register the id of a C++ type that handlers keep as state or user data."""
 
 def registered_targets(platform: str = ...) -> list[str]:
-    """Names of the targets that calls on the platform can use."""
+    """Return the names of the targets that calls on the platform can use."""

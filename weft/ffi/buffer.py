@@ -49,7 +49,7 @@ class BufferFunction:
         return ()
 
     def write_blanks(self, context: object, *buffers: object) -> tuple:
-        """Placeholders for the results of a call that failed."""
+        """Return placeholders for the results of a call that failed."""
         for out in buffers[self.in_tree.num_leaves :]:
             array = np.asarray(out)
             array.reshape(-1).view(np.uint8)[...] = blank(array.dtype)

@@ -44,7 +44,7 @@ def result(what: str, i: int, r: object) -> Any:
 
 
 def check_layouts(what: str, name: str, layouts: object, avals: Sequence[Any]) -> tuple:
-    """Layouts from slowest to fastest as XLA's minor-to-major tuples."""
+    """Return layouts from slowest to fastest as XLA's minor-to-major tuples."""
     if layouts is None:
         return (None,) * len(avals)
     if not isinstance(layouts, Sequence):
@@ -90,7 +90,7 @@ def operand_types(what: str, args: Sequence[Any]) -> list:
 
 
 def alias_pairs(what: str, aliases: object) -> tuple[tuple[int, int], ...]:
-    """Pairs of operand and result from what the user gave as input_output_aliases."""
+    """Return pairs of operand and result from what the user gave as input_output_aliases."""
     if aliases is None:
         return ()
     if not isinstance(aliases, Mapping):

@@ -235,7 +235,7 @@ PROBE = "weft_ffi_probe_"
 
 
 def answers(capsule: object) -> bool | None:
-    """Whether a function behaves as a handler of the typed FFI when it is asked for its metadata.
+    """Tell whether a function behaves as a handler of the typed FFI when asked for its metadata.
 
     XLA calls any other function as if it were one (quirks.ANY_FUNCTION_A_HANDLER). So it is asked
     in a child process, whose end says what it did; None if there is no such child.
@@ -257,7 +257,7 @@ def answers(capsule: object) -> bool | None:
 
 
 def _fills_in_a_child(address: int, frame: Any, metadata: int) -> bool | None:
-    """Whether a child process that calls a handler with a frame lives, and finds a version in the
+    """Tell whether a child process that calls a handler with a frame lives, and finds a version in
     metadata, whose words before it are as they were: other functions write over all of them.
 
     None where there can be no child, or it takes too long: then nothing is known.
@@ -288,7 +288,7 @@ def _fills_in_a_child(address: int, frame: Any, metadata: int) -> bool | None:
 
 
 def _ended_well(child: int) -> bool | None:
-    """Whether a child process ends with status 0; None if that is unknown, or it has to be ended.
+    """Tell whether a child process ends with status 0; None if that is unknown, or it must end.
 
     It can be stuck where its own alarm is not set yet: another thread of the parent that asked for
     the interpreter's lock at the fork does not exist in the child, which waits for it.

@@ -236,7 +236,7 @@ def include_dir() -> str:
 
 
 def registered_targets(platform: str = "cpu") -> list[str]:
-    """Names of the targets that calls on the platform can use.
+    """Return the names of the targets that calls on the platform can use.
 
     >>> import weft
     >>> "xla_ffi_python_cpu_callback" in weft.ffi.registered_targets()

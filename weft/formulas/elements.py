@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _sign(x: Array) -> Array:
-    """Zeros keep their sign, NaN stays NaN."""
+    """Return the sign of x; zeros keep theirs, NaN stays NaN."""
     positive = where(x > 0, x.dtype.type(1), x)
     return positive if dtypes.is_unsigned(x.dtype) else where(x < 0, x.dtype.type(-1), positive)
 

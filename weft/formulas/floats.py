@@ -28,7 +28,7 @@ def _code_of(x: Array, dtype: np.dtype) -> int:
 
 
 def _format(dtype: np.dtype) -> tuple[int, int, bool]:
-    """Bits of the mantissa, the exponent's bias, and whether there is no -0 (its code is NaN)."""
+    """Return the mantissa's bits, the exponent's bias, whether there is no -0 (its code is NaN)."""
     info = ml_dtypes.finfo(dtype)
     bias = 1 - round(float(np.log2(float(info.smallest_normal))))
     return info.nmant, bias, _code_of(-0.0, dtype) == 0

@@ -102,7 +102,7 @@ _ASIN = {
 
 
 def _half_angle(x: Array) -> tuple[Array, Array, Array]:
-    """Whether |x| < 1/2, and s in two parts with a tail: asin(s) is their sum.
+    """Tell whether |x| < 1/2, and s in two parts with a tail: asin(s) is their sum.
 
     s is |x|, or else sqrt((1 - |x|) / 2), the first part of which has an exact square.
     """

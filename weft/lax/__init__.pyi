@@ -261,7 +261,7 @@ def clz(x: ArrayLike) -> Array:
     """Return the number of leading 0 bits."""
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = ...) -> Array:
-    """Dimensions [start, stop) made one."""
+    """Make dimensions [start, stop) one."""
 
 def complex(x: ArrayLike, y: ArrayLike) -> Array:
     """x + iy from real parts."""
@@ -619,7 +619,7 @@ def gather(
     mode: Any = ...,
     fill_value: ArrayLike | None = ...,
 ) -> Array:
-    """Windows of the operand at an array of start indices."""
+    """Gather windows of the operand at an array of start indices."""
 
 def ge(x: ArrayLike, y: ArrayLike) -> Array:
     """x >= y."""

@@ -41,7 +41,7 @@ UNFUSED = frozenset(
 
 
 def in_memory(x: ir.Value) -> bool:
-    """Whether a value is in memory whoever reads it: a program's argument, a result of UNFUSED."""
+    """Tell whether a value is in memory whoever reads it: an argument, a result of UNFUSED."""
     owner = x.owner
     while not isinstance(owner, ir.Block) and owner.operation.name == "stablehlo.reshape":
         owner = owner.operation.operands[0].owner
@@ -271,7 +271,7 @@ class RuleContext:
         return self.op("stablehlo.broadcast_in_dim", [x], types, attrs)[0]
 
     def spread(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
-        """Operands of an elementwise op, rank-0 ones broadcast to the result's shape."""
+        """Return operands of an elementwise op, rank-0 ones broadcast to the result's shape."""
         eqn = self.eqn
         shape = eqn.outvars[0].aval.shape
         if not shape:

@@ -138,7 +138,7 @@ def _geometry(
 
 
 def plane_size(geometry: Sequence[int], lanes: int) -> int:
-    """Elements of a padded plane, with what vectors read past its end."""
+    """Return elements of a padded plane, with what vectors read past its end."""
     down, across = geometry[15:17]
     return -(-(down * across + across * geometry[10] + 8 * lanes) // 16) * 16
 

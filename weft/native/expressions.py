@@ -178,7 +178,7 @@ class Expressions:
         return self.op(BOOLEAN, f"{relation} {type_.llvm} {x.text}, {y.text}")
 
     def branch(self, test: ast.expr, yes: str, no: str) -> None:
-        """Goes to one of two labels; the second operand of `and`, `or` only where it matters."""
+        """Go to one of two labels; the second operand of `and`, `or` only where it matters."""
         outcome = self.known(test)
         if outcome is not None:
             return self.jump(yes if outcome else no)

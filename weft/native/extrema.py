@@ -155,7 +155,7 @@ _MOVES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpos
 
 
 def _shows_in_sums(x: ir.Value, extremum: ir.Value) -> bool:
-    """Whether an extremum is that of a softmax or log-sum-exp: sums of exp(x - m) have the NaN."""
+    """Tell whether an extremum is of a softmax or log-sum-exp: sums of exp(x - m) have the NaN."""
     for user in _readers(extremum.owner.operation):
         if user.name == "stablehlo.subtract" and user.operands[0] == x:
             for reader in _readers(user):

@@ -68,7 +68,7 @@ def _target(name: str) -> str:
 
 
 def lapack(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Has a call of LAPACK go through its wrapper."""
+    """Make a call of LAPACK go through its wrapper."""
     rows, columns = list(op.operands[0].type.shape)[-2:]
     if (
         SHARED_MATRIX < rows * columns <= LARGE_MATRIX // threads()

@@ -16,7 +16,7 @@ from weft.partition.walk import combiner_of, maker
 
 
 def _split(shape: Sequence[int], dim: int) -> list[int]:
-    """Elements in front of a dimension, along it, behind it."""
+    """Return elements in front of a dimension, along it, behind it."""
     return [math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])]
 
 

@@ -112,7 +112,7 @@ class Vectors(Expressions):
     def _call_split_wide(
         self, values: ast.expr, pivots: ast.expr, left: ast.expr, right: ast.expr
     ) -> Value:
-        """Vectors of AVX-512 are compressed to both sides, those of AVX2 reordered by a table."""
+        """Compress vectors of AVX-512 to both sides; reorder those of AVX2 by a table."""
         x, y, p, end = (self.value(node) for node in (values, pivots, left, right))
         assert x.type is not None and x.type == y.type
         t, lanes, align = x.type.llvm, int(self.unit.constants["LANES"]), x.type.bits // 8

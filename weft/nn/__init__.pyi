@@ -157,7 +157,7 @@ def one_hot(
     dtype: DTypeLike | None = ...,
     axis: int | Sequence[int] | None = ...,
 ) -> Array:
-    """Ones where the position along a new axis equals x, else zeros (also for x out of …"""
+    """Put ones where the position along a new axis equals x, else zeros (also for x out …"""
 
 def relu(x: ArrayLike) -> Array:
     """max(x, 0); the derivative at 0 is 0."""

@@ -81,7 +81,7 @@ def _power_of_two_above(x: Array) -> Any:
 
 
 def quantize(x: ArrayLike, config: BlockScaleConfig) -> tuple[Any, Any]:
-    """Values and scales `[..., K / block_size]` of an operand, in blocks along its last dimension.
+    """Quantize an operand by blocks of its last dimension: values, scales `[..., K / block_size]`.
 
     The values come in `config.data_type`; the scales are float32 numbers of `config.scale_type`.
     """

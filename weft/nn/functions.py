@@ -61,7 +61,7 @@ def one_hot(
     dtype: DTypeLike | None = None,
     axis: int | Sequence[int] | None = -1,
 ) -> Any:
-    """Ones where the position along a new axis equals x, else zeros (also for x out of range).
+    """Put ones where the position along a new axis equals x, else zeros (also for x out of range).
 
     num_classes: the new axis's size. axis: where it goes in the result; or the name of a mapped
     axis of that size, along which each member then gets its own entry.

@@ -193,7 +193,7 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: DTypeLike | None = None,
 ) -> Callable:
-    """Numbers of variance scale / fan, where the fan is the number of inputs, outputs, or both.
+    """Draw numbers of variance scale / fan; the fan is the number of inputs, outputs, or both.
 
     mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg". distribution: "truncated_normal",
     "normal" or "uniform". in_axis, out_axis, batch_axis: which dimensions are inputs, outputs, and
@@ -333,7 +333,7 @@ he_normal = kaiming_normal = _preset(
 def orthogonal(
     scale: object = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Callable:
-    """Matrices with orthonormal columns (or rows, if they are fewer), times scale.
+    """Draw matrices with orthonormal columns (or rows, if they are fewer), times scale.
 
     column_axis: the dimension of columns; the others together are the rows.
 

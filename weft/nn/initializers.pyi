@@ -74,7 +74,7 @@ def ones(
 def orthogonal(
     scale: Any = ..., column_axis: int = ..., dtype: DTypeLike | None = ...
 ) -> Callable[..., Any]:
-    """Matrices with orthonormal columns (or rows, if they are fewer), times scale."""
+    """Draw matrices with orthonormal columns (or rows, if they are fewer), times scale."""
 
 def truncated_normal(
     stddev: Any = ..., dtype: DTypeLike | None = ..., lower: Any = ..., upper: Any = ...
@@ -93,7 +93,7 @@ def variance_scaling(
     batch_axis: Any = ...,
     dtype: DTypeLike | None = ...,
 ) -> Callable[..., Any]:
-    """Numbers of variance scale / fan, where the fan is the number of inputs, outputs, …"""
+    """Draw numbers of variance scale / fan; the fan is the number of inputs, outputs, or …"""
 
 def xavier_normal(
     in_axis: Any = ..., out_axis: Any = ..., batch_axis: Any = ..., dtype: DTypeLike | None = ...

@@ -119,7 +119,7 @@ def any(
     """Whether any element is nonzero, over an axis, a tuple of axes, or all."""
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = ...) -> Array:
-    """Values joined to the end of an axis; None flattens both first."""
+    """Append values to the end of an axis; None flattens both first."""
 
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
@@ -374,7 +374,7 @@ def clip(
     """Return x limited to [min, max]; a bound that is None does not limit."""
 
 def column_stack(tup: Sequence[ArrayLike] | Array) -> Array:
-    """Vectors as the columns of a matrix; matrices joined along columns."""
+    """Join vectors as the columns of a matrix, matrices along columns."""
 
 complex128: ScalarType
 
@@ -394,12 +394,12 @@ def compress(
     """Return the slices of an axis for which the condition holds; size makes it traceable."""
 
 def concat(arrays: Sequence[ArrayLike] | Array, /, *, axis: int | None = ...) -> Array:
-    """Arrays joined along an existing axis (array API standard)."""
+    """Join arrays along an existing axis (array API standard)."""
 
 def concatenate(
     arrays: Sequence[ArrayLike] | Array, axis: int | None = ..., dtype: DTypeLike | None = ...
 ) -> Array:
-    """Arrays joined along an existing axis; None flattens them first."""
+    """Join arrays along an existing axis; None flattens them first."""
 
 def conj(x: ArrayLike, /) -> Array:
     """Return the complex conjugate. Source: numpy.conjugate."""
@@ -513,10 +513,10 @@ def cumulative_sum(
     """Return running sums along an axis, with a leading 0 if include_initial (array API …"""
 
 def deg2rad(x: ArrayLike, /) -> Array:
-    """Degrees as radians. Source: numpy.radians."""
+    """Convert degrees to radians. Source: numpy.radians."""
 
 def degrees(x: ArrayLike, /) -> Array:
-    """Radians as degrees. Source: numpy.degrees."""
+    """Convert radians to degrees. Source: numpy.degrees."""
 
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = ..., *, assume_unique_indices: builtins.bool = ...
@@ -567,10 +567,10 @@ def dot(
 double: ScalarType
 
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts along the third axis."""
+    """Split along the third axis."""
 
 def dstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = ...) -> Array:
-    """Arrays joined along the third axis."""
+    """Join arrays along the third axis."""
 
 e: float
 
@@ -600,7 +600,7 @@ def empty(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """Zeros of a shape: arrays without defined content do not exist."""
+    """Return zeros of a shape: arrays without defined content do not exist."""
 
 def empty_like(
     prototype: Any,
@@ -609,7 +609,7 @@ def empty_like(
     *,
     device: Any = ...,
 ) -> Array:
-    """Zeros of an array's shape and dtype, placed as it is."""
+    """Return zeros of an array's shape and dtype, placed as it is."""
 
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x == y. Source: numpy.equal."""
@@ -623,7 +623,7 @@ def exp2(x: ArrayLike, /) -> Array:
     """2 to the power x. Source: numpy.exp2."""
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int] = ...) -> Array:
-    """Dimensions of size 1 added at these positions of the result."""
+    """Add dimensions of size 1 at these positions of the result."""
 
 def expm1(x: ArrayLike, /) -> Array:
     """exp(x) - 1, accurate near 0. Source: numpy.expm1."""
@@ -636,7 +636,7 @@ def extract(
 def eye(
     N: int, M: int | None = ..., k: int = ..., dtype: DTypeLike | None = ..., *, device: Any = ...
 ) -> Array:
-    """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere."""
+    """Return ones on the k-th diagonal of an N by M matrix, zeros elsewhere."""
 
 def fabs(x: ArrayLike, /) -> Array:
     """Return the absolute value as a float. Source: numpy.fabs."""
@@ -647,7 +647,7 @@ def fill_diagonal(
     """Return a with its main diagonal set to val, repeated if too short; needs …"""
 
 def finfo(dtype: DTypeLike | None) -> Any:
-    """Limits of a float dtype: eps, max, tiny, bits, …"""
+    """Return limits of a float dtype: eps, max, tiny, bits, …"""
 
 def flatnonzero(
     a: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...
@@ -658,10 +658,10 @@ def flip(m: ArrayLike, axis: int | Sequence[int] | None = ...) -> Array:
     """Return the order of elements reversed along axes, or along all."""
 
 def fliplr(m: ArrayLike) -> Array:
-    """Columns in reverse order."""
+    """Reverse the order of columns."""
 
 def flipud(m: ArrayLike) -> Array:
-    """Rows in reverse order."""
+    """Reverse the order of rows."""
 
 float16: ScalarType
 
@@ -777,7 +777,7 @@ def geomspace(
     dtype: DTypeLike | None = ...,
     axis: int = ...,
 ) -> Array:
-    """Values from start to stop with a constant ratio. Source: numpy.geomspace."""
+    """Return values from start to stop with a constant ratio. Source: numpy.geomspace."""
 
 def get_printoptions() -> dict[str, Any]:
     """Return the current print options."""
@@ -836,10 +836,10 @@ def histogramdd(
     """Return counts of points in a grid of bins of any dimension, and the list of edges."""
 
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts along the second axis, or the first of a vector."""
+    """Split along the second axis, or the first of a vector."""
 
 def hstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = ...) -> Array:
-    """Arrays joined along columns; vectors along their one axis."""
+    """Join arrays along columns; vectors along their one axis."""
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """sqrt(x1**2 + x2**2), without overflow. Source: numpy.hypot."""
@@ -851,7 +851,7 @@ def identity(n: int, dtype: DTypeLike | None = ...) -> Array:
     """Return the n by n identity matrix."""
 
 def iinfo(int_type: Any) -> Any:
-    """Limits of an integer dtype: min, max, bits."""
+    """Return limits of an integer dtype: min, max, bits."""
 
 def imag(val: Any, /) -> Array:
     """Return the imaginary part, zero for real numbers. Source: numpy.imag."""
@@ -873,7 +873,7 @@ def inner(
     """Return the sum over the last axes of both; a product for scalars. Source: …"""
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = ...) -> Array:
-    """Values inserted before positions of an axis; None flattens the array first."""
+    """Insert values before positions of an axis; None flattens the array first."""
 
 int1: ScalarType
 
@@ -947,7 +947,7 @@ def iscomplexobj(x: ArrayLike) -> builtins.bool:
     """Return whether the dtype is complex."""
 
 def isdtype(dtype: DTypeLike | None, kind: Any) -> builtins.bool:
-    """Whether a dtype is of a kind: a name of the array API standard, a dtype, or a …"""
+    """Tell whether a dtype is of a kind: a name of the array API, a dtype, or a tuple of …"""
 
 def isfinite(x: ArrayLike, /) -> Array:
     """Return whether x is neither infinite nor NaN. Source: numpy.isfinite."""
@@ -1116,7 +1116,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     """Return the last two dimensions exchanged."""
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Matrices times vectors, batched over leading dimensions. Source: numpy.matvec."""
+    """Multiply matrices by vectors, batched over leading dimensions. Source: numpy.matvec."""
 
 def max(
     a: ArrayLike,
@@ -1184,7 +1184,7 @@ def modf(x: ArrayLike, /, out: Any = ...) -> tuple[Array, Array]:
     """Return the fractional and the whole part, both with the sign of x. Source: …"""
 
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
-    """Dimensions moved to new positions; the others keep their order. Source: …"""
+    """Move dimensions to new positions; the others keep their order. Source: …"""
 
 multiply: _Binary
 
@@ -1365,7 +1365,7 @@ def ones(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """Ones of a shape, float by default."""
+    """Return ones of a shape, float by default."""
 
 def ones_like(
     a: ArrayLike,
@@ -1375,7 +1375,7 @@ def ones_like(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """Ones of an array's shape and dtype, placed as it is."""
+    """Return ones of an array's shape and dtype, placed as it is."""
 
 def outer(a: ArrayLike, b: ArrayLike, out: Any = ...) -> Array:
     """Return the products of all pairs of elements, as a matrix. Source: numpy.outer."""
@@ -1518,10 +1518,10 @@ def quantile(
     """Return the q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1]."""
 
 def rad2deg(x: ArrayLike, /) -> Array:
-    """Radians as degrees. Source: numpy.degrees."""
+    """Convert radians to degrees. Source: numpy.degrees."""
 
 def radians(x: ArrayLike, /) -> Array:
-    """Degrees as radians. Source: numpy.radians."""
+    """Convert degrees to radians. Source: numpy.radians."""
 
 def ravel(a: ArrayLike, order: str = ..., *, out_sharding: Any = ...) -> Array:
     """Return the elements as a vector."""
@@ -1578,7 +1578,7 @@ def rint(x: ArrayLike, /) -> Array:
     """Return the nearest integer as a float, halves to even. Source: numpy.rint."""
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = ...) -> Array:
-    """Elements moved along axes, those past the end coming back at the start."""
+    """Move elements along axes, those past the end coming back at the start."""
 
 def rollaxis(a: ArrayLike, axis: int, start: int = ...) -> Array:
     """Return a dimension moved before position `start`. Source: numpy.rollaxis."""
@@ -1598,7 +1598,7 @@ def searchsorted(
     """Return the positions in the sorted vector a before which each v keeps the order."""
 
 def select(condlist: Any, choicelist: Any, default: Any = ...) -> Array:
-    """Elements of the first choice whose condition holds, or the default. As numpy.select."""
+    """Select elements of the first choice whose condition holds, or the default. As …"""
 
 def set_printoptions(
     precision: Any = ...,
@@ -1678,7 +1678,7 @@ def spacing(x: ArrayLike, /) -> Array:
     """Return the distance to the next float away from 0, with x's sign. Source: …"""
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = ...) -> list[Array]:
-    """Parts along an axis: a number of equal ones, or cut at indices. Source: numpy.split."""
+    """Split along an axis: into a number of equal parts, or cut at indices. Source: …"""
 
 def sqrt(x: ArrayLike, /) -> Array:
     """Return the square root. Source: numpy.sqrt."""
@@ -1687,7 +1687,7 @@ def square(x: ArrayLike, /) -> Array:
     """Return x * x. Source: numpy.square."""
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = ...) -> Array:
-    """Dimensions of size 1 dropped: those named, or all. Source: numpy.squeeze."""
+    """Drop dimensions of size 1: those named, or all. Source: numpy.squeeze."""
 
 def stack(
     arrays: Sequence[ArrayLike] | Array,
@@ -1695,7 +1695,7 @@ def stack(
     out: Any = ...,
     dtype: DTypeLike | None = ...,
 ) -> Array:
-    """Arrays of one shape joined along a new axis."""
+    """Join arrays of one shape along a new axis."""
 
 def std(
     a: ArrayLike,
@@ -1749,7 +1749,7 @@ def take_along_axis(
     *,
     wrap_negative_indices: builtins.bool | None = ...,
 ) -> Array:
-    """Elements along an axis, by indices that run along with the other dimensions."""
+    """Take elements along an axis, by indices that run along with the other dimensions."""
 
 def tan(x: ArrayLike, /) -> Array:
     """Return the tangent of x in radians. Source: numpy.tan."""
@@ -1793,7 +1793,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = ..., dx: Any = ..., axis: int 
     """Return the integral along an axis by the trapezoidal rule. Source: numpy.trapezoid."""
 
 def tri(N: int, M: int | None = ..., k: int = ..., dtype: DTypeLike | None = ...) -> Array:
-    """Ones at and below the k-th diagonal of an N by M matrix."""
+    """Return ones at and below the k-th diagonal of an N by M matrix."""
 
 def tril(m: ArrayLike, k: int = ...) -> Array:
     """Return the matrix with what is above the k-th diagonal set to zero; batches of …"""
@@ -2010,10 +2010,10 @@ def unstack(x: ArrayLike, /, *, axis: int = ...) -> tuple[Array, ...]:
     """Return the slices along an axis, without it."""
 
 def unwrap(p: ArrayLike, discont: Any = ..., axis: int = ..., period: Any = ...) -> Array:
-    """Angles with jumps of more than half a period taken out. Source: numpy.unwrap."""
+    """Take jumps of more than half a period out of angles. Source: numpy.unwrap."""
 
 def vander(x: ArrayLike, N: int | None = ..., increasing: builtins.bool = ...) -> Array:
-    """Powers of a vector as columns (a Vandermonde matrix), highest first unless …"""
+    """Return powers of a vector as columns (a Vandermonde matrix), highest first unless …"""
 
 def var(
     a: ArrayLike,
@@ -2058,10 +2058,10 @@ def vectorize(
     """Return a function that maps pyfunc over leading dimensions, broadcast by NumPy's …"""
 
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts along the first axis."""
+    """Split along the first axis."""
 
 def vstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = ...) -> Array:
-    """Arrays joined along rows; vectors are rows."""
+    """Join arrays along rows; vectors are rows."""
 
 @overload
 def where(
@@ -2086,7 +2086,7 @@ def zeros(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """Zeros of a shape, float by default."""
+    """Return zeros of a shape, float by default."""
 
 def zeros_like(
     a: ArrayLike,
@@ -2096,4 +2096,4 @@ def zeros_like(
     device: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """Zeros of an array's shape and dtype, placed as it is."""
+    """Return zeros of an array's shape and dtype, placed as it is."""

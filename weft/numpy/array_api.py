@@ -44,7 +44,7 @@ class ArrayNamespaceInfo:
         return [None, *_devices()]
 
     def default_dtypes(self, *, device: object = None) -> dict[str, np.dtype]:
-        """Dtypes of new arrays by kind, which x64 decides."""
+        """Return the dtypes of new arrays by kind, which x64 decides."""
         kinds = {"real floating": float, "complex floating": complex, "integral": int}
         return {
             name: np.dtype(dtypes.canonicalize_dtype(kind))

@@ -180,7 +180,7 @@ def _static_update(
 
 
 def _drops(plan: Plan, x: Array, options: Options) -> bool:
-    """Whether the update does nothing: a static int is out of bounds, or no element is meant."""
+    """Tell whether an update does nothing: a static int is out of bounds, or no element meant."""
     outside = plan.oob and plan.kind == "static" and options.mode is not CLIP
     return outside or 0 in plan.final or 0 in x.aval.shape
 

@@ -289,7 +289,7 @@ def interp(
 
 
 def unwrap(p: ArrayLike, discont: object = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
-    """Angles with jumps of more than half a period taken out. Source: numpy.unwrap.
+    """Take jumps of more than half a period out of angles. Source: numpy.unwrap.
 
     >>> import weft.numpy as wnp
     >>> wnp.unwrap(wnp.array([0.0, 9.0, 8.0]), period=10.0)

@@ -192,7 +192,7 @@ def cast(x: object, dtype: object) -> Any:
 
 
 def zeros_of(aval: ShapedArray) -> Any:
-    """Zeros of an array type's shape and dtype."""
+    """Return zeros of an array type's shape and dtype."""
     return broadcast_in_dim_p.bind(aval.dtype.type(0), shape=aval.shape, broadcast_dimensions=())
 
 

@@ -189,7 +189,7 @@ def eigvalsh(
 
 
 def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the CPU only.
+    """Compute complex eigenvalues and eigenvectors (columns) of square matrices, on the CPU only.
 
     >>> import weft.numpy as wnp
     >>> values, vectors = wnp.linalg.eig(wnp.array([[0.0, 1.0], [-1.0, 0.0]]))
@@ -202,7 +202,7 @@ def eig(a: ArrayLike) -> EigResult:
 
 
 def eigvals(a: ArrayLike) -> Any:
-    """Eigenvalues of square matrices, complex. Runs on the CPU only.
+    """Compute complex eigenvalues of square matrices, on the CPU only.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.eigvals(wnp.array([[1.0, 5.0], [0.0, 2.0]]))

@@ -51,7 +51,7 @@ def _floor_divide(x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def _other_sign(rest: Any, divisor: Any) -> Any:
-    """Whether a remainder is not zero and of another sign than the divisor, which may be zero."""
+    """Tell whether a remainder is not zero and of another sign than the divisor, maybe zero."""
     zero = const_like(rest, 0)
     if isinstance(divisor, int | float | np.generic) and float(divisor) > 0:
         return ew.lt_p.bind(rest, zero)
@@ -101,7 +101,7 @@ def _signed_as(rest: ArrayLike, divisor: ArrayLike) -> Any:
 
 
 def _divisor(x: ArrayLike) -> Any:
-    """Integers by which remainders are 0 where they are 0, as NumPy has it."""
+    """Return integers by which remainders are 0 where they are 0, as NumPy has it."""
     aval = typeof(x)
     if aval.dtype not in INTEGERS or (isinstance(x, np.generic) and x != 0):
         return x

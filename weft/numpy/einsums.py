@@ -112,7 +112,7 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
 
 
 def _contraction_order(labels: list, shapes: Sequence, out: list, optimize: str) -> list:
-    """Pairs of positions to contract, by numpy's planner."""
+    """Return pairs of positions to contract, by numpy's planner."""
     if len(labels) <= 2:
         return [tuple(range(len(labels)))]
     if isinstance(optimize, tuple):
@@ -184,7 +184,7 @@ def make_plan(subscripts: str, shapes: tuple, optimize: Any) -> Plan:
 
 
 def _alone(steps: list, index: int, labels: list, needed: set) -> list:
-    """Diagonals and sums that concern one operand; the labels it has then."""
+    """Return diagonals and sums that concern one operand; the labels it has then."""
     distinct = list(dict.fromkeys(labels))
     summed = tuple(c for c in distinct if c not in needed)
     if len(distinct) == len(labels) and not summed:

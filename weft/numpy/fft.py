@@ -45,7 +45,7 @@ _FORWARD = ("FFT", "RFFT")
 def _lengths(
     name: str, s: Sequence[int] | None, axes: Sequence[int] | None, rank: int
 ) -> tuple[Any, tuple[int, ...]]:
-    """Sizes (or None) and axes in the form of the multi-dimensional functions."""
+    """Return sizes (or None) and axes in the form of the multi-dimensional functions."""
     if s is not None:
         s = tuple(operator.index(n) for n in s)
     if axes is None:

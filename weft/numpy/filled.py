@@ -64,7 +64,7 @@ def zeros(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """Zeros of a shape, float by default.
+    """Return zeros of a shape, float by default.
 
     >>> import weft
     >>> weft.numpy.zeros(2)
@@ -80,7 +80,7 @@ def ones(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """Ones of a shape, float by default.
+    """Return ones of a shape, float by default.
 
     >>> import weft
     >>> weft.numpy.ones((1, 2), "int8")
@@ -96,7 +96,7 @@ def empty(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """Zeros of a shape: arrays without defined content do not exist.
+    """Return zeros of a shape: arrays without defined content do not exist.
 
     >>> import weft.numpy as wnp
     >>> wnp.empty((2, 3)).shape
@@ -203,7 +203,7 @@ def zeros_like(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """Zeros of an array's shape and dtype, placed as it is.
+    """Return zeros of an array's shape and dtype, placed as it is.
 
     >>> import weft
     >>> weft.numpy.zeros_like(weft.numpy.arange(3))
@@ -220,7 +220,7 @@ def ones_like(
     device: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """Ones of an array's shape and dtype, placed as it is.
+    """Return ones of an array's shape and dtype, placed as it is.
 
     >>> import weft.numpy as wnp
     >>> wnp.ones_like(wnp.zeros((1, 2)), dtype="int8")
@@ -236,7 +236,7 @@ def empty_like(
     *,
     device: Any = None,
 ) -> Any:
-    """Zeros of an array's shape and dtype, placed as it is.
+    """Return zeros of an array's shape and dtype, placed as it is.
 
     >>> import weft.numpy as wnp
     >>> wnp.empty_like(wnp.ones((2, 3), "int8")).dtype

@@ -100,7 +100,7 @@ pow = power
 
 
 def _inexact_power(x: ArrayLike, y: ArrayLike) -> Any:
-    """Floats or complex numbers of one dtype."""
+    """Raise floats or complex numbers of one dtype to a power."""
     if typeof(x).dtype not in dtypes.COMPLEX:
         return ew.pow_p.bind(x, y)
     x, y = same_rank(x, y)

@@ -218,7 +218,7 @@ class _Dimensions:
         self.window.append(window)
 
     def cut_statically(self, shape: Shape) -> None:
-        """Ints become windows of one element, in bounds."""
+        """Make ints windows of one element, in bounds."""
         for dim, e in enumerate(self.entries):
             if e is not None:
                 self.starts[dim] = min(max(e[1], 0), shape[dim] - 1)

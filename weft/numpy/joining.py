@@ -70,7 +70,7 @@ def _arrays(name: str, arrays: object, dtype: DTypeLike | None, axis: object = 0
 def concatenate(
     arrays: Sequence[ArrayLike] | Array, axis: int | None = 0, dtype: DTypeLike | None = None
 ) -> Any:
-    """Arrays joined along an existing axis; None flattens them first.
+    """Join arrays along an existing axis; None flattens them first.
 
     Raises TypeError if other dimensions differ. Source: numpy.concatenate.
 
@@ -90,7 +90,7 @@ def concatenate(
 
 
 def concat(arrays: Sequence[ArrayLike] | Array, /, *, axis: int | None = 0) -> Any:
-    """Arrays joined along an existing axis (array API standard).
+    """Join arrays along an existing axis (array API standard).
 
     >>> import weft.numpy as wnp
     >>> wnp.concat([wnp.ones((1, 2)), wnp.zeros((1, 2))], axis=1)
@@ -105,7 +105,7 @@ def stack(
     out: object = None,
     dtype: DTypeLike | None = None,
 ) -> Any:
-    """Arrays of one shape joined along a new axis.
+    """Join arrays of one shape along a new axis.
 
     >>> import weft
     >>> weft.numpy.stack([weft.numpy.ones(2), weft.numpy.zeros(2)], axis=1)
@@ -135,7 +135,7 @@ def _raised(name: str, tup: Any, raise_rank: Any) -> list:
 
 
 def vstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> Any:
-    """Arrays joined along rows; vectors are rows.
+    """Join arrays along rows; vectors are rows.
 
     >>> import weft.numpy as wnp
     >>> wnp.vstack([wnp.array([1, 2]), wnp.array([3, 4])])
@@ -146,7 +146,7 @@ def vstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> 
 
 
 def hstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> Any:
-    """Arrays joined along columns; vectors along their one axis.
+    """Join arrays along columns; vectors along their one axis.
 
     >>> import weft.numpy as wnp
     >>> wnp.hstack([wnp.array([1, 2]), wnp.array([3])])
@@ -157,7 +157,7 @@ def hstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> 
 
 
 def dstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> Any:
-    """Arrays joined along the third axis.
+    """Join arrays along the third axis.
 
     >>> import weft.numpy as wnp
     >>> wnp.dstack([wnp.ones((2, 3)), wnp.zeros((2, 3))]).shape
@@ -167,7 +167,7 @@ def dstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = None) -> 
 
 
 def column_stack(tup: Sequence[ArrayLike] | Array) -> Any:
-    """Vectors as the columns of a matrix; matrices joined along columns.
+    """Join vectors as the columns of a matrix, matrices along columns.
 
     >>> import weft.numpy as wnp
     >>> wnp.column_stack([wnp.array([1, 2]), wnp.array([3, 4])])
@@ -225,7 +225,7 @@ def block(arrays: Sequence[ArrayLike] | Array) -> Any:
 
 
 def append(arr: object, values: object, axis: int | None = None) -> Any:
-    """Values joined to the end of an axis; None flattens both first.
+    """Append values to the end of an axis; None flattens both first.
 
     >>> import weft.numpy as wnp
     >>> wnp.append(wnp.array([1, 2]), wnp.array([[3], [4]]))
@@ -373,7 +373,7 @@ def _split(name: str, ary: ArrayLike, indices_or_sections: ArrayLike | list, axi
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list:
-    """Parts along an axis: a number of equal ones, or cut at indices. Source: numpy.split.
+    """Split along an axis: into a number of equal parts, or cut at indices. Source: numpy.split.
 
     >>> import weft.numpy as wnp
     >>> wnp.split(wnp.arange(6), [2, 3])
@@ -393,7 +393,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
-    """Parts along the first axis.
+    """Split along the first axis.
 
     >>> import weft.numpy as wnp
     >>> [x.shape for x in wnp.vsplit(wnp.ones((4, 2)), 2)]
@@ -403,7 +403,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
-    """Parts along the second axis, or the first of a vector.
+    """Split along the second axis, or the first of a vector.
 
     >>> import weft.numpy as wnp
     >>> wnp.hsplit(wnp.arange(4), 2)
@@ -413,7 +413,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list:
-    """Parts along the third axis.
+    """Split along the third axis.
 
     >>> import weft.numpy as wnp
     >>> [x.shape for x in wnp.dsplit(wnp.ones((2, 2, 4)), 2)]
@@ -494,7 +494,7 @@ def delete(
 
 
 def _delete_traced(x: object, obj: Any, axis: int, n: int, unique: builtins.bool) -> Any:
-    """Positions kept are counted past each deleted one, in ascending order."""
+    """Count the positions that are kept past each deleted one, in ascending order."""
     from weft.numpy.reductions import sum
 
     aval = typeof(obj)
@@ -509,7 +509,7 @@ def _delete_traced(x: object, obj: Any, axis: int, n: int, unique: builtins.bool
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Any:
-    """Values inserted before positions of an axis; None flattens the array first.
+    """Insert values before positions of an axis; None flattens the array first.
 
     Source: numpy.insert.
 

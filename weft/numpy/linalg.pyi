@@ -24,13 +24,13 @@ def diagonal(x: ArrayLike, /, *, offset: int = ...) -> Array:
     """Return the diagonals of matrices in the last two dimensions (array API standard)."""
 
 def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the …"""
+    """Compute complex eigenvalues and eigenvectors (columns) of square matrices, on the …"""
 
 def eigh(a: ArrayLike, UPLO: str | None = ..., symmetrize_input: bool = ...) -> EighResult:
     """Ascending eigenvalues and orthonormal eigenvectors (columns) of Hermitian matrices."""
 
 def eigvals(a: ArrayLike) -> Array:
-    """Eigenvalues of square matrices, complex. Runs on the CPU only."""
+    """Compute complex eigenvalues of square matrices, on the CPU only."""
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = ..., *, symmetrize_input: bool = ...) -> Array:
     """Ascending eigenvalues of Hermitian matrices."""

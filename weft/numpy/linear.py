@@ -46,8 +46,8 @@ __all__ = [
 
 
 def _operands(name: str, a: Any, b: Any, preferred: DTypeLike | None) -> tuple[Any, Any, Any]:
-    """Operands in their common dtype, and the dtype asked for. Floats of 8 bits, which have no
-    common dtype with others, stay as they are where one is asked for."""
+    """Return operands in their common dtype, and the dtype asked for. Floats of 8 bits, which have
+    no common dtype with others, stay as they are where one is asked for."""
     try:
         x, y = a.aval, b.aval
         if x.dtype is y.dtype and not (x.weak_type or y.weak_type):
@@ -192,7 +192,7 @@ def _batched(
 
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Matrices times vectors, batched over leading dimensions. Source: numpy.matvec.
+    """Multiply matrices by vectors, batched over leading dimensions. Source: numpy.matvec.
 
     >>> import weft.numpy as wnp
     >>> wnp.matvec(wnp.array([[1, 2], [3, 4]]), wnp.array([1, 10]))

@@ -52,7 +52,7 @@ def eye(
     *,
     device: object = None,
 ) -> Any:
-    """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere.
+    """Return ones on the k-th diagonal of an N by M matrix, zeros elsewhere.
 
     >>> import weft
     >>> weft.numpy.eye(2)
@@ -98,7 +98,7 @@ def _lower_mask(n: int, m: int, k: ArrayLike) -> Any:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Ones at and below the k-th diagonal of an N by M matrix.
+    """Return ones at and below the k-th diagonal of an N by M matrix.
 
     >>> import weft
     >>> weft.numpy.tri(3)
@@ -196,7 +196,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Any:
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: builtins.bool = False) -> Any:
-    """Powers of a vector as columns (a Vandermonde matrix), highest first unless increasing.
+    """Return powers of a vector as columns (a Vandermonde matrix), highest first unless increasing.
 
     >>> import weft
     >>> weft.numpy.vander(weft.numpy.array([2, 3]), 3)

@@ -349,7 +349,7 @@ def _forward(name: str, function: str | None = None) -> Callable:
 
 
 def _sequence(args: tuple) -> Any:
-    """Varargs or one sequence: x.reshape(2, 3) and x.reshape((2, 3))."""
+    """Take varargs or one sequence: x.reshape(2, 3) and x.reshape((2, 3))."""
     return args[0] if len(args) == 1 and args[0] is not None else args
 
 
@@ -368,7 +368,7 @@ def _reshape(
 
 
 def _transpose(self: Array, *args: int | tuple) -> Any:
-    """Dimensions permuted, by default reversed. See weft.numpy.transpose."""
+    """Permute dimensions, by default to the reverse order. See weft.numpy.transpose."""
     if not args or args[0] is None:
         return _function("transpose")(self)
     axes = _sequence(args)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _magnitudes(x: ArrayLike) -> Any:
-    """Squares of absolute values."""
+    """Square absolute values."""
     return u.real(u.multiply(x, u.conjugate(x)))
 
 

@@ -46,7 +46,7 @@ def both_inexact(name: str, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def same_rank(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """Operands of formulas with selects, which take no scalars among arrays."""
+    """Return operands of one rank for formulas with selects, which take no scalars among arrays."""
     shape = typeof(x).shape or typeof(y).shape
     return _broadcast_to(x, shape), _broadcast_to(y, shape)
 

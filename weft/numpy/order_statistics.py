@@ -181,7 +181,7 @@ def _quantile(
 def _plain(
     x: ArrayLike, q: Array, exact: np.ndarray | None, method: str, skip_nan: builtins.bool
 ) -> Any:
-    """Quantiles along the last dimension; those of q come first. exact: q, known on the host."""
+    """Compute quantiles along the last dimension, q's come first. exact: q, known on the host."""
     from weft.numpy.reductions import any, sum
 
     last = typeof(x).ndim - 1
@@ -231,7 +231,7 @@ def _plain(
 
 
 def _known(ordered: Array, nan: Array, q: np.ndarray, method: str) -> Any:
-    """Quantiles of sorted numbers for q known on the host, where positions are then, too."""
+    """Compute quantiles of sorted numbers for q known on the host, as positions are then, too."""
     shape, dtype = typeof(ordered).shape, typeof(ordered).dtype
     if q.size == 0:
         return zeros((*q.shape, *shape[:-1]), dtype)

@@ -75,7 +75,7 @@ def polyval(p: Any, x: ArrayLike, *, unroll: int = 16) -> Any:
 
 
 def _aligned(name: str, a1: Array, a2: ArrayLike) -> tuple[Any, Any]:
-    """Coefficients padded in front to one length; those of several polynomials are columns."""
+    """Pad coefficients in front to one length; those of several polynomials are columns."""
     check_array(name, a1, a2)
     a1, a2 = promote(atleast_1d(a1), atleast_1d(a2))
     n, m = typeof(a1).shape[0], typeof(a2).shape[0]

@@ -62,7 +62,7 @@ def masked(name: str, a: ArrayLike, where: ArrayLike, value: ArrayLike) -> Any:
 
 
 def sum_dtype(dtype: Any, promote_integers: builtins.bool) -> Any:
-    """Integers narrower than the default are summed in the default integer type."""
+    """Return the dtype of a sum: the default integer type for narrower integers."""
     if dtype == _bool:
         return dtypes.canonicalize_dtype(int)
     if promote_integers and dtypes.is_integer(dtype):

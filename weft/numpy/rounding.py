@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _rounding(name: str, op: Callable, doc: str) -> Callable:
-    """Integers and booleans are whole already."""
+    """Round floats; integers and booleans are whole already."""
 
     def function(x: ArrayLike) -> Any:
         dtype = aval_of(name, x).dtype

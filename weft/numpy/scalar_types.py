@@ -103,7 +103,7 @@ class _FloatInfo:
 
 
 def finfo(dtype: DTypeLike | None) -> Any:
-    """Limits of a float dtype: eps, max, tiny, bits, …
+    """Return limits of a float dtype: eps, max, tiny, bits, …
 
     The limits are Python floats, as the array API standard has them.
 
@@ -123,7 +123,7 @@ def finfo_of_numpy_scalars(dtype: DTypeLike | None) -> Any:
 
 
 def iinfo(int_type: object) -> Any:
-    """Limits of an integer dtype: min, max, bits.
+    """Return limits of an integer dtype: min, max, bits.
 
     >>> import weft
     >>> weft.numpy.iinfo("int8").max
@@ -214,7 +214,7 @@ _KINDS = {
 
 
 def isdtype(dtype: DTypeLike | None, kind: object) -> Any:
-    """Whether a dtype is of a kind: a name of the array API standard, a dtype, or a tuple of them.
+    """Tell whether a dtype is of a kind: a name of the array API, a dtype, or a tuple of them.
 
     >>> import weft
     >>> weft.numpy.isdtype(weft.numpy.float32, "real floating")

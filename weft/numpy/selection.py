@@ -86,7 +86,7 @@ def _where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Elements of the first choice whose condition holds, or the default. As numpy.select.
+    """Select elements of the first choice whose condition holds, or the default. As numpy.select.
 
     >>> import weft.numpy as wnp
     >>> x = wnp.arange(5)
@@ -207,7 +207,7 @@ def take(
 
 
 def _along(name: str, arr: ArrayLike, indices: ArrayLike, axis: int | None) -> tuple[Any, Any, int]:
-    """Operands of take_along_axis and put_along_axis, of equal rank."""
+    """Return operands of take_along_axis and put_along_axis, of equal rank."""
     x, i = to_array(arr), index_array(name, indices)
     if axis is None:
         if typeof(i).ndim != 1:
@@ -273,7 +273,7 @@ def take_along_axis(
     *,
     wrap_negative_indices: builtins.bool | None = None,
 ) -> Any:
-    """Elements along an axis, by indices that run along with the other dimensions.
+    """Take elements along an axis, by indices that run along with the other dimensions.
 
     Source: numpy.take_along_axis.
 

@@ -191,7 +191,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
 
 
 def moveaxis(a: ArrayLike, source: object, destination: object) -> Any:
-    """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis.
+    """Move dimensions to new positions; the others keep their order. Source: numpy.moveaxis.
 
     >>> import weft.numpy as wnp
     >>> wnp.moveaxis(wnp.ones((2, 3, 4)), 0, -1).shape
@@ -237,7 +237,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
 
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int] = 0) -> Any:
-    """Dimensions of size 1 added at these positions of the result.
+    """Add dimensions of size 1 at these positions of the result.
 
     >>> import weft
     >>> weft.numpy.expand_dims(weft.numpy.ones(3), 0).shape
@@ -254,7 +254,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int] = 0) -> Any:
 
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
-    """Dimensions of size 1 dropped: those named, or all. Source: numpy.squeeze.
+    """Drop dimensions of size 1: those named, or all. Source: numpy.squeeze.
 
     >>> import weft.numpy as wnp
     >>> wnp.squeeze(wnp.ones((1, 3, 1)), axis=0).shape
@@ -329,7 +329,7 @@ def _at_least(n: int, arys: tuple) -> Any:
 
 
 def atleast_1d(*arys: object) -> Any:
-    """Arrays with at least one dimension.
+    """Give arrays at least one dimension.
 
     >>> import weft.numpy as wnp
     >>> wnp.atleast_1d(3.0).shape
@@ -340,7 +340,7 @@ def atleast_1d(*arys: object) -> Any:
 
 
 def atleast_2d(*arys: object) -> Any:
-    """Arrays with at least two dimensions; new ones come first.
+    """Give arrays at least two dimensions; new ones come first.
 
     >>> import weft.numpy as wnp
     >>> wnp.atleast_2d(wnp.arange(3)).shape
@@ -351,7 +351,7 @@ def atleast_2d(*arys: object) -> Any:
 
 
 def atleast_3d(*arys: object) -> Any:
-    """Arrays of at least three dimensions; a vector becomes (1, n, 1). As numpy.atleast_3d.
+    """Give arrays at least three dimensions; a vector becomes (1, n, 1). As numpy.atleast_3d.
 
     >>> import weft.numpy as wnp
     >>> wnp.atleast_3d(wnp.ones((2, 3))).shape
@@ -374,7 +374,7 @@ def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
 
 
 def flipud(m: ArrayLike) -> Any:
-    """Rows in reverse order.
+    """Reverse the order of rows.
 
     >>> import weft.numpy as wnp
     >>> wnp.flipud(wnp.array([[1, 2], [3, 4]]))
@@ -385,7 +385,7 @@ def flipud(m: ArrayLike) -> Any:
 
 
 def fliplr(m: ArrayLike) -> Any:
-    """Columns in reverse order.
+    """Reverse the order of columns.
 
     >>> import weft.numpy as wnp
     >>> wnp.fliplr(wnp.array([[1, 2], [3, 4]]))
@@ -414,7 +414,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Elements moved along axes, those past the end coming back at the start.
+    """Move elements along axes, those past the end coming back at the start.
 
     shift: an int, a traced integer, or one for each axis. Source: numpy.roll.
 

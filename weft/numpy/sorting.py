@@ -331,7 +331,7 @@ def _precedes(side: str) -> Any:
 
 
 def _by_sorting(a: object, v: object, side: str, index: object) -> Any:
-    """Ranks among both: the position in a is the rank less the rank among v alone."""
+    """Rank among both: the position in a is the rank less the rank among v alone."""
     n, shape = typeof(a).shape[0], typeof(v).shape
     flat = ops.reshape(v, (-1,))
     m = typeof(flat).shape[0]

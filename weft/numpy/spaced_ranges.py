@@ -164,7 +164,7 @@ def geomspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any:
-    """Values from start to stop with a constant ratio. Source: numpy.geomspace.
+    """Return values from start to stop with a constant ratio. Source: numpy.geomspace.
 
     >>> import weft
     >>> weft.numpy.geomspace(1, 8, 4).round(3)

@@ -275,7 +275,7 @@ def angle(z: ArrayLike, deg: builtins.bool = False) -> Any:
 
 
 def degrees(x: ArrayLike, /) -> Any:
-    """Radians as degrees. Source: numpy.degrees.
+    """Convert radians to degrees. Source: numpy.degrees.
 
     >>> import weft.numpy as wnp
     >>> wnp.degrees(wnp.array([0.0, wnp.pi]))
@@ -285,7 +285,7 @@ def degrees(x: ArrayLike, /) -> Any:
 
 
 def radians(x: ArrayLike, /) -> Any:
-    """Degrees as radians. Source: numpy.radians.
+    """Convert degrees to radians. Source: numpy.radians.
 
     >>> import weft.numpy as wnp
     >>> wnp.radians(wnp.array([0.0, 180.0])) / wnp.pi

@@ -109,14 +109,14 @@ def acosh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
 
 
 def asinh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
-    """Zeros with the signs of the operand's, off the branch cuts."""
+    """Give zeros the signs of the operand's, off the branch cuts."""
     re = _unknown(a, b, re)
     re = select(and_p.bind(_is(a, 0), _within_one(b)), a, re)
     return re, select(_is(b, 0), b, im)
 
 
 def atanh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
-    """Zeros as of `asinh`; the angle of a NaN is NaN but beside an infinite b."""
+    """Give zeros signs as `asinh` does; the angle of a NaN is NaN but beside an infinite b."""
     re = select(_is(a, 0), a, re)
     short = lt_p.bind(abs_p.bind(b), scalar(math.inf, b))
     blank = or_p.bind(_is_nan(b), and_p.bind(_is_nan(a), short))

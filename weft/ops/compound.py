@@ -161,7 +161,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Any:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """Dimensions [start, stop) made one.
+    """Make dimensions [start, stop) one.
 
     >>> import weft
     >>> weft.lax.collapse(weft.numpy.ones((2, 3, 4)), 1).shape

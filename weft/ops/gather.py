@@ -112,7 +112,7 @@ def check_dims(name: str, what: str, dims: Shape, rank: int, *, ordered: bool) -
 def check_index_types(
     name: str, operand: ShapedArray, indices: ShapedArray, mapped: Shape, batching: tuple
 ) -> None:
-    """Options of gather and scatter about their indices."""
+    """Check the options of gather and scatter about their indices."""
     if not dtypes.is_integer(indices.dtype):
         raise TypeError(
             f"{name}: indices must be integers, got {indices.str_short()}; convert them with "
@@ -396,7 +396,7 @@ def gather(
     mode: str | GatherScatterMode | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """Windows of the operand at an array of start indices.
+    """Gather windows of the operand at an array of start indices.
 
     Args:
       operand: an array. start_indices: integers; the last dimension holds index vectors.

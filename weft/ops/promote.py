@@ -82,7 +82,7 @@ def promote_lax(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
 
 
 def stretch(*xs: ArrayLike) -> tuple:
-    """Operands of equal rank, whose dimensions of size 1 are repeated to the others' sizes.
+    """Repeat the dimensions of size 1 of operands of equal rank to the others' sizes.
 
     Rank-0 operands stay scalars. What does not fit stays as it is: the op names it.
     """
@@ -96,7 +96,7 @@ def stretch(*xs: ArrayLike) -> tuple:
 
 
 def promote(*xs: ArrayLike) -> tuple:
-    """Operands converted to their common dtype."""
+    """Convert operands to their common dtype."""
     from weft.ops.elementwise_api import convert
 
     avals = [typeof(x) for x in xs]
@@ -135,7 +135,7 @@ def promote_inexact(*xs: ArrayLike) -> tuple:
 
 
 def broadcast_args(*xs: ArrayLike) -> tuple:
-    """Operands broadcast to one shape by NumPy's rules; rank-0 operands stay scalars."""
+    """Broadcast operands to one shape by NumPy's rules; rank-0 operands stay scalars."""
     shapes = [typeof(x).shape for x in xs]
     ranked = [s for s in shapes if s]
     if all(s == ranked[0] for s in ranked[1:]):

@@ -40,7 +40,7 @@ EXTREMA = ("reduce_max", "reduce_min")
 
 
 def _is_narrow_loop(name: str, dtype: np.dtype, x: ir.Value) -> bool:
-    """Whether XLA:CPU reduces element by element: integers' extrema, truths, sums of truths."""
+    """Tell whether XLA:CPU reduces single elements: integers' extrema, truths, sums of truths."""
     if name == "reduce_sum":
         source = None if in_memory(x) or not dtypes.is_integer(dtype) else x.owner.operation
         return (

@@ -48,7 +48,7 @@ def _sort_abstract(
 
 
 def _sort_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    """Tangents move as their primals: an index sorted along says where."""
+    """Move tangents as their primals: an index sorted along says where."""
     dimension = params["dimension"]
     shape = typeof(primals[0]).shape
     iota = broadcasted_iota(dtypes.int32, shape, dimension)

@@ -126,7 +126,7 @@ def _not(x: Array) -> Any:
 
 
 def _jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
-    """Results and tangents, zeros where a result does not depend on the arguments."""
+    """Return results and tangents, zeros where a result does not depend on the arguments."""
     outs, out_tangents = jvp_flat(fun, list(primals), list(tangents))
     return outs, filled_tangents(outs, out_tangents)
 

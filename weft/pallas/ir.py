@@ -154,7 +154,7 @@ class KernelCall:
         return self.cache[key]
 
     def describe(self) -> list[str]:
-        """Lines that show the call and its programs, for the printer of jaxprs."""
+        """Return the lines that show the call and its programs, for the printer of jaxprs."""
         lines = [repr(self)]
         for p in self.programs:
             lines.append(f"{p.name} on {p.mesh}:" if p.mesh is not None else f"{p.name}:")

@@ -130,7 +130,7 @@ class _Rewriting:
         return ClosedJaxpr(new, self.consts)
 
     def fresh(self, aval: ShapedArray | AbstractRef) -> Value:
-        """Variables for a value of a type, as the target holds it."""
+        """Return variables for a value of a type, as the target holds it."""
         aval = in_bytes(aval if self.target.has_all_dtypes else _words(aval)).update(mat=NO_MAT)
         parts = pairs.parts_of(aval) if self.splits else (aval,)
         return Pair(*map(Var, parts)) if len(parts) == 2 else Var(parts[0])

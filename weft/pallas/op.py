@@ -125,7 +125,7 @@ def _differentiated_rule(call: KernelCall, inputs: dict, outputs: dict) -> Shard
 
 
 def _push(primals: list, tangents: list, call: KernelCall) -> tuple[list, KernelCall, list[bool]]:
-    """Operands and kernel of the derivative, and which outputs have tangents."""
+    """Return operands and kernel of the derivative, and which outputs have tangents."""
     if call.is_mpmd:
         raise TypeError(
             f"mpmd_map {call.name} has no derivative: what its cores send each other has no order "
@@ -229,7 +229,7 @@ def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
 
 
 def _discharge(args: tuple, *, call: KernelCall) -> list:
-    """Refs among the operands become arrays whose final values are results, too.
+    """Make refs among the operands arrays whose final values are results, too.
 
     The kernel then works on the output's ref, which starts with the operand's contents.
     """

@@ -85,8 +85,8 @@ def _is_still(block: BlockMapping, d: int) -> bool:
 
 
 def _is_apart(call: KernelCall, jaxpr: Jaxpr, ref: Var, d: int) -> bool:
-    """Whether programs with different indices along d access different places of a ref, or only
-    add up integers in it."""
+    """Tell whether programs with different indices along d access different places of a ref, or
+    only add up integers in it."""
     definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     places: set[tuple[int, int]] | None = None  # (dimension, elements from index to index)
     for eqn in jaxpr.eqns:
@@ -147,8 +147,8 @@ def _multiple_of_program(index: Var, definitions: dict) -> tuple[int | None, int
 
 
 def _scratch_is_fresh(call: KernelCall, free: set[int]) -> bool:
-    """Whether every program, or the first one along the dimensions in order, writes all scratch
-    before it reads any."""
+    """Tell whether every program, or the first one along the dimensions in order, writes all
+    scratch before it reads any."""
     jaxpr = open_jaxpr(call.jaxpr)
     scratch = jaxpr.invars[len(jaxpr.invars) - len(call.scratch) :]
     first = [d for d, n in enumerate(call.grid) if n > 1 and d not in free]

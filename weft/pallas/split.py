@@ -111,7 +111,7 @@ class Splitter:
         stands behind them."""
 
     def fits(self, dims: Sequence[Sequence[bool]], parts: int) -> bool:
-        """Whether the marked dimensions of operands and results can be split into so many parts."""
+        """Tell whether marked dimensions of operands and results split into so many parts."""
         shapes = []
         for k, marks in enumerate(dims):
             if k < self.call.num_scalars:
@@ -175,10 +175,10 @@ def _called(outs: list) -> Any:
 
 
 def _avals(values: Any, known: list) -> list[Any]:
-    """Shapes of the operands or results behind those of the kernel: a GPU's scratch."""
+    """Return shapes of the operands or results behind those of the kernel: a GPU's scratch."""
     return [SimpleNamespace(shape=tuple(v.type.shape)) for v in list(values)[len(known) :]]
 
 
 def _factors_of_their_own(what: str, avals: Sequence[Any]) -> tuple:
-    """Names of dimensions that are split with no other one."""
+    """Return names of dimensions that are split with no other one."""
     return tuple(tuple(f"{what}{k}_{d}" for d in range(len(a.shape))) for k, a in enumerate(avals))

@@ -152,7 +152,7 @@ class DeviceMesh:
         return np.stack([groups[:, senders].reshape(-1), groups[:, targets].reshape(-1)], axis=1)
 
     def axis_names(self, atoms: Iterable[int]) -> tuple[str, ...]:
-        """Axis names for people: `x`, or `x:(1)2` for a piece of it."""
+        """Return axis names for people: `x`, or `x:(1)2` for a piece of it."""
         names, left = [], sorted(atoms)
         for axis, whole in self._of_axis.items():
             of_axis = [i for i in left if i in whole]

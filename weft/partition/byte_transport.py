@@ -43,7 +43,7 @@ def send_bytes(op: ir.Operation, mesh: DeviceMesh) -> ir.Operation | None:
 
 
 def _bits(kind: ir.Type) -> int:
-    """Bits of a narrow integer element, or 0."""
+    """Return bits of a narrow integer element, or 0."""
     element = kind.element_type
     return element.width if isinstance(element, ir.IntegerType) and 1 < element.width < 8 else 0
 

@@ -25,7 +25,7 @@ _LARGEST = 4096  # elements of an integer value that is still computed
 
 
 def tile_classes(layout: AxisLayout) -> Classes:
-    """Devices that hold the same shard of a layout, by device number."""
+    """Return devices that hold the same shard of a layout, by device number."""
     mesh = layout.mesh
     total = np.zeros(mesh.size, np.int64)
     for atoms, count in zip(layout.dims, layout.counts, strict=True):
@@ -72,7 +72,7 @@ class Typer:
         return self.block(block, argument_classes)
 
     def block(self, block: ir.Block, argument_classes: Sequence[Classes]) -> list[Classes]:
-        """Types a block's values; returns the types of what its terminator gives."""
+        """Type a block's values; return the types of what its terminator gives."""
         for argument, classes in zip(block.arguments, argument_classes, strict=True):
             self.types[argument] = classes
         operations = [view.operation for view in block.operations]
@@ -208,7 +208,7 @@ class Typer:
         return [join(predicate, *parts) for parts in zip(*branches, strict=True)]
 
     def _while(self, op: ir.Operation, carry: list[Classes]) -> list[Classes]:
-        """Classes split from step to step until they stay as they are."""
+        """Split classes from step to step until they stay as they are."""
         condition, body = (region.blocks[0] for region in op.regions)
         guard = self.same
         while True:

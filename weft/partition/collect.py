@@ -66,7 +66,7 @@ class Collective:
 
 
 def bytes_sent(kind: str, operand_bytes: int, n: int) -> int:
-    """Bytes a device sends, for the bandwidth-optimal ring algorithms.
+    """Return bytes a device sends, for the bandwidth-optimal ring algorithms.
 
     All algorithms send at least this much (Chan, Heimlich, Purkayastha, van de Geijn, "Collective
     communication: theory, practice, and experience", 2007).
@@ -186,14 +186,14 @@ def _permute_axes(pairs: np.ndarray, mesh: DeviceMesh) -> tuple[tuple[str, ...],
 
 
 def byte_size(type: ir.Type) -> int:
-    """Bytes of a tensor type; sub-byte elements are packed."""
+    """Return bytes of a tensor type; sub-byte elements are packed."""
     if not isinstance(type, ir.RankedTensorType):
         return 0
     return math.ceil(math.prod(type.shape) * byte_size_of(type.element_type))
 
 
 def byte_size_of(type: ir.Type) -> float:
-    """Bytes of one element."""
+    """Return bytes of one element."""
     element = str(type)
     digits = re.search(r"\d+", element)
     assert digits is not None, f"{element} has no number of bits"
@@ -222,7 +222,7 @@ def _places(location: str) -> Iterator[str]:
 
 
 def trip_count(loop: ir.Operation) -> int | None:
-    """Trips of a while loop that counts from one constant to another, else None."""
+    """Return trips of a while loop that counts from one constant to another, else None."""
     condition, body = (r.blocks[0] for r in loop.regions)
     test = maker(terminator(condition).operands[0])
     if test is None or test.name != "stablehlo.compare":

@@ -150,7 +150,7 @@ def _panels(report: CommReport) -> list[tuple[str, str]]:
 
 
 def _time_html(report: CommReport) -> str:
-    """Bars of computing and communicating over time, and what one device holds meanwhile."""
+    """Draw bars of computing and communicating over time, and what one device holds meanwhile."""
     steps = report.timeline()
     total = sum(s.seconds for s in steps)
     if not total:
@@ -208,7 +208,7 @@ _COLLECTIVE = re.compile(rf"(sdy|stablehlo)\.({'|'.join([*KINDS.values(), 'all_s
 
 
 def _key(places: str) -> str:
-    """Files without their folders, by which lines of all panels find each other."""
+    """Return files without their folders, by which lines of all panels find each other."""
     return escape(", ".join(map(os.path.basename, with_cells(places).split(", "))))
 
 

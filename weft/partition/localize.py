@@ -433,7 +433,7 @@ class Localizer:
         return f"{op_text(op)} needs elements that other devices hold"
 
     def _boundary(self, which: str, count: int) -> list[ir.Attribute | None]:
-        """Shardings on the function's arguments or results."""
+        """Return shardings on the function's arguments or results."""
         rows = boundary(self.function, which) or [{}] * count
         return [row.get("sdy.sharding") for row in rows]
 

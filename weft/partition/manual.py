@@ -130,7 +130,7 @@ def _plain(op: ir.Operation) -> bool:
 def _arguments(
     mesh: DeviceMesh, main: ir.Operation, region: ir.Operation
 ) -> list[AxisLayout] | None:
-    """Layouts of the function's arguments, each of which the computation takes once at most."""
+    """Return layouts of the function's arguments; the computation takes each once at most."""
     block = main.regions[0].blocks[0]
     wanted: dict[ir.Value, ir.Attribute] = {}
     for value, sharding in zip(
@@ -154,7 +154,7 @@ def _arguments(
 
 
 def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list[AxisLayout] | None:
-    """Layouts of the function's results, all of them results of the computation."""
+    """Return layouts of the function's results, all of them results of the computation."""
     shardings = dict(
         zip(region.results, sdy.per_value(region.attributes["out_shardings"]), strict=True)
     )
@@ -184,7 +184,7 @@ def _source(value: ir.Value, sharding: ir.Attribute | None = None) -> ir.Value |
 
 
 def _same(a: ir.Attribute, b: ir.Attribute) -> bool:
-    """Whether two closed shardings split dimensions in one way, and leave nothing unreduced."""
+    """Tell whether two closed shardings split dimensions alike, and leave nothing unreduced."""
     texts = str(a), str(b)
     if any("?" in t or "unreduced" in t for t in texts):
         return False

@@ -161,7 +161,7 @@ def _size(shape: str) -> int:
 
 
 def by_line(report: CommReport) -> dict[str, list[float]]:
-    """Seconds of a run by the user's line: computing as estimated and measured, communicating so.
+    """Sum up a run by the user's line: seconds of computing and communicating, estimated and real.
 
     The longest measured lines come first.
     """

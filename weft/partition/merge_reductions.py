@@ -89,7 +89,7 @@ def _term(value: ir.Value, user: ir.Operation, kind: str) -> ir.Operation | None
 
 
 def _commutes(op: ir.Operation, kind: str) -> bool:
-    """Whether an operation may as well come before the reduction, whose operand is as large."""
+    """Tell whether an operation may come before the reduction, whose operand is as large."""
     row = facts(op)
     if len(op.operands) != 1 or not row.linear or row.rounds:
         return False

@@ -122,7 +122,7 @@ def neutral(combiner: str, element: ir.Type) -> str | None:
 
 
 def _sizes(op: ir.Operation) -> list[int]:
-    """Elements of every operand and result."""
+    """Return elements of every operand and result."""
     return [
         math.prod(v.type.shape)
         for v in (*op.operands, *op.results)

@@ -112,7 +112,7 @@ class _Graph:
                 self._add(op)
 
     def neighbours(self, value: ir.Value) -> Iterator[tuple[ir.Value, bool]]:
-        """Values that operations tie to this one, and whether only along dimensions of a size."""
+        """List values that operations tie to this one, and if only along dimensions of a size."""
         for tie, sized in self._near.get(value, ()):
             for near in tie:
                 yield near, sized

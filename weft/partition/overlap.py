@@ -42,7 +42,7 @@ def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter, diverges: bool) -> N
 
 
 def _decided(op: ir.Operation) -> bool:
-    """Whether a value decides what control flow runs; loops may have a known number of turns."""
+    """Tell whether a value decides what control flow runs; loops may have known trip counts."""
     return op.name != "stablehlo.while" or trip_count(op) is None
 
 

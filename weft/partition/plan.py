@@ -136,7 +136,7 @@ def result_cost(
     across: Atoms = (),
     combiner: str | None = "add",
 ) -> float:
-    """Bytes that adding up results which are partial sums sends, and moving them."""
+    """Return bytes that adding up results which are partial sums sends, and moving them."""
     tally = Tally(lz.e)
     for result in [r for r in op.results if list(r.uses)] or list(op.results)[:1]:
         x = imagined(lz, result, now)
@@ -315,7 +315,7 @@ class Planner:
         return best
 
     def cost(self, way: Way) -> float:
-        """Bytes that a way sends."""
+        """Return bytes that a way sends."""
         return self._price(way)[0]
 
     def _stays(self, way: Way) -> bool:
@@ -325,7 +325,7 @@ class Planner:
         return all(x.before is None and x.layout == layout for x, layout, _ in way.moves)
 
     def _others(self) -> Iterator[Way]:
-        """Ways to the result where it is wanted, and where operands lead as they are."""
+        """Return ways to the result where it is wanted, and where operands lead as they are."""
         outs = [] if 0 in self.end.shape else [self.fit(self.end)]
         if self.lead is not None:
             for i, x in zip(self.numbers, self.given, strict=True):
@@ -359,7 +359,7 @@ class Planner:
         return Way(out, [(x, y, ()) for x, y in zip(sources, layouts, strict=True)], across)
 
     def _price(self, way: Way) -> tuple[float, list[Move]]:
-        """Bytes that a way sends, and its operands from the sources that send least."""
+        """Return bytes that a way sends, and its operands from the sources that send least."""
         lz, via = self.lz, self.chain[:-1]
         passed = (way.out, *via) if via else ()
         sent = result_cost(lz, self.op, way.out, self.end, passed, way.across, self.combiner)
@@ -392,7 +392,7 @@ class Planner:
         return sent, moves
 
     def _work(self, way: Way) -> float:
-        """Operations of one device."""
+        """Return operations of one device."""
         terms = (way.moves[run[0][0]][1].local[run[0][1]] for run in self.summed)
         return self.flops() * math.prod(way.out.local) * math.prod(terms)
 

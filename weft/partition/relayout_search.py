@@ -24,7 +24,7 @@ _ELEMENT = 256  # costs are whole numbers of this part of an element
 def cheapest(
     now: AxisLayout, target: AxisLayout, below: float, step: float
 ) -> tuple[AxisLayout, ...]:
-    """Layouts to pass one after the other, `target` last, or () where nothing sends less.
+    """Return layouts to pass one after the other, `target` last, or () where nothing sends less.
 
     Args:
       now, target: layouts that divide the shape evenly.
@@ -39,7 +39,7 @@ def cheapest(
 
 
 def _least(now: AxisLayout, target: AxisLayout) -> int:
-    """Elements that some device lacks of its shard; no way sends less."""
+    """Return elements that some device lacks of its shard; no way sends less."""
     both = np.ones(now.mesh.size, np.int64)
     for d in range(len(now.shape)):
         first, last = (

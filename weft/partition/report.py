@@ -282,7 +282,7 @@ def module_text(module: ir.Module, sources: bool) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """Bytes with a unit, three digits: `3.2 MB` (powers of ten).
+    """Return bytes with a unit, three digits: `3.2 MB` (powers of ten).
 
     >>> format_bytes(3210000)
     '3.21 MB'
@@ -323,7 +323,7 @@ def parse_bytes(text: str | float) -> float:
 
 
 def format_seconds(seconds: float | None) -> str:
-    """Seconds with a unit, three digits; a dash where there are none.
+    """Return seconds with a unit, three digits; a dash where there are none.
 
     >>> format_seconds(0.00042)
     '420 µs'

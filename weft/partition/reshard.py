@@ -73,7 +73,7 @@ def add_up(e: Emitter, x: LocalValue, target: AxisLayout) -> LocalValue:
 def relayout_cost(
     e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
 ) -> int:
-    """Bytes that `relayout` sends."""
+    """Return bytes that `relayout` sends."""
     if x.layout.dims == target.dims or 0 in target.shape:
         return 0
     if x.remake is not None:
@@ -87,7 +87,7 @@ Route = tuple[tuple[AxisLayout, bool], ...]  # layouts to pass, and whether tile
 
 
 def _routes(now: AxisLayout, target: AxisLayout, via: Sequence[AxisLayout]) -> list[Route]:
-    """Ways to a layout: at once, or through the layouts of `via` or some of them."""
+    """Return ways to a layout: at once, or through the layouts of `via` or some of them."""
     routes: list[Route] = [((target, True),)]
     if via:
         routes.append((*((layout, True) for layout in via), (target, True)))
@@ -148,7 +148,7 @@ def _follow(e: Emitter, x: LocalValue, route: Route) -> LocalValue:
 def _step(
     e: Emitter, value: ir.Value, now: AxisLayout, target: AxisLayout, permute: bool
 ) -> LocalValue:
-    """Slices are free, then all_to_all, permutes, and gathers last."""
+    """Move to a layout: slices are free, then all_to_all, permutes, and gathers last."""
     if permute:
         value, now = _permute_tiles(e, value, now, target)
     value, now = _exchange_dims(e, value, now, target)
@@ -180,7 +180,7 @@ def _step(
 
 
 def _whole(layout: AxisLayout, dim: int, atoms: Atoms) -> int:
-    """Elements of `dim` that the devices along `atoms` hold together."""
+    """Return elements of `dim` that the devices along `atoms` hold together."""
     return layout.local[dim] * layout.mesh.count(atoms)
 
 

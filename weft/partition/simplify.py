@@ -154,7 +154,7 @@ def _single(shape: list[int], window: list[int], sizes: list[int]) -> list[tuple
 
 
 def _without(dims: tuple[int, ...], gone: list[int]) -> tuple[int, ...]:
-    """Numbers of dimensions after others are gone."""
+    """Return numbers of dimensions after others are gone."""
     return tuple(d - sum(g < d for g in gone) for d in dims if d not in gone)
 
 
@@ -186,7 +186,7 @@ def _insert_rows(op: ir.Operation) -> None:
 
 
 def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, list]]:
-    """Dimensions of two shapes that hold the same indices, as few at a time as can be."""
+    """Return dimensions of two shapes that hold the same indices, as few at a time as can be."""
     yield from (([d], []) for d, n in enumerate(before) if n == 1)
     yield from (([], [d]) for d, n in enumerate(after) if n == 1)
     yield from dimension_groups(before, after)

@@ -61,7 +61,7 @@ def hlo_with_lines(text: str) -> str:
 
 
 def short(location: str) -> str:
-    """Places in files below the working directory, relative to it; ", " is between several."""
+    """Shorten places in files below the working directory; ", " is between several."""
     here = os.getcwd() + os.sep
     return with_cells(", ".join(place.removeprefix(here) for place in location.split(", ")))
 

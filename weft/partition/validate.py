@@ -31,7 +31,7 @@ def validate(module: ir.Module) -> None:
 
 
 def only_mesh(module: ir.Module) -> tuple[dict[str, int], list[int], frozenset[str]]:
-    """Axes and device ids of the module's one mesh, and the names that refer to it.
+    """Return axes and device ids of the module's one mesh, and the names that refer to it.
 
     Raises:
       Unsupported: several different meshes (quirks.SHARDY_MESHES), or a value assigned to one

@@ -22,7 +22,7 @@ def window(
     exact: bool = True,
     ends: Numbers | None = None,
 ) -> ir.Value:
-    """Elements `starts[k] + [0, size)` of the global dimension, on the device at coordinate k.
+    """Fetch elements `starts[k] + [0, size)` of a global dimension for the device at coordinate k.
 
     This one function is the halo exchange of convolutions and windows, the shift of slices, pads
     and concatenations, and the exchange of reversals. Missing data comes by collective_permute

@@ -19,7 +19,7 @@ def ball(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Points uniform in the unit ball of the p-norm in d dimensions; shape `(*shape, d)`."""
+    """Draw points uniform in the unit ball of the p-norm in d dimensions; shape …"""
 
 def bernoulli(
     key: Any,
@@ -212,7 +212,7 @@ def loggamma(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Logarithms of gamma floats; exact also where `gamma` underflows (small a)."""
+    """Draw logarithms of gamma floats; exact also where `gamma` underflows (small a)."""
 
 def logistic(
     key: Any,
@@ -283,7 +283,7 @@ def orthogonal(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Matrices uniform among those with orthonormal columns (or rows): shape `(*shape, …"""
+    """Draw matrices uniform among those with orthonormal columns (or rows): shape …"""
 
 def pareto(
     key: Any,
@@ -363,7 +363,7 @@ def triangular(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Floats of the triangular distribution on [left, right] with its peak at `mode`."""
+    """Draw floats of the triangular distribution on [left, right] with its peak at `mode`."""
 
 def truncated_normal(
     key: Any,
@@ -407,4 +407,4 @@ def weibull_min(
     """Weibull floats: density c/s (x/s)**(c-1) exp(-(x/s)**c) for x > 0, scale s, …"""
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = ..., dtype: DTypeLike | None = ...) -> Array:
-    """Keys made of their words: the inverse of `key_data`."""
+    """Return keys made of their words: the inverse of `key_data`."""

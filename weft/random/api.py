@@ -201,7 +201,7 @@ def key_data(keys: object) -> Any:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: object = None, dtype: Any = None) -> Any:
-    """Keys made of their words: the inverse of `key_data`.
+    """Return keys made of their words: the inverse of `key_data`.
 
     >>> import weft, numpy as np
     >>> weft.random.wrap_key_data(np.zeros((5, 2), "uint32")).shape

@@ -264,7 +264,7 @@ def triangular(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Floats of the triangular distribution on [left, right] with its peak at `mode`.
+    """Draw floats of the triangular distribution on [left, right] with its peak at `mode`.
 
     >>> import weft
     >>> weft.random.triangular(weft.random.key(0), 0.0, 0.5, 1.0, (4,)).shape
@@ -424,7 +424,7 @@ def ball(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Points uniform in the unit ball of the p-norm in d dimensions; shape `(*shape, d)`.
+    """Draw points uniform in the unit ball of the p-norm in d dimensions; shape `(*shape, d)`.
 
     Source: Barthe, Guédon, Mendelson and Naor, "A probabilistic approach to the geometry of the
     l_p^n-ball" (2005).
@@ -458,7 +458,7 @@ def orthogonal(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Matrices uniform among those with orthonormal columns (or rows): shape `(*shape, n, m)`.
+    """Draw matrices uniform among those with orthonormal columns (or rows): shape `(*shape, n, m)`.
 
     Source: Mezzadri, "How to generate random matrices from the classical compact groups" (2007).
 

@@ -187,7 +187,7 @@ def loggamma(
     *,
     out_sharding: object = None,
 ) -> Any:
-    """Logarithms of gamma floats; exact also where `gamma` underflows (small a).
+    """Draw logarithms of gamma floats; exact also where `gamma` underflows (small a).
 
     >>> import weft
     >>> weft.random.loggamma(weft.random.key(0), 1e-3, (4,)).shape

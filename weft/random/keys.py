@@ -89,7 +89,7 @@ class KeyType(ExtendedDType):
         return PRNGKeyArray(self, base)
 
     def filled(self, shape: tuple[int, ...], value: int) -> Any:
-        """Keys whose words are all the integer `value`: what `numpy.zeros` and `ones` give."""
+        """Make keys whose words are all the integer `value`: what `numpy.zeros` and `ones` give."""
         from weft.ops.compound import full
         from weft.random.api import wrap_key_data
 
@@ -225,7 +225,7 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
         return keys
 
     def _same(self, base: Array) -> Any:
-        """Keys of other words: eager, or traced where an index was."""
+        """Return keys of other words: eager, or traced where an index was."""
         if isinstance(base, trace.Tracer):
             from weft.random.primitives import random_wrap_p
 

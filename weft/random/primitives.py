@@ -139,7 +139,7 @@ random_split_p = _unary(
 
 
 def split_keys(keys: Array, shape: tuple) -> Any:
-    """Keys of that shape of each key, in the layout of counters that is set here."""
+    """Return keys of that shape of each key, in the layout of counters that is set here."""
     layout = bool(config.threefry_partitionable)
     return random_split_p.bind(keys, shape=shape, partitionable=layout)
 

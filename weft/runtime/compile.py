@@ -80,7 +80,7 @@ class LoadedExecutable:
         return _xla_compile.cost_analysis(self.xla.hlo_modules(), backend.client("cpu"))
 
     def memory_analysis(self) -> Any:
-        """Bytes of arguments, outputs, temporaries and code on each device."""
+        """Return bytes of arguments, outputs, temporaries and code on each device."""
         return self.xla.get_compiled_memory_stats()
 
     def output_shardings(self) -> list | None:

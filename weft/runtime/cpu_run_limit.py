@@ -259,7 +259,7 @@ def cpu_count() -> int:
 
 @functools.lru_cache(maxsize=8)
 def _threads(devices: int) -> int:
-    """Threads in the pool of a CPU client of so many devices."""
+    """Return threads in the pool of a CPU client of so many devices."""
     setting = os.environ.get("PJRT_NPROC", "")
     return int(setting) if setting.isdigit() else max(cpu_count(), devices)
 

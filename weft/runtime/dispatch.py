@@ -141,7 +141,7 @@ def fastpath(
 
 
 def _may_call_back(executable: Executable) -> bool:
-    """Whether C++ may start a program with callbacks: on the only CPU device, for JAX's programs.
+    """Tell whether C++ may start a program with callbacks: on the only CPU device, for JAX's ones.
 
     They expect a callback's exception as XLA words it; weft's own get the exception itself. A
     program that XLA runs at once, on the thread that starts it, holds no thread of the pool.

@@ -296,7 +296,7 @@ def _admit(
 
 
 def _all_here(here: dict[int, socket.socket], count: int) -> bool:
-    """Whether all have come; those that have ended since are forgotten, for they may come again."""
+    """Tell whether all have come; forget those that have ended since, for they may come again."""
     if len(here) < count - 1:
         return False
     for number in [i for i, member in here.items() if not _is_open(member)]:

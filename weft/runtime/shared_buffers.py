@@ -42,7 +42,7 @@ _read_until: collections.deque[tuple[float, list]] = collections.deque(maxlen=1 
 
 
 def second_owners(arrays: Iterable[Any]) -> list:
-    """Arrays over the same buffers, for `release`, where other threads may be reading these.
+    """Return arrays over the same buffers, for `release`, where other threads may be reading these.
 
     NumPy asks an array for its memory without holding Python's lock, and then finds no buffer
     where `release` was faster (quirks.READ_WHILE_RELEASED). So buffers stay for a while.

@@ -23,7 +23,7 @@ announce: list[Callable[[], None]] = []
 
 
 def _sockets() -> Iterator[socket.socket]:
-    """Duplicates of the TCP sockets of this process."""
+    """Duplicate the TCP sockets of this process."""
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc/self/fd"):
             with contextlib.suppress(OSError, ValueError):

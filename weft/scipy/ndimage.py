@@ -20,7 +20,7 @@ __all__ = ["map_coordinates"]
 
 
 def _mirror(index: Array, size: int) -> Any:
-    """Positions reflected at the centres of the end elements."""
+    """Reflect positions at the centres of the end elements."""
     period = max(2 * (size - 1), 1)
     return abs((index + size - 1) % period - (size - 1))
 

@@ -48,7 +48,7 @@ def csd(
     axis: int = ...,
     average: str = ...,
 ) -> tuple[Array, Array]:
-    """Frequencies and the cross power spectral density of x and y, by Welch's method."""
+    """Return frequencies and the cross power spectral density of x and y, by Welch's …"""
 
 def detrend(
     data: ArrayLike, axis: int = ..., type: str = ..., bp: Any = ..., overwrite_data: Any = ...
@@ -102,4 +102,4 @@ def welch(
     axis: int = ...,
     average: str = ...,
 ) -> tuple[Array, Array]:
-    """Frequencies and the power spectral density, averaged over segments."""
+    """Return frequencies and the power spectral density, averaged over segments."""

@@ -255,7 +255,7 @@ def csd(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Any, Any]:
-    """Frequencies and the cross power spectral density of x and y, by Welch's method.
+    """Return frequencies and the cross power spectral density of x and y, by Welch's method.
 
     y: None for x's own density. average: 'mean' or 'median', over segments.
     Source: Welch, 1967; scipy.signal.csd.
@@ -308,7 +308,7 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Any, Any]:
-    """Frequencies and the power spectral density, averaged over segments.
+    """Return frequencies and the power spectral density, averaged over segments.
 
     Source: Welch, The use of fast Fourier transform for the estimation of power spectra, 1967.
 

@@ -20,7 +20,7 @@ def color(index: int, count: int) -> str:
 
 
 def mesh_svg(mesh: dict[str, int]) -> str:
-    """Devices in a grid: the last axis runs across, the others down; at most 512 are drawn."""
+    """Draw devices in a grid: the last axis runs across, the others down; at most 512 are drawn."""
     if not mesh:
         return "<p>one device</p>"
     sizes = list(mesh.values())
@@ -49,8 +49,8 @@ def value_html(
     mesh: dict[str, int],
     names: list[str],
 ) -> str:
-    """Values of one shape and layout, cut into their shards (its last split dimension across, the one before it down), and
-    the mesh with who holds which.
+    """Draw values of one shape and layout, cut into their shards (its last split dimension across,
+    the one before it down), and the mesh with who holds which.
 
     A shard has one colour in both drawings; devices of one colour hold copies.
     """

@@ -74,7 +74,7 @@ def _broadcast(
 
 
 def _reshape(avals: list, outs: list, **_: object) -> str:
-    """Dimensions share factors, from the outermost, while their sizes share divisors."""
+    """Share factors between dimensions, from the outermost, while their sizes share divisors."""
     old, new = avals[0].shape, outs[0].shape
     left, right = [["1"] if n == 1 else [] for n in old], [["1"] if n == 1 else [] for n in new]
     if 0 in old:
@@ -146,7 +146,7 @@ def _fft(avals: list, outs: list, *, fft_lengths: tuple, **_: object) -> str:
 
 
 def _batches(rank: int) -> Callable:
-    """Batches of matrices or vectors (or, in some operands and results, arrays of lower rank)."""
+    """Share factors of batches of matrices or vectors (some operands have a lower rank)."""
 
     def rule(avals: list, outs: list, *, num_batch: int | None = None, **_: object) -> str:
         if num_batch is None:

@@ -33,7 +33,7 @@ class IndivisibleError(ValueError):
 
 
 def placement_class(cls: _Class) -> _Class:
-    """Class decorator: adds what every sharding answers, written over ``shard_shape``.
+    """Decorate a class: add what every sharding answers, written over ``shard_shape``.
 
     nanobind classes take one base only, so these are added rather than inherited.
     """

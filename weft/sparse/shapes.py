@@ -181,7 +181,7 @@ def bcoo_slice(
 
 
 def _kept(mat: BCOO, data: Any, indices: Any, valid: Any, shape: tuple[int, ...]) -> BCOO:
-    """Elements that are valid, the others as padding."""
+    """Return elements that are valid, the others as padding."""
     n, end = mat.n_batch, mat.n_batch + mat.n_sparse
     if not mat.n_sparse:
         return BCOO((data, indices), shape=shape)

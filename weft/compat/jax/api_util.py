@@ -70,7 +70,7 @@ def argnums_partial(
 
 
 def rebase_donate_argnums(donate: Sequence[int], static: Sequence[int]) -> tuple[int, ...]:
-    """Positions among the arguments that are not static."""
+    """Return positions among the arguments that are not static."""
     return tuple(sorted(i - sum(s < i for s in static) for i in donate))
 
 

@@ -24,7 +24,7 @@ def four(
     ar: ptr[f32], ai: ptr[f32], distance: i64, yr: ptr[f32], yi: ptr[f32], count: i64,
     roots: ptr[f32], step: i64,
 ):  # fmt: skip
-    """Butterflies of radix 4 of `count` elements with the same roots."""
+    """Compute butterflies of radix 4 of `count` elements with the same roots."""
     b = distance
     c = 2 * distance
     d = 3 * distance

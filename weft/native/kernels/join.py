@@ -29,4 +29,4 @@ def starts(first: ptr[i32], second: ptr[i32], p: ptr[i64]):
 
 
 def untouched(p: ptr[i64]):
-    """Results that somebody else fills."""
+    """Return results that somebody else fills."""

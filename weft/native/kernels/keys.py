@@ -43,7 +43,7 @@ def loses_bits(bits: U) -> boolean:
 
 
 def restore(x: ptr[U], out: ptr[U], n: i64, step: i64):
-    """Zeros and NaNs of a sorted row with their own bits, in the order they came in."""
+    """Give zeros and NaNs of a sorted row their own bits, in the order they came in."""
     top = U(1) << (BITS - 1)
     low = 0
     high = n

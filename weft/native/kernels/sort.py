@@ -385,7 +385,7 @@ def order(
     x: ptr[U], given: ptr[u32], order: ptr[u32], spare: ptr[u32], keys: ptr[U], more_keys: ptr[U],
     counts: ptr[u32], parameters: ptr[i64],
 ):  # fmt: skip
-    """Parameters also tell whether there is an order given; if not, it is any array."""
+    """Sort indices; `order` is any array where the parameters tell that none is given."""
     rows = parameters[0]
     n = parameters[1]
     has_given = parameters[2] != 0
@@ -424,7 +424,7 @@ def take_part(k: i64, x: ptr[U], order: ptr[u32], out: ptr[U], rows: i64, n: i64
 
 
 def take(x: ptr[U], order: ptr[u32], out: ptr[U], parameters: ptr[i64]):
-    """Rows in the order of their indices."""
+    """Return rows in the order of their indices."""
     rows = parameters[0]
     n = parameters[1]
     parts = THREADS if rows * n > 16384 else 1

@@ -100,7 +100,7 @@ def equal_over(x: ArrayLike, axes: frozenset) -> bool:
 
 @contextmanager
 def seen_as_varying(values: Sequence[Tracer], axes: frozenset) -> Iterator[None]:
-    """Functions traced inside close over the values as if these were varying already."""
+    """Let functions traced inside close over the values as if these were varying already."""
     before = [x.aval for x in values]
     outer = state.assumed_varying
     state.assumed_varying = outer | axes

@@ -100,7 +100,7 @@ def scan(
     unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
-    """Loops over the leading axis of `xs`, carrying state and stacking results.
+    """Loop over the leading axis of `xs`, carrying state and stacking results.
 
     Computes `carry, y = f(carry, x)` for every slice x and returns (last carry, stacked ys).
 

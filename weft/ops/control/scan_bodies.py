@@ -197,7 +197,7 @@ def backward_body(
     num_consts: int,
     num_carry: int,
 ) -> BackwardBody:
-    """Accumulators of the constants' cotangents, then cotangents of the carry, are carried."""
+    """Carry accumulators of the constants' cotangents, then cotangents of the carry."""
     end = num_consts + num_carry
     lin_consts, lin_carry, lin_xs = linear[:num_consts], linear[num_consts:end], linear[end:]
     back, nonzero = transpose_jaxpr(

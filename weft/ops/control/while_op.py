@@ -67,7 +67,7 @@ def _split(xs: Sequence[Any], cond_nconsts: int, body_nconsts: int) -> tuple[lis
 
 
 def _pushed(primals: list, tangents: list, params: dict) -> tuple[list, dict, list[bool]]:
-    """Operands and params of the loop that carries tangents too, and which carries have one."""
+    """Return operands and params of the loop with tangents, and which carries have one."""
     cn, bn = params["cond_nconsts"], params["body_nconsts"]
     cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = _split(primals, cn, bn)

@@ -128,7 +128,7 @@ def eigh(
     subset_by_index: tuple[int, int] | None = None,
     implementation: EighImplementation | None = None,
 ) -> tuple[Any, Any]:
-    """Eigenvectors (columns) and ascending eigenvalues of Hermitian x (..., n, n): (v, w).
+    """Compute eigenvectors (columns) and ascending eigenvalues of Hermitian x (..., n, n): (v, w).
 
     Args:
       lower: reads the lower triangle, else the upper; symmetrize_input: computes with
@@ -266,7 +266,7 @@ def eig(
     implementation: EigImplementation | None = None,
     use_magma: bool | None = None,
 ) -> list:
-    """Eigenvalues of x (..., n, n), then left and right eigenvectors (columns) as asked for.
+    """Compute eigenvalues of x (..., n, n), and left and right eigenvectors (columns) as asked for.
 
     Results are complex. enable_eigvec_derivs: lets eigenvectors be differentiated, with the
     scaling of LAPACK: norm 1, the largest component real. implementation: None or

@@ -49,7 +49,7 @@ def _abstract(x: ShapedArray) -> list[ShapedArray]:
 
 
 def take_rows(x: ArrayLike, permutation: Any) -> Any:
-    """Rows of matrices in the order of batched permutations."""
+    """Return rows of matrices in the order of batched permutations."""
     aval = typeof(x)
     rank = aval.ndim
     indices = broadcast_in_dim(permutation, aval.shape, tuple(range(rank - 1)))

@@ -32,7 +32,7 @@ def adjoint(x: ArrayLike) -> Any:
 
 
 def matmul(x: ArrayLike, y: ArrayLike) -> Any:
-    """Products of batches of matrices, in full precision."""
+    """Multiply batches of matrices, in full precision."""
     rank = typeof(x).ndim
     lead = tuple(range(rank - 2))
     return dot_general(x, y, (((rank - 1,), (rank - 2,)), (lead, lead)), Precision.HIGHEST)
@@ -85,13 +85,13 @@ def of_diagonal(d: ArrayLike) -> Any:
 
 
 def row(v: ArrayLike) -> Any:
-    """Vectors (..., n) as (..., 1, n)."""
+    """Return vectors (..., n) as (..., 1, n)."""
     shape = typeof(v).shape
     return reshape(v, (*shape[:-1], 1, shape[-1]))
 
 
 def column(v: ArrayLike) -> Any:
-    """Vectors (..., n) as (..., n, 1)."""
+    """Return vectors (..., n) as (..., n, 1)."""
     return reshape(v, (*typeof(v).shape, 1))
 
 

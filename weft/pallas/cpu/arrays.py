@@ -141,7 +141,7 @@ def transposed(t: Translator, x: Array, permutation: Sequence[int]) -> Array:
 
 
 def reshaped_strides(buffer: Buffer, shape: Sequence[int]) -> list[Index] | None:
-    """Strides of the same elements in another shape, where there are such."""
+    """Return strides of the same elements in another shape, where there are such."""
     if 0 in shape:
         return list(row_major(shape))
     result: list[Index] = [0] * len(shape)

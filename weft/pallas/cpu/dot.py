@@ -188,7 +188,7 @@ class Blocks:
         self.over(self.k, self.depth, deep)
 
     def pack_left(self, packed: Buffer, b: Index, i: Index, p: Index, mc: int, kc: int) -> None:
-        """Rows of the block, a little apart, so that they fall into different cache sets."""
+        """Pack rows of the block a little apart, so that they fall into different cache sets."""
         f, left = self.f, self.left
         goal = packed.view(f, 0, (mc, kc), (self.a_row, 1))
 
@@ -199,7 +199,7 @@ class Blocks:
         loops.nest(f, (mc, kc), body)
 
     def pack_right(self, packed: Buffer, b: Index, p: Index, kc: int) -> None:
-        """Panels [kc, columns], each contiguous; what is missing in the last vector is zero."""
+        """Pack contiguous panels [kc, columns]; what is missing in the last vector is zero."""
         f, right, zero = self.f, self.right, types.constant(0, packed.dtype)
         for start, panels, width, valid in _column_panels(self.n, self.tile):
             goal = packed.view(f, start * kc, (panels, kc, width), (kc * width, width, 1))
@@ -288,8 +288,8 @@ class Blocks:
 
 
 def _is_constant(x: Array, size: int, whole: bool = False) -> bool:
-    """Whether a packed copy may serve again wherever the array's address is the same: it lies in
-    an input that nobody changes (all of it, if `whole`) and the copy is not too large."""
+    """Tell whether a packed copy may serve again wherever the array's address is the same: it lies
+    in an input that nobody changes (all of it, if `whole`) and the copy is not too large."""
     if x.buffer is None or size > KEPT_BYTES:
         return False
     extent = x.buffer.group.extent
@@ -309,8 +309,9 @@ def _once(f: Function, source: Buffer | None) -> Iterator[None]:
 
 
 def _is_direct(x: Array, dtype: np.dtype, length: int) -> bool:
-    """Whether the tile can read the array where it lies: rows adjacent elements, and row starts
-    that do not fall into one set of the cache (where rows are long enough for it to matter)."""
+    """Tell whether the tile can read the array where it lies: rows adjacent elements, and row
+    starts that do not fall into one set of the cache (where rows are long enough for it to
+    matter)."""
     if x.buffer is None or x.dtype != dtype or x.buffer.strides[2] != 1:
         return False
     stride = x.buffer.strides[1]

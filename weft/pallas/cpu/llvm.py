@@ -227,7 +227,7 @@ class Function:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Elements computed inside are forgotten after it: they do not dominate what follows."""
+        """Forget elements computed inside after it: they do not dominate what follows."""
         before = self.memo
         self.memo = dict(before)
         try:

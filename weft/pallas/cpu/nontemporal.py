@@ -64,7 +64,7 @@ def streamed_outputs(call: KernelCall, ordered: bool) -> set[int]:
 
 
 def strip_of(target: Buffer, shape: Sequence[int]) -> int:
-    """Elements of the strips in which loops over `shape` write the target; 0: not in strips."""
+    """Return the size of the strips in which loops over `shape` write the target; 0: no strips."""
     size = target.dtype.itemsize
     if not target.group.streams or not shape or shape[-1] * size < LINE:
         return 0

@@ -351,8 +351,8 @@ FEW = 1024
 
 
 def _adds_apart(t: Translator, eqn: Eqn, ref: Buffer, op: str) -> bool:
-    """Whether an atomic sum of many integers goes to few places: added up here first, since cores
-    that add to one cache line wait for each other."""
+    """Tell whether an atomic sum of many integers goes to few places: added up here first, since
+    cores that add to one cache line wait for each other."""
     many = size_of(eqn.params["indexer"].shape)
     return (
         op == "add"

@@ -135,7 +135,7 @@ class Translator:
         ]
 
     def _plan(self, value: Array, uses: int) -> None:
-        """Scalars are computed at once; what is costly and used again is kept."""
+        """Compute scalars at once; what is costly and used again is kept."""
         if value.producer is not None:
             if uses > 1:
                 self.materialize(value)

@@ -19,7 +19,7 @@ from weft.pallas.cpu.values import Buffer
 
 
 def tile_width(dtype: np.dtype) -> int:
-    """Rows and columns of a tile; 0 where single elements are as good."""
+    """Return rows and columns of a tile; 0 where single elements are as good."""
     if dtype.itemsize not in (2, 4, 8):
         return 0
     return min(16, host().vector_bytes // dtype.itemsize)

@@ -37,7 +37,7 @@ def is_float8(dtype: np.dtype) -> bool:
 
 
 def is_small_float(dtype: np.dtype) -> bool:
-    """Floats whose arithmetic is done in float32 and rounded."""
+    """Tell whether arithmetic of a float is done in float32 and rounded."""
     return dtype.name in ("float16", "bfloat16") or is_float8(dtype)
 
 

@@ -171,7 +171,7 @@ def _return_false(f: Function, condition: str) -> None:
 
 
 def _now(f: Function) -> str:
-    """Nanoseconds of a clock that only goes forward."""
+    """Return nanoseconds of a clock that only goes forward."""
     pair = f.alloca("[2 x i64]")
     f.intrinsic("clock_gettime", "i32", ("i32", str(time.CLOCK_MONOTONIC)), ("ptr", pair))
     seconds, nanos = field(f, pair, 0, "i64"), field(f, pair, 8, "i64")

@@ -101,7 +101,7 @@ def _top_k(eqn: Eqn, x: Array) -> list[Array]:
 
 
 def cumulative(combine: Callable, eqn: Eqn, x: Array) -> Array:
-    """Prefixes along the equation's axis, from the end on if it is `reverse`."""
+    """Combine prefixes along the equation's axis, from the end on if it is `reverse`."""
     axis, reverse = eqn.params["axis"], eqn.params["reverse"]
     turned = lambda v: rev(v, (axis,)) if reverse else v
     return turned(prefix(combine, turned(x), axis))
@@ -156,7 +156,7 @@ def _numbers(rank: int) -> tuple:
 
 
 def _is_of_matrices(eqn: Eqn) -> bool:
-    """Whether a dot_general is of rows and columns as they are, summed in its result's dtype."""
+    """Tell whether a dot_general is of rows and columns as is, summed in the result's dtype."""
     (x, y), dtype = (v.aval for v in eqn.invars), eqn.outvars[0].aval.dtype
     matrices = x.ndim == y.ndim and x.ndim in (2, 3)
     return (

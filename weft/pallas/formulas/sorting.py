@@ -40,7 +40,7 @@ def is_before(first: Sequence[Any], second: Sequence[Any]) -> Any:
 
 
 def _sorted_rows(keys: list[Any], others: list[Any]) -> list[Any]:
-    """Arrays permuted along the last dimension by the keys; equal ones keep their order."""
+    """Permute arrays along the last dimension by the keys; equal ones keep their order."""
     import weft.numpy as jnp
     from weft import lax
 

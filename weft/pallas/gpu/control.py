@@ -95,7 +95,7 @@ def clock_check(e: Emitter) -> Callable[[], None]:
 
 
 def _clock(e: Emitter) -> ir.Value:
-    """Nanoseconds of the GPU's clock, the same one for all programs."""
+    """Return nanoseconds of the GPU's clock, the same one for all programs."""
     text = lambda s: ir.StringAttr.get(s, mlir.context())
     return e.value(
         "tt.elementwise_inline_asm",

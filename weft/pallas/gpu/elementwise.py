@@ -17,7 +17,7 @@ F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def operands(e: Emitter, eqn: Eqn, xs: tuple) -> list:
-    """Operands of one shape: rank-0 ones are repeated."""
+    """Bring operands to one shape: rank-0 ones are repeated."""
     shape = eqn.outvars[0].aval.shape
     return [
         e.splat(x, shape) if shape and not v.aval.shape else x

@@ -54,7 +54,7 @@ class View:
 
 
 def pointer_type(dtype: np.dtype) -> ir.Type:
-    """Booleans are bytes in memory."""
+    """Return the type of a pointer; booleans are bytes in memory."""
     return triton.pointer_type(element_type(BYTE if np.dtype(dtype) == BOOL else dtype))
 
 
@@ -96,7 +96,7 @@ def before_write(e: Emitter, view: View) -> None:
 def addresses(
     e: Emitter, view: View, indexer: Indexer, dynamic: Sequence[Any], types: Sequence[Any]
 ) -> tuple[ir.Value, ir.Value | None]:
-    """Pointers to the indexed elements, and where they may be used (None: everywhere).
+    """Return pointers to the indexed elements, and where they may be used (None: everywhere).
 
     dynamic: the index operands, of the dtypes `types`.
     """

@@ -55,7 +55,7 @@ class Product:
 
 
 def streamed(jaxpr: Jaxpr, refs: dict[Any, Any]) -> tuple[dict[int, Product], set[int]]:
-    """Products of a body to compute part by part, by the ids of their equations.
+    """Return products of a body to compute part by part, by the ids of their equations.
 
     And the ids of the equations that these take the place of. refs: what the body's inputs are.
     """

@@ -269,7 +269,7 @@ class Builder:
         return depths
 
     def is_own(self, k: int) -> bool:
-        """Whether no program that runs at the same time may leave output k's block to another."""
+        """Tell whether no program running meanwhile may leave output k's block to another."""
         block = self.call.blocks[k - self.call.num_scalars]
         shared = [d for d in self.parallel if self.call.grid[d] > 1]
         if not block.whole:

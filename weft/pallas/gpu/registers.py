@@ -41,7 +41,7 @@ def new_cell(e: Emitter, ref: AbstractRef) -> Cell:
 
 
 def holds(jaxpr: ClosedJaxpr, index: int, ref: AbstractRef, threads: int) -> bool:
-    """Whether a body's ref, its index-th operand, can be a cell of a program of so many threads."""
+    """Tell whether a body's index-th operand, a ref, can be a cell of so many threads."""
     size = math.prod(padded(ref.shape)) * ref.dtype.itemsize
     return size <= threads * BYTES and not ref.holds_semaphores and used_whole(jaxpr, index)
 

@@ -71,7 +71,7 @@ def _leading(layout: AxisLayout, lead: tuple[Atoms, ...], batch: int) -> AxisLay
 def _by_rule(
     lz: Localizer, op: ir.Operation, xs: list[LocalValue], outs: list[AxisLayout]
 ) -> list[LocalValue]:
-    """Factors that operands and results share follow the results; reductions give partial sums."""
+    """Split shared factors as results are; reductions give partial sums."""
     r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])
     shared = _factors(r.operands) & _factors(r.results)
     zeros = calls_lapack(op)

@@ -61,7 +61,7 @@ def return_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 @rule("func.return")
 def function_return(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Results may stay partial sums where the signature says unreduced."""
+    """Leave results partial sums where the signature says unreduced."""
     for i, (value, layout) in enumerate(zip(op.operands, lz.returns[-1], strict=True)):
         x = lz.local(value)
         x = (
@@ -127,7 +127,7 @@ def each_by_itself(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 @rule("stablehlo.after_all", "stablehlo.create_token")
 def unchanged(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Tokens are the same in both programs."""
+    """Keep tokens, which are the same in both programs."""
     return lz.keep(
         op, [x.value for x in lz.operands(op)], [lz.layout(None, ()) for r in op.results]
     )

@@ -85,7 +85,7 @@ def factored(
 
 @rule("stablehlo.fft")
 def fft(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Operands and results lie in order: the last dimension is innermost in memory.
+    """Keep operands and results in order: the last dimension is innermost in memory.
 
     XLA:CPU lays out operands of FFTs for what is before or behind them, such as an all_to_all, and
     then refuses them as it runs (quirks.FFT_LAYOUT).
@@ -146,7 +146,7 @@ def _whole_dims(rule: sdy.ShardingRule, sums: bool) -> tuple[int, ...]:
 def _flops_each(
     op: ir.Operation, out: AxisLayout, rule: sdy.ShardingRule, summed: Sequence
 ) -> float:
-    """Operations for each element of the result or term of a sum, with reading and writing it.
+    """Count operations per element of the result or term of a sum, with reading and writing it.
 
     Products read an element for many of their terms.
     """
@@ -240,7 +240,7 @@ def by_factor(split: Mapping[int, Atoms], layout: AxisLayout, mapping: Factors) 
 def whole_sums(
     lz: Localizer, rule: sdy.ShardingRule, split: Mapping[int, Atoms], got: list[LocalValue]
 ) -> list[LocalValue]:
-    """Results of a call, added up over the axes that split what it sums over."""
+    """Add up results of a call over the axes that split what it sums over."""
     across = tuple(i for f in sorted(rule.reduction) for i in split.get(f, ()))
     if not across:
         return got

@@ -271,7 +271,7 @@ def _gather_cost(
     plan: _Gather,
     chain: list[AxisLayout],
 ) -> int:
-    """Bytes that operands send, and the result on its way to the end of the chain."""
+    """Return bytes that operands send, and the result on its way to the end of the chain."""
     sent = relayout_cost(lz.e, x, plan.operand) + relayout_cost(lz.e, indices, plan.index)
     tally = Tally(lz.e)
     got = imagined(lz, op.results[0], plan.now)

@@ -31,7 +31,7 @@ def constant(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 
 def _constant_parts(op: ir.Operation):
-    """Functions that make a splat of a given type, or the whole constant; the first may be None."""
+    """Return functions that make a splat of a type (or None), and the whole constant."""
     type = op.results[0].type
     if isinstance(type.element_type, ir.ComplexType):
         # Through text: quirks.COMPLEX_ELEMENTS.
@@ -118,7 +118,7 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 def factor_groups(
     a: tuple[int, ...], b: tuple[int, ...]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Pairs of runs of dimensions of `a` and `b` with equal products, as short as possible.
+    """Return pairs of runs of dimensions of `a` and `b` with equal products, as short as possible.
 
     >>> factor_groups((8, 3, 4), (2, 4, 12))
     [((0,), (0, 1)), ((1, 2), (2,))]

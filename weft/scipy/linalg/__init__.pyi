@@ -95,7 +95,7 @@ def eigh_tridiagonal(
     tol: float | None = ...,
     key: Any = ...,
 ) -> Array:
-    """Eigenvalues (and eigenvectors) of the symmetric tridiagonal matrix of diagonals d …"""
+    """Compute eigenvalues (and -vectors) of the symmetric tridiagonal matrix of …"""
 
 def expm(A: Any, *, upper_triangular: bool = ..., max_squarings: int = ...) -> Array:
     """Return the exponential of A (..., n, n), by Pade approximation with scaling and …"""

@@ -136,7 +136,7 @@ def solve_triangular(
 
 
 def _batched(a: Array, b: Array) -> tuple:
-    """Operands whose leading dimensions agree."""
+    """Return operands whose leading dimensions agree."""
     core = 1 if b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]) else 2
     batch = wnp.broadcast_shapes(a.shape[:-2], b.shape[: b.ndim - core])
     return (

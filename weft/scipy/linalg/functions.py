@@ -273,7 +273,7 @@ def eigh_tridiagonal(
     tol: float | None = None,
     key: object = None,
 ) -> Any:
-    """Eigenvalues (and eigenvectors) of the symmetric tridiagonal matrix of diagonals d and e.
+    """Compute eigenvalues (and -vectors) of the symmetric tridiagonal matrix of diagonals d and e.
 
     select: 'a' for all; 'i' for those with the indices from select_range[0] to select_range[1],
     counted upwards; 'v' for those in the half-open interval of select_range, outside of jit only.

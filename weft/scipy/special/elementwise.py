@@ -53,7 +53,7 @@ def special_op(
 
 
 def _same_shape(operands: tuple) -> list:
-    """Operands broadcast where some are scalars."""
+    """Broadcast operands where some are scalars."""
     shape = next((s for x in operands if (s := typeof(x).shape)), ())
     return [broadcast_to(x, shape) for x in operands]
 

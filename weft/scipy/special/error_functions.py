@@ -227,7 +227,7 @@ _NODES, _WEIGHTS = (v.astype(float) for v in np.polynomial.legendre.leggauss(40)
 
 
 def _owens_t(h: Array, a: Array) -> Any:
-    """Gauss and Legendre's rule on the part of [0, min(|a|, 1/|a|)] that is not negligible."""
+    """Integrate by Gauss-Legendre where [0, min(|a|, 1/|a|)] is not negligible."""
     h, size = wnp.abs(h), wnp.abs(a)
     swap = size > 1
     slope = wnp.where(swap, 1 / wnp.where(swap, size, 1), size)

@@ -36,7 +36,7 @@ def float_array(x: ArrayLike) -> Any:
 
 
 def floats(*xs: Array) -> tuple:
-    """Operands in their common float dtype and shape."""
+    """Return operands in their common float dtype and shape."""
     return broadcast_args(*promote_inexact(*map(to_array, xs)))
 
 

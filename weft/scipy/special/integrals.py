@@ -168,7 +168,7 @@ def exp1(x: ArrayLike) -> Any:
 
 
 def _alternating(power: int, step: int) -> np.ndarray:
-    """Coefficients in x^2 of (-1)^k x^(2k) / ((2k + power) (2k + step)!)."""
+    """Return coefficients in x^2 of (-1)^k x^(2k) / ((2k + power) (2k + step)!)."""
     return np.array([(-1) ** k / ((2 * k + power) * factorial(2 * k + step)) for k in range(24)])
 
 

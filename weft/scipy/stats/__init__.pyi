@@ -345,7 +345,7 @@ class poisson:
 def rankdata(
     a: ArrayLike, method: str = ..., *, axis: int | None = ..., nan_policy: str = ...
 ) -> Array:
-    """Ranks from 1 of the elements, along an axis or of the whole array, in its order."""
+    """Rank the elements from 1, along an axis or of the whole array, in its order."""
 
 def sem(
     a: ArrayLike,

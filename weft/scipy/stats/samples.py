@@ -67,7 +67,7 @@ def mode(
 def rankdata(
     a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Any:
-    """Ranks from 1 of the elements, along an axis or of the whole array, in its order.
+    """Rank the elements from 1, along an axis or of the whole array, in its order.
 
     method: 'average', 'min', 'max', 'dense' or 'ordinal', the rank of equal elements.
     nan_policy: 'propagate': NaN where the axis has a NaN. Source: scipy.stats.rankdata.

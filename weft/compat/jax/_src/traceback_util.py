@@ -12,7 +12,7 @@ from weft.core.boundary import is_hidden
 
 
 def register_exclusion(path: str) -> None:
-    """Frames of the file are left out of the tracebacks that users see."""
+    """Leave frames of the file out of the tracebacks that users see."""
     _exclude_paths.append(path)
 
 

@@ -49,7 +49,7 @@ def split_list(elements: Sequence[T], lengths: Sequence[int]) -> list[list[T]]:
 
 
 def partition_list(chosen: Sequence[bool], elements: Sequence[T]) -> tuple[list[T], list[T]]:
-    """Elements where the mask is false, and those where it is true."""
+    """Return elements where the mask is false, and those where it is true."""
     pairs = safe_zip(chosen, elements)
     return [x for c, x in pairs if not c], [x for c, x in pairs if c]
 

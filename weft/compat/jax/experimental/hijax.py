@@ -88,7 +88,7 @@ class aval_property:  # noqa: N801
 
 class _AllowedEffects:
     def add_type(self, kind: type) -> None:
-        """Effects need no leave in weft."""
+        """Accept an effect, which needs no leave in weft."""
 
 
 control_flow_allowed_effects = _AllowedEffects()

@@ -14,7 +14,7 @@ from weft.typing import ArrayLike
 
 
 def random_seed(seeds: Any, impl: object = None) -> Any:
-    """Keys of seeds, of the kind that `impl` names."""
+    """Return keys of seeds, of the kind that `impl` names."""
     from weft import vmap
     from weft.numpy import asarray, shape
 
@@ -43,7 +43,7 @@ threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = "threefry2x32", "rbg",
 
 
 def seed_with_impl(impl: object, seed: int | ArrayLike) -> Any:
-    """Keys of a seed, of the kind that `impl` names."""
+    """Return keys of a seed, of the kind that `impl` names."""
     from weft.random import key
 
     return key(seed, impl=impl)

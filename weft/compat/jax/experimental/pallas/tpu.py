@@ -100,12 +100,12 @@ class InterpretParams(pallas.InterpretParams):
 
 @contextmanager
 def force_tpu_interpret_mode(params: object = None) -> Iterator[None]:
-    """Kernels run on the CPU in any case."""
+    """Do nothing: kernels run on the CPU in any case."""
     yield
 
 
 def set_tpu_interpret_mode(params: object = None) -> None:
-    """Kernels run on the CPU in any case."""
+    """Do nothing: kernels run on the CPU in any case."""
 
 
 def reset_tpu_interpret_mode_state() -> None:
@@ -168,7 +168,7 @@ def touch(ref: Ref) -> None:
 
 
 def trace_value(label: str, value: ArrayLike) -> None:
-    """Names a value in a TPU's profile, which there is none of."""
+    """Name a value in a TPU's profile, which there is none of."""
 
 
 def roll(
@@ -217,7 +217,7 @@ def _bits(dtype: DTypeLike) -> np.dtype:
 
 
 def pack_elementwise(xs: Sequence[Any], *, packed_dtype: DTypeLike) -> Any:
-    """Arrays as parts of one of uint32: each in a narrower dtype, the first in the low bits."""
+    """Pack arrays into one of uint32: each in a narrower dtype, the first in the low bits."""
     width = _bits(packed_dtype)
     if len(xs) * width.itemsize != 4:
         raise ValueError(
