@@ -170,7 +170,7 @@ def cond_branches_of_other_shapes():
     lax.cond(True, lambda x: {"y": x}, lambda x: {"y": x[0]}, X)
 
 
-@case(TypeError, "the same structure", "PyTreeDef(*)", "PyTreeDef((*, *))")
+@case(TypeError, "the same pytree structure", "PyTreeDef(*)", "PyTreeDef((*, *))")
 def cond_branches_of_other_structures():
     lax.cond(True, lambda x: x, lambda x: (x, x), X)
 
@@ -469,7 +469,7 @@ def checkpoint_with_static_arguments_out_of_range():
 # vmap --------------------------------------------------------------------------------------------
 
 
-@case(ValueError, "differ in size", "x has size 3", "y['a'] has size 4")
+@case(ValueError, "inconsistent sizes", "x has size 3", "y['a'] has size 4")
 def vmap_over_unequal_sizes():
     weft.vmap(lambda x, y: x)(X, {"a": Y})
 

@@ -125,7 +125,7 @@ def test_it_lowers():
     ("call", "error", "words"),
     [
         (lambda: weft.pmap(lambda x: x)(np.ones((99, 2))), ValueError, "requires 99 logical"),
-        (lambda: weft.pmap(lambda x, y: x)(X, X[:2]), ValueError, "differ in size"),
+        (lambda: weft.pmap(lambda x, y: x)(X, X[:2]), ValueError, "inconsistent sizes"),
         (lambda: weft.pmap(lambda x: x)(np.float32(1)), ValueError, "out of bounds"),
         (lambda: weft.pmap(lambda x: x, in_axes=None)(X), ValueError, "no argument is mapped"),
         (lambda: weft.pmap(lambda x: x, in_axes=(0, 0))(X), ValueError, "2 entries"),

@@ -65,6 +65,32 @@ def test_eval_shape_computes_nothing():
     assert out["n"].dtype == np.int32 and out["n"].weak_type and calls == [1]
 
 
+DESCRIBED = weft.ShapeDtypeStruct((2, 3), "float32")
+BRANCHES = (weft.numpy.sin, lambda x: x + 1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: weft.lax.cond(True, *BRANCHES, x),
+        lambda x: weft.lax.switch(1, BRANCHES, x),
+        lambda x: weft.lax.scan(lambda c, row: (c, row + c.sum()), x, x)[1],
+        lambda x: weft.lax.fori_loop(0, 3, lambda i, c: c + i, x),
+        lambda x: weft.lax.while_loop(lambda c: c.sum() < 3, BRANCHES[1], x),
+        lambda x: weft.checkpoint(BRANCHES[0])(x),
+        lambda x: weft.jit(BRANCHES[0])(x),
+        lambda x: weft.grad(lambda a: BRANCHES[0](a).sum())(x),
+        lambda x: weft.vmap(BRANCHES[0], in_axes=1, out_axes=1)(x),
+        lambda x: weft.jit(lambda: weft.nn.relu(x))(),
+    ],
+)
+def test_functions_inside_eval_shape_take_described_values(function):
+    out = weft.eval_shape(lambda: function(DESCRIBED))
+    assert (out.shape, out.dtype) == ((2, 3), np.dtype("float32"))
+    with pytest.raises(TypeError, match="ShapeDtypeStruct"):  # there are no values outside
+        function(DESCRIBED)
+
+
 def test_eval_shape_takes_anything_with_shape_and_dtype():
     class Spec:
         shape, dtype = (2,), np.dtype("float16")

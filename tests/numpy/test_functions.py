@@ -207,6 +207,7 @@ def test_parameters_have_jaxs_names_and_order(name):
         (lambda: wnp.array([2**40]), OverflowError, "range"),
         (lambda: wnp.arange(0, 1, 0), ValueError, "zero"),
         (lambda: wnp.linalg.inv(ARRAYS["f34"]), ValueError, "square"),
+        (lambda: wnp.linalg.matrix_rank(ARRAYS["f34"], 0.1, tol=0.1), ValueError, "one of them"),
         (lambda: wnp.fft.fft(ARRAYS["f"], norm="x"), ValueError, "norm"),
         (lambda: wnp.put(ARRAYS["f"], 1, 2.0), ValueError, "inplace=False"),
         (lambda: wnp.split(ARRAYS["f"], 3), ValueError, "equal"),
@@ -235,7 +236,10 @@ def test_unequal_ranks_raise_or_warn_where_the_setting_asks():
     with weft.numpy_rank_promotion("raise"):
         np.testing.assert_array_equal(x + row[None] + 1.0, 3 * np.ones((2, 3)))
         for add in (wnp.add, weft.jit(lambda a, b: a + b)):
-            with pytest.raises(ValueError, match=r"shapes \(2, 3\), \(3,\) have unequal ranks"):
+            words = (
+                r"shapes \(2, 3\), \(3,\) could not be broadcast together: they have unequal ranks"
+            )
+            with pytest.raises(ValueError, match=words):
                 add(x, row)
     with weft.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="unequal ranks"):
         wnp.add(x, row)

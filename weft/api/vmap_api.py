@@ -207,7 +207,9 @@ def common_axis_size(
         names = arg_names(fun, in_tree)
         listing = ", ".join(f"{names[i]} has size {s}" for i, s in list(sizes.items())[:8])
         extra = f", axis_size is {axis_size}" if axis_size is not None else ""
-        raise ValueError(f"{api}: the mapped axes differ in size: {listing}{extra}")
+        raise ValueError(
+            f"{api} got inconsistent sizes for array axes to be mapped: {listing}{extra}"
+        )
     if not distinct:
         raise ValueError(
             f"{api}: no argument is mapped, so the axis size is unknown; give an in_axes entry "

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ class State(threading.local):
     scopes: tuple[str, ...] = ()
     assumed_varying: frozenset = frozenset()  # axes along which a cast to varying may be made twice
     spread: frozenset = frozenset()  # mesh axes over which vmaps around spread their examples
+    new_value: Callable | None = None  # of a type: what eval_shape takes a description for
     report_index: Any = None  # checkify's (index, axis, shape), for static indices out of bounds
 
 

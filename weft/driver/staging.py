@@ -109,6 +109,12 @@ class ShapeDtypeStruct:
 
         return self._sharding if _is_format(self._sharding) else Format(None, self.sharding)
 
+    @property
+    def __weft_array__(self) -> Callable[[], Any] | None:
+        """Inside `eval_shape`, where types are all that counts: make a value of this one."""
+        new_value = state.new_value
+        return None if new_value is None else lambda: new_value(self.aval)
+
     ndim = property(lambda self: len(self.shape))
     vma = property(lambda self: self.mat.varying)
     manual_axis_type = property(lambda self: self.mat)
@@ -299,6 +305,8 @@ def is_jitted(fun: object) -> bool:
 def eval_shape(fun: Callable, *args: object, **kwargs: object) -> Any:
     """Return the result's tree with `ShapeDtypeStruct` leaves; nothing is computed.
 
+    Operations inside take `ShapeDtypeStruct`s for values, too.
+
     >>> import weft
     >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))
     ShapeDtypeStruct(shape=(2, 2), dtype=float32)
@@ -316,7 +324,11 @@ def eval_shape(fun: Callable, *args: object, **kwargs: object) -> Any:
     structs: dict[int, ShapeDtypeStruct] = {}  # among the results, which may be structs themselves
 
     def traced(*xs: object) -> list:
-        outs = flat_fun(*xs)
+        before, state.new_value = state.new_value, state.trace.new_arg
+        try:
+            outs = flat_fun(*xs)
+        finally:
+            state.new_value = before
         structs.update((i, o) for i, o in enumerate(outs) if isinstance(o, ShapeDtypeStruct))
         return [0 if i in structs else o for i, o in enumerate(outs)]
 

@@ -181,12 +181,19 @@ def matrix_rank(
     hermitian: builtins.bool = False,
     tol: object = None,
 ) -> Any:
-    """Return the number of singular values above rtol times the largest (or above tol).
+    """Return the number of singular values above rtol times the largest, or above tol.
+
+    Raises ValueError where both are given.
 
     >>> import weft.numpy as wnp
     >>> wnp.linalg.matrix_rank(wnp.array([[1.0, 2.0], [2.0, 4.0]]))
     Array(1, dtype=int32)
     """
+    if rtol is not None and tol is not None:
+        raise ValueError(
+            "weft.numpy.linalg.matrix_rank: rtol, relative to the largest singular value, and tol, "
+            "absolute, are both given; give one of them"
+        )
     a = inexact(to_array(M))
     if typeof(a).ndim < 2:
         from weft.numpy.reductions import any

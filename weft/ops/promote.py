@@ -176,12 +176,14 @@ def check_ranks(shapes: list) -> None:
     """Warn or raise, as `numpy_rank_promotion` says, if arrays of unequal rank meet."""
     if len({len(s) for s in shapes}) == 1:
         return
+    raises = config.numpy_rank_promotion == "raise"
     text = (
-        f"operands of shapes {', '.join(map(str, shapes))} have unequal ranks, which the setting "
-        f"numpy_rank_promotion={config.numpy_rank_promotion!r} asks to be told; give them equal "
-        "ranks with reshape or x[None], or set it to 'allow'"
+        f"operands of shapes {', '.join(map(str, shapes))} "
+        f"{'could not be' if raises else 'are'} broadcast together: they have unequal ranks, which "
+        f"the setting numpy_rank_promotion={config.numpy_rank_promotion!r} asks to be told; give "
+        "them equal ranks with reshape or x[None], or set it to 'allow'"
     )
-    if config.numpy_rank_promotion == "raise":
+    if raises:
         raise ValueError(text)
     warn(text)
 

@@ -98,7 +98,7 @@ def _traced(
     for text, body in zip(texts[1:], bodies[1:], strict=True):
         if body.out_tree != first.out_tree:
             raise TypeError(
-                f"{who}: the branches must return the same structure, but\n"
+                f"{who} branch outputs must have the same pytree structure, but\n"
                 f"  {texts[0]} returns {first.out_tree}\n  {text} returns {body.out_tree}"
             )
         check_same_types(
