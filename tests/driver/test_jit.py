@@ -652,6 +652,35 @@ def test_results_say_axes_of_size_one_that_their_arguments_say(kind):
     assert asked.sharding.spec == P("a")
 
 
+def test_specs_of_results_end_in_nones_as_those_of_the_first_argument_that_lies_alike():
+    mesh = weft.make_mesh((4, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+    def placed(*spec):
+        return weft.device_put(x, NamedSharding(mesh, P(*spec)))
+
+    def scale(v):
+        return v * 2
+
+    long, short = placed("a", None), placed("a")
+    jitted = weft.jit(scale)
+    for f in (scale, jitted, weft.grad(lambda v: (v * v).sum())):
+        for _ in range(2):  # the second time by the compiled dispatch path
+            assert f(long).sharding.spec == P("a", None)
+            assert f(short).sharding.spec == P("a")
+            np.testing.assert_array_equal(f(long), 2 * x)
+    assert jitted(placed(None, None)).sharding.spec == P(None, None)
+    add = weft.jit(lambda v, w: v + w)
+    assert add(long, short).sharding.spec == P("a", None)
+    assert add(short, long).sharding.spec == P("a")
+    rows, total = weft.jit(lambda v: (v[:, 0], v.sum()))(long)  # of other ranks
+    assert (rows.sharding.spec, total.sharding.spec) == (P("a"), P())
+    asked = weft.jit(scale, out_shardings=NamedSharding(mesh, P("a")))
+    assert asked(long).sharding.spec == P("a")
+    with weft.set_mesh(mesh):
+        assert jitted(long).sharding.spec == P("a", None)
+
+
 def test_static_arguments_given_by_position_and_by_name_are_taken_as_given():
     def inner(a, b):
         return a * len(b)

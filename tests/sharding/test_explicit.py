@@ -88,6 +88,18 @@ def test_a_spec_is_over_the_mesh_in_context_and_an_arrays_own_methods_over_its_o
     assert weft.reshard(rows, P("y")).sharding.mesh == MESH
 
 
+def test_specs_of_what_is_placed_over_explicit_axes_have_an_entry_for_each_dimension():
+    with weft.set_mesh(MESH):
+        x = put(A, "x")
+        for out in (
+            weft.reshard(x, P("y")),
+            weft.jit(lambda v: weft.reshard(v, P("y")))(x),
+            wnp.zeros((8, 4), out_sharding=P("y")),
+            wnp.einsum("ij,kj->ik", x, x, out_sharding=P("y")),
+        ):
+            assert out.sharding.spec == weft.typeof(out).sharding.spec == P("y", None)
+
+
 def test_reshard_takes_entries_of_none_past_the_last_dimension():
     x = put(A, "x")
     assert weft.typeof(weft.reshard(x, P(None, "y", None, None))).sharding.spec == P(None, "y")

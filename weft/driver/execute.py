@@ -29,6 +29,7 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
 from weft.runtime.transfers import default_sharding
+from weft.sharding.named import NamedSharding
 from weft.sharding.physical import without_trailing_nones
 from weft.sharding.spec import UNCONSTRAINED
 
@@ -111,6 +112,7 @@ def program_for(
 def compiled_for(
     closed: ClosedJaxpr,
     request: Request,
+    args: Sequence[Any],
     arg_names: Callable[[], Sequence[str]] = list,
     result_names: Callable[[], Sequence[str]] | None = None,
 ) -> tuple[Executable, list]:
@@ -119,7 +121,28 @@ def compiled_for(
     executable = program.compile()
     if result_names is None:
         program.forget_modules()
+    if NamedSharding in map(type, request.placed):
+        executable = _spelled_as(executable, args, request.out_shardings)
     return executable, program.consts
+
+
+def _spelled_as(executable: Executable, args: Sequence[Any], asked: tuple) -> Executable:
+    """Return the executable whose results' specs end in `None`s as those of its arguments do.
+
+    Specs that differ in them alone share a program. A result's is that of the first argument of its
+    rank which lies alike, unless the user or its type says its sharding.
+    """
+    spelled: dict[tuple, NamedSharding] = {}
+    for x in args:
+        if type(x) is ArrayImpl and x._committed and type(x._sharding) is NamedSharding:
+            spelled.setdefault((without_trailing_nones(x._sharding), x.ndim), x._sharding)
+    results = zip(executable.out_shardings, executable.out_avals, asked, strict=True)
+    return executable.with_results_at(
+        [
+            spelled.get((s, a.ndim), s) if wanted is None and a.sharding is None else s
+            for s, a, wanted in results
+        ]
+    )
 
 
 def placements(args: Sequence[Any]) -> tuple:
@@ -213,7 +236,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
             params["partitioner"],
             layouts_for(name, args, n_out=len(closed.out_avals)),
         )
-        executable, consts = compiled_for(closed, request)
+        executable, consts = compiled_for(closed, request, args)
         result = execute(executable, consts, args, closed)
         fast = None if is_debugging() else fastpath(executable, result, args, consts)
         return result, fast, False
@@ -302,7 +325,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
             (False,) * n,
             layouts=layouts_for(prim.name, args, n_out=n_out),
         )
-        executable, consts = compiled_for(closed, request)
+        executable, consts = compiled_for(closed, request, args)
         outs = execute(executable, consts, args, closed)
         result = outs if prim.multiple_results else outs[0]
         fast = None if is_debugging() else fastpath(executable, result, args, consts)

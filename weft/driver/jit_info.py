@@ -480,7 +480,7 @@ class JitInfo:
             outs = execute(latest.executable, latest.consts, operands, entry.closed)
             return entry.out_tree.unflatten(outs), None, False
         request = self.request(entry, placed, self.layouts(entry, operands))
-        executable, consts = compiled_for(entry.closed, request, *self.names(entry))
+        executable, consts = compiled_for(entry.closed, request, operands, *self.names(entry))
         noted = logged = False
         if self.logged is not None:
             noted, logged = self.logged.settle(executable.log, executable.label)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import sys
@@ -123,6 +124,15 @@ class Executable:
             result_handler(aval, sharding, value)
             for aval, sharding in zip(self.out_avals, self.out_shardings, strict=True)
         ]
+
+    def with_results_at(self, out_shardings: Sequence[Any]) -> Executable:
+        """Return the executable with other shardings, which mean the same, for its results."""
+        if self.out_shardings == tuple(out_shardings):
+            return self
+        other = copy.copy(self)
+        other.out_shardings = tuple(out_shardings)
+        other.committed = self.committed  # makes the handlers of results
+        return other
 
     def call(self, args: Sequence[Any], noted: bool = False) -> list:
         """Run on flat arguments; host values and misplaced arrays are transferred first.

@@ -85,9 +85,10 @@ def _reshard(x: ArrayLike, target: NamedSharding) -> Any:
             f"{type(sharding).__name__}; use weft.device_put for other placements"
         )
     partitions = sharding.spec.partitions
-    # No more entries than the type needs.
+    # As many entries as the type has.
     if len(partitions) > aval.ndim and not any(partitions[aval.ndim :]):
         sharding = sharding.with_spec(sharding.spec.update(partitions=partitions[: aval.ndim]))
+    sharding = sharding.with_spec(sharding.spec.padded(aval.ndim))
     if UNCONSTRAINED in sharding.spec.partitions:
         raise ValueError(
             f"reshard: {sharding.spec!r} leaves a dimension UNCONSTRAINED; use None or axis names, "
