@@ -228,3 +228,17 @@ def test_jitted_functions_write_to_objects_of_hijax_types():
         "it would be lost. Pass its arrays and return the new ones, or weft.new_ref (in flax: "
         "nnx.Variable without hijax=True)",
     ]
+
+
+def test_odeint_of_ones_own_takes_vectors():
+    program = """
+        import jax.numpy as jnp
+        from jax.experimental.ode import api_util, odeint, ravel_first_arg
+        from jax.flatten_util import ravel_pytree
+
+        f = lambda y, t, k: {"a": -k * y["a"], "b": y["a"][:1]}
+        flat, unravel = ravel_pytree({"a": jnp.array([1.0, 2.0]), "b": jnp.array([3.0])})
+        g = ravel_first_arg(f, unravel, api_util.debug_info("odeint", f, (), {}))
+        print(g(flat, 0.0, 2.0), odeint(g, flat, jnp.array([0.0, 1.0]), 1.0)[-1].round(3))
+    """
+    assert on_weft(program) == "[-2. -4.  1.] [0.368 0.736 3.632]"

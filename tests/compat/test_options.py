@@ -27,14 +27,15 @@ def test_options_that_change_no_result_are_set_and_read():
 
 def test_options_come_from_the_environment_and_the_command_line():
     program = """
-        import jax
+        import jax, sys
         jax.config.parse_flags_with_absl()
         print(jax.config.jax_enable_pgle, jax.config.jax_pgle_profiling_runs,
-              jax.config.jax_debug_log_modules)
+              jax.config.jax_debug_log_modules, jax.config.jax_enable_checks, sys.argv[1:])
     """
-    words = ("-m", "weft.as_jax", "-c", textwrap.dedent(program), "--jax_debug_log_modules=jax")
+    given = ("--jax_debug_log_modules=jax", "--nojax_enable_checks", "jax_md/a_test.py")
+    words = ("-m", "weft.as_jax", "-c", textwrap.dedent(program), *given)
     env = {"JAX_ENABLE_PGLE": "true", "JAX_PGLE_PROFILING_RUNS": "7"}
-    assert run(*words, env=env) == "True 7 jax"
+    assert run(*words, env=env) == "True 7 jax False ['jax_md/a_test.py']"
 
 
 def test_options_that_would_change_results_keep_their_value_and_say_what_to_do():

@@ -244,6 +244,63 @@ PROGRAMS = {
             sharding = canonicalize_sharding(jax.P("x"), "f")
         assert sharding.mesh.shape == {"x": 2} and sharding.spec == jax.P("x")
     """,
+    "whose values they are": """
+        from jax.experimental import sparse
+
+        seen = []
+        def see(x):
+            seen.append(x)
+            return x
+        jax.jit(see)(1.0), jax.grad(see)(1.0), jax.vmap(see)(jnp.ones(2))
+        seen += [sparse.BCOO.fromdense(jnp.eye(2)), jax.ShapeDtypeStruct((), "float32")]
+        assert [type(x).__module__.partition(".")[0] for x in seen] == ["jax"] * 5, seen
+        assert type(seen[3]).__module__.startswith("jax.experimental.sparse")
+        assert type(jnp.ones(2)).__module__.startswith("jaxlib") and jax.Array.__module__ == "jax"
+        assert isinstance(jax.jit(see), jax._src.lib._jax.PjitFunction)
+
+        import pickle
+        sharding = jax.sharding.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P("x"))
+        for value in (sharding, jnp.ones(2), jax.random.key(0), jax.ShapeDtypeStruct((2,), "int8")):
+            again = pickle.loads(pickle.dumps(value))
+            assert type(again) is type(value) and repr(again) == repr(value)
+    """,
+    "operands whose operators are their own": """
+        class Matrix:
+            def __getattr__(self, name):
+                if name.startswith("__"):
+                    return lambda *_: NotImplemented
+                raise NotImplementedError(name)
+            def __rmul__(self, other):
+                return "times"
+            def __radd__(self, other):
+                return "plus"
+        for x in (jnp.ones(2), jnp.float32(1)):
+            assert x * Matrix() == "times" and x + Matrix() == "plus"
+            assert jax.jit(lambda x: (x * Matrix() == "times") + 0 * x)(x).sum() == x.sum()
+            raises(TypeError, "unsupported operand", lambda: x - Matrix())
+    """,
+    "native code called by a lowering rule": """
+        from jax._src.interpreters.mlir import custom_call
+        from jax.extend import core
+        from jax.interpreters import mlir
+
+        called_p = core.Primitive("called")
+        called_p.def_abstract_eval(lambda x, **_: jax.core.ShapedArray(x.shape, x.dtype))
+        def lower(ctx, x, aliases=(), **options):
+            out = custom_call(
+                b"probe", result_types=[x.type], operands=[x], operand_layouts=[(0, 1)],
+                result_layouts=[(0, 1)], backend_config="config",
+                operand_output_aliases=dict(aliases), **options,
+            )
+            return out.results
+        mlir.register_lowering(called_p, lower)
+        def text(**options):
+            return jax.jit(lambda x: called_p.bind(x, **options)).lower(jnp.ones((2, 3))).as_text()
+        assert "@probe" in text() and "dense<[0, 1]>" in text() and '"config"' in text()
+        assert "has_side_effect = true" in text(has_side_effect=True)
+        assert "api_version = 3" in text(api_version=3)
+        assert "operand_index = 0" in text(aliases=((0, 0),))
+    """,
     "the parts that jax.numpy.vectorize is made of": """
         from jax._src.numpy.vectorize import (
             _apply_excluded,

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any
 
-from weft.autodiff.jvp import JVPTrace, cotangent_aval, tangent_aval
+from weft.autodiff.jvp import JVPTrace, JVPTracer, cotangent_aval, tangent_aval
+from weft.autodiff.vmap import BatchTracer
 from weft.compat.options import install as install_options
 from weft.core.aval import ShapedArray
 from weft.core.config import WeftConfig
@@ -13,7 +16,8 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.source import Source
 from weft.core.state import current_trace
-from weft.core.trace import Tracer
+from weft.core.trace import StagedTracer, Tracer
+from weft.runtime.array import Array
 from weft.sharding import NamedSharding, SingleDeviceSharding
 
 
@@ -40,7 +44,8 @@ def _parse_flags(self: object) -> None:
 
     from weft.core.config import config
 
-    for word in [w for w in sys.argv[1:] if w.lstrip("-").startswith("jax_")]:
+    words = itertools.takewhile(lambda word: word != "--", sys.argv[1:])
+    for word in [w for w in words if re.match("--?(no)?jax_", w)]:
         name, has_value, text = word.lstrip("-").partition("=")
         value: Any = {"true": True, "false": False}.get(text.lower(), text)
         if not has_value:
@@ -96,10 +101,22 @@ _MEMBERS: dict[type, dict[str, Any]] = {
     ClosedJaxpr: {"debug_info": property(_debug_info)},
 }
 
+# Classes of values that no program names -> the module of JAX's that they are of, by which
+# libraries (autoray, awkward, opt_einsum, pennylane) tell whose values they are.
+_OF_MODULE: dict[type, str] = {
+    Array: "jax",
+    Tracer: "jax._src.core",
+    BatchTracer: "jax._src.interpreters.batching",
+    JVPTracer: "jax._src.interpreters.ad",
+    StagedTracer: "jax._src.interpreters.partial_eval",
+}
+
 
 def install() -> None:
     """Add the members to the classes, and JAX's other options to weft's."""
     install_options()
+    for cls, module in _OF_MODULE.items():
+        cls.__module__ = module
     for cls, members in _MEMBERS.items():
         for name, member in members.items():
             if name not in cls.__dict__:

@@ -211,7 +211,15 @@ def _find(name: str, homes: list[str], attribute: str) -> Any:
         from weft.compat.primitive import params_of_jax
 
         params_of_jax(value)
+    if isinstance(value, type) and value.__name__ == attribute:
+        _name_after_jax(value, name)
     return value
+
+
+def _name_after_jax(cls: type, module: str) -> None:
+    """Make a class of weft's say that it is of JAX's module, by which libraries know its values."""
+    if cls.__module__.startswith("weft.") and not issubclass(cls, BaseException):
+        cls.__module__ = module
 
 
 _SPARSE = "sparse arrays are made of plain operations here: call bcoo_dot_general and its like"

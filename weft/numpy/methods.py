@@ -16,7 +16,7 @@ from weft.core.config import config
 from weft.core.namespace import bounded
 from weft.core.primitive import Primitive
 from weft.core.state import state
-from weft.core.trace import EVAL, Tracer, is_array_like
+from weft.core.trace import EVAL, Tracer, array_method, is_array_like, stands_for_array
 from weft.driver.execute import eager_call
 from weft.driver.jit import jit
 from weft.numpy.at import AtProperty
@@ -72,6 +72,8 @@ def _refuses(other: ArrayLike) -> bool:
         return False
     if isinstance(other, list | tuple | str | bytes | dict) or not is_array_like(other):
         return True
+    if stands_for_array(other) and not is_array_like(array_method(other)()):
+        return True  # a class whose method says NotImplemented, to be asked for its own operator
     _OPERANDS.add(kind)
     return False
 
