@@ -46,6 +46,16 @@ def test_equal_meshes_are_one_object_and_survive_pickling():
     assert pickle.loads(pickle.dumps(mesh.abstract_mesh)) is mesh.abstract_mesh
 
 
+def test_a_mesh_of_no_device_stands_for_no_mesh():
+    mesh = Mesh(np.empty((), object), ())
+    assert mesh.empty and mesh.size == 0 and mesh.shape == {} and mesh.local_devices == []
+    assert pickle.loads(pickle.dumps(mesh)) is mesh
+    with make_mesh((2,), ("a",)), mesh:
+        assert get_mesh() is None
+    with pytest.raises(TypeError, match="a mesh holds devices"):
+        Mesh(np.empty(1, object), ("a",))
+
+
 def test_axis_types_are_asked_by_type_and_changed_by_name():
     mesh = make_mesh((2, 2, 2), ("a", "b", "c"), (AUTO, EXPLICIT, MANUAL))
     assert (mesh.auto_axes, mesh.explicit_axes, mesh.manual_axes) == (("a",), ("b",), ("c",))

@@ -35,21 +35,38 @@ _RENAMED = {
     },
 }
 
-_LAX = "ann control_flow convolution fft lax linalg other parallel slicing special utils"
-_NUMPY = "array_creation array_methods indexing lax_numpy reductions setops sorting ufuncs util"
+_LAX = (
+    "ann control_flow control_flow.conditionals control_flow.loops control_flow.solves convolution "
+    "fft lax other parallel slicing special utils windowed_reductions"
+)
+_PALLAS = "core pallas_call primitives"
+_NUMPY = (
+    "array_creation array_methods indexing lax_numpy reductions setops sorting ufuncs util "
+    "vectorize"
+)
 _SHARDING = "mesh named_sharding partition_spec sharding sharding_impls"
 
 # Private module below `jax._src` -> the public one that has its names, where they differ.
 _PUBLIC = {
-    **dict.fromkeys(("api", "array", "basearray", "config", "xla_metadata_lib"), ""),
+    **dict.fromkeys(
+        ("api", "array", "basearray", "callback", "config", "environment_info", "xla_bridge"), ""
+    ),
+    "xla_metadata_lib": "",
     **{f"lax.{name}": "lax" for name in _LAX.split()},
     **{f"numpy.{name}": "numpy" for name in _NUMPY.split()},
     **dict.fromkeys(_SHARDING.split(), "sharding"),
+    **{f"pallas.{name}": "experimental.pallas" for name in _PALLAS.split()},
+    **dict.fromkeys(("scipy.optimize.bfgs", "scipy.optimize.minimize"), "scipy.optimize"),
+    "export._export": "export",
+    "image.scale": "image",
     "lib.mlir": "extend.mlir",
     "lib.mlir.dialects": "extend.mlir.dialects",
     "nn.functions": "nn",
+    "ops.scatter": "ops",
+    "ops.special": "scipy.special",
     "prng": "extend.random",
     "public_test_util": "test_util",
+    "scipy.stats._core": "scipy.stats",
 }
 
 # Rooms of weft that no module of JAX's is named after.
@@ -203,6 +220,9 @@ def _find(name: str, homes: list[str], attribute: str) -> Any:
         except AttributeError:
             continue
     inner = f"{name}.{attribute}"
+    if value is _ABSENT and name.startswith("jax._src.") and attribute.endswith("_p"):
+        # Libraries import primitives from the files that define them in JAX.
+        value = getattr(importlib.import_module("jax.extend.core.primitives"), attribute, _ABSENT)
     if (value is _ABSENT or isinstance(value, ModuleType)) and is_module(inner):
         return importlib.import_module(inner)
     if value is _ABSENT:

@@ -299,7 +299,8 @@ class Mesh(_AxisQueries):
         if not isinstance(devices, np.ndarray):
             devices = np.array(devices, dtype=object)
         names = _names(axis_names)
-        flat = tuple(devices.flat)
+        # An array of no dimensions that holds None, as numpy.empty gives it, is of no device.
+        flat = () if devices.shape == () and devices[()] is None else tuple(devices.flat)
         key = (flat, devices.shape, names, _types(axis_types, names))
         self = cls._interned.get(key)
         if self is None:
@@ -318,9 +319,10 @@ class Mesh(_AxisQueries):
         return self
 
     def __reduce__(self) -> tuple:
+        if not self._flat:
+            return Mesh, (self.devices, self.axis_names, self.axis_types)
         ids = np.vectorize(lambda d: d.id, otypes=[np.int64])(self.devices)
-        platform = self._flat[0].platform if self._flat else None
-        return _unpickle_mesh, (platform, ids, self.axis_names, self.axis_types)
+        return _unpickle_mesh, (self._flat[0].platform, ids, self.axis_names, self.axis_types)
 
     def __repr__(self) -> str:
         return f"Mesh({axes_text(self)}{_types_text(self)})"
@@ -366,7 +368,7 @@ class Mesh(_AxisQueries):
         )
 
     def __enter__(self) -> Mesh:
-        self._entered.append(_swap(self))
+        self._entered.append(_swap(None if self.empty else self))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -397,8 +399,8 @@ def _check_devices(flat: tuple) -> None:
         seen.add(device)
 
 
-def _unpickle_mesh(platform: str | None, ids: np.ndarray, names: tuple, types: tuple) -> Mesh:
-    by_id = {d.id: d for d in provided.devices(platform)} if platform else {}
+def _unpickle_mesh(platform: str, ids: np.ndarray, names: tuple, types: tuple) -> Mesh:
+    by_id = {d.id: d for d in provided.devices(platform)}
     missing = [i for i in ids.flat if int(i) not in by_id]
     if missing:
         raise ValueError(

@@ -1,11 +1,16 @@
 # Tests: tests/compat/test_as_jax.py
-"""jax._src.core, for flax: the public names, and the type of a value as it lies in memory."""
+"""jax._src.core, for flax and others: the public names, and types of values in memory."""
 
+from collections.abc import Hashable
 from typing import Any
 
 from weft.compat.jax import core as _core
 from weft.core.aval import ShapedArray as ShapedArray
 from weft.core.dtypes import is_extended
+from weft.errors import ConcretizationTypeError as ConcretizationTypeError
+
+AxisName = Hashable
+AxisSize = int
 
 
 def physical_aval(aval: ShapedArray) -> Any:
@@ -14,6 +19,22 @@ def physical_aval(aval: ShapedArray) -> Any:
         return aval
     dtype = aval.dtype
     return ShapedArray(aval.shape + dtype.physical_shape, dtype.physical_dtype)
+
+
+def typeof(x: object) -> Any:
+    from weft.compat.types import typeof as of_jax
+
+    return of_jax(x)
+
+
+def pp_toplevel_jaxpr(jaxpr: object, **_: object) -> str:
+    """Return the text of a jaxpr."""
+    return str(jaxpr)
+
+
+def definitely_equal(a: object, b: object) -> bool:
+    """Return whether two sizes are equal."""
+    return a is b or a == b
 
 
 def __getattr__(name: str) -> Any:

@@ -47,6 +47,19 @@ class _Registry:
         return _tree_util.is_tree_node(kind)
 
 
+def broadcast_prefix(prefix: Any, full: Any, is_leaf: Any = None) -> list:
+    """Return the leaf of the prefix that stands for each leaf of a tree."""
+    out: list = []
+
+    def repeat(leaf: object, part: object) -> None:
+        out.extend([leaf] * len(_tree_util.tree_leaves(part)))
+
+    _tree_util.tree_map(repeat, prefix, full, is_leaf=is_leaf)
+    return out
+
+
+Leaf = Any
+generate_key_paths = _tree_util.tree_leaves_with_path
 _registry = _Registry()
 default_registry = _registry_
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from weft.core.source import wraps as _wraps
 
 __all__ = [
+    "OrderedSet",
+    "cache",
+    "canonicalize_axis",
+    "ceil_of_ratio",
     "curry",
+    "foreach",
+    "fun_name",
+    "memoize",
     "merge_lists",
     "partition_list",
     "safe_map",
@@ -22,7 +30,9 @@ __all__ = [
     "tuple_delete",
     "tuple_insert",
     "unzip2",
+    "unzip3",
     "weakref_lru_cache",
+    "wrap_name",
     "wraps",
 ]
 
@@ -40,6 +50,16 @@ def safe_map(f: Callable, *columns: Iterable[Any]) -> list:
 def unzip2(xys: Iterable[Sequence[Any]]) -> tuple[tuple, tuple]:
     table = list(xys)
     return tuple(x for x, _ in table), tuple(y for _, y in table)
+
+
+def unzip3(xyzs: Iterable[Sequence[Any]]) -> tuple[tuple, tuple, tuple]:
+    table = list(xyzs)
+    x, y, z = (tuple(row[i] for row in table) for i in range(3))
+    return x, y, z
+
+
+def foreach(f: Callable, *columns: Iterable[Any]) -> None:
+    safe_map(f, *columns)
 
 
 def split_list(elements: Sequence[T], lengths: Sequence[int]) -> list[list[T]]:
@@ -100,3 +120,41 @@ def wraps(wrapped: Callable, namestr: str | None = None, docstr: str | None = No
 def weakref_lru_cache(call: Callable, maxsize: int | None = 2048, **_: object) -> Callable:
     """Return a cache of that size; it holds its first arguments, which JAX's lets go."""
     return functools.lru_cache(maxsize=maxsize)(call)
+
+
+def cache(max_size: int | None = 4096, trace_context_in_key: object = True) -> Callable:
+    """Return a decorator that caches results by arguments."""
+    return functools.lru_cache(maxsize=max_size)
+
+
+memoize = cache(None)
+
+
+def canonicalize_axis(axis: SupportsIndex, num_dims: int) -> int:
+    """Return an axis counted from the first; ValueError if an array of that rank has none."""
+    index = operator.index(axis)
+    if not -num_dims <= index < num_dims:
+        raise ValueError(f"axis {index} is out of bounds for array of dimension {num_dims}")
+    return index % num_dims
+
+
+def ceil_of_ratio(x: int, y: int) -> int:
+    return -(-x // y)
+
+
+def wrap_name(transform_name: str, name: str) -> str:
+    return f"{transform_name}({name})"
+
+
+def fun_name(fun: Callable, default_name: str = "<unnamed function>") -> str:
+    return getattr(getattr(fun, "func", fun), "__name__", default_name)
+
+
+class OrderedSet(dict):
+    """A set that keeps the order in which elements came."""
+
+    def __init__(self, elements: Iterable[Any] = ()) -> None:
+        super().__init__(dict.fromkeys(elements))
+
+    def add(self, element: Any) -> None:
+        self[element] = None

@@ -1,0 +1,1 @@
+"""jax._src.lax, for what its modules have beside public names."""

@@ -1,0 +1,1 @@
+"""jax._src.scipy, for what its modules have beside public names."""
