@@ -47,7 +47,11 @@ def test_private_modules_have_the_names_of_public_ones():
         from jax._src.core import AxisName, AxisSize, ConcretizationTypeError, typeof
         from jax._src.xla_bridge import backends
         from jax.interpreters import pxla
+        from jax._src.interpreters import ad
 
+        kinds = []
+        jax.linearize(lambda x: kinds.append(type(x)) or x, 1.0)
+        assert issubclass(kinds[0], ad.LinearizeTracer) and ad.Zero is jax.interpreters.ad.Zero
         assert typeof(1.0) == jax.typeof(1.0) and "cpu" in backends()
         assert pxla.thread_resources.env.physical_mesh.empty
         with jax.make_mesh((2,), ("x",)) as mesh:
