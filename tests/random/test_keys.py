@@ -333,3 +333,15 @@ def test_bounds_may_have_dimensions_of_size_1_that_the_shape_has_not(keys):
     sample = np.asarray(weft.random.uniform(keys[0], (), minval=low, maxval=high))
     assert sample.shape == (1, 1) and 2 <= sample.item() < 3
     np.testing.assert_allclose(sample.item() - 2, weft.random.uniform(keys[0]), atol=1e-6)
+
+
+def test_the_cipher_of_a_derived_key_is_compiled_once():
+    def dropped(key):
+        x = wnp.ones(1000)
+        for _ in range(6):
+            key, drawn_with = random.split(key)
+            x = wnp.where(random.bernoulli(drawn_with, 0.5, x.shape), x * 2, 0)
+        return x
+
+    text = weft.jit(dropped).lower(random.key(0)).compile().as_text()
+    assert text.count(" shift-left(") <= 12 * 20  # six splits and six draws, of 20 rounds each

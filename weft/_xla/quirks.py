@@ -251,6 +251,11 @@ DEPTHWISE = Quirk(
     "runs convolutions with a feature group of one as a loop of its own, slowly",
     unprobed="a matter of time: benchmarks/ has the case",
 )
+INLINED_KEYS = Quirk(
+    "XLA:CPU",
+    "computes a scalar of a hundred operations anew in every loop that reads it, and compiles it",
+    unprobed="a matter of time: tests/random/test_keys.py counts the operations",
+)
 FFT_LAYOUT = Quirk(
     "XLA:CPU",
     "lays out operands of FFTs for their neighbours, and refuses them as it runs",

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
+_FEW_KEYS = 32  # loops over many keys are faster where they compute them
+
+
 def _physical(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
 
@@ -59,7 +62,13 @@ def _lower(
     ranks = tuple(a.ndim for a in ctx.avals_in)
     with options["threefry_partitionable"](partitionable):
         program = _program(fun, avals, static, ranks, config.trace_key())
-    return ctx.call(program, operands, name)[0]
+    (result,) = ctx.call(program, operands, name)
+    out = ctx.avals_out[0]
+    if ctx.module.platforms == ("cpu",) and dtypes.is_extended(out.dtype) and out.size <= _FEW_KEYS:
+        # Kept in memory: XLA:CPU would write the whole cipher into every loop that draws with such
+        # a key, and into the next key's (quirks.INLINED_KEYS).
+        (result,) = ctx.op("stablehlo.optimization_barrier", [result], [result.type])
+    return result
 
 
 def _check_keys(name: str, aval: ShapedArray) -> KeyType:
