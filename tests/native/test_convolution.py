@@ -1,9 +1,12 @@
 """Depthwise convolutions and their gradients by native kernels, against sums of NumPy."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import weft
+import weft.numpy as wnp
 from weft import lax
 from weft.core.config import options
 
@@ -44,13 +47,13 @@ def reference(x, w, geometry):
     )
 
 
-@pytest.mark.parametrize("multiplier", [1, 2])
+@pytest.mark.parametrize(("features", "multiplier"), [(8, 1), (8, 2), (1, 3)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_values_and_gradients_are_sums_over_the_window(geometry, layout, multiplier, rng):
+def test_values_and_gradients_are_sums_over_the_window(geometry, layout, features, multiplier, rng):
     numbers, geometry = LAYOUTS[layout], GEOMETRIES[geometry]
-    x = rng.standard_normal((3, 8, 13, 17)).astype(np.float32)
-    w = rng.standard_normal((8 * multiplier, 1, 3, 5)).astype(np.float32)
+    x = rng.standard_normal((3, features, 13, 17)).astype(np.float32)
+    w = rng.standard_normal((features * multiplier, 1, 3, 5)).astype(np.float32)
     expected = reference(x, w, geometry)
     cotangent = rng.standard_normal(expected.shape).astype(np.float32)
     first = layout == "features first"
@@ -60,7 +63,7 @@ def test_values_and_gradients_are_sums_over_the_window(geometry, layout, multipl
 
     def f(x, w):
         return lax.conv_general_dilated(
-            x, w, strides, padding, spread, dilation, numbers, feature_group_count=8
+            x, w, strides, padding, spread, dilation, numbers, feature_group_count=features
         )
 
     out = weft.jit(f)(turn(x), own_w)
@@ -90,6 +93,23 @@ def test_one_dimension_is_a_row(rng):
     plain = ((1, 1), ((0, 0), (3, 3)), (1, 1), (1, 1))
     expected = reference(x[:, :, None], w[:, :, None], plain)[:, :, 0]
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lengths", [(600, 1), (520, 7), (1000, 64), (900, 900), (5003, 1023)])
+def test_convolutions_of_vectors(lengths, dtype, rng):
+    x, y = (rng.standard_normal(n).astype(dtype) for n in lengths)
+    for mode in ("full", "same", "valid"):
+        for name in ("convolve", "correlate"):
+            ours = weft.jit(partial(getattr(wnp, name), mode=mode))
+            for a, b in ((x, y), (y, x)):
+                want = getattr(np, name)(*(v.astype(np.float64) for v in (a, b)), mode)
+                np.testing.assert_allclose(ours(a, b), want, rtol=1e-4, atol=1e-3)
+    assert "weft_native_depthwise" in ours.lower(x, y).compile().as_text()
+    x[300] = np.inf
+    got = np.asarray(weft.jit(wnp.convolve)(x, abs(y)))
+    np.testing.assert_array_equal(np.flatnonzero(got == np.inf), 300 + np.arange(lengths[1]))
+    assert np.isfinite(got[:300]).all()
 
 
 def test_batches_and_shards_of_convolutions(rng):

@@ -1,5 +1,7 @@
 """Indices of extrema and cumulative operations by native kernels, against NumPy."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -168,6 +170,49 @@ def test_sums_over_columns_round_no_worse_than_trees(shape, axes, dtype, rng):
     wide = x.astype(np.float64 if dtype == "float32" else np.int64)
     error = np.abs(np.asarray(compiled(x)) - wide.sum(axes))
     assert (error <= 4 * 2.0**-24 * np.abs(wide).sum(axes)).all()
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float16", "float32", "float64", "int8", "uint16", "int32", "int64"]
+)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((70_001,), 0), ((300, 65), 1), ((3, 70_001), 1), ((500, 33), 0), ((9, 33, 51), (1, 2))],
+)
+def test_sums_products_and_means_of_what_is_in_memory(shape, axis, dtype, rng):
+    whole = "int" in dtype
+    with weft.enable_x64(True):
+        dtype = wnp.dtype(dtype)
+        x = rng.integers(0 if dtype.kind == "u" else -100, 100, shape) if whole else None
+        x = (rng.standard_normal(shape) if x is None else x).astype(dtype)
+        near_one = x if whole else (1 + x * dtype.type(2**-6)).astype(dtype)
+        for name, v in (("sum", x), ("prod", near_one), ("mean", x)):
+            compiled = weft.jit(partial(getattr(wnp, name), axis=axis)).lower(v).compile()
+            got = np.asarray(compiled(v))
+            wide = v.astype(np.int64 if whole else np.float64)
+            with np.errstate(over="ignore"):
+                want = getattr(wide, name)(axis)
+            if got.dtype.kind in "iu":
+                np.testing.assert_array_equal(got, want.astype(got.dtype))
+                continue
+            limit = float(wnp.finfo(got.dtype).max)
+            size = abs(want) if name == "prod" else getattr(abs(wide), name)(axis)
+            bound = size * float(wnp.finfo(got.dtype).eps) * (4 if name != "prod" else 20_000)
+            fits = abs(want) < limit / 2
+            assert (abs(got.astype(np.float64) - want) <= bound + 1e-7)[fits].all(), name
+            if not whole:
+                assert "weft_native_columns" in compiled.as_text() or name != "prod"
+
+
+def test_sums_and_products_of_infinities_and_nans(rng):
+    x = np.ones((5, 5000))
+    x[1, 7], x[2, 4999], x[3, 0], x[3, 900], x[4, 3000] = np.inf, np.nan, np.inf, -np.inf, 0
+    with weft.enable_x64(True):
+        with np.errstate(invalid="ignore"):
+            sums, products = x.sum(1), x.prod(1)
+        np.testing.assert_array_equal(weft.jit(lambda x: x.sum(1))(x), sums)
+        np.testing.assert_array_equal(weft.jit(lambda x: x.prod(1))(x), products)
+        assert weft.jit(wnp.sum)(np.zeros((0, 9000))) == 0
 
 
 @pytest.mark.parametrize("shape", [(2, 9000), (8, 1500), (5, 3, 2048), (3, 7, 33, 100)])

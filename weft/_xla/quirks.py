@@ -256,6 +256,11 @@ INLINED_KEYS = Quirk(
     "computes a scalar of a hundred operations anew in every loop that reads it, and compiles it",
     unprobed="a matter of time: tests/random/test_keys.py counts the operations",
 )
+MIXED_PADDING = Quirk(
+    "XLA:CPU",
+    "reads other memory in convolutions that are cut on one side and padded on the other",
+    unprobed="it may hold zeros; tests/native/test_convolution.py has the programs",
+)
 FFT_LAYOUT = Quirk(
     "XLA:CPU",
     "lays out operands of FFTs for their neighbours, and refuses them as it runs",

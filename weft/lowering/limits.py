@@ -23,8 +23,8 @@ VECTORS, WIDE_VECTORS = 1 << 16, 1 << 14
 # Sums and extrema
 LARGE_SUMS = 1 << 13
 """Elements from which a sum over columns is marked; both take microseconds below. †"""
-COLUMNS = 4096
-"""Elements of a plane from which its columns are combined by a kernel. †"""
+COLUMNS, ROWS = 4096, 64
+"""Elements of a plane, and of a row, from which they are combined by a kernel. †"""
 UNROLLED = 32
 """Elements up to which XLA unrolls a reduction and makes vectors across results: half of it for
 16-bit and 64-bit ones, and not where threads do not share the results evenly."""
@@ -64,8 +64,9 @@ LISTED = 64
 """Elements up to which the greatest of a row are kept in a list: as many as a block has. †"""
 
 # Convolutions, products, transforms, decompositions
-DEPTHWISE = 1024
-"""Elements from which planes are padded for the kernel. †"""
+DEPTHWISE, ONE_FEATURE = 1024, 1024
+"""Elements from which planes are padded for the kernel; of filters, up to which it is faster than
+XLA's product of matrices where inputs have one feature. †"""
 FILTERS = 1 << 20
 """Products from which the gradient of a filter is a kernel's: both take microseconds below. †"""
 FEW_PLACES = 128

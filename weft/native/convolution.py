@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.lowering.limits import DEPTHWISE
+from weft.lowering.limits import DEPTHWISE, ONE_FEATURE
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
 from weft.native.parallel import threads
@@ -46,10 +46,14 @@ def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
         return None
     if {str(v.type.element_type) for v in (x, w)} != {name} or not has_compiler():
         return None
-    if not of_filters and (features < 2 or features != xf or wi != 1 or batches != 1):
+    if not of_filters and (features != xf or wi != 1 or batches != 1):
         return None
-    reversal = ints(op, "window_reversal", spatial, 0)
-    if any(reversal) or max(math.prod(v.shape) for v in (x.type, w.type, out)) < DEPTHWISE:
+    reversal, smallest = ints(op, "window_reversal", spatial, 0), 0 if xf == 1 else DEPTHWISE
+    if any(reversal) or max(math.prod(v.shape) for v in (x.type, w.type, out)) < smallest:
+        return None
+    # With one feature XLA has a product of matrices, which leaves out what strides do.
+    strides = ints(op, "window_strides", spatial, 1)
+    if xf == batches == 1 and (max(strides) > 2 or math.prod(w.type.shape) > ONE_FEATURE):
         return None
 
     dilation = ints(op, "lhs_dilation", spatial, 1)
@@ -66,7 +70,7 @@ def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     taps = math.prod(shapes[1][2:])
     if not of_filters and taps > 1024:
         return None
-    num_parts = parts(geometry)
+    num_parts = min(parts(), sizes[0] * sizes[1]) if of_filters else min(parts(), xb * xf)
     lanes = vector_bytes() // _BYTES[name]
     geometry.append(plane_size(geometry, lanes))
     geometry += _strides(shapes, sizes, front, of_filters)
@@ -84,8 +88,8 @@ def vector_bytes() -> int:
     return host().vector_bytes
 
 
-def parts(geometry: Sequence[int]) -> int:
-    """Return how many parts of the planes are computed at once."""
+def parts() -> int:
+    """Return how many parts of many planes are computed at once."""
     return 4 * threads() if threads() > 1 else 1
 
 

@@ -12,7 +12,7 @@ from weft._xla.mlir import ir
 from weft.lowering.context import in_memory
 from weft.lowering.limits import LANES, LIBRARY, STEPPED, STEPS
 from weft.native.calls import has_compiler
-from weft.native.reductions import argreduce_of, columns_of, written_out
+from weft.native.reductions import MAXIMUM, MINIMUM, argreduce_of, columns_of, written_out
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
 from weft.partition.walk import combiner_of, maker
@@ -41,7 +41,7 @@ def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
             if max(dims) == x.type.rank - 1:
                 found = argreduce_of(e, parts, dims, least)
             else:
-                found = columns_of(e, op, 2 if least else 1)
+                found = columns_of(e, op, MINIMUM if least else MAXIMUM)
             if found is not None:
                 return found
     _keep_nans(e, op)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from weft._xla.mlir import ir
 from weft.lowering.context import in_memory
-from weft.lowering.limits import COLUMNS, FEW_ROWS, LONG_ROWS, SMALLEST, UNROLLED
+from weft.lowering.limits import COLUMNS, FEW_ROWS, LONG_ROWS, ROWS, SMALLEST, UNROLLED
 from weft.native.calls import call, has_compiler, target
+from weft.native.engine import host
 from weft.native.parallel import threads
 from weft.native.sorting import KINDS, bindings_of, counts_up
 from weft.partition.emit import Emitter
@@ -60,31 +61,41 @@ def argreduce_of(
 
 
 def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replace a sum over neighbouring dimensions in front of the last, of what is in memory."""
-    x = op.operands[0]
-    if combiner_of(op) != "stablehlo.add" or not in_memory(x) or not has_compiler():
-        return written_out(e, op)
-    return columns_of(e, op, 0)
+    """Replace a sum or a product over neighbouring dimensions of what is in memory."""
+    kind = {"stablehlo.add": SUM, "stablehlo.multiply": PRODUCT}.get(combiner_of(op))
+    found = None if kind is None else columns_of(e, op, kind)
+    return written_out(e, op) if found is None else found
+
+
+SUM, MAXIMUM, MINIMUM, PRODUCT = range(4)
+"""What the kernel of columns computes."""
 
 
 def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | None:
-    """Call the kernel of columns: 0 for sums, 1 for maxima, 2 for minima of what is in memory."""
-    x = op.operands[0]
-    dims, shape = list(op.attributes["dimensions"]), list(x.type.shape)
-    name = str(x.type.element_type)
-    if name not in ("f32", "f64", "i32", "i64") or not has_compiler():
+    """Call the kernel of columns on what is in memory, perhaps in another type of numbers."""
+    x, source = op.operands[0], maker(op.operands[0])
+    dims, shape, name = list(op.attributes["dimensions"]), x.type.shape, str(x.type.element_type)
+    if source is not None and source.name == "stablehlo.convert":
+        x = source.operands[0]
+    stored = str(x.type.element_type)
+    narrow = stored == "bf16" or (stored == "f16" and "f16c" in host().able)
+    if name not in _TYPES or not (narrow or stored in _TYPES) or not in_memory(x):
         return None
-    first, last = min(dims), max(dims)
+    first, last = min(dims, default=0), max(dims, default=0)
     outer, inner = math.prod(shape[:first]), math.prod(shape[last + 1 :])
     n = math.prod(shape[first : last + 1])
-    if last - first + 1 != len(dims) or n < 2 or inner < 2 or n * inner < COLUMNS:
+    if last - first + 1 != len(dims) or n < 2 or n * inner < (COLUMNS if inner > 1 else ROWS):
         return None
+    if (inner == 1 and kind == SUM and stored == name == "f32") or not has_compiler():
+        return None  # XLA's library adds up rows of float32
     length = max(64, (1 << 18) // inner)
     segments = -(-n // length)
-    totals = e.type([outer * segments * inner if segments > 1 else 0], x.type.element_type)
-    parameters = [outer, n, inner, length]
-    kernel = target("columns", "columns", {"T": _TYPES[name], "OP": kind})
-    return call(e, kernel, [x], [op.results[0].type, totals], parameters)[:1]
+    totals = e.type(
+        [outer * segments * inner if segments > 1 else 0], op.results[0].type.element_type
+    )
+    bindings: dict[str, str | int] = {"S": _TYPES[name], "OP": kind, "FLOATS": int(name[0] == "f")}
+    kernel = target("columns", "columns", {"T": stored if narrow else _TYPES[stored], **bindings})
+    return call(e, kernel, [x], [op.results[0].type, totals], [outer, n, inner, length])[:1]
 
 
 COUNTED = 512
@@ -100,7 +111,8 @@ def counts(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
         return None
     if combiner != "stablehlo.add":
         least = combiner in ("stablehlo.minimum", "stablehlo.and")
-        return argreduce_of(e, x, dims, least) if in_memory(x) else None
+        found = columns_of(e, op, MINIMUM if least else MAXIMUM)
+        return found or (argreduce_of(e, x, dims, least) if in_memory(x) else None)
     source = maker(x)
     outer, n = math.prod(shape[:first]), math.prod(shape[first : last + 1])
     if last != len(shape) - 1 or source is None or source.name != "stablehlo.convert":

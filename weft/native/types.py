@@ -19,8 +19,13 @@ class Type:
 
 def _scalars() -> dict[str, Type]:
     table = {f"{k}{n}": Type(f"{k}{n}", f"i{n}", k, n) for k in "iu" for n in (8, 16, 32, 64)}
-    table["f32"] = Type("f32", "float", "f", 32)
-    table["f64"] = Type("f64", "double", "f", 64)
+    kinds = (
+        ("f16", "half", 16),
+        ("bf16", "bfloat", 16),
+        ("f32", "float", 32),
+        ("f64", "double", 64),
+    )
+    table |= {name: Type(name, llvm, "f", bits) for name, llvm, bits in kinds}
     table["boolean"] = Type("boolean", "i1", "b", 1)
     return table
 

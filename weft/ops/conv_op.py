@@ -261,6 +261,8 @@ def _lower(
         return _lower_in_parts(ctx, x, y, feature_group_count=feature_group_count, **params)
     if ctx.module.for_xla and batch_group_count > 1:
         return _lower_by_feature_groups(ctx, x, y, **params)
+    if any(min(p) < 0 < max(p) for p in padding):  # quirks.MIXED_PADDING
+        x, padding, lhs_dilation = _cut(ctx, x, dimension_numbers[0][2:], padding, lhs_dilation)
     if lhs.dtype != rhs.dtype:
         x, y = (
             v
@@ -290,13 +292,28 @@ def _lower(
     )
     operation = ctx.operation("stablehlo.convolution", [x, y], ctx.out_types(), attrs)
     # weft/native looks at the marked ones, where XLA:CPU is slow.
-    if feature_group_count > 1 or batch_group_count > 1:
+    if feature_group_count > 1 or batch_group_count > 1 or lhs.shape[dimension_numbers[0][1]] == 1:
         ctx.mark(operation, "depthwise")
     elif all(rhs.shape[d] == 1 for d in dimension_numbers[1][2:]):
         ctx.mark(operation, "pointwise")
     elif dimension_numbers[0][1] < dimension_numbers[0][0]:  # what gradients of filters sum over
         ctx.mark(operation, "filters")
     return whole_for_xla(ctx, operation.results[0], out, dimension_numbers[2][2:])
+
+
+def _cut(ctx: RuleContext, x: ir.Value, dims: Dims, padding: Pads, dilation: Dims) -> tuple:
+    """Do what negative padding and dilation do to the operand; the padding and dilation left."""
+    aval = ctx.avals_in[0]
+    low, high, interior, shape = ([0] * aval.ndim for _ in range(4))
+    for d, p, step in zip(dims, padding, dilation, strict=True):
+        low[d], high[d], interior[d] = min(p[0], 0), min(p[1], 0), step - 1
+    for d, n in enumerate(aval.shape):
+        shape[d] = n + max(n - 1, 0) * interior[d] + low[d] + high[d]
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    attrs = dict(zip(names, map(ctx.i64s, (low, high, interior)), strict=True))
+    zero, kind = ctx.splat(0, (), aval.dtype), ctx.tensor(tuple(shape), aval.dtype)
+    cut = ctx.op("stablehlo.pad", [x, zero], [kind], attrs)[0]
+    return cut, [(max(a, 0), max(b, 0)) for a, b in padding], (1,) * len(dims)
 
 
 def _lower_in_parts(ctx: RuleContext, x: object, y: object, **params: object) -> Any:

@@ -39,17 +39,23 @@ Axes = tuple[int, ...]
 EXTREMA = ("reduce_max", "reduce_min")
 
 
-def _is_narrow_loop(name: str, dtype: np.dtype, x: ir.Value) -> bool:
-    """Tell whether XLA:CPU reduces single elements: integers' extrema, truths, sums of truths."""
-    if name == "reduce_sum":
-        source = None if in_memory(x) or not dtypes.is_integer(dtype) else x.owner.operation
-        return (
-            source is not None
-            and source.name == "stablehlo.convert"
-            and str(source.operands[0].type.element_type) == "i1"
-        )
-    truths = dtypes.is_bool(dtype) and name in ("reduce_or", "reduce_and")
-    return in_memory(x) and (truths or (name in EXTREMA and dtypes.is_integer(dtype)))
+def _rule(name: str, aval: ShapedArray, axes: Axes, x: ir.Value) -> str | None:
+    """Return the rule of weft/native for a reduction that XLA:CPU computes slowly."""
+    if name in EXTREMA and dtypes.is_float(aval.dtype):
+        return "extremum" if axes else None  # quirks.LOST_NANS
+    if aval.size < LARGE_SUMS:
+        return None
+    if name in ("reduce_sum", "reduce_prod"):
+        made = getattr(x.owner, "operation", None)  # an argument has none
+        stored = made.operands[0] if made is not None and made.name == "stablehlo.convert" else x
+        if str(stored.type.element_type) == "i1":
+            return "counts" if dtypes.is_integer(aval.dtype) else None
+        few = len(axes) == 1 and 1 < aval.shape[axes[0]] <= FEW_ROWS and axes != (aval.ndim - 1,)
+        few = few and aval.dtype == np.float32 and name == "reduce_sum"
+        return "columns" if few or in_memory(stored) else None
+    truths = dtypes.is_bool(aval.dtype) and name in ("reduce_or", "reduce_and")
+    whole = name in EXTREMA and dtypes.is_integer(aval.dtype)
+    return "counts" if in_memory(x) and (truths or whole) else None
 
 
 def _reduced(x: ShapedArray, axes: Axes) -> tuple[int, ...]:
@@ -81,15 +87,9 @@ def reduction(
     def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes) -> Any:
         aval = ctx.avals_in[0]
         out = ctx.reduce(hlo, x, identity(aval.dtype), axes, aval.dtype)
-        # XLA:CPU walks down the columns of a few vectors; weft/native adds up whole rows.
-        if name == "reduce_sum" and aval.ndim - 1 not in axes and aval.size >= LARGE_SUMS:
-            few = len(axes) == 1 and 1 < aval.shape[axes[0]] <= FEW_ROWS
-            if in_memory(x) or (few and aval.dtype == np.float32):
-                ctx.mark(out.owner, "columns")
-        elif name in EXTREMA and dtypes.is_float(aval.dtype) and axes:
-            ctx.mark(out.owner, "extremum")  # quirks.LOST_NANS
-        elif aval.size >= LARGE_SUMS and _is_narrow_loop(name, aval.dtype, x):
-            ctx.mark(out.owner, "counts")
+        rule = _rule(name, aval, axes, x)
+        if rule is not None:
+            ctx.mark(out.owner, rule)
         return out
 
     prim = Primitive(

@@ -1,59 +1,99 @@
 # Tests: tests/native/test_reductions.py
-"""Sums and extrema along the middle dimension of x[outer, n, inner], for inner > 1.
+"""Sums, products and extrema along the middle dimension of x[outer, n, inner].
 
-Bound by the caller: T, the dtype; OP, 0 to sum, 1 for maxima, 2 for minima. Rows are cut into
-segments of fixed length, which threads share, so that results do not depend on their number. Eight
-rows at once are added in a tree, and groups of rows by themselves, so that rounding errors stay
-small. Short rows are taken side by side.
+Bound by the caller: T, the dtype, and S, that of results; OP, 0 to sum, 1 for maxima, 2 for minima,
+3 for products; FLOATS, whether S is of floats. Rows are cut into segments of fixed length, which
+threads share, so that results do not depend on their number. Eight rows at once are added in a
+tree, and groups of rows by themselves, so that rounding errors stay small. Short rows are taken
+side by side.
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
 
 from __future__ import annotations
 
-from weft.native.language import i64, parallel, ptr, stack
+from weft.native.language import i64, parallel, ptr, reassociated, stack
 
 WIDTH = 1024
 GROUP = 64
+BLOCK = 4096
+SHARED = 131072
 
 
-def both(a: T, b: T) -> T:
+def both(a: S, b: S) -> S:
     if OP == 0:
         return a + b
+    if OP == 3:
+        return a * b
+    if FLOATS == 0 and OP == 1:
+        return max(a, b)
+    if FLOATS == 0 and OP == 2:
+        return min(a, b)
     if OP == 1:
         return a if a >= b else (a if a != a else b)
     return a if a <= b else (a if a != a else b)
 
 
-def neutral() -> T:
-    if OP == 1:
-        return T(-1) / T(0)
-    if OP == 2:
-        return T(1) / T(0)
-    return T(0)
+def neutral(x: ptr[T]) -> S:
+    """Return what changes nothing: for extrema, an element."""
+    if OP == 0:
+        return S(0)
+    if OP == 3:
+        return S(1)
+    return S(x[0])
 
 
-def add_rows(x: ptr[T], sums: ptr[T], width: i64, step: i64, rows: i64):
+def two(x: ptr[T], step: i64) -> S:
+    return both(S(x[0]), S(x[step]))
+
+
+def add_rows(x: ptr[T], sums: ptr[S], width: i64, step: i64, rows: i64):
     """Add rows of `width` elements that start `step` elements apart."""
     for i in range(0, rows - 7, 8):
         row = x + i * step
         for j in range(width):
-            a = both(both(row[j], row[j + step]), both(row[j + 2 * step], row[j + 3 * step]))
+            a = both(two(row + j, step), two(row + j + 2 * step, step))
             at = j + 4 * step
-            b = both(both(row[at], row[at + step]), both(row[at + 2 * step], row[at + 3 * step]))
+            b = both(two(row + at, step), two(row + at + 2 * step, step))
             sums[j] = both(sums[j], both(a, b))
     for i in range(rows - rows % 8, rows):
         row = x + i * step
         for j in range(width):
-            sums[j] = both(sums[j], row[j])
+            sums[j] = both(sums[j], S(row[j]))
+
+
+@reassociated
+def block(x: ptr[T], n: i64) -> S:
+    total = neutral(x)
+    for i in range(n):  # `both` would keep the order of floats
+        if OP == 0:
+            total += S(x[i])
+        if OP == 3:
+            total *= S(x[i])
+        if OP == 1 or OP == 2:
+            total = both(total, S(x[i]))
+    return total
+
+
+def row_part(
+    k: i64, x: ptr[T], out: ptr[S], n: i64, segments: i64, length: i64, count: i64, parts: i64
+):  # fmt: skip
+    """Combine some segments of rows whose elements are neighbors; out[outer, segments]."""
+    for at in range(k * count // parts, (k + 1) * count // parts):
+        source = x + at // segments * n
+        stop = min(n, (at % segments + 1) * length)
+        total = neutral(source)
+        for i in range(at % segments * length, stop, BLOCK):
+            total = both(total, block(source + i, min(BLOCK, stop - i)))
+        out[at] = total
 
 
 def part(
-    k: i64, x: ptr[T], out: ptr[T], n: i64, inner: i64, blocks: i64, segments: i64, length: i64
+    k: i64, x: ptr[T], out: ptr[S], n: i64, inner: i64, blocks: i64, segments: i64, length: i64
 ):
     """One block of columns of one segment; out[outer, segments, inner]."""
-    sums = stack(T, WIDTH)
-    some = stack(T, WIDTH)
+    sums = stack(S, WIDTH)
+    some = stack(S, WIDTH)
     first = (k % blocks) * WIDTH
     start = (k // blocks) % segments * length
     rows = min(length, n - start)
@@ -62,10 +102,10 @@ def part(
     beside = max(1, min(WIDTH // inner, rows))
     wide = beside * width
     for j in range(wide):
-        sums[j] = neutral()
+        sums[j] = neutral(source + j)
     for i in range(0, rows // beside, GROUP):
         for j in range(wide):
-            some[j] = neutral()
+            some[j] = neutral(source + j)
         step = beside * inner
         add_rows(source + i * step, some, wide, step, min(GROUP, rows // beside - i))
         for j in range(wide):
@@ -83,7 +123,7 @@ def part(
         target[j] = sums[j]
 
 
-def columns(x: ptr[T], out: ptr[T], totals: ptr[T], parameters: ptr[i64]):
+def columns(x: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i64]):
     """Parameters: outer, n, inner, the length of segments."""
     outer = parameters[0]
     n = parameters[1]
@@ -92,9 +132,17 @@ def columns(x: ptr[T], out: ptr[T], totals: ptr[T], parameters: ptr[i64]):
     segments = (n + length - 1) // length
     blocks = (inner + WIDTH - 1) // WIDTH
     target = out if segments == 1 else totals
-    parallel(part, outer * segments * blocks, x, target, n, inner, blocks, segments, length)
+    if inner == 1:
+        count = outer * segments
+        parts = min(count, 4 * THREADS) if outer * n > SHARED else 1
+        parallel(row_part, parts, x, target, n, segments, length, count, parts)
+    else:
+        parallel(part, outer * segments * blocks, x, target, n, inner, blocks, segments, length)
     if segments > 1:
-        for j in range(outer * inner):
-            out[j] = neutral()
         for o in range(outer):
-            add_rows(totals + o * segments * inner, out + o * inner, inner, inner, segments)
+            some = totals + o * segments * inner
+            for j in range(inner):
+                total = some[j]
+                for i in range(1, segments):
+                    total = both(total, some[i * inner + j])
+                out[o * inner + j] = total

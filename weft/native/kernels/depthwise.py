@@ -87,6 +87,14 @@ def plane(padded: ptr[T], w: ptr[T], offsets: ptr[i64], flat: ptr[T], out: ptr[T
     stride = p[STRIDE_X]
     width = p[OUT_WIDTH]
     at_once = p[STRIDE_Y] == 1
+    if p[OUT_HEIGHT] * stride == 1:
+        # One row needs no other place, but for what would be written past its end.
+        done = width - width % (4 * LANES)
+        convolve(padded, w, offsets, taps, out, done)
+        convolve(padded + done, w, offsets, taps, flat, width - done)
+        for column in range(done, width):
+            out[column] = flat[column - done]
+        return
     if at_once:
         convolve(padded, w, offsets, taps, flat, (p[OUT_HEIGHT] - 1) * p[ACROSS] + width * stride)
     for row in range(p[OUT_HEIGHT]):
@@ -109,7 +117,7 @@ def planes_part(
 ):  # fmt: skip
     padded = scratch + 2 * k * p[PLANE]
     flat = padded + p[PLANE]
-    clear(padded, 2 * p[PLANE])
+    clear(padded, p[PLANE])
     offsets = stack(i64, TAPS)
     for row in range(p[WINDOW_HEIGHT]):
         for column in range(p[WINDOW_WIDTH]):
