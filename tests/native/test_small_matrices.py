@@ -66,3 +66,48 @@ def test_batches_of_batches_and_shards(rng):
     mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
     placed = weft.device_put(a, weft.sharding.NamedSharding(mesh, weft.P("x")))
     within(weft.jit(wnp.linalg.inv)(placed), expected, a)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("formula", "shapes"),
+    [
+        ("bij,bjk->bik", ((101, 4, 4), (101, 4, 4))),
+        ("bij,bkj->bik", ((77, 3, 8), (77, 5, 8))),
+        ("bji,bjk->bki", ((200, 6, 2), (200, 6, 7))),
+        ("abij,bajk->abik", ((9, 8, 4, 3), (8, 9, 3, 6))),
+        ("ibj,jb->bi", ((4, 150, 4), (4, 150))),
+        ("bij,bj->bi", ((333, 1, 8), (333, 8))),
+        ("bj,bj->b", ((513, 4), (513, 4))),
+        ("bi,bj->bij", ((99, 4), (99, 5))),
+    ],
+)
+def test_products_of_many_small_matrices(formula, shapes, dtype, rng):
+    x, y = (rng.standard_normal(s).astype(dtype) for s in shapes)
+    x.flat[5], x.flat[40], y.flat[70] = np.inf, np.nan, -np.inf
+    with weft.enable_x64(dtype == np.float64):
+        product = weft.jit(lambda x, y: wnp.einsum(formula, x, y))
+        with np.errstate(invalid="ignore"):
+            want = np.einsum(formula, x, y)
+            np.testing.assert_allclose(product(x, y), want, rtol=1e-4, atol=1e-5)
+            exps = weft.jit(lambda x, y: wnp.einsum(formula, wnp.sin(x), y + 1) * 2)
+            want = 2 * np.einsum(formula, np.sin(x), y + 1)
+            np.testing.assert_allclose(exps(x, y), want, rtol=1e-4, atol=1e-5)
+        x, y = (rng.standard_normal(s).astype(dtype) for s in shapes)
+        cotangent = rng.standard_normal(want.shape).astype(dtype)
+        gradient = weft.jit(weft.grad(lambda x: (wnp.einsum(formula, x, y) * cotangent).sum()))(x)
+        direction = rng.standard_normal(x.shape).astype(dtype)
+        change = (np.einsum(formula, direction, y) * cotangent).sum()
+        np.testing.assert_allclose((gradient * direction).sum(), change, rtol=1e-3, atol=1e-2)
+
+
+def test_products_of_small_matrices_of_shards_and_of_batches(rng):
+    x, y = rng.standard_normal((2, 160, 4, 8)).astype(np.float32), rng.standard_normal((160, 8, 4))
+    y = y.astype(np.float32)
+    got = weft.jit(weft.vmap(lambda x: x @ y))(x)
+    np.testing.assert_allclose(got, x @ y, rtol=1e-4, atol=1e-5)
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
+    for spec in (weft.P("x"), weft.P(None, None, "x")):
+        placed = weft.device_put(x[0], weft.NamedSharding(mesh, spec))
+        got = weft.jit(lambda x, y: x @ y)(placed, y)
+        np.testing.assert_allclose(got, x[0] @ y, rtol=1e-4, atol=1e-5)

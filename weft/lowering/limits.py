@@ -80,6 +80,9 @@ a table that does not. †"""
 SHARED_MATRIX, LARGE_MATRIX = 48 * 48, 1 << 20
 """Elements from which OpenBLAS shares a matrix among threads, and, over their number, up to which
 one thread is faster. †"""
+SMALL_FACTOR = 8
+"""Rows and columns of matrices up to which products of many are written out: larger ones make
+larger programs, and XLA's own loops, where it takes them, are as fast. †"""
 SMALL_MATRIX, SMALL_MATRICES = 8, 32
 """Rows of matrices up to which each lane of a vector decomposes one of its own, and how many
 matrices that takes. †"""

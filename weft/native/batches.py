@@ -104,7 +104,7 @@ def is_repeated(op: ir.Operation) -> bool:
 def operand_dims(op: ir.Operation, dims: Dims) -> list[Dims]:
     """Where an operation's operands have the dimensions of its result."""
     if op.name == "stablehlo.dot_general":
-        places = _places(op)
+        places = places_of(op)
         return [tuple(None if d is None else places[d][k] for d in dims) for k in (0, 1)]
     if op.name == "stablehlo.reduce":
         reduced = list(op.attributes["dimensions"])
@@ -121,11 +121,11 @@ def operand_dims(op: ir.Operation, dims: Dims) -> list[Dims]:
 
 def result_dims(product: ir.Operation, operand: int, dims: Dims) -> Dims:
     """Where the result of a product has the dimensions of an operand; None if summed over."""
-    places = [pair[operand] for pair in _places(product)]
+    places = [pair[operand] for pair in places_of(product)]
     return tuple(places.index(d) if d in places else None for d in dims)
 
 
-def _places(product: ir.Operation) -> list[tuple[int | None, int | None]]:
+def places_of(product: ir.Operation) -> list[tuple[int | None, int | None]]:
     """For each dimension of a product's result, those of its operands."""
     d = stablehlo.dot_dimensions(product.attributes["dot_dimension_numbers"])
     taken = ((*d.lhs_batch, *d.lhs_contract), (*d.rhs_batch, *d.rhs_contract))
@@ -208,7 +208,7 @@ def _divided_late(e: Emitter, product: ir.Operation, side: int) -> ir.Operation 
         or not _is_at_most_1(numerator)
     ):
         return None
-    places = [pair[side] for pair in _places(product)]
+    places = [pair[side] for pair in places_of(product)]
     along = list(spread.attributes["broadcast_dimensions"])
     if (
         not set(along) <= set(places)

@@ -39,6 +39,7 @@ RULES = {
     "pointwise": "pointwise.pointwise",
     "positions": "selections.positions",
     "power": "elementwise.power",
+    "product": "small.product",
     "quotient": "formulas.quotient",
     "remainder": "elementwise.remainder",
     "scan": "reductions.scan",

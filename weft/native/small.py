@@ -1,12 +1,15 @@
 # Tests: tests/native/test_small_matrices.py
-"""Named composites of decompositions of many small matrices as calls of kernels."""
+"""Many small matrices: decompositions as calls of kernels, products written out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.lowering.context import in_memory
+from weft.native.batches import places_of
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
 from weft.native.parallel import threads
@@ -44,3 +47,36 @@ def solve(e: Emitter, op: ir.Operation, transposed: int) -> Sequence[ir.Value] |
     parameters = [batch, b.type.shape[-1], transposed, parts]
     kernel = target("small", "solve", bindings)
     return call(e, kernel, [packed, order, b], [op.results[0].type], parameters)
+
+
+def product(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replace the products of small matrices by sums of what a column and a row make.
+
+    XLA makes vectors across the matrices. Its library takes a microsecond for each of them.
+    """
+    d = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
+    out, contracted = op.results[0].type, (*d.lhs_contract, *d.rhs_contract)
+    kinds = {str(t.element_type) for t in (out, *(x.type for x in op.operands))}
+    if len(contracted) != 2 or kinds not in ({"f32"}, {"f64"}):
+        return None
+    spread = []  # for each operand, where its other dimensions are in the result
+    for side, (x, summed) in enumerate(zip(op.operands, contracted, strict=True)):
+        at = {pair[side]: k for k, pair in enumerate(places_of(op))}
+        spread.append([at[k] for k in range(x.type.rank) if k != summed])
+    # What makes the operands is not to be computed once for every element that reads it.
+    operands = [x if in_memory(x) else _apart(e, x) for x in op.operands]
+    total: ir.Value | None = None
+    for k in range(operands[0].type.shape[contracted[0]]):
+        parts = []
+        for x, summed, dims in zip(operands, contracted, spread, strict=True):
+            part = e.slice(x, summed, k, k + 1)
+            part = e.reshape(part, [n for i, n in enumerate(x.type.shape) if i != summed])
+            parts.append(e.broadcast(part, out.shape, dims))
+        term = e.mul(*parts)
+        total = term if total is None else e.add(total, term)
+    return None if total is None else [_apart(e, total)]
+
+
+def _apart(e: Emitter, x: ir.Value) -> ir.Value:
+    """Keep a value from being fused with what reads it."""
+    return e.make("stablehlo.optimization_barrier", [x], x.type)

@@ -22,7 +22,7 @@ from weft.core.errors import (
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
-from weft.lowering.limits import LARGE_OPERAND
+from weft.lowering.limits import LARGE_OPERAND, SMALL_FACTOR, SMALLEST
 from weft.ops.dtype_casts import convert
 from weft.ops.precision import (
     CanonicalPrecision,
@@ -229,11 +229,18 @@ def _lower(
     value = ctx.op("stablehlo.dot_general", [x, y], [ctx.tensor(out.shape, result)], attrs)[0]
     if lb and max(lhs.size, rhs.size) >= max(LARGE_OPERAND, 2 * out.size):
         ctx.mark(value.owner, "batches")
+    elif lb and out.size >= SMALLEST and _are_small(lhs, lb) and _are_small(rhs, rb):
+        ctx.mark(value.owner, "product")
     if result != out.dtype:
         if out.sharding is not None and out.sharding.spec.unreduced:
             value = ctx.constrain(value, out.sharding, out, by_type=True)
         value = ctx.op("stablehlo.convert", [value], ctx.out_types())[0]
     return value
+
+
+def _are_small(x: ShapedArray, batch: Dims) -> bool:
+    others = [n for d, n in enumerate(x.shape) if d not in batch]
+    return len(others) <= 2 and max(others, default=0) <= SMALL_FACTOR
 
 
 @lru_cache(maxsize=4096)
