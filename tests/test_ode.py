@@ -137,6 +137,7 @@ def test_gradients_are_clipped_to_a_norm():
     ("call", "error", "words"),
     [
         (lambda: odeint(lambda y, t: y, 1, T), TypeError, "floats"),
+        (lambda: odeint(lambda y, t: y, 1.0, T + 0j), TypeError, "t of floats; got complex"),
         (lambda: odeint(lambda y, t: y, 1.0, T[:, None]), ValueError, "vector of times"),
         (lambda: optimizers.sgd(0.1).update_fn(0, (1.0,), optimizers.sgd(0.1).init_fn([1.0])),
          TypeError, "structure"),
@@ -148,6 +149,20 @@ def test_gradients_are_clipped_to_a_norm():
 def test_what_cannot_be_says_why(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_solutions_and_their_gradients_may_be_complex():
+    turn = lambda y, t, w: 1j * w * y  # the solution is y exp(i w t)
+    with weft.enable_x64(True):
+        w, y, end = 1.5, 2.0 - 1.0j, 0.8
+        out = odeint(turn, y, T, w)
+        np.testing.assert_allclose(out, y * np.exp(1j * w * T), atol=1e-6)
+        real = lambda w, y, end: odeint(turn, y, wnp.stack([0.0, end]), w)[-1].real
+        by_w, by_y, by_end = weft.jit(weft.grad(real, (0, 1, 2)))(w, y, end)
+        factor = np.exp(1j * w * end)
+        np.testing.assert_allclose(by_w, (1j * end * y * factor).real, atol=1e-5)
+        np.testing.assert_allclose(by_end, (1j * w * y * factor).real, atol=1e-5)
+        np.testing.assert_allclose(by_y, factor, atol=1e-5)  # d Re(f y) = Re(f dy)
 
 
 def test_second_derivatives_integrate_backwards_again():

@@ -52,7 +52,8 @@ def odeint(
 ) -> Any:
     """Return the solution of dy/dt = func(y, t, *args) with y0 at t[0], at each time of t.
 
-    y0: a pytree of floats; the result has an axis for the times before its own. t: increasing.
+    y0: a pytree of floats or complex numbers; the result has an axis for the times before its own.
+    t: increasing.
     args: pytrees that the function depends on and that are differentiated. rtol, atol: the error
     of a step, relative and absolute. mxstep: the most steps between two times. hmax: the longest
     step. Gradients integrate the adjoint equation backwards, in constant memory.
@@ -67,9 +68,11 @@ def odeint(
     """
     t = wnp.asarray(t)
     for leaf in [t, *tree.leaves(y0)]:
-        if not wnp.issubdtype(wnp.result_type(leaf), wnp.floating):
+        kind = wnp.floating if leaf is t else wnp.inexact
+        if not wnp.issubdtype(wnp.result_type(leaf), kind):
             raise TypeError(
-                f"odeint: y0 and t must be arrays of floats, got {wnp.result_type(leaf)}"
+                "odeint: y0 must be arrays of floats or complex numbers, and t of floats; got "
+                f"{wnp.result_type(leaf)}"
             )
     if t.ndim != 1 or not t.shape[0]:
         raise ValueError(f"odeint: t must be a vector of times, got shape {t.shape}")
@@ -99,7 +102,7 @@ def _step(f: Callable, y: Any, dy: object, time: Any, h: Any) -> tuple:
 
 def _error(e: Any, options: tuple, y: object, new: object) -> Any:
     scale = options[1] + options[0] * wnp.maximum(wnp.abs(y), wnp.abs(new))
-    return wnp.sqrt(wnp.mean((e / scale) ** 2)) if e.size else wnp.zeros((), e.dtype)
+    return wnp.sqrt(wnp.mean((wnp.abs(e) / scale) ** 2)) if e.size else wnp.zeros(())
 
 
 def _first_step(f: Callable, y: object, dy: object, time: object, options: tuple) -> Any:
@@ -194,7 +197,7 @@ def _backward(func: Callable, options: tuple, residuals: tuple, g: Any) -> tuple
     def segment(carry: tuple, inputs: tuple) -> tuple:
         ct, t0_ct, args_ct = carry
         y, ct_here, ct_before, after, before = inputs
-        slope = wnp.vdot(func(y, after, *args), ct_here)
+        slope = wnp.real(wnp.dot(func(y, after, *args), ct_here))
         start = ravel_pytree((y, ct, t0_ct - slope, args_ct))[0]
         times = wnp.stack([-after, -before])
         end = _solve(augmented, options, start, times, (flat_args,))[1]

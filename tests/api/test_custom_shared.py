@@ -145,3 +145,17 @@ def test_a_function_with_rules_does_not_pass_for_a_plain_function(make):
     for name in ("__globals__", "__code__", "__defaults__", "no_such"):
         assert not hasattr(f, name)
     assert not hasattr(object.__new__(type(f)), "fun")  # as copying and pickling ask
+
+
+@pytest.mark.parametrize("make", [weft.custom_jvp, weft.custom_vjp])
+def test_keyword_only_arguments_keep_their_defaults(make):
+    f = make(lambda x, n=2, *, scale=3.0: scale * x**n)
+    if make is weft.custom_jvp:
+        f.defjvp(lambda primals, tangents: (f(*primals), 10 * tangents[0]), symbolic_zeros=False)
+    else:
+        f.defvjp(lambda x, n: (f(x, n), None), lambda _, ct: (10 * ct, None))
+    assert f(2.0) == 12 and f(2.0, n=3) == 24
+    grad = weft.grad(lambda x: f(x, 2))(2.0)
+    assert grad == 10
+    with pytest.raises(TypeError, match=r"keyword-only arguments \['scale'\] of <lambda>"):
+        f(2.0, scale=1.0)

@@ -264,6 +264,18 @@ PROGRAMS = {
             again = pickle.loads(pickle.dumps(value))
             assert type(again) is type(value) and repr(again) == repr(value)
     """,
+    "lists are traced where functions are": """
+        seen = {}
+        def look(x):
+            for make in (jnp.array, jnp.asarray):
+                seen[make.__name__] = make([0, 1]), make([[1.5]], dtype="float16"), make(3)
+            return x + seen["asarray"][0].sum() + seen["array"][1].sum()
+        close(jax.jit(look)(1.0), 3.5)
+        assert all(isinstance(x, jax.core.Tracer) for xs in seen.values() for x in xs)
+        assert seen["array"][1].dtype == "float16" and seen["array"][1].shape == (1, 1)
+        close(jax.grad(look)(1.0), 1.0)
+        assert not any(isinstance(x, jax.core.Tracer) for xs in seen.values() for x in xs)
+    """,
     "operands whose operators are their own": """
         class Matrix:
             def __getattr__(self, name):

@@ -231,9 +231,10 @@ class Signature:
         except TypeError as error:
             raise TypeError(f"{self.who} of {self.name}{self._signature}: {error}") from None
         bound.apply_defaults()
-        if bound.kwargs:
+        passed = sorted(bound.kwargs.keys() & kwargs)
+        if passed:  # those that have their defaults are known to the function alone
             raise TypeError(
-                f"{self.who}: keyword-only arguments {sorted(bound.kwargs)} of {self.name} cannot "
+                f"{self.who}: keyword-only arguments {passed} of {self.name} cannot "
                 "be passed on to its rules; make them positional or close over them"
             )
         return bound.args

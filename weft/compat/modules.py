@@ -201,7 +201,11 @@ def build(name: str, homes: list[str]) -> ModuleType:
 _ABSENT = object()
 
 # JAX's name -> module and name of what stands there, where weft's function of this name differs.
-_INSTEAD = {"jax.numpy.finfo": ("weft.numpy.scalar_types", "finfo_of_numpy_scalars")}
+_INSTEAD = {
+    "jax.numpy.array": ("weft.compat.creation", "array"),
+    "jax.numpy.asarray": ("weft.compat.creation", "asarray"),
+    "jax.numpy.finfo": ("weft.numpy.scalar_types", "finfo_of_numpy_scalars"),
+}
 
 
 def _find(name: str, homes: list[str], attribute: str) -> Any:
