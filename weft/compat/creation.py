@@ -7,8 +7,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft import lax
 from weft import numpy as wnp
+from weft.autodiff.shape import broadcast_in_dim_p
 from weft.core.state import state
 from weft.core.trace import EVAL
 
@@ -17,12 +17,12 @@ def _traced_of_lists(make: Callable) -> Callable:
     """Stage the array of a list: programs make one to ask whether they are being traced."""
 
     @functools.wraps(make)
-    def made(values: Any, *args: Any, **options: Any) -> Any:
+    def made(values: object, *args: Any, **options: Any) -> Any:
         x = make(values, *args, **options)
         if state.trace is EVAL or values.__class__ is not list:
             return x
         dims = tuple(range(x.ndim))
-        return lax.broadcast_in_dim_p.bind(x, shape=x.shape, broadcast_dimensions=dims)
+        return broadcast_in_dim_p.bind(x, shape=x.shape, broadcast_dimensions=dims)
 
     return made
 
