@@ -59,8 +59,7 @@ def _in_two(e: Emitter, op: ir.Operation) -> ir.Value | None:
     if n % pieces == 0 or name not in KINDS or not has_compiler():
         return None
     cluster = _cluster(op, n)
-    stored = KINDS[name][1] >= 32 or "avx512bw" in host().able
-    if stored and name != "bf16" and all(x.name in _VECTORIZED for x in cluster):
+    if "avx512bw" in host().able and name != "bf16" and all(x.name in _VECTORIZED for x in cluster):
         return None
     kernel = target("join", "join", {"U": f"u{KINDS[name][1]}"})
     made = {x.results[0] for x in cluster}
@@ -89,8 +88,8 @@ _VECTORIZED = {
         )
     ),
 }
-"""Operations whose loops are vectorized all the same, with a mask: where there are masks for
-elements as narrow as what is written, and no bfloat16 is rounded."""
+"""Operations whose loops are vectorized all the same, with a mask: where AVX-512 has masks, as AVX2
+has none for narrow elements and slow stores of others, and no bfloat16 is rounded."""
 
 
 def _cluster(op: ir.Operation, n: int) -> list[ir.Operation]:
