@@ -102,6 +102,24 @@ def test_what_is_not_donated_may_stand_in_the_call_twice(devices):
     assert not x.is_deleted()
 
 
+def test_the_memory_of_a_number_is_not_given_to_a_random_key():
+    count, key = weft.numpy.uint32(3), weft.random.key(0)
+    step = weft.jit(lambda n, k: (weft.random.fold_in(k, n), n + n), donate_argnums=(0, 1))
+    want = np.asarray(weft.random.key_data(weft.random.fold_in(weft.random.key(0), 3)))
+    new_key, doubled = step(count, key)
+    np.testing.assert_array_equal(weft.random.key_data(new_key), want)
+    assert doubled == 6
+    refs = weft.new_ref(weft.numpy.uint32(3)), weft.new_ref(weft.random.key(0))
+
+    @weft.jit
+    def draw(number, state):
+        state[...], number[...] = weft.random.fold_in(state[...], number[...]), number[...] * 2
+
+    draw(*refs)
+    np.testing.assert_array_equal(weft.random.key_data(refs[1][...]), want)
+    assert refs[0][...] == 6
+
+
 def test_a_donating_function_among_tracers_donates_nothing():
     f = weft.jit(lambda a: a * a, donate_argnums=0)
     x = fresh(1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
     """Return the result that takes each argument's memory, and which others stay donors.
 
-    An argument and a result match if they have equal types and shardings.
+    An argument and a result match if their buffers have equal types and shardings.
 
     On one device an argument in a memory of its own is no donor (quirks.DONOR_MEMORY).
     """
@@ -27,7 +27,8 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
     for i, (a, s) in enumerate(zip(program.jaxpr.out_avals, program.out_shardings, strict=True)):
         memories.add(_memory(s))
         s = _memory(s) if one else s
-        key = (getattr(a, "shape", ()), physical(a).dtype, s, out_layouts[i])
+        a = physical(a)
+        key = (getattr(a, "shape", ()), a.dtype, s, out_layouts[i])
         free.setdefault(key, []).append(i)
     aliases, donors = {}, [False] * len(program.donated)
     unused = []
@@ -36,7 +37,8 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
     ):
         if not d:
             continue
-        key = (a.shape, physical(a).dtype, _memory(s) if one else s, in_layouts[i])
+        buffer = physical(a)
+        key = (buffer.shape, buffer.dtype, _memory(s) if one else s, in_layouts[i])
         candidates = free.get(key, [])
         if candidates and (s is not None or one):
             aliases[i] = candidates.pop(0)
