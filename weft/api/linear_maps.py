@@ -155,7 +155,7 @@ class Transposed:
         undefined = [UndefinedPrimal(a) for a in p.in_avals]
         result = backward_pass(p.jaxpr, self._consts, undefined, out_cts)
         full = [
-            zero_of(p.cotangent_type(a)) if ct is None else ct
+            instantiate_zero(p.cotangent_type(a)) if ct is None else ct
             for ct, a in zip(result, p.in_avals, strict=True)
         ]
         return p.in_tree.unflatten(
@@ -406,13 +406,9 @@ def full_cotangents(
         if into is not None and not isinstance(into[i], GradValue):
             full.append(DidntWant() if isinstance(into[i], DontWant) else GradRef())
             continue
-        ct = zero_of(cotangent_aval(aval)) if ct is None else ct
+        ct = instantiate_zero(cotangent_aval(aval)) if ct is None else ct
         full.append(as_weak(ct) if getattr(aval, "weak_type", False) else ct)
     return full
-
-
-def zero_of(aval: ShapedArray) -> Any:
-    return instantiate_zero(aval)
 
 
 def as_arrays(xs: Sequence[Any]) -> list:
@@ -426,7 +422,7 @@ def full_tangent(t: ArrayLike | None, of: ShapedArray) -> Any:
     Inside the transformations tangents are never weakly typed, so that sums of them agree.
     """
     if t is None:
-        t = zero_of(tangent_aval(of))
+        t = instantiate_zero(tangent_aval(of))
     return as_weak(t) if getattr(of, "weak_type", False) else t
 
 

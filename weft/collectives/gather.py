@@ -27,6 +27,7 @@ from weft.collectives.groups import (
     needs_shardy,
     split,
 )
+from weft.collectives.scatter import scattered_shape
 from weft.collectives.vma_promotion import varying_operand
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -238,14 +239,9 @@ def all_gather(
 
 
 def _slice_abstract(x: ShapedArray, *, over: AxisGroup, axis: int, tiled: bool) -> ShapedArray:
-    shape = _own_shape(x.shape, axis, over.size, tiled)
+    shape = scattered_shape(x.shape, axis, over.size, tiled)
     origin = [d for d in range(x.ndim) if tiled or d != axis]
     return result_type("all_slice", x, shape, origin, moved(x.mat, over.tracked, VARYING))
-
-
-def _own_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
-    middle = (shape[axis] // size,) if tiled else ()
-    return (*shape[:axis], *middle, *shape[axis + 1 :])
 
 
 def _slice_transpose(ct: object, x: object, **params: Any) -> list:
@@ -291,7 +287,7 @@ def _slice_lower(ctx: RuleContext, x: object, *, over: AxisGroup, axis: int, til
         index = axis_index_p.bind(over=over)
         x = varying_over(x, over.tracked)
         x = dynamic_slice_in_dim(x, mul(index, np.int32(part)), part, axis)
-        return reshape(x, _own_shape(aval.shape, axis, over.size, tiled))
+        return reshape(x, scattered_shape(aval.shape, axis, over.size, tiled))
 
     return ctx.lower_fun(own, x)[0]
 

@@ -174,7 +174,7 @@ def tell(program: Program, tells: bool) -> None:
 
 def _propagated(program: Program) -> list[tuple[Callable, Any]]:
     module = propagate(clone(program.module))
-    mesh, _ = read_mesh(module)
+    mesh = read_mesh(module)
     told = []
     for op in _marks(module):
         dims: list[list] = [[]] * op.operands[0].type.rank

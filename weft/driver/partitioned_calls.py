@@ -106,7 +106,7 @@ def _propagated(lowered: ModuleContext, sites: list[ir.Operation]) -> list[tuple
     copy = clone(lowered.module)
     detach_async(copy)
     propagate(copy)
-    mesh, _ = read_mesh(copy)
+    mesh = read_mesh(copy)
     by_site = {op.attributes[_SITE].value: op for op in _sites(copy)}
     types = []
     for number, op in enumerate(sites):

@@ -54,7 +54,6 @@ class Plan:
     inputs: list[int]
     consts: list[tuple[int, Any]]
     results: list[int]
-    num_eqns: int
 
 
 def plan_of(program: Program) -> Plan | None:
@@ -188,7 +187,7 @@ def _divide(closed: ClosedJaxpr, repeats: Sequence[Repeat], donated: Sequence[bo
         results[k] = total
         steps[-1].outs.append(total)
         total += 1
-    return Plan(pieces, steps, total, inputs, consts, results, n)
+    return Plan(pieces, steps, total, inputs, consts, results)
 
 
 def _outputs(

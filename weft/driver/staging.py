@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,11 +18,17 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.notebook import displayed
 from weft.core.ref import AbstractRef
 from weft.core.source import function_name, wraps
-from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
+from weft.core.state import AxisEntry, current_trace, extend_axes, state
 from weft.core.trace import EVAL, Tracer, changeable, check_unchangeable, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
-from weft.sharding.named import NamedSharding, Sharding, is_over_nothing, type_sharding
+from weft.sharding.named import (
+    NamedSharding,
+    Sharding,
+    is_format,
+    is_over_nothing,
+    type_sharding,
+)
 from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
@@ -30,7 +36,6 @@ if TYPE_CHECKING:
     from weft.collectives.async_ import InFlight
     from weft.core.primitive import Primitive
     from weft.core.trace import StagingTrace
-    from weft.sharding.memory_layout import Format
     from weft.typing import ArrayLike
 
 
@@ -94,7 +99,7 @@ class ShapeDtypeStruct:
     @property
     def sharding(self) -> Any:
         """The sharding; one given as a `P` is over the mesh in context where it is asked for."""
-        if _is_format(self._sharding):
+        if is_format(self._sharding):
             return self._sharding.sharding
         if not isinstance(self._sharding, PartitionSpec):
             return self._sharding
@@ -107,7 +112,7 @@ class ShapeDtypeStruct:
         """A `weft.layout.Format`: the sharding, with the layout of one that was given as such."""
         from weft.sharding.memory_layout import Format
 
-        return self._sharding if _is_format(self._sharding) else Format(None, self.sharding)
+        return self._sharding if is_format(self._sharding) else Format(None, self.sharding)
 
     @property
     def __weft_array__(self) -> Callable[[], Any] | None:
@@ -165,16 +170,8 @@ def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _is_format(sharding: object) -> TypeGuard[Format]:
-    if not LAYOUTS.in_use:
-        return False
-    from weft.sharding.memory_layout import Format
-
-    return isinstance(sharding, Format)
-
-
 def _checked_sharding(sharding: NamedSharding | None, shape: tuple[int, ...]) -> Any:
-    if _is_format(sharding):
+    if is_format(sharding):
         if sharding.layout:
             sharding.layout.check_compatible_aval(shape, "ShapeDtypeStruct")
         _checked_sharding(sharding.sharding, shape)

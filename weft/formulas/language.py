@@ -167,13 +167,6 @@ def split_exponent(x: Array) -> tuple[Array, Array]:
     return from_bits((shifted & ((1 << mantissa) - 1)) + start), k
 
 
-def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a + b rounded, and what rounding lost."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
-
-
 def in_double(function: Callable) -> Callable:
     """Return the formula computed in float64, whatever its operands and whether x64 is enabled."""
 

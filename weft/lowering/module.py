@@ -306,7 +306,6 @@ class ModuleContext:
         arg_attrs: Sequence[dict] | None = None,
         result_attrs: Sequence[dict] | None = None,
         effects: Sequence[Any] = (),
-        wrap_result: Any = None,
         arg_names: Sequence[str] = (),
         loc: ir.Location | None = None,
     ) -> None:
@@ -350,8 +349,6 @@ class ModuleContext:
                     function.tokens[e] = create.results[0]
             with self._marked():
                 outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, arguments)
-            if wrap_result is not None:
-                outs = wrap_result(self, outs)
             outs = [function.tokens[e] for e in threaded] + list(outs)
             end = _create("func.return", [], outs, None, None, 0, loc)
         if public and self.platforms == ("cpu",) and self.num_partitions == 1:

@@ -97,14 +97,14 @@ def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -
     import weft.partition.localize_rules.table  # noqa: F401  fills RULES
 
     with module.context, ir.Location.unknown(module.context):
-        mesh, names = read_mesh(module)
+        mesh = read_mesh(module)
         if not whole:
             passes.run(module, "func.func(sdy-populate-op-sharding-rules)")
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         boundary: tuple[list[AxisLayout], list[AxisLayout]] = ([], [])
         diverges = False
         for function in functions:
-            localizer = Localizer(mesh, names, function.operation)
+            localizer = Localizer(mesh, function.operation)
             localizer.explain, localizer.whole = explain, whole
             arguments, results = localizer.run()
             diverges |= localizer.diverges
@@ -115,10 +115,10 @@ def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -
     return Localized(mesh, *boundary, diverges)
 
 
-def read_mesh(module: ir.Module) -> tuple[DeviceMesh, frozenset[str]]:
-    """Return the module's mesh (cut where its shardings cut it) and the names that refer to it."""
-    axes, ids, names = only_mesh(module)
-    return DeviceMesh(axes, ids, _axis_cuts(module, axes)), names
+def read_mesh(module: ir.Module) -> DeviceMesh:
+    """Return the module's mesh, cut where its shardings cut it."""
+    axes, ids = only_mesh(module)
+    return DeviceMesh(axes, ids, _axis_cuts(module, axes))
 
 
 def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:
@@ -134,9 +134,8 @@ def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:
 class Localizer:
     """Walks one function; holds the map from global values to local ones."""
 
-    def __init__(self, mesh: DeviceMesh, mesh_names: frozenset[str], function: ir.Operation):
+    def __init__(self, mesh: DeviceMesh, function: ir.Operation):
         self.mesh = mesh
-        self.mesh_names = mesh_names
         self.function = function
         self.e = Emitter(mesh, function.regions[0].blocks[0])
         self.values: dict[ir.Value, LocalValue] = {}

@@ -30,8 +30,8 @@ def validate(module: ir.Module) -> None:
         _check_group(number, members)
 
 
-def only_mesh(module: ir.Module) -> tuple[dict[str, int], list[int], frozenset[str]]:
-    """Return axes and device ids of the module's one mesh, and the names that refer to it.
+def only_mesh(module: ir.Module) -> tuple[dict[str, int], list[int]]:
+    """Return axes and device ids of the module's one mesh.
 
     Raises:
       Unsupported: several different meshes (quirks.SHARDY_MESHES), or a value assigned to one
@@ -49,8 +49,7 @@ def only_mesh(module: ir.Module) -> tuple[dict[str, int], list[int], frozenset[s
         raise Unsupported("sdy.mesh", "module", f"several different meshes: {sorted(whole)}")
     if any(ids and not axes for axes, ids in meshes.values()):
         raise Unsupported("sdy.mesh", "module", "a value assigned to a single device")
-    axes, ids = next(iter(whole.values()), ({}, []))
-    return axes, ids, frozenset(whole)
+    return next(iter(whole.values()), ({}, []))
 
 
 def _first_line(error: Exception) -> str:

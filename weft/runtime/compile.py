@@ -103,7 +103,6 @@ def compile_module(
     compiler_options: Mapping[str, str | bool | int | float] | None = None,
     propagate_to_outputs: Sequence[bool] = (False,),
     propagate_to_parameters: Sequence[bool] = (False,),
-    cacheable: bool = True,
     keep_alive: list | None = None,
     trusted: bool = False,
 ) -> LoadedExecutable:
@@ -118,7 +117,6 @@ def compile_module(
       compiler_options: XLA flags by name, such as ``{"xla_cpu_enable_fast_math": False}``.
       propagate_to_outputs, propagate_to_parameters: for each result or parameter, whether the
         partitioner chooses its sharding (one entry stands for all).
-      cacheable: False keeps the module out of the persistent cache.
       keep_alive: objects that must live as long as the executable.
       trusted: the module is weft's own and need not be checked.
 
@@ -168,12 +166,7 @@ def compile_module(
     # The disk cache holds programs by text and options; callbacks have no text.
     directory = config.compilation_cache_dir if config.enable_compilation_cache else None
     entry = None
-    if (
-        directory is not None
-        and cacheable
-        and not host_callbacks
-        and not is_compile_only(own_client)
-    ):
+    if directory is not None and not host_callbacks and not is_compile_only(own_client):
         from weft.runtime import disk_cache
 
         entry = disk_cache.Entry(directory, name, disk_cache.cache_key(module, options, flat))

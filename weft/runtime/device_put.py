@@ -19,13 +19,12 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.host_calls import explained
 from weft.runtime.shared_buffers import check_alive, claim, describe, unclaim
 from weft.runtime.transfers import default_sharding, devices_text, put_array, put_host
-from weft.sharding.named import NamedSharding, Sharding
+from weft.sharding.named import NamedSharding, Sharding, is_format
 from weft.sharding.physical import SingleDeviceSharding, as_sharding
 from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
     from weft.core.tree import PyTreeDef
-    from weft.runtime.backend import Device
     from weft.typing import ArrayLike
 
 _DEVICE_TYPES: tuple[Any, ...] = (backend.Device,)
@@ -186,14 +185,6 @@ def _in_space(space: Space, leaf: object) -> Any:
             "weft.NamedSharding(mesh, spec, memory_kind='pinned_host')"
         )
     return default_sharding().with_memory_kind(space.kind)
-
-
-def is_format(value: dict | Device | NamedSharding) -> bool:
-    if not LAYOUTS.in_use:
-        return False
-    from weft.sharding.memory_layout import Format
-
-    return isinstance(value, Format)
 
 
 def _formatted(

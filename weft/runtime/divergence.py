@@ -149,7 +149,7 @@ class _Meeting:
     def __init__(
         self, client: Any, folder: str, number: int, processes: tuple[int, ...], me: int
     ) -> None:
-        self.client, self.number, self.processes, self.me = client, number, processes, me
+        self.client, self.number, self.processes = client, number, processes
         self.deadline = 0.0
         self.is_last = False
         block, within = divmod(number, _BLOCK)

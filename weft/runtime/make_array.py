@@ -14,11 +14,11 @@ from weft.core.trace import check_not_masked
 from weft.core.tree import flatten
 from weft.runtime.array import ArrayImpl, joined
 from weft.runtime.callback_context import put_shards
-from weft.runtime.device_put import device_put, is_format, is_place, spread
+from weft.runtime.device_put import device_put, is_place, spread
 from weft.runtime.memory_layouts import layout_of, relaid
 from weft.runtime.shared_buffers import deleted_text, describe
 from weft.runtime.transfers import array_aval, check_placeable, index_key, put_host
-from weft.sharding.named import tile_indices
+from weft.sharding.named import is_format, tile_indices
 from weft.sharding.physical import SingleDeviceSharding, as_sharding
 
 if TYPE_CHECKING:

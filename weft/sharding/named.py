@@ -6,7 +6,7 @@ import functools
 import math
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -15,12 +15,13 @@ from weft._xla.client import XlaRuntimeError
 from weft.core.caches import clearable, interned
 from weft.core.errors import has_page
 from weft.core.notebook import displayed
-from weft.core.state import MEMORIES
+from weft.core.state import LAYOUTS, MEMORIES
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
 if TYPE_CHECKING:
     from weft.runtime.backend import Device
+    from weft.sharding.memory_layout import Format
 
 Sharding = _xla.Sharding
 Index = tuple[slice, ...]
@@ -336,6 +337,15 @@ def is_over_nothing(sharding: object) -> bool:
 def is_abstract(sharding: object) -> bool:
     """Return true for a NamedSharding over an AbstractMesh."""
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
+
+
+def is_format(value: object) -> TypeGuard[Format]:
+    """Tell whether a sharding was given with a layout in memory."""
+    if not LAYOUTS.in_use:
+        return False
+    from weft.sharding.memory_layout import Format
+
+    return isinstance(value, Format)
 
 
 def _rebuild_named(mesh: Mesh, spec: PartitionSpec, memory_kind: str | None) -> NamedSharding:

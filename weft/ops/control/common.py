@@ -119,7 +119,7 @@ _CASTS = {
 def _cast_text(mine: Mat, other: Mat) -> str | None:
     """Write the casts from one manual-axis type to another; None if there are none."""
     axes: dict[tuple[str, str], list] = {}
-    for a in sorted(_axes(mine) | _axes(other), key=str):
+    for a in sorted(mine.vur | other.vur, key=str):
         if mine.state(a) != other.state(a):
             axes.setdefault((mine.state(a), other.state(a)), []).append(a)
     if not axes or not all(change in _CASTS for change in axes):
@@ -128,10 +128,6 @@ def _cast_text(mine: Mat, other: Mat) -> str | None:
     for change, names in axes.items():
         texts.append(_CASTS[change].format(axes=names_text(names)))
     return ", then ".join(texts)
-
-
-def _axes(mat: Mat) -> frozenset:
-    return mat.varying | mat.unreduced | mat.reduced
 
 
 def check_same_types(

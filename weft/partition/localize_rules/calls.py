@@ -1,13 +1,13 @@
-"""custom_call: split where a sharding rule or num_batch_dims allows, whole otherwise."""
+"""custom_call: split where a sharding rule allows, whole otherwise."""
 
 from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, AxisLayout
+from weft.partition.axis_layout import AxisLayout
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.factored import by_factor, split_factors, whole_sums
+from weft.partition.localize_rules.factored import by_factor, split_factors, whole, whole_sums
 from weft.partition.localize_rules.host import host_call, is_host_call
 from weft.partition.localize_rules.kernels import is_kernel, kernel_call
 from weft.partition.ops import calls_lapack
@@ -25,18 +25,7 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     if is_host_call(op):
         return host_call(lz, op, xs, outs)
     _drop_channel(op)
-    batch = _num_batch_dims(op)
-    values = []
-    now = [_leading(o, outs[0].dims[:batch], batch) for o in outs] if outs else []
-    lead = now[0].dims[:batch] if now else ()
-    # LAPACK may see zeros where a batch does not divide; other calls may count.
-    if any(n.padded(d) for n in now for d in range(batch)) and not calls_lapack(op):
-        lead = ()
-        now = [o.whole for o in outs]
-    for x in xs:
-        moved = lz.move(x, _leading(x.layout, lead, batch))
-        values.append(fill_padding(lz.e, moved, range(min(batch, len(lead)))).value)
-    return lz.keep_and_move(op, values, now, outs)
+    return whole(lz, op)
 
 
 def _drop_channel(op: ir.Operation) -> None:
@@ -50,22 +39,6 @@ def _drop_channel(op: ir.Operation) -> None:
         config = {a.name: a.attr for a in op.attributes["backend_config"]}
         config["channel_id"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
         op.attributes["backend_config"] = ir.DictAttr.get(config)
-
-
-def _num_batch_dims(op: ir.Operation) -> int:
-    if "mhlo.frontend_attributes" not in op.attributes:
-        return 0
-    for entry in op.attributes["mhlo.frontend_attributes"]:
-        if entry.name == "num_batch_dims":
-            return int(entry.attr.value)
-    return 0
-
-
-def _leading(layout: AxisLayout, lead: tuple[Atoms, ...], batch: int) -> AxisLayout:
-    """Only the first `batch` dimensions split, as in `lead`."""
-    rank = len(layout.shape)
-    dims = tuple(lead[d] if d < min(batch, len(lead)) else () for d in range(rank))
-    return AxisLayout(layout.mesh, layout.shape, dims)
 
 
 def _by_rule(
