@@ -127,6 +127,7 @@ MINE = [
     "slicing",
     "compound",
     "special_functions",
+    "bessel",
     "linalg",
     "composite",
 ]

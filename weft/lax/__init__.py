@@ -25,8 +25,9 @@ _HOMES = {
         tanh RoundingMethod
     """,
     "weft.ops.special_functions": """
-        bessel_i0e bessel_i1e betainc igamma igamma_grad_a igammac random_gamma_grad zeta
+        betainc igamma igamma_grad_a igammac random_gamma_grad zeta
     """,
+    "weft.ops.bessel": "bessel_i0e bessel_i1e",
     "weft.ops.composite": "log2 one_minus_square",
     "weft.autodiff.shape": """
         broadcast broadcast_in_dim broadcast_shapes broadcast_to_rank broadcasted_iota expand_dims

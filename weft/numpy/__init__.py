@@ -76,8 +76,9 @@ _MODULES = {
     """,
     "joining": """
         concatenate concat stack vstack hstack dstack column_stack block append tile repeat split
-        array_split hsplit vsplit dsplit unstack resize insert delete trim_zeros
+        array_split hsplit vsplit dsplit unstack resize
     """,
+    "editing": "insert delete trim_zeros",
     "padding": "pad",
     "selection": """
         where select choose compress extract take take_along_axis put put_along_axis place

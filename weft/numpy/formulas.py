@@ -48,9 +48,9 @@ from weft.numpy.ufuncs import (
 )
 from weft.numpy.value_tests import isfinite, isinf, isnan, isneginf, isposinf, signbit
 from weft.ops import elementwise_api as ew
+from weft.ops.bessel import bessel_i0e
 from weft.ops.control.loops import while_loop
 from weft.ops.promote import broadcast_args, promote
-from weft.ops.special_functions import bessel_i0e
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
