@@ -20,10 +20,9 @@ os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
 def switches() -> dict[str, Callable[[], AbstractContextManager]]:
     """For each optimization, a context that leaves it out."""
     names = ("optimize", "plan", "propagate", "reshard", "partitioner", "window", "replicate")
-    rules = ("collectives", "indexing")
     # By name, since the package gives functions the names of some of these.
-    modules = (*names, *(f"localize_rules.{name}" for name in rules))
-    optimize, plan, propagate, reshard, partitioner, window, replicate, collectives, indexing = (
+    modules = (*names, "localize_rules.indexing")
+    optimize, plan, propagate, reshard, partitioner, window, replicate, indexing = (
         importlib.import_module(f"weft.partition.{name}") for name in modules
     )
 
@@ -37,7 +36,7 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
 
     return {
         "all_reduce + slice → reduce_scatter": lambda: patch.object(
-            collectives, "scatter_partial", lambda lz, x, scattered: x
+            reshard, "scatter_partial", lambda e, x, target: x
         ),
         "equal collectives once": lambda: patch.object(optimize, "_merge_equal", nothing),
         "loop-invariant collectives in front of the loop": lambda: patch.object(
