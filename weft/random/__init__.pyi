@@ -79,7 +79,7 @@ def cauchy(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Cauchy floats: density 1 / (pi (1 + x**2))."""
+    """Draw Cauchy floats: density 1 / (pi (1 + x**2))."""
 
 def chisquare(
     key: Any,
@@ -127,7 +127,7 @@ def exponential(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Exponential floats of rate 1: density exp(-x) for x >= 0."""
+    """Draw exponential floats of rate 1: density exp(-x) for x >= 0."""
 
 def f(
     key: Any,
@@ -202,7 +202,7 @@ def laplace(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Laplace floats: density exp(-|x|) / 2."""
+    """Draw Laplace floats: density exp(-|x|) / 2."""
 
 def loggamma(
     key: Any,
@@ -221,7 +221,7 @@ def logistic(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Logistic floats: density exp(-x) / (1 + exp(-x))**2."""
+    """Draw logistic floats: density exp(-x) / (1 + exp(-x))**2."""
 
 def lognormal(
     key: Any,
@@ -240,7 +240,7 @@ def maxwell(
     *,
     out_sharding: Any = ...,
 ) -> Array:
-    """Maxwell floats: the length of a standard normal vector of three dimensions."""
+    """Draw Maxwell floats: the length of a standard normal vector of three dimensions."""
 
 def multinomial(
     key: Any,

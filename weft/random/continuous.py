@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,40 +25,37 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
 
 
-def exponential(
-    key: object,
-    shape: int | Sequence[int] = (),
-    dtype: DTypeLike | None = None,
-    *,
-    out_sharding: object = None,
-) -> Any:
-    """Exponential floats of rate 1: density exp(-x) for x >= 0.
+def _standard(name: str, sampler: Callable, doc: str) -> Callable:
+    """Make the public function of a distribution without parameters."""
+
+    def function(
+        key: object,
+        shape: int | Sequence[int] = (),
+        dtype: DTypeLike | None = None,
+        *,
+        out_sharding: object = None,
+    ) -> Any:
+        return draw(name, sampler, key, (), shape, dtype, out_sharding)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{doc}
 
     >>> import weft
-    >>> weft.random.exponential(weft.random.key(0), (4,)).shape
+    >>> weft.random.{name}(weft.random.key(0), (4,)).shape
     (4,)
     """
-    return draw("exponential", standard_exponential, key, (), shape, dtype, out_sharding)
+    return function
 
 
 def standard_exponential(key: Array, *, shape: tuple, dtype: DTypeLike | None) -> Any:
     return ew.neg(ew.log1p(ew.neg(unit_uniform(key, shape=shape, dtype=dtype))))
 
 
-def cauchy(
-    key: object,
-    shape: int | Sequence[int] = (),
-    dtype: DTypeLike | None = None,
-    *,
-    out_sharding: object = None,
-) -> Any:
-    """Cauchy floats: density 1 / (pi (1 + x**2)).
-
-    >>> import weft
-    >>> weft.random.cauchy(weft.random.key(0), (4,)).shape
-    (4,)
-    """
-    return draw("cauchy", _cauchy, key, (), shape, dtype, out_sharding)
+exponential = _standard(
+    "exponential",
+    standard_exponential,
+    "Draw exponential floats of rate 1: density exp(-x) for x >= 0.",
+)
 
 
 def _cauchy(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
@@ -67,20 +64,7 @@ def _cauchy(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     return ew.tan(ew.mul(dtype.type(np.pi), ew.sub(u, dtype.type(0.5))))
 
 
-def laplace(
-    key: object,
-    shape: int | Sequence[int] = (),
-    dtype: DTypeLike | None = None,
-    *,
-    out_sharding: object = None,
-) -> Any:
-    """Laplace floats: density exp(-|x|) / 2.
-
-    >>> import weft
-    >>> weft.random.laplace(weft.random.key(0), (4,)).shape
-    (4,)
-    """
-    return draw("laplace", _laplace, key, (), shape, dtype, out_sharding)
+cauchy = _standard("cauchy", _cauchy, "Draw Cauchy floats: density 1 / (pi (1 + x**2)).")
 
 
 def _laplace(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
@@ -89,26 +73,18 @@ def _laplace(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     return ew.mul(ew.sign(u), ew.log1p(ew.neg(ew.abs(u))))
 
 
-def logistic(
-    key: object,
-    shape: int | Sequence[int] = (),
-    dtype: DTypeLike | None = None,
-    *,
-    out_sharding: object = None,
-) -> Any:
-    """Logistic floats: density exp(-x) / (1 + exp(-x))**2.
-
-    >>> import weft
-    >>> weft.random.logistic(weft.random.key(0), (4,)).shape
-    (4,)
-    """
-    return draw("logistic", _logistic, key, (), shape, dtype, out_sharding)
+laplace = _standard("laplace", _laplace, "Draw Laplace floats: density exp(-|x|) / 2.")
 
 
 def _logistic(key: Array, *, shape: tuple, dtype: np.dtype) -> Any:
     tiny = dtype.type(dtypes.finfo(dtype).tiny)
     u = uniform_in(key, tiny, dtype.type(1), shape=shape, dtype=dtype)
     return ew.sub(ew.log(u), ew.log1p(ew.neg(u)))
+
+
+logistic = _standard(
+    "logistic", _logistic, "Draw logistic floats: density exp(-x) / (1 + exp(-x))**2."
+)
 
 
 def gumbel(
@@ -341,25 +317,16 @@ def _weibull(
     return wnp.power(ew.neg(ew.log1p(ew.neg(u))), wnp.divide(1.0, concentration)) * scale
 
 
-def maxwell(
-    key: object,
-    shape: int | Sequence[int] = (),
-    dtype: DTypeLike | None = None,
-    *,
-    out_sharding: object = None,
-) -> Any:
-    """Maxwell floats: the length of a standard normal vector of three dimensions.
-
-    >>> import weft
-    >>> weft.random.maxwell(weft.random.key(0), (4,)).shape
-    (4,)
-    """
-    return draw("maxwell", maxwells, key, (), shape, dtype, out_sharding)
-
-
 def maxwells(key: Array, *, shape: tuple, dtype: DTypeLike | None) -> Any:
     x = real_normal(key, (*shape, 3), dtype)
     return ew.sqrt(reduce_sum(ew.mul(x, x), (len(shape),)))
+
+
+maxwell = _standard(
+    "maxwell",
+    maxwells,
+    "Draw Maxwell floats: the length of a standard normal vector of three dimensions.",
+)
 
 
 def double_sided_maxwell(
