@@ -19,7 +19,7 @@ from weft.core.namespace import seal, with_example
 from weft.runtime.device_put import device_put
 
 if TYPE_CHECKING:
-    from weft.typing import DTypeLike
+    from weft.typing import ArrayLike, DTypeLike
 
 Axes = int | Sequence[int]
 
@@ -33,9 +33,21 @@ class Initializer(Protocol):
     ) -> Any: ...
 
 
-def _initializer(init: Callable) -> Callable:
-    """Make an initializer whose errors name the public function that returned it."""
-    init.__qualname__ = f"nn.initializers.{init.__qualname__.partition('.')[0]}"
+def _initializer(name: str, default: DTypeLike | None, make: Callable) -> Callable:
+    """Return an initializer of a dtype, whose errors name the public function that returns it.
+
+    make: function(key, shape, dtype, out_sharding) of a canonical dtype.
+    """
+
+    def init(
+        key: object,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = default,
+        out_sharding: object = None,
+    ) -> Any:
+        return make(key, shape, _dtype(dtype), out_sharding)
+
+    init.__qualname__ = f"nn.initializers.{name}"
     return api_boundary(init)
 
 
@@ -46,7 +58,7 @@ def _dtype(dtype: object) -> Any:
 def zeros(
     key: object, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: object = None
 ) -> Any:
-    """Zeros; the key is not used.
+    """Initialize with zeros; the key is not used.
 
     >>> import weft
     >>> weft.nn.initializers.zeros(None, (2,))
@@ -75,19 +87,11 @@ def constant(value: Any, dtype: DTypeLike | None = None) -> Callable:
     Array([3., 3.], dtype=float32)
     """
 
-    @_initializer
-    def init(
-        key: object,
-        shape: Sequence[int],
-        dtype: DTypeLike | None = dtype,
-        out_sharding: object = None,
-    ) -> Any:
-        return wnp.full(shape, value, _dtype(dtype), device=out_sharding)
-
-    return init
+    full = lambda key, shape, dtype, place: wnp.full(shape, value, dtype, device=place)
+    return _initializer("constant", dtype, full)
 
 
-def uniform(scale: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
+def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """Uniform numbers in [0, scale).
 
     >>> import weft
@@ -95,21 +99,14 @@ def uniform(scale: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     (2, 3)
     """
 
-    @_initializer
-    def init(
-        key: object,
-        shape: Sequence[int],
-        dtype: DTypeLike | None = dtype,
-        out_sharding: object = None,
-    ) -> Any:
-        dtype = _dtype(dtype)
+    def make(key: object, shape: Sequence[int], dtype: np.dtype, out_sharding: object) -> Any:
         x = random.uniform(key, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(scale, dtype))
 
-    return init
+    return _initializer("uniform", dtype, make)
 
 
-def normal(stddev: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
+def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     """Return normal numbers of mean 0 and the given standard deviation.
 
     >>> import weft
@@ -117,22 +114,18 @@ def normal(stddev: object = 1e-2, dtype: DTypeLike | None = None) -> Callable:
     (2, 3)
     """
 
-    @_initializer
-    def init(
-        key: object,
-        shape: Sequence[int],
-        dtype: DTypeLike | None = dtype,
-        out_sharding: object = None,
-    ) -> Any:
-        dtype = _dtype(dtype)
+    def make(key: object, shape: Sequence[int], dtype: np.dtype, out_sharding: object) -> Any:
         x = random.normal(key, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(stddev, dtype))
 
-    return init
+    return _initializer("normal", dtype, make)
 
 
 def truncated_normal(
-    stddev: object = 1e-2, dtype: DTypeLike | None = None, lower: object = -2.0, upper: object = 2.0
+    stddev: ArrayLike = 1e-2,
+    dtype: DTypeLike | None = None,
+    lower: object = -2.0,
+    upper: object = 2.0,
 ) -> Callable:
     """Return standard normal numbers conditioned on (lower, upper), times stddev.
 
@@ -141,18 +134,11 @@ def truncated_normal(
     (2, 3)
     """
 
-    @_initializer
-    def init(
-        key: object,
-        shape: Sequence[int],
-        dtype: DTypeLike | None = dtype,
-        out_sharding: object = None,
-    ) -> Any:
-        dtype = _dtype(dtype)
+    def make(key: object, shape: Sequence[int], dtype: np.dtype, out_sharding: object) -> Any:
         x = random.truncated_normal(key, lower, upper, shape, dtype, out_sharding=out_sharding)
         return wnp.multiply(x, wnp.asarray(stddev, dtype))
 
-    return init
+    return _initializer("truncated_normal", dtype, make)
 
 
 # Variance scaling -----------------------------------------------------------------------------
@@ -212,9 +198,8 @@ def variance_scaling(
             f"{distribution!r}"
         )
 
-    @_initializer
-    def init(key: object, shape: Any, dtype: Any = dtype, out_sharding: object = None) -> Any:
-        dtype, shape = _dtype(dtype), check_shape(shape)
+    def make(key: object, shape: Any, dtype: np.dtype, out_sharding: object) -> Any:
+        shape = check_shape(shape)
         fan = _MODES[mode](*_fans(shape, in_axis, out_axis, batch_axis))
         variance = wnp.asarray(scale / fan if fan else 0.0, dtype)
         placed = {"out_sharding": out_sharding}
@@ -231,7 +216,7 @@ def variance_scaling(
         x = _complex_truncated_normal(key, 2, shape, dtype)
         return x * (wnp.sqrt(variance) / wnp.asarray(_COMPLEX_TRUNCATED_STD, dtype))
 
-    return init
+    return _initializer("variance_scaling", dtype, make)
 
 
 def _polar(radius: Any, key: object, shape: tuple, dtype: Any) -> Any:
@@ -331,7 +316,7 @@ he_normal = kaiming_normal = _preset(
 
 
 def orthogonal(
-    scale: object = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Callable:
     """Draw matrices with orthonormal columns (or rows, if they are fewer), times scale.
 
@@ -343,14 +328,8 @@ def orthogonal(
     True
     """
 
-    @_initializer
-    def init(
-        key: object,
-        shape: Sequence[int],
-        dtype: DTypeLike | None = dtype,
-        out_sharding: object = None,
-    ) -> Any:
-        dtype, shape = _dtype(dtype), check_shape(shape)
+    def make(key: object, shape: Any, dtype: np.dtype, out_sharding: object) -> Any:
+        shape = check_shape(shape)
         if len(shape) < 2:
             raise ArgumentError(
                 f"orthogonal: needs at least 2 dimensions, got shape {shape}; "
@@ -363,17 +342,13 @@ def orthogonal(
         q = random.orthogonal(key, math.prod(rest), (), dtype, shape[axis])
         q = wnp.moveaxis(wnp.reshape(q, (*rest, shape[axis])), -1, axis)
         out = wnp.asarray(scale, dtype) * q
-        return out if out_sharding is None else _place(out, out_sharding)
+        return out if out_sharding is None else device_put(out, out_sharding)
 
-    return init
-
-
-def _place(x: object, sharding: object) -> Any:
-    return device_put(x, sharding)
+    return _initializer("orthogonal", dtype, make)
 
 
 def delta_orthogonal(
-    scale: object = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Callable:
     """Convolution kernels that are an orthogonal matrix at the centre and zero elsewhere.
 
@@ -390,14 +365,8 @@ def delta_orthogonal(
     (Array(0., dtype=float32), Array(True, dtype=bool))
     """
 
-    @_initializer
-    def init(
-        key: object,
-        shape: Sequence[int],
-        dtype: DTypeLike | None = dtype,
-        out_sharding: object = None,
-    ) -> Any:
-        dtype, shape = _dtype(dtype), check_shape(shape)
+    def make(key: object, shape: Any, dtype: np.dtype, out_sharding: object) -> Any:
+        shape = check_shape(shape)
         if len(shape) not in (3, 4, 5):
             raise ArgumentError(f"delta_orthogonal: needs 3, 4 or 5 dimensions, got shape {shape}")
         if shape[-1] < shape[-2]:
@@ -410,9 +379,9 @@ def delta_orthogonal(
         pads = [(b, k - 1 - b) for b, k in zip(before, window, strict=True)]
         centre = wnp.reshape(matrix, (*(1,) * len(window), *shape[-2:]))
         out = wnp.pad(centre, [*pads, (0, 0), (0, 0)])
-        return out if out_sharding is None else _place(out, out_sharding)
+        return out if out_sharding is None else device_put(out, out_sharding)
 
-    return init
+    return _initializer("delta_orthogonal", dtype, make)
 
 
 _NAMES = """

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft.typing import Array as Array
-from weft.typing import DTypeLike
+from weft.typing import ArrayLike, DTypeLike
 
 class Initializer(Protocol):
     """The signature of initializers: `(key, shape, dtype, out_sharding) -> array`."""
@@ -19,7 +19,7 @@ def constant(value: Any, dtype: DTypeLike | None = ...) -> Callable[..., Any]:
     """Return an initializer that gives `value`, which broadcasts to the shape."""
 
 def delta_orthogonal(
-    scale: Any = ..., column_axis: int = ..., dtype: DTypeLike | None = ...
+    scale: ArrayLike = ..., column_axis: int = ..., dtype: DTypeLike | None = ...
 ) -> Callable[..., Any]:
     """Convolution kernels that are an orthogonal matrix at the centre and zero elsewhere."""
 
@@ -63,7 +63,7 @@ def lecun_uniform(
 ) -> Callable[..., Any]:
     """`variance_scaling(1.0, 'fan_in', 'uniform', ...)`."""
 
-def normal(stddev: Any = ..., dtype: DTypeLike | None = ...) -> Callable[..., Any]:
+def normal(stddev: ArrayLike = ..., dtype: DTypeLike | None = ...) -> Callable[..., Any]:
     """Return normal numbers of mean 0 and the given standard deviation."""
 
 def ones(
@@ -72,16 +72,16 @@ def ones(
     """Initialize with ones; the key is not used."""
 
 def orthogonal(
-    scale: Any = ..., column_axis: int = ..., dtype: DTypeLike | None = ...
+    scale: ArrayLike = ..., column_axis: int = ..., dtype: DTypeLike | None = ...
 ) -> Callable[..., Any]:
     """Draw matrices with orthonormal columns (or rows, if they are fewer), times scale."""
 
 def truncated_normal(
-    stddev: Any = ..., dtype: DTypeLike | None = ..., lower: Any = ..., upper: Any = ...
+    stddev: ArrayLike = ..., dtype: DTypeLike | None = ..., lower: Any = ..., upper: Any = ...
 ) -> Callable[..., Any]:
     """Return standard normal numbers conditioned on (lower, upper), times stddev."""
 
-def uniform(scale: Any = ..., dtype: DTypeLike | None = ...) -> Callable[..., Any]:
+def uniform(scale: ArrayLike = ..., dtype: DTypeLike | None = ...) -> Callable[..., Any]:
     """Uniform numbers in [0, scale)."""
 
 def variance_scaling(
@@ -108,4 +108,4 @@ def xavier_uniform(
 def zeros(
     key: Any, shape: Sequence[int], dtype: DTypeLike | None = ..., out_sharding: Any = ...
 ) -> Array:
-    """Zeros; the key is not used."""
+    """Initialize with zeros; the key is not used."""
