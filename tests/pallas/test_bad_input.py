@@ -169,7 +169,7 @@ CALLS = {
     "alias input": (
         lambda: call(copy, X, input_output_aliases={3: 0}),
         ValueError,
-        "names input 3; there are 1",
+        "names input 3; the call has 1",
     ),
     "alias output": (
         lambda: call(copy, X, input_output_aliases={0: 1}),

@@ -107,8 +107,7 @@ def buffer_callback(
     def call(*args: ArrayLike | tuple, **kwargs: object) -> Any:
         leaves, in_tree = flatten((args, kwargs))
         avals = operand_types(what, leaves)
-        ins, outs = (None,) * len(avals), (None,) * len(results)
-        check_aliases(what, aliases, avals, results, ins, outs)
+        check_aliases(what, aliases, avals, results)
         fitted = None if rule is None else rule.fit(len(avals), len(results))
         if fitted is not None:
             fitted.sizes(avals, results, what)
@@ -119,8 +118,8 @@ def buffer_callback(
             attributes=("dict", ()),
             has_side_effect=bool(has_side_effect),
             vmap_method=vmap_method,
-            input_layouts=ins,
-            output_layouts=outs,
+            input_layouts=(None,) * len(avals),
+            output_layouts=(None,) * len(results),
             aliases=aliases,
             api_version=4,
             legacy_config=None,

@@ -107,30 +107,36 @@ def alias_pairs(what: str, aliases: object) -> tuple[tuple[int, int], ...]:
 
 
 def check_aliases(
-    what: str, aliases: Any, avals: Any, results: Any, ins: Sequence, outs: Sequence
+    what: str,
+    aliases: Sequence[tuple[int, int]],
+    avals: Sequence[Any],
+    results: Sequence[Any],
+    ins: Sequence = (),
+    outs: Sequence = (),
+    kinds: tuple[str, str] = ("operand", "result"),
 ) -> None:
+    """Raise unless values may share memory. ins, outs: their layouts. kinds: their names."""
+    one, other = kinds
     taken: set[int] = set()
     for i, o in aliases:
-        if not 0 <= i < len(avals):
-            raise ValueError(
-                f"{what}: input_output_aliases names operand {i}; the call has {len(avals)}"
-            )
-        if not 0 <= o < len(results):
-            raise ValueError(
-                f"{what}: input_output_aliases names result {o}; the call has {len(results)}"
-            )
+        for number, kind, values in ((i, one, avals), (o, other, results)):
+            if not 0 <= number < len(values):
+                raise ValueError(
+                    f"{what}: input_output_aliases names {kind} {number}; the call has "
+                    f"{len(values)}"
+                )
         if o in taken:
-            raise ValueError(f"{what}: input_output_aliases gives result {o} to two operands")
+            raise ValueError(f"{what}: input_output_aliases gives {other} {o} to two {one}s")
         taken.add(o)
         a, r = avals[i], results[o]
         if (a.shape, a.dtype) != (r.shape, r.dtype):
             raise ValueError(
-                f"{what}: operand {i} of type {a.str_short()} cannot share memory with result {o} "
+                f"{what}: {one} {i} of type {a.str_short()} cannot share memory with {other} {o} "
                 f"of type {r.str_short()}; aliased arrays have one shape and dtype"
             )
-        if ins[i] != outs[o]:
+        if ins and ins[i] != outs[o]:
             raise ValueError(
-                f"{what}: operand {i} and result {o} are aliased but have different layouts"
+                f"{what}: {one} {i} and {other} {o} are aliased but have different layouts"
             )
 
 

@@ -15,7 +15,7 @@ from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, leaf_names
 from weft.ffi.call import place
-from weft.ffi.checks import check_batch_dims
+from weft.ffi.checks import check_aliases, check_batch_dims
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.ops.as_array import as_array
 from weft.ops.dtype_casts import convert
@@ -237,38 +237,15 @@ def check_inputs_unwritten(
             )
 
 
-def check_aliases(
-    what: str, aliases: Any, operands: Sequence[ShapedArray], results: Sequence[ShapedArray]
-) -> tuple[tuple[int, int], ...]:
+def alias_pairs(what: str, aliases: Any) -> tuple[tuple[int, int], ...]:
     """input_output_aliases as pairs."""
     try:
-        pairs = sorted((int(i), int(o)) for i, o in dict(aliases).items())
+        return tuple(sorted((int(i), int(o)) for i, o in dict(aliases).items()))
     except (TypeError, ValueError):
         raise TypeError(
             f"{what}: input_output_aliases must be a dict of input number to output number, got "
             f"{aliases!r:.80}"
         ) from None
-    taken: set[int] = set()
-    for i, o in pairs:
-        if not 0 <= i < len(operands):
-            raise ValueError(
-                f"{what}: input_output_aliases names input {i}; there are {len(operands)}, "
-                "prefetched scalars included"
-            )
-        if not 0 <= o < len(results):
-            raise ValueError(
-                f"{what}: input_output_aliases names output {o}; there are {len(results)}"
-            )
-        if o in taken:
-            raise ValueError(f"{what}: input_output_aliases gives output {o} to two inputs")
-        taken.add(o)
-        a, r = operands[i], results[o]
-        if (a.shape, a.dtype) != (r.shape, r.dtype):
-            raise ValueError(
-                f"{what}: input {i} of type {a.str_short()} cannot share memory with output {o} of "
-                f"type {r.str_short()}; aliased arrays have one shape and dtype"
-            )
-    return tuple(pairs)
 
 
 class Builder:
@@ -345,7 +322,8 @@ class Builder:
 
         ins = mappings("input ", names[n_scalars:], in_specs, types[n_scalars:])
         outs = mappings("output ", self.out_names, out_specs, results)
-        pairs = check_aliases(what, self.aliases, types, results)
+        pairs = alias_pairs(what, self.aliases)
+        check_aliases(what, pairs, types, results, kinds=("input", "output"))
         refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs), *self.scratch]
         arrangement = Arrangement(in_tree, self.out_tree, self.scratch_tree, self.many)
         functions = [(f, Frame(self.title, grid, m, self.meshes)) for f, m in self.functions]
