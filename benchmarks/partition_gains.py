@@ -51,7 +51,9 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         "small collectives in one": lambda: patch.object(optimize, "combine", nothing),
         "slices of pads as one exchange": lambda: patch.object(propagate, "simplify", nothing),
         "chains of reshards by the cheapest way": lambda: patch.object(
-            reshard, "_routes", lambda now, target, via: [((target, True),)]
+            reshard,
+            "_route",
+            lambda e, x, target, via, route=reshard._route: route(e, x, target, ()),
         ),
         "moves between layouts by the way that sends least": lambda: patch.object(
             reshard, "cheapest", lambda *args: ()

@@ -83,23 +83,7 @@ def relayout_cost(
     return min(_route(e, source, target, via)[1] for source in e.sources(x, paid=True))
 
 
-Route = tuple[tuple[AxisLayout, bool], ...]  # layouts to pass, and whether tiles are permuted first
-
-
-def _routes(now: AxisLayout, target: AxisLayout, via: Sequence[AxisLayout]) -> list[Route]:
-    """Return ways to a layout: at once, or through the layouts of `via` or some of them."""
-    routes: list[Route] = [((target, True),)]
-    if via:
-        routes.append((*((layout, True) for layout in via), (target, True)))
-        routes += [((layout, True), (target, True)) for layout in via[:-1]]
-    dims = range(len(target.shape))
-    if via or any(layout.padded(d) for layout in (now, target) for d in dims):
-        routes.append(((target, False),))
-        common = tuple(
-            b[: _common_prefix(a, b)] for a, b in zip(now.dims, target.dims, strict=True)
-        )
-        routes.append(((AxisLayout(now.mesh, now.shape, common), True), (target, True)))
-    return routes
+Route = tuple[AxisLayout, ...]  # layouts to pass
 
 
 def _route(
@@ -118,8 +102,9 @@ def _route(
 
 
 def _cheapest(e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout]) -> Route:
-    """Return the route that costs least, latencies counted."""
-    routes, element = _routes(x.layout, target, via), x.value.type.element_type
+    """Return the route that costs least, latencies counted: at once, by `via`, or as found."""
+    routes: list[Route] = [(target,), (*via, target)] if via else [(target,)]
+    element = x.value.type.element_type
     step = latency(target, element)
     costs = [_cost(e, x, route, step) for route in routes]
     best = min(range(len(routes)), key=lambda i: costs[i])
@@ -127,9 +112,8 @@ def _cheapest(e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisL
     if costs[best] and not padded:
         size = byte_size_of(element)
         way = cheapest(x.layout, target, costs[best] / size, step / size)
-        steps = tuple((layout, True) for layout in way)
-        if steps and _cost(e, x, steps, step) < costs[best]:
-            return steps
+        if way and _cost(e, x, way, step) < costs[best]:
+            return way
     return routes[best]
 
 
@@ -140,17 +124,14 @@ def _cost(e: Emitter, x: LocalValue, route: Route, step: int) -> int:
 
 
 def _follow(e: Emitter, x: LocalValue, route: Route) -> LocalValue:
-    for layout, permute in route:
-        x = _step(e, x.value, x.layout, layout, permute)
+    for layout in route:
+        x = _step(e, x.value, x.layout, layout)
     return x
 
 
-def _step(
-    e: Emitter, value: ir.Value, now: AxisLayout, target: AxisLayout, permute: bool
-) -> LocalValue:
+def _step(e: Emitter, value: ir.Value, now: AxisLayout, target: AxisLayout) -> LocalValue:
     """Move to a layout: slices are free, then all_to_all, permutes, and gathers last."""
-    if permute:
-        value, now = _permute_tiles(e, value, now, target)
+    value, now = _permute_tiles(e, value, now, target)
     value, now = _exchange_dims(e, value, now, target)
     # Slice what can be sliced before gathering, so that gathers move less.
     for gather in (False, True):
