@@ -222,6 +222,11 @@ class AxisLayout:
         """Return the same layout with other atoms on one dimension."""
         return AxisLayout(self.mesh, self.shape, (*self.dims[:dim], atoms, *self.dims[dim + 1 :]))
 
+    def free_of(self, atoms: Container[int]) -> AxisLayout:
+        """Return the same layout without the split along some atoms."""
+        dims = tuple(tuple(i for i in a if i not in atoms) for a in self.dims)
+        return AxisLayout(self.mesh, self.shape, dims)
+
     def without(self, *dims: int) -> AxisLayout:
         """Return the same layout with `dims` whole on every device."""
         kept = tuple(() if i in dims else a for i, a in enumerate(self.dims))

@@ -198,11 +198,7 @@ class Localizer:
             dims = self.sharding_dims(sharding) if sharding is not None else ()
             dims = dims or ((),) * len(shape)
             cached = self._layouts[key] = AxisLayout(self.mesh, shape, dims)
-        if self.manual[-1] & cached.used:
-            gone = self.manual[-1]
-            dims = tuple(tuple(i for i in a if i not in gone) for a in cached.dims)
-            return AxisLayout(self.mesh, cached.shape, dims)
-        return cached
+        return cached.free_of(self.manual[-1]) if self.manual[-1] & cached.used else cached
 
     def sharding_dims(self, sharding: ir.Attribute) -> tuple[Atoms, ...]:
         """Per-dimension atoms of a TensorShardingAttr."""

@@ -88,12 +88,12 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
         x = lz.as_sum(x, x.layout, atoms) if atoms else lz.complete(value)
         layout = lz.layout(sharding, x.layout.shape)
         moved = lz.at(LocalValue(x.value, x.layout), layout)
-        inner = AxisLayout(lz.mesh, argument.type.shape, _free_dims(layout, manual))
+        inner = layout.free_of(manual).of_shape(argument.type.shape)
         lz.values[argument] = LocalValue(moved, inner)
     end = terminator(block)
     outer = [lz.layout(s, r.type.shape) for s, r in zip(outputs, op.results, strict=True)]
     returns = [
-        AxisLayout(lz.mesh, v.type.shape, _free_dims(layout, manual))
+        layout.free_of(manual).of_shape(v.type.shape)
         for layout, v in zip(outer, end.operands, strict=True)
     ]
     outside = lz.e.scopes, lz.e.roots
@@ -112,10 +112,6 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
             for v, layout, atoms in zip(end.operands, outer, partials, strict=True)
         ),
     )
-
-
-def _free_dims(layout: AxisLayout, manual: frozenset[int]):
-    return tuple(tuple(i for i in atoms if i not in manual) for atoms in layout.dims)
 
 
 @rule("stablehlo.optimization_barrier")
