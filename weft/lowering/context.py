@@ -25,6 +25,7 @@ from weft.lowering.limits import SMALLEST
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
+    from weft.lowering.module import FunctionContext
     from weft.sharding.named import NamedSharding
 
 _create = ir.Operation.create
@@ -178,7 +179,7 @@ class RuleContext:
 
     __slots__ = ("eqn", "function", "loc", "module")
 
-    def __init__(self, module: Any, function: Any, eqn: Eqn, loc: ir.Location) -> None:
+    def __init__(self, module: Any, function: FunctionContext, eqn: Eqn, loc: ir.Location) -> None:
         self.module = module
         self.function = function
         self.eqn = eqn
@@ -415,7 +416,7 @@ class RuleContext:
 
     # Inner jaxprs -----------------------------------------------------------------------------
 
-    def inline(self, jaxpr: Any, *operands: ir.Value) -> list[ir.Value]:
+    def inline(self, jaxpr: ClosedJaxpr, *operands: ir.Value) -> list[ir.Value]:
         """Emit a closed jaxpr's equations here; for the bodies of regions."""
         return self.module.lower_body(self.function, jaxpr.jaxpr, jaxpr.consts, operands)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,9 @@ from weft.core.ref import AbstractRef
 
 if TYPE_CHECKING:
     from weft.core.jaxpr import Eqn
+    from weft.ffi.rule import ShardingRule
+    from weft.pallas.api.memory import MemorySpace
+    from weft.pallas.api.params import CostEstimate
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,7 +40,7 @@ class BlockMapping:
     squeezed: tuple[bool, ...]
     by_element: tuple[bool, ...]
     index_map: ClosedJaxpr
-    memory_space: Any = None
+    memory_space: MemorySpace | None = None
     whole: bool = False
     origin: str = ""
     padding: tuple[tuple[int, int], ...] = ()
@@ -104,10 +107,10 @@ class KernelCall:
     interpret: Any = False
     debug: bool = False
     checked: bool = False
-    compiler_params: Any = None
-    cost_estimate: Any = None
-    metadata: Any = None
-    sharding_rule: Any = None
+    compiler_params: object = None
+    cost_estimate: CostEstimate | None = None
+    metadata: Mapping[str, Any] | None = None
+    sharding_rule: ShardingRule | None = None
     num_batch_dims: int = 0
     ref_names: tuple[str, ...] = ()
     used_axes: frozenset[int] = frozenset()

@@ -77,7 +77,7 @@ def _block_until_ready(self: object) -> Any:
         raise _explained(self, error) from None
 
 
-def _explained(array: Any, error: XlaRuntimeError) -> BaseException:
+def _explained(array: Array, error: XlaRuntimeError) -> BaseException:
     """Return the error to raise for jaxlib's: the array is gone, or its program failed."""
     if array.is_deleted():
         return RuntimeError(deleted_text(array))
@@ -93,7 +93,7 @@ def _read(array: object) -> np.ndarray:
         raise _explained(array, error) from None
 
 
-def host_value(array: Any) -> np.ndarray:
+def host_value(array: Array) -> np.ndarray:
     """Return the whole array as a read-only NumPy array."""
     value = array._npy_value
     if value is not None:
@@ -151,7 +151,7 @@ def _local_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tuple,
     return tuple(r for r in _replica_ids(sharding, shape) if r[0] in sharding.addressable_devices)
 
 
-def parts(array: Any) -> list:
+def parts(array: Array) -> list:
     """Return this process's parts as single-device arrays, in device order.
 
     They get their avals here: quirks.PARTS_WITHOUT_AVAL.
@@ -174,7 +174,7 @@ def _part_aval(sharding: Any, aval: ShapedArray) -> ShapedArray:
     return ShapedArray(sharding.shard_shape(aval.shape), aval.dtype, aval.weak_type)
 
 
-def addressable_shards(array: Any) -> list[Shard]:
+def addressable_shards(array: Array) -> list[Shard]:
     """Return the parts that this process holds, in device order."""
     cached = getattr(array, "_shards", None)
     if cached is not None:
@@ -192,7 +192,7 @@ def addressable_shards(array: Any) -> list[Shard]:
     return shards
 
 
-def global_shards(array: Any) -> list[Shard]:
+def global_shards(array: Array) -> list[Shard]:
     """Every part; ``data`` is None for those of other processes."""
     if array._sharding.is_fully_addressable:
         return addressable_shards(array)
@@ -230,7 +230,7 @@ def _addressable_data(self: object, index: int) -> Any:
         ) from None
 
 
-def _copy_to_host_async(self: Any) -> None:
+def _copy_to_host_async(self: Array) -> None:
     """Start copying the value to the host, so that a later `np.asarray` need not wait for it."""
     check_alive(self)
     if self._npy_value is not None:
@@ -255,7 +255,7 @@ def _array(self: object, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 
 def _dlpack(
-    self: Any,
+    self: Array,
     *,
     stream: object = None,
     max_version: tuple | None = None,
@@ -294,12 +294,12 @@ _DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
 """Platforms -> DLDeviceType of dlpack.h."""
 
 
-def _dlpack_device(self: Any) -> tuple[int, int]:
+def _dlpack_device(self: Array) -> tuple[int, int]:
     device = next(iter(self.devices()))
     return _DLPACK_KINDS[device.platform], device.local_hardware_id or 0
 
 
-def _scalar(self: Any, what: str) -> Any:
+def _scalar(self: Array, what: str) -> Any:
     if self.aval.shape != ():
         raise TypeError(
             f"{what}() needs an array without dimensions, got {describe(self)}"
@@ -308,7 +308,7 @@ def _scalar(self: Any, what: str) -> Any:
     return host_value(self).item()
 
 
-def _bool(self: Any) -> bool:
+def _bool(self: Array) -> bool:
     if self.aval.size != 1:
         raise ValueError(
             f"the truth value of a {describe(self)} array with {self.aval.size} elements is "
@@ -317,7 +317,7 @@ def _bool(self: Any) -> bool:
     return bool(host_value(self).item())
 
 
-def _index(self: Any) -> int:
+def _index(self: Array) -> int:
     kind = np.dtype(self.aval.dtype).kind
     if kind not in "iu" or self.aval.shape != ():
         raise TypeError(
@@ -326,7 +326,7 @@ def _index(self: Any) -> int:
     return int(host_value(self))
 
 
-def _item(self: Any, *args: int) -> Any:
+def _item(self: Array, *args: int) -> Any:
     """Return the element as a Python scalar; without arguments the array must hold exactly one."""
     if not args and self.aval.size != 1:
         raise ValueError(
@@ -336,7 +336,7 @@ def _item(self: Any, *args: int) -> Any:
     return host_value(self).item(*args)
 
 
-def _len(self: Any) -> int:
+def _len(self: Array) -> int:
     if not self.aval.shape:
         raise TypeError(f"len() of an array without dimensions: {describe(self)}")
     return self.aval.shape[0]
@@ -349,7 +349,7 @@ def _hash(self: object) -> int:
     )
 
 
-def _repr(self: Any) -> str:
+def _repr(self: Array) -> str:
     aval = self.aval
     if self.is_deleted():
         return f"Array({describe(self)}, deleted)"
@@ -365,7 +365,7 @@ def _repr(self: Any) -> str:
     return f"Array({text}{gap}{tail[2:]}"
 
 
-def _has_value_here(self: Any) -> bool:
+def _has_value_here(self: Array) -> bool:
     if getattr(getattr(self._sharding, "spec", None), "unreduced", None):
         return False
     if self._sharding.is_fully_addressable:
@@ -373,12 +373,12 @@ def _has_value_here(self: Any) -> bool:
     return self._sharding.is_fully_replicated and bool(self._sharding.addressable_devices)
 
 
-def _str(self: Any) -> str:
+def _str(self: Array) -> str:
     printable = not self.is_deleted() and _has_value_here(self)
     return str(host_value(self)) if printable else _repr(self)
 
 
-def _format(self: Any, spec: str) -> str:
+def _format(self: Array, spec: str) -> str:
     if not spec and (self.aval.shape or not _has_value_here(self)):
         return str(self)
     return format(host_value(self)[()], spec)
@@ -390,7 +390,7 @@ def _rebuild(value: np.ndarray, weak_type: bool) -> Any:
     return put_host(value, None, weak_type=weak_type)
 
 
-def _reduce(self: Any) -> tuple:
+def _reduce(self: Array) -> tuple:
     return _rebuild, (np.array(host_value(self)), self.aval.weak_type)
 
 
@@ -432,7 +432,7 @@ def _check_reachable(source: Any, target: Any) -> None:
         )
 
 
-def deep_copy(self: Any, memo: object = None) -> Any:
+def deep_copy(self: Array, memo: object = None) -> Any:
     """Return a copy in new buffers, with the same sharding."""
     check_alive(self)
     sharding = self._sharding
@@ -442,7 +442,7 @@ def deep_copy(self: Any, memo: object = None) -> Any:
     return new
 
 
-def _device(self: Any) -> Any:
+def _device(self: Array) -> Any:
     """Return a single-device array's device, else the sharding (as the array API asks)."""
     sharding = self._sharding
     return next(iter(sharding.device_set)) if sharding.num_devices == 1 else sharding
