@@ -28,6 +28,7 @@ from weft.core.tree import flatten, leaf_names
 from weft.driver.staging import aval_of_spec
 from weft.lowering.call_device import device_of, mark
 from weft.lowering.manual import manual_attr
+from weft.lowering.sharding import physical_rank
 from weft.ops.control.scan import scan_rows
 from weft.ops.joining import concatenate
 from weft.ops.slicing import index_in_dim
@@ -207,18 +208,13 @@ def _passing_token(function: Callable) -> Callable:
 
 def _layouts(ctx: RuleContext, avals: Sequence[Any]) -> Any:
     """Row-major layouts, which NumPy reads and writes."""
-    ranks = [0 if a is None else _rank(a) for a in avals]
+    ranks = [0 if a is None else physical_rank(a) for a in avals]
     entries = []
     for r in ranks:
         order = ", ".join(str(i) for i in reversed(range(r)))
         values = f"dense<[{order}]>" if r else "dense<>"
         entries.append(f"{values} : tensor<{r}xindex>")
     return ctx.attr(f"[{', '.join(entries)}]")
-
-
-def _rank(aval: ShapedArray) -> int:
-    extra = len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0
-    return aval.ndim + extra
 
 
 callback_p = Primitive(

@@ -233,13 +233,9 @@ def _complex_extremum(name: str, a: object, axes: tuple) -> Any:
     best = reduce(re, axis=axes, keepdims=True)
     attained = ew.eq_p.bind(re, _broadcast_to(best, typeof(re).shape))
     im = ew.select(attained, im, fill(typeof(im).shape, worst, typeof(im).dtype))
-    out = ew.complex_p.bind(reshape(best, _reduced(typeof(a), axes)), reduce(im, axis=axes))
+    out = ew.complex_p.bind(reshape(best, ops._reduced(typeof(a), axes)), reduce(im, axis=axes))
     has_nan = any(ew.ne_p.bind(a, a), axis=axes)
     return ew.select(has_nan, fill(typeof(out).shape, np.nan, typeof(out).dtype), out)
-
-
-def _reduced(aval: ShapedArray, axes: tuple) -> tuple:
-    return tuple(d for i, d in enumerate(aval.shape) if i not in axes)
 
 
 def max(

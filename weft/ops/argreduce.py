@@ -18,7 +18,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.tree import tree_map
-from weft.ops.combiner import combine_start, fold, monoid_of, trace_combiner
+from weft.ops.combiner import combine_start, fold, halves, monoid_of, trace_combiner
 from weft.ops.joining import concatenate
 from weft.ops.reduce import (
     Axes,
@@ -146,20 +146,15 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: object) -> Any:
 # reduce by any function ------------------------------------------------------------------------
 
 
-def _split(values: Sequence[Any]) -> tuple[list, list]:
-    n = len(values) // 2
-    return list(values[:n]), list(values[n:])
-
-
 def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, dimensions: Axes) -> list[ShapedArray]:
-    operands, _ = _split(avals)
+    operands, _ = halves(avals)
     shape = tuple(s for i, s in enumerate(operands[0].shape) if i not in dimensions)
     return [ShapedArray(shape, a.dtype) for a in operands]
 
 
 def folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
     """Return the same by elementwise ops, which have all rules: the init is one more element."""
-    operands, inits = _split(values)
+    operands, inits = halves(values)
     rows = []
     for x, init in zip(operands, inits, strict=True):
         for i, d in enumerate(sorted(dimensions)):
@@ -182,10 +177,10 @@ def _jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, dimensions: Axes)
 def _batch(
     axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, dimensions: Axes
 ) -> tuple:
-    operand_dims, init_dims = _split(dims)
+    operand_dims, init_dims = halves(dims)
     if any(d is not None for d in init_dims):
         return batch_flat(lambda *xs: folded(xs, jaxpr, dimensions), axis, args, dims)
-    operands, inits = _split(args)
+    operands, inits = halves(args)
     moved = in_front(axis, operands, operand_dims)
     shifted = tuple(d + 1 for d in dimensions)
     outs = reduce_p.bind(*moved, *inits, jaxpr=jaxpr, dimensions=shifted)

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
+def halves(values: Sequence[Any]) -> tuple[list, list]:
+    """Split what stands for operands and their initial values."""
+    n = len(values) // 2
+    return list(values[:n]), list(values[n:])
+
+
 def trace_combiner(
     name: str, computation: Callable, operands: object, init_values: object
 ) -> tuple[list, list, Any, ClosedJaxpr]:

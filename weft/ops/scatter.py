@@ -21,6 +21,7 @@ from weft.ops.elementwise_api import add, convert, div, eq, mul, neg, select, su
 from weft.ops.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
+    _shift,
     check_dims,
     check_index_types,
     gather_p,
@@ -146,10 +147,6 @@ def _abstract(name: str) -> Callable:
         return ShapedArray(operand.shape, operand.dtype, operand.weak_type)
 
     return abstract
-
-
-def _shift(dims: Shape) -> Shape:
-    return tuple([d + 1 for d in dims])
 
 
 def batched_dimensions(

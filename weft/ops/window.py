@@ -21,6 +21,7 @@ from weft.ops.combiner import (
     IDENTITIES,
     combine_start,
     elementwise_combine,
+    halves,
     monoid_of,
     trace_combiner,
 )
@@ -274,20 +275,15 @@ def window_views(operands: Sequence[Any], inits: Sequence[Any], window: dict) ->
 # Any combiner ----------------------------------------------------------------------------------
 
 
-def _split(values: Sequence[Any]) -> tuple[list, list]:
-    n = len(values) // 2
-    return list(values[:n]), list(values[n:])
-
-
 def _generic_abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **window: Any) -> list:
-    operands, _ = _split(avals)
+    operands, _ = halves(avals)
     shape = window_shape("reduce_window", operands[0].shape, **window)
     return [ShapedArray(shape, a.dtype) for a in operands]
 
 
 def _fold_windows(values: Sequence[Any], jaxpr: ClosedJaxpr, window: dict) -> list:
     """Return the same by elementwise ops, which have all rules."""
-    operands, inits = _split(values)
+    operands, inits = halves(values)
     views = window_views(operands, inits, window)
     in_shape, shape = typeof(operands[0]).shape, typeof(views[0][0]).shape
     total = [broadcast_in_dim(i, shape, ()) for i in inits]
@@ -321,10 +317,10 @@ def _generic_jvp(primals: list, tangents: list, *, jaxpr: ClosedJaxpr, **window:
 def _generic_batch(
     axis: AxisData, args: list, dims: list, *, jaxpr: ClosedJaxpr, **window: object
 ) -> tuple:
-    operand_dims, init_dims = _split(dims)
+    operand_dims, init_dims = halves(dims)
     if any(d is not None for d in init_dims):
         return batch_flat(lambda *xs: _fold_windows(xs, jaxpr, window), axis, args, dims)
-    operands, inits = _split(args)
+    operands, inits = halves(args)
     moved = in_front(axis, operands, operand_dims)
     outs = reduce_window_p.bind(*moved, *inits, jaxpr=jaxpr, **with_dimension(window, 0))
     return outs, [0] * len(outs)
@@ -333,7 +329,7 @@ def _generic_batch(
 def _generic_lower(
     ctx: RuleContext, *values: ir.Value, jaxpr: ClosedJaxpr, **window: object
 ) -> list:
-    operands, inits = _split(values)
+    operands, inits = halves(values)
     return emit_window(ctx, operands, inits, lambda *xs: ctx.inline(jaxpr, *xs), window)
 
 
