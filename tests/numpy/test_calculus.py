@@ -21,3 +21,11 @@ def test_weights_of_a_covariance_count_without_their_sign():
         want = np.cov(x, **{name: np.array([1, 2, 1])})
         got = wnp.cov(x, **{name: np.array([1, -2, 1])})
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_an_infinite_end_of_an_integral_is_no_nan(size):
+    y = np.linspace(0.5, 2.0, size)
+    np.testing.assert_allclose(wnp.trapezoid(y, dx=0.25), np.trapezoid(y, dx=0.25), rtol=1e-5)
+    y[-1] = np.inf
+    np.testing.assert_allclose(wnp.trapezoid(y, dx=0.25), np.trapezoid(y, dx=0.25), rtol=1e-5)

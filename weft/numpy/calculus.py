@@ -24,6 +24,7 @@ from weft.numpy.shaping import moveaxis, ravel
 from weft.numpy.sorting import argsort, searchsorted
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
+from weft.ops.dynamic_slicing import dynamic_update_slice_in_dim
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.slicing import slice_in_dim
@@ -230,8 +231,15 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     n = typeof(y).shape[axis]
     if n == 0:
         return sum(y, axis=axis)
+    half = cast(0.5, typeof(y).dtype)
+    if n > 1 and typeof(step).ndim == 0:
+        # The ends count half; sums of neighbours XLA:CPU would make one by one.
+        for i in (0, n - 1):
+            end = u.multiply(half, slice_in_dim(y, i, i + 1, axis=axis))
+            y = dynamic_update_slice_in_dim(y, end, i, axis)
+        return u.multiply(step, sum(y, axis=axis))
     pairs = u.add(slice_in_dim(y, 1, n, axis=axis), slice_in_dim(y, 0, n - 1, axis=axis))
-    return u.multiply(cast(0.5, typeof(y).dtype), sum(u.multiply(step, pairs), axis=axis))
+    return u.multiply(half, sum(u.multiply(step, pairs), axis=axis))
 
 
 def interp(
