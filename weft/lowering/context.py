@@ -392,6 +392,12 @@ class RuleContext:
     def i32(self, value: int) -> ir.Attribute:
         return int_attr(int(value), 32)
 
+    def keep_in_memory(self, value: ir.Value) -> ir.Value:
+        """Keep XLA:CPU from computing a value anew in each loop that reads it."""
+        if self.module.platforms != ("cpu",):
+            return value
+        return self.op("stablehlo.optimization_barrier", [value], [value.type])[0]
+
     def mark(self, operation: ir.Operation, rule: str, number: int = 0) -> None:
         """Mark an operation that a rule of weft/native may replace where the CPU runs it."""
         size = max(aval.size for aval in self.avals_in)

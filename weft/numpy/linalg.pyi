@@ -60,7 +60,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     """Return the n-th power of square matrices; negative n powers the inverse."""
 
 def matrix_rank(M: Any, rtol: Any = ..., *, hermitian: bool = ..., tol: Any = ...) -> Array:
-    """Return the number of singular values above rtol times the largest (or above tol)."""
+    """Return the number of singular values above rtol times the largest, or above tol."""
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """Return the last two dimensions exchanged."""

@@ -261,6 +261,10 @@ def _lower(
         return _lower_in_parts(ctx, x, y, feature_group_count=feature_group_count, **params)
     if ctx.module.for_xla and batch_group_count > 1:
         return _lower_by_feature_groups(ctx, x, y, **params)
+    x, y = (
+        whole_for_xla(ctx, v, a, spec[2:])
+        for v, a, spec in zip((x, y), (lhs, rhs), dimension_numbers, strict=False)
+    )
     if any(min(p) < 0 < max(p) for p in padding):  # quirks.MIXED_PADDING
         x, padding, lhs_dilation = _cut(ctx, x, dimension_numbers[0][2:], padding, lhs_dilation)
     if lhs.dtype != rhs.dtype:
@@ -286,10 +290,6 @@ def _lower(
         "batch_group_count": ctx.i64(batch_group_count),
         **precision_attrs(ctx, precision),
     }
-    x, y = (
-        whole_for_xla(ctx, v, a, spec[2:])
-        for v, a, spec in zip((x, y), (lhs, rhs), dimension_numbers, strict=False)
-    )
     operation = ctx.operation("stablehlo.convolution", [x, y], ctx.out_types(), attrs)
     # weft/native looks at the marked ones, where XLA:CPU is slow.
     if feature_group_count > 1 or batch_group_count > 1 or lhs.shape[dimension_numbers[0][1]] == 1:

@@ -64,10 +64,10 @@ def _lower(
         program = _program(fun, avals, static, ranks, config.trace_key())
     (result,) = ctx.call(program, operands, name)
     out = ctx.avals_out[0]
-    if ctx.module.platforms == ("cpu",) and dtypes.is_extended(out.dtype) and out.size <= _FEW_KEYS:
-        # Kept in memory: XLA:CPU would write the whole cipher into every loop that draws with such
-        # a key, and into the next key's (quirks.INLINED_KEYS).
-        (result,) = ctx.op("stablehlo.optimization_barrier", [result], [result.type])
+    if dtypes.is_extended(out.dtype) and out.size <= _FEW_KEYS:
+        # XLA:CPU would write the whole cipher into every loop that draws with such a key, and into
+        # the next key's (quirks.INLINED_KEYS).
+        result = ctx.keep_in_memory(result)
     return result
 
 
