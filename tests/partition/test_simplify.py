@@ -25,6 +25,13 @@ def program(body: str, result: str) -> str:
 PADDED = """%p = stablehlo.pad %a, %c, low = [1, 0], high = [2, 0], interior = [0, 0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<19x4xf32>
     %s = stablehlo.slice %p [2:18, 0:4] : (tensor<19x4xf32>) -> tensor<16x4xf32>
     return %s : tensor<16x4xf32>"""
+TWICE = """%p = stablehlo.slice %a [2:14, 1:4] : (tensor<16x4xf32>) -> tensor<12x3xf32>
+    %s = stablehlo.slice %p [1:12:3, 0:3:2] : (tensor<12x3xf32>) -> tensor<4x2xf32>
+    return %s : tensor<4x2xf32>"""
+JOINED = """%n = stablehlo.negate %a : tensor<16x4xf32>
+    %p = stablehlo.concatenate %a, %n, dim = 0 : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<32x4xf32>
+    %s = stablehlo.slice %p [18:30, 0:4] : (tensor<32x4xf32>) -> tensor<12x4xf32>
+    return %s : tensor<12x4xf32>"""
 
 
 def simplified(text: str) -> str:
@@ -48,11 +55,31 @@ def test_a_pad_that_is_needed_whole_stays():
     assert "stablehlo.slice" in text
 
 
-def test_results_equal_numpy(rng):
+def test_a_slice_of_a_slice_is_one():
+    text = simplified(program(TWICE, "tensor<4x2xf32>"))
+    assert text.count("stablehlo.slice") == 1 and "[3:14:3, 1:4:2]" in text
+
+
+def test_a_slice_of_one_part_of_a_concatenation_reads_the_part():
+    text = simplified(program(JOINED, "tensor<12x4xf32>"))
+    assert "concatenate" not in text and "slice %0 [2:14, 0:4]" in text
+
+
+@pytest.mark.parametrize(
+    "body, result, want",
+    [
+        (
+            PADDED,
+            "tensor<16x4xf32>",
+            lambda a: np.pad(a, ((1, 2), (0, 0)), constant_values=7)[2:18],
+        ),
+        (TWICE, "tensor<4x2xf32>", lambda a: a[2:14, 1:4][1:12:3, ::2]),
+        (JOINED, "tensor<12x4xf32>", lambda a: np.concatenate([a, -a])[18:30]),
+    ],
+)
+def test_results_equal_numpy(body, result, want, rng):
     a = rng.normal(size=(16, 4)).astype(np.float32)
-    want = np.pad(a, ((1, 2), (0, 0)), constant_values=7)[2:18]
-    got = harness.run(program(PADDED, "tensor<16x4xf32>"), a)[0]
-    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(harness.run(program(body, result), a)[0], want(a))
 
 
 def test_a_shifted_array_costs_one_row():

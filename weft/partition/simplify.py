@@ -1,12 +1,13 @@
 """Rewrites that spare communication, on the global program before shardings are propagated.
 
 A slice of a pad is one pad that may cut, so a stencil fetches its neighbours' edges at once instead
-of building an array of another size and shifting that. The gradient of a maximum over padded
-windows pads by itself, as an array that is padded, scattered to and cut again has a size that its
-shards do not fit. What arranges equal constants is a constant. A product that is computed twice is
-computed, and adds up its parts, once. A reduction of merged or split dimensions reduces those they
-were, so that no shards move for a result that is smaller. An update of single rows says so by its
-dimension numbers, not by a window of size 1: Shardy then leaves the rows split.
+of building an array of another size and shifting that. A slice of a slice, or of one operand of a
+concatenation, reads its source. The gradient of a maximum over padded windows pads by itself, as
+an array that is padded, scattered to and cut again has a size that its shards do not fit. What
+arranges equal constants is a constant. A product that is computed twice is computed, and adds up
+its parts, once. A reduction of merged or split dimensions reduces those they were, so that no
+shards move for a result that is smaller. An update of single rows says so by its dimension numbers,
+not by a window of size 1: Shardy then leaves the rows split.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def simplify(module: ir.Module) -> None:
         elif op.name == "stablehlo.scatter":
             _insert_rows(op)
         elif op.name == "stablehlo.slice":
-            _slice(op)
+            piece: ir.Operation | None = op
+            while piece is not None:
+                piece = _slice(piece)
 
 
 def _compute_once(module: ir.Module) -> None:
@@ -189,17 +192,25 @@ def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, 
     yield from dimension_groups(before, after)
 
 
-def _slice(op: ir.Operation) -> None:
-    """Move a slice past the operation that made its operand."""
+def _slice(op: ir.Operation) -> ir.Operation | None:
+    """Move a slice past what made its operand; return the slice that replaced it, if any."""
     source = maker(op.operands[0])
     if source is None:
-        return
-    # Where the whole value is needed too, taking pieces of its source would fetch them twice.
-    cut = all(use.owner.operation.name == "stablehlo.slice" for use in source.results[0].uses)
-    if source.name == "stablehlo.pad" and cut:
-        _of_pad(op, source)
-    elif source.name == "stablehlo.select_and_scatter":
+        return None
+    if source.name == "stablehlo.concatenate":
+        return _of_concatenation(op, source)
+    if source.name == "stablehlo.select_and_scatter":
         _of_scatter(op, source)
+        return None
+    if source.name not in ("stablehlo.pad", "stablehlo.slice"):
+        return None
+    # Where the whole value is needed too, taking pieces of its source would fetch them twice.
+    if any(use.owner.operation.name != "stablehlo.slice" for use in source.results[0].uses):
+        return None
+    if source.name == "stablehlo.slice":
+        return _of_slice(op, source)
+    _of_pad(op, source)
+    return None
 
 
 def _of_pad(op: ir.Operation, pad: ir.Operation) -> None:
@@ -213,10 +224,41 @@ def _of_pad(op: ir.Operation, pad: ir.Operation) -> None:
         "edge_padding_high": [p - (n - e) for p, n, e in zip(high, shape, limit, strict=True)],
         "interior_padding": [0] * len(low),
     }
-    numbers = {name: ir.DenseI64ArrayAttr.get(values) for name, values in amounts.items()}
-    supersede(op, *insert(op, pad.name, op.results.types, pad.operands, numbers).results)
-    if not list(pad.results[0].uses):
-        pad.erase()
+    _replace(op, "stablehlo.pad", list(pad.operands), amounts)
+    _drop_unused(pad)
+
+
+def _of_slice(op: ir.Operation, before: ir.Operation) -> ir.Operation:
+    begin, limit, stride = _bounds(op)
+    first, _, step = _bounds(before)
+    bounds = {
+        "start_indices": [f + b * s for f, b, s in zip(first, begin, step, strict=True)],
+        "limit_indices": [
+            f + (e - 1) * s + 1 if e > b else f + b * s
+            for f, b, e, s in zip(first, begin, limit, step, strict=True)
+        ],
+        "strides": [a * b for a, b in zip(stride, step, strict=True)],
+    }
+    sliced = _replace(op, "stablehlo.slice", [before.operands[0]], bounds)
+    _drop_unused(before)
+    return sliced
+
+
+def _of_concatenation(op: ir.Operation, joined: ir.Operation) -> ir.Operation | None:
+    begin, limit, stride = _bounds(op)
+    dim = joined.attributes["dimension"].value
+    offset = 0
+    for operand in joined.operands:
+        size = operand.type.shape[dim]
+        if offset <= begin[dim] < limit[dim] <= offset + size:
+            begin[dim] -= offset
+            limit[dim] -= offset
+            bounds = {"start_indices": begin, "limit_indices": limit, "strides": stride}
+            sliced = _replace(op, "stablehlo.slice", [operand], bounds)
+            _drop_unused(joined)
+            return sliced
+        offset += size
+    return None
 
 
 def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
@@ -278,3 +320,17 @@ def _bounds(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
     names = ("start_indices", "limit_indices", "strides")
     begin, limit, stride = (list(op.attributes[name]) for name in names)
     return begin, limit, stride
+
+
+def _replace(
+    op: ir.Operation, name: str, operands: list[ir.Value], attributes: dict[str, list[int]]
+) -> ir.Operation:
+    numbers = {k: ir.DenseI64ArrayAttr.get(v) for k, v in attributes.items()}
+    replacement = insert(op, name, op.results.types, operands, numbers)
+    supersede(op, *replacement.results)
+    return replacement
+
+
+def _drop_unused(op: ir.Operation) -> None:
+    if not list(op.results[0].uses):
+        op.erase()
