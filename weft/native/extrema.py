@@ -69,7 +69,7 @@ def _parts(e: Emitter, op: ir.Operation) -> ir.Value | None:
     parts = e.reduce(whole, init, 1, combiner_of(op))
     _keep_nans(e, parts.owner)
     # Fused into what follows, they would be computed one by one.
-    parts = e.make("stablehlo.optimization_barrier", [parts], parts.type)
+    parts = e.keep_in_memory(parts)
     parts = e.reshape(parts, [outer, lanes, inner])
     if left:
         parts = e.concatenate([parts, e.slice(rows, 1, n - left, n)], 1)
@@ -106,7 +106,7 @@ def elementwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | No
         if any(v.name != op.name and any(map(_number, v.operands)) for v in _beside(op)):
             return None  # XLA makes clamp of two bounds, which the library does not know
         scalar = e.constant(number)
-        hidden = e.make("stablehlo.optimization_barrier", [scalar], scalar.type)
+        hidden = e.keep_in_memory(scalar)
         return [e.binary(name, e.broadcast(hidden, other.type.shape), other)]
     return [e.select(e.compare(x, x, "NE"), x, e.binary(name, x, y))]
 

@@ -59,12 +59,13 @@ def product(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     kinds = {str(t.element_type) for t in (out, *(x.type for x in op.operands))}
     if len(contracted) != 2 or kinds not in ({"f32"}, {"f64"}):
         return None
+    places = places_of(op)
     spread = []  # for each operand, where its other dimensions are in the result
     for side, (x, summed) in enumerate(zip(op.operands, contracted, strict=True)):
-        at = {pair[side]: k for k, pair in enumerate(places_of(op))}
+        at = {pair[side]: k for k, pair in enumerate(places)}
         spread.append([at[k] for k in range(x.type.rank) if k != summed])
     # What makes the operands is not to be computed once for every element that reads it.
-    operands = [x if in_memory(x) else _apart(e, x) for x in op.operands]
+    operands = [x if in_memory(x) else e.keep_in_memory(x) for x in op.operands]
     total: ir.Value | None = None
     for k in range(operands[0].type.shape[contracted[0]]):
         parts = []
@@ -74,9 +75,4 @@ def product(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
             parts.append(e.broadcast(part, out.shape, dims))
         term = e.mul(*parts)
         total = term if total is None else e.add(total, term)
-    return None if total is None else [_apart(e, total)]
-
-
-def _apart(e: Emitter, x: ir.Value) -> ir.Value:
-    """Keep a value from being fused with what reads it."""
-    return e.make("stablehlo.optimization_barrier", [x], x.type)
+    return None if total is None else [e.keep_in_memory(total)]

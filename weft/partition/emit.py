@@ -232,6 +232,10 @@ class Emitter:
         to = self.i64s(dims)
         return self.shaped("stablehlo.broadcast_in_dim", (value,), shape, broadcast_dimensions=to)
 
+    def keep_in_memory(self, value: ir.Value) -> ir.Value:
+        """Keep a value from being fused with, or folded into, what reads it."""
+        return self.make("stablehlo.optimization_barrier", [value], value.type)
+
     def reshape(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
         if list(value.type.shape) == list(shape):
             return value
