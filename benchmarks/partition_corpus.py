@@ -76,7 +76,7 @@ def scaling(shapes: tuple[tuple[int, int], ...] = ((4, 2), (1024, 4))) -> list[f
     from benchmarks import gpt, training
     from weft._xla import mlir
     from weft.partition import partition
-    from weft.partition.report import report
+    from weft.partition.report.communication import report
 
     out = []
     for shape in shapes:

@@ -11,7 +11,7 @@ import weft
 from tests.processes import free_address
 from tests.web_page import parsed
 from weft import profiler
-from weft.partition.report import format_seconds
+from weft.partition.report.communication import format_seconds
 
 
 @pytest.fixture(scope="module")

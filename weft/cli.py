@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weft.partition.report import CommReport
+    from weft.partition.report.communication import CommReport
 
 
 def main(argv: Sequence[str] | None = None) -> int:

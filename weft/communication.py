@@ -13,10 +13,10 @@ from weft.driver.jit import jit
 from weft.driver.staging import is_jitted
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.cost import HardwareModel
-from weft.partition.device_memory import compiled_memory
-from weft.partition.measured import measure, newest_trace
 from weft.partition.partitioner import Stages
-from weft.partition.report import CommReport, report
+from weft.partition.report.communication import CommReport, report
+from weft.partition.report.device_memory import compiled_memory
+from weft.partition.report.measured import measure, newest_trace
 from weft.runtime.gpus import hardware_of
 from weft.sharding.named import NamedSharding
 

@@ -20,7 +20,13 @@ from weft._xla.profiler import TraceMe as TraceAnnotation
 from weft.communication import HardwareModel, optimized_text, program_report
 from weft.core.namespace import seal
 from weft.core.source import wraps
-from weft.partition.measured import Instruction, Operation, instructions, measure, newest_trace
+from weft.partition.report.measured import (
+    Instruction,
+    Operation,
+    instructions,
+    measure,
+    newest_trace,
+)
 from weft.runtime import backend
 from weft.runtime.backend import client
 

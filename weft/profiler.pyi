@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from weft.partition.measured import Operation as Operation
+from weft.partition.report.measured import Operation as Operation
 from weft.typing import Array as Array
 
 class ProfileData:

@@ -15,7 +15,7 @@ from weft.communication import comm
 from weft.core.namespace import seal
 from weft.core.tree import flatten, tree_map
 from weft.partition.collect import KINDS
-from weft.partition.report import CommReport, format_bytes, parse_bytes
+from weft.partition.report.communication import CommReport, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike

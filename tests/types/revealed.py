@@ -273,7 +273,7 @@ reveal_type(weft.random.key(0))  # Array
 reveal_type(weft.random.normal(weft.random.key(0), (3,)))  # Array
 reveal_type(weft.nn.relu(ones))  # Array
 reveal_type(weft.ShapeDtypeStruct((3,), wnp.float32))  # weft.driver.staging.ShapeDtypeStruct
-reveal_type(weft.comm(double, ones))  # weft.partition.report.CommReport
+reveal_type(weft.comm(double, ones))  # weft.partition.report.communication.CommReport
 reveal_type(weft.set_mesh(mesh))  # weft.sharding.mesh.set_mesh
 reveal_type(weft.debug_nans(True))  # contextlib.AbstractContextManager[Any, bool | None]
 reveal_type(weft.disable_jit())  # contextlib.AbstractContextManager[None, bool | None]

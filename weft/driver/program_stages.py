@@ -12,8 +12,8 @@ from weft.core.config import STAGES as NAMES
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.printer import print_jaxpr
 from weft.driver.use_partitioner import partitioned_stages
-from weft.partition.report import module_text
-from weft.partition.source_lines import hlo_with_lines
+from weft.partition.report.communication import module_text
+from weft.partition.report.source_lines import hlo_with_lines
 
 if TYPE_CHECKING:
     from weft.driver.program import Program

@@ -14,14 +14,12 @@ for any number of devices and needs none. `partitioner` calls the steps in their
     reshard, relayout_search, window
                                 values moved to other layouts; parts of a dimension fetched
     replicate, manual           small programs run whole; programs written for each device
-    optimize, merge_reductions, sink_reductions, carry_linearity, combine, overlap, byte_transport
-                                fewer collectives: equal, joined, behind loops, beside products
+    passes/                     fewer collectives: equal, joined, behind loops, beside products
 
 All of them use axis_layout (which mesh axes split a value), local_value and emit (a value and
 operations of the local program), ops (what is known of each operation) and walk. What follows reads
-the local program: check, classes (devices that hold the same), collect, cost, overlap_estimate,
-device_memory, timeline and measured for reports: report, html_page, source_lines. gpu adapts it to
-XLA's compiler for GPUs.
+the local program: check, classes (devices that hold the same), collect, cost, overlap_estimate, and
+report/, which writes tables and pages. gpu adapts it to XLA's compiler for GPUs.
 """
 
 from weft.core.namespace import load_on_use

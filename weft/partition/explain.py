@@ -1,4 +1,4 @@
-# Tests: tests/partition/test_collect.py, tests/partition/test_report.py
+# Tests: tests/partition/test_collect.py, tests/partition/report/test_communication.py
 """Says why each collective exists: who produced, who consumed, and where their shardings came from.
 
 Runs on the module with explicit sdy collectives after a propagation that recorded Shardy's sharding

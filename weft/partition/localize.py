@@ -19,11 +19,11 @@ import weft.partition.reshard as reshard
 from weft._xla import passes, sdy
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, AxisLayout, DeviceMesh, Unsupported
-from weft.partition.carry_linearity import KEPT
 from weft.partition.emit import Emitter
 from weft.partition.explain import nearest_location, op_text
 from weft.partition.local_value import LocalValue
 from weft.partition.ops import facts, linear_operands
+from weft.partition.passes.carry_linearity import KEPT
 from weft.partition.validate import only_mesh
 from weft.partition.walk import (
     SHARDINGS,

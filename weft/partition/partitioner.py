@@ -15,7 +15,7 @@ from weft.partition.collect import collect
 from weft.partition.explain import annotate, constraint_lines
 from weft.partition.localize import localize
 from weft.partition.loop_stacks import gather_small_stacks
-from weft.partition.optimize import optimize
+from weft.partition.passes.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
 from weft.partition.replicate import is_small, make_whole, sends_less
 from weft.partition.shardy_workarounds import detach_async, reattach_async

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from weft._xla.compile import XlaRuntimeError
-from weft.partition.report import format_bytes
+from weft.partition.report.communication import format_bytes
 from weft.runtime import backend
 from weft.runtime.compile import LoadedExecutable
 

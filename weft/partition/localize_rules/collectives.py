@@ -7,11 +7,11 @@ import weft.partition.reshard as reshard
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, AxisLayout
-from weft.partition.carry_linearity import WRITTEN
 from weft.partition.collect import KINDS
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.ops import facts, named
+from weft.partition.passes.carry_linearity import WRITTEN
 from weft.partition.walk import SHARDINGS, forget, only_user, ops_in
 
 

@@ -1,4 +1,4 @@
-# Tests: tests/partition/test_cost.py, tests/partition/test_report.py
+# Tests: tests/partition/test_cost.py, tests/partition/report/test_communication.py
 """Estimate when one device computes and communicates, and what it holds meanwhile."""
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.collect import byte_size, collect_block, source_line, trip_count
 from weft.partition.cost import HardwareModel
-from weft.partition.device_memory import type_text
 from weft.partition.ops import facts
 from weft.partition.overlap_estimate import work_of
-from weft.partition.source_lines import short
+from weft.partition.report.device_memory import type_text
+from weft.partition.report.source_lines import short
 from weft.partition.walk import functions, outer_first
 
 

@@ -13,9 +13,9 @@ from tests.web_page import parsed
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.cost import HardwareModel, Link
-from weft.partition.device_memory import estimate_memory
-from weft.partition.report import format_bytes, format_seconds, parse_bytes, report
-from weft.partition.source_lines import short
+from weft.partition.report.communication import format_bytes, format_seconds, parse_bytes, report
+from weft.partition.report.device_memory import estimate_memory
+from weft.partition.report.source_lines import short
 from weft.sharding.drawing import value_html
 
 

@@ -1,4 +1,4 @@
-# Tests: tests/partition/test_optimize.py
+# Tests: tests/partition/passes/test_optimize.py
 """all_gather + dot as a ring: each step multiplies one shard while the next one travels.
 
 The decomposition of Wang et al., "Overlap communication with dependent computation via

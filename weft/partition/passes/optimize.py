@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import AxisLayout, DeviceMesh
-from weft.partition.byte_transport import send_bytes
-from weft.partition.carry_linearity import KEPT, WRITTEN
 from weft.partition.collect import KINDS
-from weft.partition.combine import combine
-from weft.partition.merge_reductions import join_sums
 from weft.partition.ops import facts
-from weft.partition.overlap import overlap_gathers
-from weft.partition.sink_reductions import reduce_behind_loops
+from weft.partition.passes.byte_transport import send_bytes
+from weft.partition.passes.carry_linearity import KEPT, WRITTEN
+from weft.partition.passes.combine import combine
+from weft.partition.passes.merge_reductions import join_sums
+from weft.partition.passes.overlap import overlap_gathers
+from weft.partition.passes.sink_reductions import reduce_behind_loops
 from weft.partition.walk import (
     WHY,
     attributes_of,

@@ -10,7 +10,7 @@ from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.collect import collect
 from weft.partition.localize import localize
-from weft.partition.optimize import optimize
+from weft.partition.passes.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
 
 

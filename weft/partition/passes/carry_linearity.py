@@ -1,4 +1,4 @@
-# Tests: tests/partition/test_sink_reductions.py, tests/partition/test_merge_reductions.py
+# Tests: tests/partition/passes/test_sink_reductions.py
 """How a step of a loop makes a carry's next value, where sums over devices may wait for its end.
 
 An update is read back from the next value through operations that are linear: they may come before

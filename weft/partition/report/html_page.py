@@ -1,4 +1,4 @@
-# Tests: tests/partition/test_report.py
+# Tests: tests/partition/report/test_communication.py
 # ruff: noqa: E501 - lines of HTML and CSS read better whole
 """The HTML of a communication report: one self-contained page, no scripts from elsewhere."""
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from weft._xla.mlir import to_hlo_text
 from weft.core.source import with_cells
 from weft.partition.collect import KINDS
-from weft.partition.measured import by_line
-from weft.partition.report import escape, format_bytes, format_seconds
-from weft.partition.source_lines import hlo_with_lines
+from weft.partition.report.communication import escape, format_bytes, format_seconds
+from weft.partition.report.measured import by_line
+from weft.partition.report.source_lines import hlo_with_lines
 from weft.sharding.drawing import mesh_svg, value_html
 
 if TYPE_CHECKING:
-    from weft.partition.report import CommReport
+    from weft.partition.report.communication import CommReport
 
 _STYLE = """
 body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#1c2430;background:#fff}

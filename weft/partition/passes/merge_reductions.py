@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from weft._xla.mlir import ir
-from weft.partition.carry_linearity import COMBINERS, WRITTEN
 from weft.partition.ops import facts
+from weft.partition.passes.carry_linearity import COMBINERS, WRITTEN
 from weft.partition.walk import (
     WHY,
     attributes_of,

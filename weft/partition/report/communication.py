@@ -17,17 +17,17 @@ from weft.core.notebook import displayed
 from weft.core.source import with_cells
 from weft.partition.collect import Collective, collect
 from weft.partition.cost import HardwareModel, hardware
-from weft.partition.device_memory import Memory, estimate_memory
 from weft.partition.partitioner import Stages
-from weft.partition.source_lines import mlir_with_lines, short
+from weft.partition.report.device_memory import Memory, estimate_memory
+from weft.partition.report.source_lines import mlir_with_lines, short
 from weft.partition.walk import boundary, functions
 
 if TYPE_CHECKING:
-    from weft.partition.measured import Operation
-    from weft.partition.timeline import Step
+    from weft.partition.report.measured import Operation
+    from weft.partition.report.timeline import Step
 
 
-@displayed("weft.partition.html_page", "table_html")
+@displayed("weft.partition.report.html_page", "table_html")
 @dataclass(slots=True)
 class CommReport:
     """Every collective of a program, with its cost.
@@ -170,7 +170,7 @@ class CommReport:
 
         before: another report, whose collectives are compared with these.
         """
-        from weft.partition.html_page import page_html
+        from weft.partition.report.html_page import page_html
 
         with open(path, "w", encoding="utf-8") as file:
             file.write(page_html(self, before))
@@ -193,7 +193,7 @@ class CommReport:
 
     def timeline(self) -> list[Step]:
         """Estimate the time line of one device: computation, communication and bytes in use."""
-        from weft.partition.timeline import timeline
+        from weft.partition.report.timeline import timeline
 
         if self.program is None:
             return []
@@ -291,7 +291,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_flops(count: float) -> str:
-    """Floating-point operations with a unit, three digits.
+    """Return floating-point operations with a unit, three digits.
 
     >>> format_flops(2.5e6)
     '2.5 MFLOP'

@@ -22,7 +22,11 @@ import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import AxisLayout, DeviceMesh
-from weft.partition.carry_linearity import (
+from weft.partition.classes import Typer, tile_classes
+from weft.partition.collect import byte_size, bytes_sent, trip_count
+from weft.partition.emit import Emitter
+from weft.partition.ops import OPS, neutral
+from weft.partition.passes.carry_linearity import (
     COMBINERS,
     KEPT,
     Update,
@@ -30,10 +34,6 @@ from weft.partition.carry_linearity import (
     is_identity,
     read_update,
 )
-from weft.partition.classes import Typer, tile_classes
-from weft.partition.collect import byte_size, bytes_sent, trip_count
-from weft.partition.emit import Emitter
-from weft.partition.ops import OPS, neutral
 from weft.partition.walk import (
     WHY,
     attributes_of,

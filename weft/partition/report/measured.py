@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from weft._xla.profiler import ProfileData
 from weft.partition.collect import KINDS, Collective
-from weft.partition.report import CommReport
-from weft.partition.source_lines import short
+from weft.partition.report.communication import CommReport
+from weft.partition.report.source_lines import short
 
 
 class Operation(NamedTuple):

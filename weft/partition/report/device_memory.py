@@ -1,4 +1,4 @@
-# Tests: tests/partition/test_report.py
+# Tests: tests/partition/report/test_communication.py
 """Memory of one device: from XLA's buffer assignment, or estimated from the local program."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, source_line
 from weft.partition.ops import facts
-from weft.partition.source_lines import short
+from weft.partition.report.source_lines import short
 from weft.partition.walk import main_block, outer_first, terminator
 
 
