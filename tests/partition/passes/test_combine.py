@@ -3,11 +3,11 @@
 
 import numpy as np
 import pytest
-from tests.partition.passes.test_optimize import before_and_after
 
 import weft
 from tests.collectives.harness import COMPILER_OPTIONS, mesh_of
 from tests.partition import harness
+from tests.partition.passes.test_optimize import before_and_after
 from tests.partition.test_localize import module, sharding
 from tests.spmd_reference import Machine
 from weft import P, lax

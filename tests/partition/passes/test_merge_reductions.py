@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.partition.passes.test_optimize import before_and_after
 
 import weft
 import weft.numpy as wnp
+from tests.partition.passes.test_optimize import before_and_after
 from tests.partition.test_localize import module, sharding
 from weft.sharding import NamedSharding
 from weft.sharding import PartitionSpec as P

@@ -3,11 +3,11 @@
 
 import numpy as np
 import pytest
-from tests.partition.passes.test_optimize import before_and_after
 
 import weft
 import weft.numpy as wnp
 from tests.partition import harness
+from tests.partition.passes.test_optimize import before_and_after
 from tests.partition.test_localize import module, sharding
 from weft._xla import mlir
 from weft.partition import partition
