@@ -62,12 +62,18 @@ def half_exp(x: Array) -> Array:
 
 
 def _scaled_exp(x: Array) -> tuple[Array, Array]:
-    """exp(x) as a number near 1 and the exponent of a power of two."""
+    """Return exp(x) as a number near 1 and the exponent of a power of two."""
+    return split_exp(clamp(x, *((-746.0, 711.0) if is_wide(x) else (-104.0, 90.0))))
+
+
+def split_exp(x: Array, rest: Array | None = None) -> tuple[Array, Array]:
+    """Return the same of an argument (+ rest, small) whose exponent is of a normal number."""
     kind = x.dtype.name
-    x = clamp(x, *((-746.0, 711.0) if is_wide(x) else (-104.0, 90.0)))
     whole, n = round_scaled(x, 1 / math.log(2))
     r = fma(whole, -LN2_HI[kind], x)
     r = fma(whole, -LN2_LO[kind], r)
+    if rest is not None:
+        r = r + rest
     return polynomial(r, (*_EXP[kind], 1.0, 1.0)), n
 
 
@@ -104,10 +110,26 @@ def expm1(x: Array) -> Array:
     return where(abs(x) < 2.0 ** -(mantissa_bits(x) + 2), x, result)
 
 
+_TANH = {
+    "float32": (-0.0060451651, 0.0209613291, -0.0538432632, 0.133327188, -0.333333284),
+    "float64": (
+        -1.6925719888061584e-5, 7.8999123630928006e-5, -0.00023029727919427496,
+        0.00058722641914185229, -0.0014552533620089917, 0.0035920498263923855,
+        -0.0088632289231194627, 0.021869488209066646, -0.053968253959920026, 0.13333333333325027,
+        -0.3333333333333332,
+    ),
+}  # fmt: skip
+"""(tanh(x) / x - 1) / x**2 in x**2, for x up to 0.63."""
+
+
 def tanh(x: Array) -> Array:
+    """1 - 2 / (exp(2 |x|) + 1), whose error near 0 is of 1: there a polynomial."""
     size = clamp(abs(x), 0.0, 22.0 if is_wide(x) else 10.0)
-    e = expm1(size * 2)
-    return copysign(_ratio_to_sum(e, e, 2.0), x)
+    square = size * size
+    small = fma(size * square, polynomial(square, _TANH[x.dtype.name]), size)
+    value, n = split_exp(size + size)
+    large = 1 - 2 / fma(value, power_of_two(n), 1.0)
+    return copysign(where(size < 0.625, small, large), x)
 
 
 def _ratio_to_sum(above: Array, e: Array, more: float) -> Array:

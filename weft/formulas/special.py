@@ -8,16 +8,19 @@ Float32 goes through float64 but for erf and erf_inv, which kernels of networks 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from weft.formulas.elementary import exp, log, log1p, sin, tan
+from weft.formulas.elementary import exp, log, sin, split_exp, tan
 from weft.formulas.language import (
+    bits,
     clamp,
     copysign,
     floor,
     fma,
+    from_bits,
     in_double,
     is_wide,
+    ldexp_p,
     polynomial,
     where,
 )
@@ -28,71 +31,6 @@ if TYPE_CHECKING:
     from weft.runtime.array import Array
 
 # The error function -------------------------------------------------------------------------------
-
-_ERF_SMALL = (
-    (
-        -2.37630166566501626084e-05, -5.77027029648944159157e-03, -2.84817495755985104766e-02,
-        -3.25042107247001499370e-01, 1.28379167095512558561e-01,
-    ),
-    (
-        -3.96022827877536812320e-06, 1.32494738004321644526e-04, 5.08130628187576562776e-03,
-        6.50222499887672944485e-02, 3.97917223959155352819e-01, 1.0,
-    ),
-)  # fmt: skip
-_ERF_AT_1 = 8.45062911510467529297e-01
-_ERF_MIDDLE = (
-    (
-        -2.16637559486879084300e-03, 3.54783043256182359371e-02, -1.10894694282396677476e-01,
-        3.18346619901161753674e-01, -3.72207876035701323847e-01, 4.14856118683748331666e-01,
-        -2.36211856075265944077e-03,
-    ),
-    (
-        1.19844998467991074170e-02, 1.36370839120290507362e-02, 1.26171219808761642112e-01,
-        7.18286544141962662868e-02, 5.40397917702171048937e-01, 1.06420880400844228286e-01, 1.0,
-    ),
-)  # fmt: skip
-_ERFC_NEAR = (
-    (
-        -9.81432934416914548592e00, -8.12874355063065934246e01, -1.84605092906711035994e02,
-        -1.62396669462573470355e02, -6.23753324503260060396e01, -1.05586262253232909814e01,
-        -6.93858572707181764372e-01, -9.86494403484714822705e-03,
-    ),
-    (
-        -6.04244152148580987438e-02, 6.57024977031928170135e00, 1.08635005541779435134e02,
-        4.29008140027567833386e02, 6.45387271733267880336e02, 4.34565877475229228821e02,
-        1.37657754143519042600e02, 1.96512716674392571292e01, 1.0,
-    ),
-)  # fmt: skip
-_ERFC_FAR = (
-    (
-        -4.83519191608651397019e02, -1.02509513161107724954e03, -6.37566443368389627722e02,
-        -1.60636384855821916062e02, -1.77579549177547519889e01, -7.99283237680523006574e-01,
-        -9.86494292470009928597e-03,
-    ),
-    (
-        -2.24409524465858183362e01, 4.74528541206955367215e02, 2.55305040643316442583e03,
-        3.19985821950859553908e03, 1.53672958608443695994e03, 3.25792512996573918826e02,
-        3.03380607434824582924e01, 1.0,
-    ),
-)  # fmt: skip
-
-
-def _ratio(z: Array, fit: tuple) -> Array:
-    return polynomial(z, fit[0]) / polynomial(z, fit[1])
-
-
-def _erf_parts(x: Array) -> tuple[Array, Array, Array, Array]:
-    """|x|, (erf(x) - x)/x near 0, erf(|x|) - erx in the middle, erfc(|x|) beyond 1.25."""
-    size = abs(x)
-    near = _ratio(x * x, _ERF_SMALL)
-    middle = _ratio(size - 1, _ERF_MIDDLE)
-    bounded = clamp(size, 0.5, 28.0)
-    inverse = 1 / (bounded * bounded)
-    fit = where(bounded < 1 / 0.35, _ratio(inverse, _ERFC_NEAR), _ratio(inverse, _ERFC_FAR))
-    square = bounded * bounded
-    low = fma(bounded, bounded, -square)
-    return size, near, middle, exp(-square) * exp((fit - 0.5625) - low) / bounded
-
 
 _ERF_FLOAT = (
     7.853861353153693e-5,
@@ -155,31 +93,50 @@ def _erf_double(x: Array) -> Array:
     return where(size < 1, near, copysign(far, x))
 
 
-@in_double
+_ERFC = {
+    "float32": (
+        -0.000542152589, 0.00182521343, 0.00239982916, -0.0237568207, 0.0683360583, -0.11927503,
+        0.129642786, -0.0475622297, -0.135621051, 1.25300806,
+    ),
+    "float64": (
+        8.1240725929810781e-8, -6.4394550033280516e-8, -6.0878860693765759e-7,
+        2.8413218150400614e-7, 3.4783035674324349e-6, -6.9158950344004233e-7,
+        -2.0107734062897984e-5, 4.935978665358155e-6, 0.00012510252093571496,
+        -0.0001051569508303726, -0.00077983301881782161, 0.0018886899927435072,
+        0.0025293919141887937, -0.023770514891624662, 0.068308027337171758, -0.11927366341631536,
+        0.12964515870297235, -0.047562294353436337, -0.13562110612458309, 1.2530080582697296,
+    ),
+}  # fmt: skip
+"""erfc(x) exp(x**2) (1 + 2 x) in (x - 3) / (x + 3), from 1/2 to where erfc(x) is subnormal."""
+
+
 def erfc(x: Array) -> Array:
-    return _erfc(x)
+    """M. Shepherd, J. Laframboise, "Chebyshev approximation of (1 + 2 x) exp(x**2) erfc x", 1981.
 
-
-def _erfc(x: Array) -> Array:
-    size, near, middle, tail = _erf_parts(x)
-    below = x < 0
-    # Near 0.5 and above, 1 - x is not exact: 0.5 - (x - 0.5 + x*near) is.
-    small = where(x < 0.25, 1 - fma(x, near, x), 0.5 - fma(x, near, x - 0.5))
-    inside = where(below, middle + (1 + _ERF_AT_1), (1 - _ERF_AT_1) - middle)
-    value = where(size < 1.25, inside, where(below, 2 - tail, tail))
-    # At NaN, too: its arithmetic gives NaN again.
-    return where(size >= 0.84375, value, small)
+    Near 0 it is 1 - x less what erf(x) is more than x.
+    """
+    kind, wide = x.dtype.name, is_wide(x)
+    size = clamp(abs(x), 0.0, 28.0 if wide else 10.1)
+    fit = polynomial((size - 3) / (size + 3), _ERFC[kind]) / fma(size, 2.0, 1.0)
+    # The square of the first half of the bits is exact; the rest is small.
+    top = from_bits(bits(size) & (-1 << (27 if wide else 12)))
+    rest = (top - size) * (top + size)
+    value, n = split_exp(-(top * top), rest)
+    value = ldexp_p.bind(value * fit, n)
+    value = where(x < 0, 2 - value, value)
+    more = x * polynomial(x * x, _ERF_TO_1 if wide else _ERF_FLOAT)
+    return where(size < 0.5, (1 - x) - more, value)
 
 
 _ERF_INV_NEAR = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+    -9.367794243e-9, 2.333813861e-7, -2.08591455e-6, 4.502212001e-6, 4.314364986e-5,
+    -0.0001252149435, -0.00233631194, 0.01154955248, 0.2320136601,
 )  # fmt: skip
 _ERF_INV_FAR = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+    0.000125706944, -0.000317686707, -7.07736481e-5, 0.0014946019, -0.00359055213,
+    0.00568360493, -0.00763859214, 0.00944564509, 1.00167504, 2.8329768,
 )  # fmt: skip
-"""In w = -log(1 - x**2) less 2.5, or in its root less 3."""
+"""In w = -log(1 - x**2) beside the value at 0, or in its root less 3."""
 _HALF_ROOT_PI = math.sqrt(math.pi) / 2
 # Of float64, by the greatest w: in w as it is, less 4; in its root less 3.25, less 5.
 _ERF_INV_TO_2 = (
@@ -199,27 +156,25 @@ _ERF_INV_TO_6 = (
     1.8587791124269735,
 )  # fmt: skip
 _ERF_INV_TO_16 = (
-    8.9464933245723539e-08, -2.6999558221443944e-07, 2.1208953881506056e-08,
-    1.4977545333064364e-06, -4.016666008345284e-06, 2.9259930987603529e-06,
-    1.2476696721932391e-05, -4.731897231856042e-05, 6.8284459419130735e-05,
-    2.4031234117683706e-05, -0.00035503745820686687, 0.00095328936865012297,
-    -0.0016882755612013917, 0.0024914420965725759, -0.0037512085073778049,
-    0.0053709145535834682, 1.0052589676941572, 3.0838856104922208,
+    -1.5102695423335064e-8, 6.969241977629694e-10, 1.3104351499972014e-7, -2.7134511054394561e-7,
+    -2.7004219280868946e-8, 1.4987130784186126e-6, -3.986084395214756e-6, 2.9257291901789825e-6,
+    1.2465167157087252e-5, -4.7318984120112455e-5, 6.8287086547533767e-5, 2.4031257015092524e-5,
+    -0.00035503780975963811, 0.00095328936374356372, -0.0016882755357337072, 0.0024914420969817609,
+    -0.0037512085082155611, 0.0053709145535716796, 1.0052589676941653, 3.0838856104922206,
 )  # fmt: skip
 _ERF_INV_TO_37 = (
-    -7.1648301271266377e-12, -2.465538083758516e-10, 1.4290614145793241e-09,
-    -3.8238284841755385e-09, 7.7406714420494427e-09, -1.4907761475005532e-08,
-    2.9045409250825009e-08, -6.7752316994676023e-08, 2.2905087790705948e-07,
-    -9.929661629777993e-07, 4.5260515481101733e-06, -1.9681781574168446e-05,
-    7.5995278301837704e-05, -0.00021503011898338091, -0.00013871931839011883,
-    1.0103004648645262, 4.8499064014085844,
+    -1.6320962179941371e-11, 4.3103152359013069e-11, 5.1136029306794398e-11,
+    -4.3859651175304178e-10, 1.3507496650455144e-9, -3.4694660413452833e-9, 7.7861300288933021e-9,
+    -1.5256842433074981e-8, 2.9039515855085833e-8, -6.755522900318211e-8, 2.2904559101209625e-7,
+    -9.9302968851155571e-7, 4.5260539273597682e-6, -1.9681770648501067e-5, 7.5995277961231122e-5,
+    -0.00021503011983188415, -0.00013871931837512345, 1.0103004648645454, 4.8499064014085843,
 )  # fmt: skip
 
 
 def erf_inv(x: Array) -> Array:
-    """M. Giles, "Approximating the erfinv function", 2011, in float32 to about 1e-7."""
+    """Source: M. Giles, "Approximating the erfinv function", 2011."""
+    w = -log((1 - x) * (1 + x))
     if is_wide(x):
-        w = -log((1 - x) * (1 + x))
         root = sqrt_p.bind(w)
         y = where(
             w < 16,
@@ -230,44 +185,57 @@ def erf_inv(x: Array) -> Array:
         low = fma(w, polynomial(w, _ERF_INV_TO_2), _HALF_ROOT_PI)
         y = where(w < 2, low, y) * x
     else:
-        w = -log1p(-(x * x))
-        near = w < 5
-        t = where(near, w - 2.5, sqrt_p.bind(w) - 3)
-        y = where(near, polynomial(t, _ERF_INV_NEAR), polynomial(t, _ERF_INV_FAR)) * x
+        near = fma(w, polynomial(w, _ERF_INV_NEAR), _HALF_ROOT_PI)
+        y = where(w < 5, near, polynomial(sqrt_p.bind(w) - 3, _ERF_INV_FAR)) * x
     return where(abs(x) == 1, copysign(math.inf, x), y)
 
 
 # The gamma function -------------------------------------------------------------------------------
 
-_LANCZOS_G = 7.0
-_LANCZOS_FIRST = 0.99999999999980993227684700473478
-_LANCZOS = (
-    676.520368121885098567009190444019, -1259.13921672240287047156078755283,
-    771.3234287776530788486528258894, -176.61502916214059906584551354,
-    12.507343278686904814458936853, -0.13857109526572011689554707, 9.984369578019570859563e-6,
-    1.50563273514931155834e-7,
+_LOG_GAMMA = (
+    -1.5069416728386754e-7, -5.9290805367051974e-7, -8.6694598780420401e-7,
+    -1.7898878266475368e-7, 7.051540265756957e-7, 7.7398117341479863e-7, -3.0047995251347476e-7,
+    1.4425579993472215e-8, -9.4034075442122039e-7, 1.911608575161866e-6, -3.8015976880951231e-6,
+    8.207856505261183e-6, -1.7671676469105627e-5, 3.8169804769248772e-5, -8.3093919865148497e-5,
+    0.00018255263768054602, -0.00040570748083887937, 0.00091537691933317461,
+    -0.002108130830829956, 0.0049986411648252133, -0.012384192193425489, 0.032965000621154263,
+    -0.10031730167435364, 0.42278433509846714,
 )  # fmt: skip
-"""C. Lanczos, "A precision approximation of the gamma function", 1964, for g = 7."""
+"""lgamma(2 + u) / (u (u + 1)) for u from -1 to 1/2."""
 
 
 @in_double
 def lgamma(x: Array) -> Array:
-    reflected = x < 0.5
-    z = where(reflected, -x, x - 1)
-    series: Any = _LANCZOS_FIRST
-    for k, c in enumerate(_LANCZOS):
-        series = series + c / (z + (k + 1))
-    t = z + (_LANCZOS_G + 0.5)
-    log_t = log(t)
-    factor = (z + 0.5) - t / log_t
-    value = fma(factor, log_t, 0.5 * math.log(2 * math.pi)) + log(series)
+    """Return log(|gamma(x)|): near 2, from there by products, Stirling's series from 8 on.
+
+    Of negative numbers by reflection, to 2 ulp of its terms: near its zeros the error is theirs.
+    """
     size = abs(x)
+    u, product = size, x.dtype.type(1)
+    for _ in range(6):  # from 8 to 2.5 and below
+        above = u > 2.5
+        u = where(above, u - 1, u)
+        product = where(above, product * u, product)
+    # Below 1 the product is a divisor: of gamma(x + 1) / x, gamma(x + 2) / (x (x + 1)).
+    below = size < 1
+    product = where(below, where(size < 0.5, fma(size, size, size), size), product)
+    u = where(size < 0.5, size, where(below, u - 1, u - 2))
+    large = size > 8
+    logarithm = log(where(large, size, product))
+    near = fma(u * (u + 1), polynomial(u, _LOG_GAMMA), where(below, -logarithm, logarithm))
+    inverse = 1 / size
+    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(bernoulli(8), 1)]
+    series = fma(inverse, polynomial(inverse * inverse, terms[::-1]), _HALF_LOG_TAU - 0.5)
+    value = where(large, fma(size - 0.5, logarithm - 1, series), near)
     part = size - floor(size)
     wave = sin(where(part > 0.5, 1 - part, part) * math.pi)
-    value = where(reflected, (math.log(math.pi) - log(wave)) - value, value)
-    return where(size == math.inf, size, where(x != x, x, value))
+    reflected = (math.log(math.pi) - log(wave * size)) - value
+    reflected = where(wave == 0, math.inf, where(size < 2.0**-60, value, reflected))
+    value = where(x < 0, reflected, value)
+    return where(size == math.inf, size, where(size == 0, math.inf, value))
 
 
+_HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 _SHIFT_PRODUCTS = (0.0, 8.0, 14.0, 18.0, 20.0)
 """(y + k) (y + 9 - k) less y (y + 9), for k of 0 to 4."""
 

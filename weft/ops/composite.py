@@ -123,18 +123,29 @@ logaddexp2_p = _composite(
 )
 
 
-def _log_base(base: float) -> Callable:
-    def formula(x: object) -> Any:
-        return div_p.bind(log_p.bind(x), scalar(math.log(base), x))
+def _log_base(factor: float, rest: float) -> Callable:
+    """Return the logarithm times a factor and the rest that float64 lacks of it."""
+
+    def formula(x: ArrayLike) -> Any:
+        y = log_p.bind(x)
+        # In two parts, since the error of one is as large as that of the logarithm: the first is
+        # cut, not rounded, so that infinities times both have one sign.
+        grid = 2.0 ** dtypes.finfo(typeof(x).dtype).nmant
+        high = math.floor(factor * grid) / grid
+        return add_p.bind(_times(y, high), _times(y, (factor - high) + rest))
 
     return formula
 
 
 log2_p = _composite(
-    "log2", _log_base(2), [lambda t, out, x: div_p.bind(_times(t, 1 / math.log(2)), x)]
+    "log2",
+    _log_base(1.4426950408889634, 2.0355273740931033e-17),
+    [lambda t, out, x: div_p.bind(_times(t, 1 / math.log(2)), x)],
 )
 log10_p = _composite(
-    "log10", _log_base(10), [lambda t, out, x: div_p.bind(_times(t, 1 / math.log(10)), x)]
+    "log10",
+    _log_base(0.4342944819032518, 1.098319650216765e-17),
+    [lambda t, out, x: div_p.bind(_times(t, 1 / math.log(10)), x)],
 )
 
 

@@ -22,8 +22,16 @@ def _log_odds(p: Array) -> Any:
     return wnp.log(p) - wnp.log1p(-p)
 
 
+def _real_log_odds(p: Array) -> Any:
+    """One logarithm of 1 + |1 - 2 p| / min(p, 1 - p), which is accurate around 1/2."""
+    below = p < 0.5
+    rest = choose(p == 0, 0, below, p, 1 - p)  # for -0 what 0 has
+    size = wnp.log1p(wnp.abs(1 - 2 * p) / rest)
+    return wnp.where(below, -size, size)
+
+
 _logit = special_op(
-    "logit", _log_odds, lambda out, p: 1 / (p * (1 - p)), of_complex=_log_odds, weak_type=True
+    "logit", _real_log_odds, lambda out, p: 1 / (p * (1 - p)), of_complex=_log_odds, weak_type=True
 )
 
 
