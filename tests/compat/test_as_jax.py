@@ -36,10 +36,14 @@ def test_jax_is_weft_whichever_way_it_is_imported():
         import jax.numpy.linalg, jax.nn.initializers
         import weft
         assert jax.jit is weft.jit and jnp.linalg.solve is weft.numpy.linalg.solve
-        assert shard_map_function is weft.shard_map and pl.BlockSpec is weft.pallas.BlockSpec
+        assert jax.shard_map is weft.shard_map and pl.BlockSpec is weft.pallas.BlockSpec
+        mesh, P = jax.make_mesh((1,), ("i",)), jax.P
+        f = shard_map_function(lambda x: lax.psum(x, "i"), mesh, P("i"), P(), check_rep=False)
+        assert f(jnp.ones(2)).tolist() == [1, 1]
         assert isinstance(sin(1.0), jax.Array)  # of the star
         assert pickle.loads(pickle.dumps(jnp.sin)) is weft.numpy.sin
         assert jax.__version_info__ == (0, 10, 2) and "weft" in jax.__version__
+        assert list(map(float, jax.__version__.split("."))) == [0, 10, 2]
         assert importlib.metadata.version("jax") == "0.10.2"
         assert jax.__version__.startswith("0.10.2.") and "weft" in jax.__version__
         assert jax.config is weft.config and "numpy" in dir(jax) and "arange" in dir(jnp)

@@ -257,6 +257,11 @@ PROGRAMS = {
         assert type(seen[3]).__module__.startswith("jax.experimental.sparse")
         assert type(jnp.ones(2)).__module__.startswith("jaxlib") and jax.Array.__module__ == "jax"
         assert isinstance(jax.jit(see), jax._src.lib._jax.PjitFunction)
+        assert type(seen[0]).__name__ == "DynamicJaxprTracer"
+        assert {x.__array_namespace__() for x in (*seen[:3], jnp.ones(2))} == {jnp}
+        assert jnp.__array_api_version__ >= "2024.12" and not hasattr(jnp, "__array_other__")
+        assert jnp.__array_namespace_info__().default_dtypes()["integral"] == jnp.int32
+        assert sparse._base.JAXSparse is sparse.JAXSparse
 
         import pickle
         sharding = jax.sharding.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P("x"))

@@ -1,5 +1,7 @@
 """Tracing: jaxprs, sources, leaks, values that are not known."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,17 @@ def test_a_jaxpr_prints_one_typed_equation_a_line():
         "    d:f32[3] = mul c b\n"
         "  in (d,) }"
     )
+
+
+def test_a_copied_traced_value_is_the_value():
+    def f(x):
+        y = x * 2
+        copied = copy.deepcopy({"x": x, "y": [y]})
+        return copied["x"] * copied["y"][0] + copy.copy(y)
+
+    for g in (f, weft.jit(f)):
+        assert float(g(3.0)) == 24 and float(weft.grad(g)(3.0)) == 14
+    np.testing.assert_array_equal(weft.vmap(f)(np.arange(3.0)), [0, 4, 12])
 
 
 def test_names_go_on_after_z():

@@ -171,3 +171,12 @@ def test_created_arrays_are_on_the_mesh_in_context(name, wrap):
         assert tuple((x + x).sharding.spec) == (None,) * x.ndim
     np.testing.assert_array_equal(x, expected)
     assert len(x.devices()) == 2
+
+
+def test_texts_are_parsed_where_a_dtype_is_given():
+    for value in (["1.5", "2"], [["1", b"2"], ["3", "4"]], "1.5", np.array(["1.5"]), [b"1.5", 2]):
+        np.testing.assert_array_equal(jnp.array(value, "float32"), np.array(value, "float32"))
+    with pytest.raises(TypeError, match="not a number"):
+        jnp.array(["1.5", "2"])
+    with pytest.raises(ValueError, match="a number is needed"):
+        jnp.array(["a"], "float32")

@@ -375,6 +375,10 @@ def test_platform_dependent_compiles_the_platform_s_own_function():
     f = lambda x: lax.platform_dependent(x, cpu=lambda x: x + 1, tpu=jnp.tan, default=jnp.cos)
     close(weft.jit(f)(1.0), 2.0)
     close(weft.grad(lambda x: f(x) ** 2)(1.0), 4.0)
+    elsewhere = weft.ffi.ffi_call("of_another_platform", weft.ShapeDtypeStruct((), "float32"))
+    g = lambda x: lax.platform_dependent(x, cpu=lambda x: x + 1, cuda=lambda x: elsewhere(x))
+    close(g(1.0), 2.0)
+    close(weft.vmap(g)(np.arange(2.0)), [1.0, 2.0])
     text = weft.jit(f).lower(1.0).as_text()
     assert "stablehlo.tan" not in text and "stablehlo.cosine" not in text
 

@@ -513,3 +513,11 @@ def test_exp2_keeps_the_bits_of_large_exponents(dtype):
         assert error.max() < 2 * float(ml_dtypes.finfo(dtype).eps)
         ends = np.asarray(lax.exp2(np.array([np.inf, -np.inf, np.nan, top], dtype)))
     assert np.array_equal(ends.astype(float), [np.inf, 0, np.nan, np.inf], equal_nan=True)
+
+
+def test_a_mapped_predicate_chooses_between_scalars():
+    x = np.arange(6).reshape(3, 2)
+    got = weft.vmap(lambda x: lax.select(x <= 2, 0, 1))(x)
+    np.testing.assert_array_equal(got, np.where(x <= 2, 0, 1))
+    with pytest.raises(TypeError, match="must be a scalar"):
+        lax.select(x[0] <= 2, 0, 1)

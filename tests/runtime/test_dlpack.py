@@ -83,7 +83,14 @@ def test_errors_name_the_remedy():
     with pytest.raises(TypeError, match="not a capsule"):
         weft.dlpack.from_dlpack([1, 2])
     with pytest.raises(TypeError, match="enable_x64"):
-        weft.dlpack.from_dlpack(np.arange(3))
+        weft.dlpack.from_dlpack(np.arange(3), copy=False)
+
+
+def test_types_of_64_bits_are_converted_where_these_are_off():
+    for value in (np.arange(3), np.arange(3.0)):
+        array = weft.dlpack.from_dlpack(value)
+        assert array.dtype.itemsize == 4 and array.dtype.kind == value.dtype.kind
+        np.testing.assert_array_equal(array, value)
 
 
 def read_only():

@@ -34,6 +34,12 @@ def test_functions_take_sparse_arrays(rng, name):
         close(weft.jit(got)(m, y), want)
 
 
+def test_keyword_arguments_are_settings_or_sparse_arrays(rng):
+    x = holes(rng, 3, 4)
+    close(sparse.sparsify(wnp.sum)(padded(x), axis=0), x.sum(0))
+    close(sparse.sparsify(lambda v, *, m: m @ v)(np.ones(4), m=padded(x)), x.sum(1))
+
+
 def test_control_flow_takes_sparse_arrays(rng):
     x = holes(rng, 3, 3)
     m = BCOO.fromdense(x)

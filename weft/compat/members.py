@@ -17,6 +17,7 @@ from weft.core.primitive import Primitive
 from weft.core.source import Source
 from weft.core.state import current_trace
 from weft.core.trace import StagedTracer, Tracer
+from weft.numpy import methods
 from weft.runtime.array import Array
 from weft.sharding import NamedSharding, SingleDeviceSharding
 
@@ -115,8 +116,10 @@ _OF_MODULE: dict[type, str] = {
 def install() -> None:
     """Add the members to the classes, and JAX's other options to weft's."""
     install_options()
+    methods.namespace = "jax.numpy"
     for cls, module in _OF_MODULE.items():
         cls.__module__ = module
+    StagedTracer.__name__ = "DynamicJaxprTracer"
     for cls, members in _MEMBERS.items():
         for name, member in members.items():
             if name not in cls.__dict__:

@@ -31,7 +31,7 @@ _RENAMED = {
     "experimental.pallas.mosaic_gpu": "pallas",
     **{
         f"experimental.sparse.{name}": "sparse"
-        for name in ("ad", "api", "bcoo", "bcsr", "coo", "csr", "random", "transform", "util")
+        for name in "_base ad api bcoo bcsr coo csr random transform util".split()  # noqa: SIM905
     },
 }
 
@@ -200,6 +200,9 @@ def build(name: str, homes: list[str]) -> ModuleType:
 
 _ABSENT = object()
 
+# The names with underscores that a module says of itself; the others are the import system's.
+_SAID_OF_MODULES = ("__version", "__array_")
+
 # JAX's name -> module and name of what stands there, where weft's function of this name differs.
 _INSTEAD = {
     "jax.numpy.array": ("weft.compat.creation", "array"),
@@ -209,9 +212,9 @@ _INSTEAD = {
 
 
 def _find(name: str, homes: list[str], attribute: str) -> Any:
-    if attribute.startswith("__") and attribute not in ("__version__", "__version_info__"):
-        if attribute == "__all__":
-            return importlib.import_module(name).__dir__()
+    if attribute == "__all__":
+        return importlib.import_module(name).__dir__()
+    if attribute.startswith("__") and not attribute.startswith(_SAID_OF_MODULES):
         raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
     instead = _INSTEAD.get(f"{name}.{attribute}")
     if instead is not None:

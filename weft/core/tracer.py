@@ -24,6 +24,13 @@ class Tracer:
     __slots__ = ("__weakref__", "_trace", "aval")
     __array_priority__ = 1000
 
+    # A traced value never changes, and a copy of its trace would be none that the program is in.
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Tracer:
+        return self
+
     def __hash__(self) -> int:
         raise TypeError(
             f"a traced array of type {self.aval.str_short()} ({errors.made_at(self)}) is not "

@@ -15,6 +15,7 @@ import weft.export.template as template
 from weft._xla import mlir, portable
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import UnsupportedArgumentError
 from weft.core.jaxpr import eval_closed
 from weft.core.trace import typeof
 from weft.core.tree import flatten
@@ -404,7 +405,7 @@ def _exported(
         program.lower()
         kept_alive = [k for k in program.keepalives if not isinstance(k, CallSite)]
         if program.host_callbacks or kept_alive:
-            raise ValueError(
+            raise UnsupportedArgumentError(
                 f"{who}: it calls Python functions, or native code on several CPU devices, which "
                 "goes through them; they exist in this process only. Leave callbacks and "
                 "debug.print out"

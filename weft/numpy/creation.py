@@ -139,7 +139,7 @@ def array(
 def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
     """Return a host array that will not change under the device array."""
     check_not_masked(value)
-    if value.dtype.kind in "OSUMm":
+    if value.dtype.kind in ("OMm" if dtype is not None else "OSUMm"):
         raise ArgumentError(
             f"weft.numpy.array: NumPy dtype {value.dtype} has no counterpart; give numbers or "
             "booleans"
@@ -169,6 +169,8 @@ def _from_other(x: list, dtype: Any) -> Any:
         if all(v.__class__ in (builtins.bool, int, float, complex) for v in leaves):
             return _from_numbers(x, dtype)
         for v in leaves:
+            if dtype is not None and isinstance(v, str | bytes):
+                return constant(np.array(x, dtype))  # which parses texts
             if v is None or isinstance(v, str | bytes | dict | set):
                 raise ArgumentError(
                     f"weft.numpy.array: the value {v!r} inside a sequence is not a number or array"
@@ -180,6 +182,8 @@ def _from_other(x: list, dtype: Any) -> Any:
 
             return stack([array(v, dtype, copy=False) for v in x])
         return constant(_host(_host_nested(x, dtype), dtype))
+    if dtype is not None and isinstance(x, str | bytes):
+        return constant(np.array(x, dtype))
     if x is None or isinstance(x, str | bytes | dict | set):
         raise ArgumentError(
             f"weft.numpy.array: cannot make an array from a {type(x).__name__}: {x!r:.80}"

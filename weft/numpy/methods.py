@@ -479,12 +479,16 @@ def _flatten(self: Array, order: str = "C", *, out_sharding: object = None) -> A
     return _function("ravel")(self, order=order, **options)
 
 
+namespace = "weft.numpy"
+"""The module of an array's functions, by the name that the process imports it under."""
+
+
 def _array_namespace(self: object, *, api_version: str | None = None) -> Any:
     if api_version is not None and api_version < "2021.12":
         raise ValueError(
             f"array API version {api_version} is not supported; versions from 2021.12 on are"
         )
-    return import_module("weft.numpy")
+    return import_module(namespace)
 
 
 _FORWARDED = """

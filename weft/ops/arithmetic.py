@@ -266,10 +266,12 @@ def _select_batch(axis: AxisData, args: list, dims: list) -> tuple:
     if dims[0] is None and typeof(args[0]).ndim == 0:
         return select_n_p.bind(args[0], *in_front(axis, args[1:], dims[1:])), 0
     which, *cases = in_front(axis, args, dims)
-    shape = typeof(cases[0]).shape
-    if typeof(which).shape != shape:
-        which = broadcast_in_dim(which, shape, (0,))
-    return select_n_p.bind(which, *cases), 0
+    # Of a scalar `which` the cases have more dimensions. Cases that are scalars take the shape of
+    # `which`: JAX does so in `vmap` alone, and programs rely on it.
+    shape = max(typeof(which).shape, typeof(cases[0]).shape, key=len)
+    operands = (which, *cases)
+    wide = [x if typeof(x).shape == shape else broadcast_in_dim(x, shape, (0,)) for x in operands]
+    return select_n_p.bind(*wide), 0
 
 
 def _select_lower(ctx: RuleContext, which: ir.Value, *cases: ir.Value) -> Any:

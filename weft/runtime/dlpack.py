@@ -109,9 +109,10 @@ def from_dlpack(external_array: Any, device: object = None, copy: bool | None = 
     try:
         capsule = external_array.__dlpack__(**({} if stream is None else {"stream": stream}))
         shape, dtype = _type_of(capsule)
-        _check_width(dtype)
-        if inside.pending is not None and platform == "cpu" and dtype != dtypes.bfloat16:
-            # jaxlib copies what is not aligned on its pool; this callback may hold its threads.
+        narrows = _narrows(dtype, copy is not False and platform == "cpu")
+        # jaxlib copies what is not aligned on its pool; a callback may hold its threads.
+        waits = inside.pending is not None and platform == "cpu" and dtype != dtypes.bfloat16
+        if narrows or waits:
             return device_put(np.from_dlpack(external_array), device or home, may_alias=not copy)
         taken = _xla.from_dlpack(capsule, home, stream, copy)
     except (BufferError, _xla.XlaRuntimeError) as error:
@@ -119,7 +120,6 @@ def from_dlpack(external_array: Any, device: object = None, copy: bool | None = 
         value = None if copy is False or platform != "cpu" else _numpy_view(external_array)
         if value is None:
             raise BufferError(f"from_dlpack: the array cannot be shared: {error}") from None
-        _check_width(value.dtype)
         return device_put(value, device or home, may_alias=False)
     aval = ShapedArray(shape, dtype)
     # Also with copy=True, aligned memory is not copied yet: quirks.DLPACK_COPY.
@@ -162,12 +162,15 @@ def _home(external_array: Any) -> tuple[Any, str]:
     )
 
 
-def _check_width(dtype: np.dtype) -> None:
-    if dtypes.canonicalize_dtype(dtype) != dtype:
+def _narrows(dtype: np.dtype, may_copy: bool) -> bool:
+    """Return whether the values of an array must be converted, as types of 64 bits are off."""
+    narrows = dtypes.canonicalize_dtype(dtype) != dtype
+    if narrows and not may_copy:
         raise TypeError(
             f"from_dlpack: the array is {dtype}, and types of 64 bits are off; convert it first, "
             "or turn them on: weft.config.update('enable_x64', True)"
         )
+    return narrows
 
 
 def _numpy_view(external_array: np.ndarray) -> np.ndarray | None:

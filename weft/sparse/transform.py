@@ -69,13 +69,19 @@ def sparsify(f: Callable, use_tracer: bool = False) -> Callable:
     @wraps(f)
     @api_boundary
     def sparsified(*args: object, **kwargs: object) -> Any:
-        leaves, in_tree = tree.flatten((args, kwargs), is_leaf=is_sparse)
+        # Other keyword arguments are settings of the function, such as an axis.
+        sparse_kwargs = {
+            name: value
+            for name, value in kwargs.items()
+            if any(map(is_sparse, tree.leaves(value, is_leaf=is_sparse)))
+        }
+        leaves, in_tree = tree.flatten((args, sparse_kwargs), is_leaf=is_sparse)
         out_tree: Any = None
 
         def flat(*dense: object) -> list:
             nonlocal out_tree
             inner_args, inner_kwargs = tree.unflatten(in_tree, dense)
-            outs, out_tree = tree.flatten(f(*inner_args, **inner_kwargs))
+            outs, out_tree = tree.flatten(f(*inner_args, **{**kwargs, **inner_kwargs}))
             return outs
 
         leaves = [_as_bcoo(x) for x in leaves]

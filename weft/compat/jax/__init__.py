@@ -14,7 +14,17 @@ from weft.core.config import options
 
 __all__ = ["host_count", "host_id", "host_ids", "print_environment_info"]
 
-__version__ = VERSION
+
+class _Version(str):
+    """The version, whose parts are the reference's: libraries make numbers of all of them."""
+
+    __slots__ = ()
+
+    def split(self, *args: Any) -> list[str]:  # type: ignore[override]
+        return REFERENCE.split(*args)
+
+
+__version__ = _Version(VERSION)
 __version_info__ = tuple(map(int, REFERENCE.split(".")))
 
 
