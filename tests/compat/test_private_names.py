@@ -46,12 +46,15 @@ def test_private_modules_have_the_names_of_public_ones():
         from jax._src.random import Shape
         from jax._src.core import AxisName, AxisSize, ConcretizationTypeError, typeof
         from jax._src.xla_bridge import backends
+        from jax._src.numpy.array_methods import _IndexUpdateHelper, _IndexUpdateRef
         from jax.interpreters import pxla
         from jax._src.interpreters import ad
 
         kinds = []
         jax.linearize(lambda x: kinds.append(type(x)) or x, 1.0)
         assert issubclass(kinds[0], ad.LinearizeTracer) and ad.Zero is jax.interpreters.ad.Zero
+        x = jax.numpy.arange(3)
+        assert isinstance(x.at, _IndexUpdateHelper) and isinstance(x.at[0], _IndexUpdateRef)
         assert typeof(1.0) == jax.typeof(1.0) and "cpu" in backends()
         assert pxla.thread_resources.env.physical_mesh.empty
         with jax.make_mesh((2,), ("x",)) as mesh:
