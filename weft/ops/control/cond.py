@@ -312,7 +312,7 @@ def platform_dependent(
     closed, consts, leaves, tree = trace_branches(
         "platform_dependent", [n[0] if n else "default" for n in names], functions, args
     )
-    index: Any = platform_index_p.bind(platforms=tuple(names))
+    index = platform_index_p.bind(platforms=tuple(names))
     if not isinstance(index, Tracer):  # outside of jit: the others may not compile here
         closed, index = (closed[int(index)],), index * 0
     return tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=closed))
