@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import weft
+from weft.sharding import NamedSharding
+from weft.sharding import PartitionSpec as P
 from weft.stages import ArgInfo, Compiled, Lowered, Traced, Wrapped
 
 X = np.ones((2, 3), np.float32)
@@ -158,3 +160,14 @@ def test_functions_that_close_over_refs_are_lowered_on_what_the_refs_hold(device
     np.testing.assert_array_equal(unread[...], np.ones(3))
     with pytest.raises(TypeError, match=r"argument x .*f32\[8\].*f32\[4\]"):
         compiled(ref, np.ones(4, np.float32), 7.0)
+
+
+def test_compiled_shardings_are_spelled_as_the_arguments():
+    mesh = weft.sharding.Mesh(np.array(weft.devices()[:2]), "i")
+    for spec in (P("i"), P("i", None)):
+        there = NamedSharding(mesh, spec)
+        x = weft.device_put(np.ones((4, 3), np.float32), there)
+        for given in (x, weft.ShapeDtypeStruct(x.shape, x.dtype, sharding=there)):
+            compiled = weft.jit(lambda x: (x * 2, x.T)).lower(given).compile()
+            assert compiled.input_shardings[0][0].spec == spec
+            assert [s.spec for s in compiled.output_shardings] == [spec, P(None, "i")]

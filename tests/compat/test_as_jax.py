@@ -37,7 +37,7 @@ def test_jax_is_weft_whichever_way_it_is_imported():
         import weft
         assert jax.jit is weft.jit and jnp.linalg.solve is weft.numpy.linalg.solve
         assert jax.shard_map is weft.shard_map and pl.BlockSpec is weft.pallas.BlockSpec
-        mesh, P = jax.make_mesh((1,), ("i",)), jax.P
+        mesh, P = jax.sharding.Mesh(jax.devices()[:1], "i"), jax.P
         f = shard_map_function(lambda x: lax.psum(x, "i"), mesh, P("i"), P(), check_rep=False)
         assert f(jnp.ones(2)).tolist() == [1, 1]
         assert isinstance(sin(1.0), jax.Array)  # of the star

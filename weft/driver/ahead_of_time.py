@@ -21,7 +21,7 @@ from weft.core.trace import Tracer, array_method, typeof
 from weft.core.tree import PyTreeDef, flatten
 from weft.driver.devices import committed_sharding
 from weft.driver.donation_guard import Guarded
-from weft.driver.execute import Request, execute, is_debugging, program_for
+from weft.driver.execute import Request, execute, is_debugging, program_for, spelled_as
 from weft.driver.program import Program, misplaced, misplaced_error
 from weft.driver.program_stages import ProgramStages
 from weft.driver.staging import ShapeDtypeStruct, struct_of
@@ -224,7 +224,11 @@ class Lowered(_Arguments):
             check_options(compiler_options)
             options = {**(program.options or {}), **compiler_options}
             program = replace(program, options=options, executable=None)
-        return Compiled(program.compile(), program, self._traced)
+        traced, executable = self._traced, program.compile()
+        ranks = [getattr(a, "ndim", 0) for a in traced._entry.closed.in_avals]
+        placed = zip(traced._placed, ranks, strict=True)
+        executable = spelled_as(executable, placed, traced._entry.out_shardings)
+        return Compiled(executable, program, traced)
 
 
 def _is_hlo(who: str, dialect: str | None) -> bool:
@@ -268,9 +272,14 @@ class Compiled(_Arguments):
     @functools.cached_property
     def _flat_shardings(self) -> list:
         flat = list(self._executable.in_shardings[len(self._program.consts) :])
-        if self._executable.kept_args is None:
-            return flat
-        return unpick(flat, self._program.kept[len(self._program.consts) :])
+        if self._executable.kept_args is not None:
+            flat = unpick(flat, self._program.kept[len(self._program.consts) :])
+        # Programs are shared by specs that differ in `None`s at their ends: these are the user's.
+        places = zip(flat, self._traced._placed, self._entry.in_shardings, strict=True)
+        return [
+            own if asked is None and without_trailing_nones(own) == s else s
+            for s, own, asked in places
+        ]
 
     def _placed_results(self) -> Sequence[Any]:
         shardings = self._executable.out_shardings

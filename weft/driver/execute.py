@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -122,20 +122,24 @@ def compiled_for(
     if result_names is None:
         program.forget_modules()
     if NamedSharding in map(type, request.placed):
-        executable = _spelled_as(executable, args, request.out_shardings)
+        placed = [(x._sharding, x.ndim) for x in args if type(x) is ArrayImpl and x._committed]
+        executable = spelled_as(executable, placed, request.out_shardings)
     return executable, program.consts
 
 
-def _spelled_as(executable: Executable, args: Sequence[Any], asked: tuple) -> Executable:
+def spelled_as(
+    executable: Executable, placed: Iterable[tuple[Any, int]], asked: Sequence[Any]
+) -> Executable:
     """Return the executable whose results' specs end in `None`s as those of its arguments do.
 
     Specs that differ in them alone share a program. A result's is that of the first argument of its
-    rank which lies alike, unless the user or its type says its sharding.
+    rank which lies alike, unless the user or its type says its sharding. placed: the arguments'
+    shardings and ranks.
     """
     spelled: dict[tuple, NamedSharding] = {}
-    for x in args:
-        if type(x) is ArrayImpl and x._committed and type(x._sharding) is NamedSharding:
-            spelled.setdefault((without_trailing_nones(x._sharding), x.ndim), x._sharding)
+    for sharding, ndim in placed:
+        if type(sharding) is NamedSharding:
+            spelled.setdefault((without_trailing_nones(sharding), ndim), sharding)
     results = zip(executable.out_shardings, executable.out_avals, asked, strict=True)
     return executable.with_results_at(
         [
