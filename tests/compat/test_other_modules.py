@@ -258,6 +258,8 @@ PROGRAMS = {
         assert type(jnp.ones(2)).__module__.startswith("jaxlib") and jax.Array.__module__ == "jax"
         assert isinstance(jax.jit(see), jax._src.lib._jax.PjitFunction)
         assert type(seen[0]).__name__ == "DynamicJaxprTracer"
+        for x in (jnp.ones(2), jax.make_mesh((2,), ("x",)), jax.make_jaxpr(see)(1.0)):
+            assert not hasattr(x, "_repr_html_") and "text/plain" in x._repr_mimebundle_()
         assert {x.__array_namespace__() for x in (*seen[:3], jnp.ones(2))} == {jnp}
         assert jnp.__array_api_version__ >= "2024.12" and not hasattr(jnp, "__array_other__")
         assert jnp.__array_namespace_info__().default_dtypes()["integral"] == jnp.int32
