@@ -29,6 +29,7 @@ def test_jax_is_weft_whichever_way_it_is_imported():
     program = """
         import importlib.metadata, pickle, sys
         import jax, jax.numpy as jnp
+        assert "jax.core" in sys.modules
         from jax import lax, random, jit
         from jax.experimental import pallas as pl, shard_map
         from jax.experimental.shard_map import shard_map as shard_map_function

@@ -86,7 +86,8 @@ class _Loader:
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        pass
+        if module.__name__ == "jax":  # array_api_compat (SciPy) asks `sys.modules` for its Tracer
+            importlib.import_module("jax.core")
 
 
 def find_spec(name: str) -> ModuleSpec:
