@@ -166,21 +166,27 @@ def test_only_products_with_a_spread_scalar_are_compiled_again():
     assert not wrong and "__ynn_fusion" in text
 
 
+def wide(x):
+    """Return 80 × 80 elements."""
+    return wnp.tile(x, (5, 5))
+
+
 ROWS = {
-    "sums": (lambda x: wnp.tile(x, 20) + 1, "loops"),
-    "other rows": (lambda x: x.reshape(4, 4, 16).swapaxes(0, 1) + 0, "loops"),
-    "a kernel": (lambda x: wnp.sort(wnp.tile(x, 80)), "loops"),
-    "a product": (lambda x: x @ x, "loops"),
-    "a transpose": (lambda x: x.T + 0, "tiled"),
+    "sums": (lambda x: wide(x) + 1, "loops"),
+    "other rows": (lambda x: wide(x).reshape(4, 4, 400).swapaxes(0, 1) + 0, "loops"),
+    "a kernel": (lambda x: wnp.sort(wide(x)), "loops"),
+    "a product": (lambda x: wide(x) @ wide(x), "loops"),
+    "a transpose": (lambda x: wide(x).T + 0, "tiled"),
     "one in a loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: y.T + 1, x), "tiled"),
-    "LAPACK": (wnp.linalg.cholesky, "tiled"),
-    "exponentials": (lambda x: wnp.exp(wnp.tile(x, 20)), "loops"),
+    "LAPACK": (lambda x: wnp.linalg.cholesky(wide(x)), "tiled"),
+    "exponentials": (lambda x: wnp.exp(wide(x)), "loops"),
     "those of float64": (lambda x: wnp.exp(x.astype("float64")), "tiled"),
-    "few elements": (lambda x: wnp.tanh(x[:8, :8] @ x[:8, :8]), "loops"),  # of a larger array
+    "those that may be written over": (lambda x: wnp.exp(x @ x), "small"),
+    "many of them": (lambda x: wnp.exp(wnp.tile(x, (3, 1)) @ x), "loops"),
     "elementwise": (lambda x: wnp.exp(x) * 2 + wnp.arange(16), "small"),
     "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: wnp.tanh(y), x), "loops"),
     "float8": (lambda x: x.astype("float8_e4m3fn"), "loops"),
-    "tiny": (lambda x: wnp.tanh(wnp.ones((8, 8)) @ wnp.full((8, 8), 2.0).T), "small"),
+    "layers": (lambda x: wnp.tanh(wnp.tanh(x @ x) @ x.T).sum(0), "small"),
     "repeated": (lambda x: [x * i for i in range(99)], "loops"),
 }
 

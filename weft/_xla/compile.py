@@ -60,8 +60,10 @@ EMITTERS = {
 quirks.KERNEL_MODULES)."""
 
 _CODE_MODULES = min(8, max(1, (os.cpu_count() or 1) // 2))  # each costs LLVM as much as a kernel
-SMALL, ELEMENTWISE = 64, 4096
-"""The most elements of arrays in "small" programs, and in those of elementwise operations alone."""
+SMALL, OVERWRITTEN, CARRIED = 4096, 512, 64
+"""The most elements of arrays in "small" programs: of any, of results of `_SLOWER` operations
+where a kernel may write over what another made, and of any where loops carry or calls donate them,
+which kernels of that emitter write over one element after the other."""
 _FEW, _REPEATED = 1000, 10  # operations, and how often one of equal types comes on average
 _ELEMENTWISE = """abs add and atan2 broadcast_in_dim cbrt ceil clamp compare constant convert cosine
     divide exponential exponential_minus_one floor iota is_finite log log_plus_one logistic maximum
@@ -72,6 +74,10 @@ _FUSED = {
     *("builtin.module", "func.func", "func.return", "func.call"),
     *(f"stablehlo.{name}" for name in _ELEMENTWISE.split()),
 }
+_SLOWER = {
+    f"stablehlo.{name}"
+    for name in ("exponential", "exponential_minus_one", "log", "log_plus_one", "reduce_window")
+}
 _DONATED = "buffer_donor|aliasing_output"
 
 
@@ -79,17 +85,17 @@ def emitter_for(module: ir.Module) -> str:
     """Return how XLA:CPU writes a module's kernels best: "tiled", "loops" or "small".
 
     Tiles are best for transposes and some float64. Programs of few operations on small arrays
-    would take longer to compile as loops than they will ever run. Those that repeat an operation on
+    run as fast by the older emitter and compile in half the time. Those that repeat an operation on
     equal types are best as loops, of which XLA compiles equal kernels once.
     """
     from weft._xla.mlir import ir
 
-    tiled = False
-    count, limit = 0, ELEMENTWISE
+    tiled, one_kernel = False, True
+    count, limit = 0, SMALL
     kinds: set[tuple[str, ir.Type]] = set()
 
     def look(op: ir.Operation) -> ir.WalkResult:
-        nonlocal tiled, count, limit
+        nonlocal tiled, one_kernel, count, limit
         name = op.name
         match name:
             case "stablehlo.transpose":
@@ -102,18 +108,20 @@ def emitter_for(module: ir.Module) -> str:
             case "stablehlo.convolution":
                 tiled = True
             case "stablehlo.exponential" | "stablehlo.sqrt" | "stablehlo.tanh":
-                tiled |= str(op.results[0].type.element_type) == "f64"
+                if str(op.results[0].type.element_type) == "f64":
+                    tiled, limit = True, CARRIED
+            case "stablehlo.while":
+                limit = CARRIED
         if count > _FEW:
             return ir.WalkResult.INTERRUPT if tiled else ir.WalkResult.ADVANCE
-        if name not in _FUSED:
-            limit = SMALL
+        one_kernel &= name in _FUSED
         if name == "func.func":  # its operands; those of other regions come from operations
             arguments = op.regions[0].blocks[0].arguments if len(op.regions[0].blocks) else ()
             for argument in arguments:
                 kinds.add((name, argument.type))
             attributes = str(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else ""
-            if re.search(_DONATED, attributes):  # a kernel may write over them
-                limit = SMALL
+            if re.search(_DONATED, attributes):
+                limit = CARRIED
         elif name != "stablehlo.constant":
             count += 1
             for result in op.results:
@@ -123,12 +131,12 @@ def emitter_for(module: ir.Module) -> str:
     module.operation.walk(look)
     if count > min(_FEW, _REPEATED * len(kinds)):
         return "tiled" if tiled else "loops"
-    limit = SMALL if tiled else limit
-    for _, type_ in kinds:
+    for name, type_ in kinds:
         if not isinstance(type_, ir.RankedTensorType):
             continue
         faulty = str(type_.element_type).startswith(("f4E", "f6E", "f8E", "complex"))
-        if faulty or not type_.has_static_shape or math.prod(type_.shape) > limit:
+        most = limit if one_kernel or name not in _SLOWER else min(limit, OVERWRITTEN)
+        if faulty or not type_.has_static_shape or math.prod(type_.shape) > most:
             return "tiled" if tiled else "loops"
     return "small"
 
