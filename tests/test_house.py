@@ -19,3 +19,11 @@ def test_figures_over_their_budget_or_without_one_are_named():
         {"lines": 11, "lines of ops": 3, "new": 1}, {"lines": 10, "lines of ops": 3}
     )
     assert [w.split(":")[0] for w in wrong] == ["lines", "new"]
+
+
+def test_writing_budgets_only_lowers_them(tmp_path, monkeypatch):
+    file = tmp_path / "budget.toml"
+    file.write_text('"lines" = 10\n"lines of ops" = 3\n')
+    monkeypatch.setattr(house, "BUDGET", file)
+    house.write({"lines": 11, "lines of ops": 2, "new": 4, "comment lines, %": 1.0})
+    assert tomllib.loads(file.read_text()) == {"lines": 10, "lines of ops": 2, "new": 4}

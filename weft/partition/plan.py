@@ -76,7 +76,7 @@ def scattered_to(lz: Localizer, op: ir.Operation) -> AxisLayout | None:
 
 @dataclass(slots=True)
 class Share:
-    """Return the cost of an operand's moves in one execution.
+    """The cost of an operand's moves in one execution.
 
     Attributes:
       part: less than one where a loop does not change the operand, which then moves in front of it,
