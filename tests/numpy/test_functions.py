@@ -394,3 +394,14 @@ def test_elements_on_and_beside_edges_are_in_the_bins_that_these_bound(bins, end
     inside = x[(x >= edges[0]) & (x <= edges[-1])]
     slots = np.minimum(np.searchsorted(edges, inside, side="right") - 1, bins - 1)
     np.testing.assert_array_equal(counts, np.bincount(slots, minlength=bins))
+
+
+@pytest.mark.parametrize("name", ["linspace", "geomspace", "logspace"])
+def test_ranges_between_numbers_are_numpys(name, rng):
+    with weft.enable_x64(True), np.errstate(all="ignore"):
+        for start, stop in [(1, 7), (3.5, 1.25), (2, 2), (5, 2.5), *rng.uniform(0.1, 9, (20, 2))]:
+            args = *map(float, (start, stop)), int(rng.integers(1, 40)), bool(rng.integers(2))
+            out = np.asarray(getattr(wnp, name)(*args))
+            expected = getattr(np, name)(*args)
+            np.testing.assert_allclose(out, expected, rtol=1e-14)
+            assert name == "logspace" or out[0] == expected[0] and out[-1] == expected[-1]

@@ -106,6 +106,8 @@ def concrete(x: Any, what: str) -> np.ndarray:
 
 def static_int(x: ArrayLike, what: str) -> int:
     """Return the Python integer of an argument that shapes depend on; floats are refused."""
+    if type(x) is int:
+        return x
     value = concrete(x, what)
     if value.ndim or value.dtype.kind not in "iub":
         shown = repr(x) if isinstance(x, SCALARS) else f"an array of {value.dtype}{value.shape}"

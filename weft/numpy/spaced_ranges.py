@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 import weft.numpy.ufuncs as u
 from weft.autodiff.shape import broadcast_to_rank
 from weft.core import dtypes
+from weft.core.config import config
 from weft.core.errors import ArgumentError
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import (
@@ -56,18 +58,15 @@ def linspace(
     Array([0. , 0.5, 1. ], dtype=float32)
     """
     num = _count(num, "linspace")
-    avals = [aval_of("linspace", v) for v in (start, stop)]
     out_dtype = canonical(dtype, "linspace")
-    computed = _inexact_of(avals)
+    computed = _computed_dtype("linspace", start, stop)
     if out_dtype is None:
         out_dtype = computed
     if is_free(start) and is_free(stop):
-        wide = np.complex128 if dtypes.is_complex(computed) else np.float64
-        ends = np.asarray(start, wide), np.asarray(stop, wide)  # also those NumPy does not promote
-        values, step = np.linspace(*ends, num, endpoint=endpoint, retstep=True, axis=axis)
+        values, step = _evenly_spaced(start, stop, num, endpoint, axis, computed)
         if dtypes.is_integer(out_dtype):
             values = np.floor(values)
-        out = place(created(np.asarray(values).astype(out_dtype)), device)
+        out = place(created(values.astype(out_dtype)), device)
         return (out, to_array(np.asarray(step).astype(computed)[()])) if retstep else out
     out, step = _traced_linspace(start, stop, num, endpoint, computed)
     if dtypes.is_integer(out_dtype):
@@ -78,8 +77,40 @@ def linspace(
     return (out, step) if retstep else out
 
 
-def _inexact_of(avals: Sequence[Any]) -> Any:
+def _computed_dtype(name: str, *ends: ArrayLike) -> np.dtype:
+    """Return the inexact dtype to which the ends are promoted."""
+    if all(type(end) in _NUMBERS for end in ends):
+        return dtypes.float64 if config.enable_x64 else dtypes.float32
+    avals = [aval_of(name, end) for end in ends]
     return dtypes.to_inexact(dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])[0])
+
+
+_NUMBERS = frozenset((int, float))
+_counted = functools.lru_cache(64)(lambda num: np.arange(num, dtype=np.float64))
+
+
+def _evenly_spaced(
+    start: Any, stop: Any, num: int, endpoint: object, axis: int, dtype: np.dtype
+) -> tuple[np.ndarray, Any]:
+    """Return numpy.linspace and its step in double precision; between two numbers sooner."""
+    parts = num - 1 if endpoint else num
+    if parts > 0 and axis == 0 and type(start) in _NUMBERS and type(stop) in _NUMBERS:
+        start, delta = float(start), float(stop) - float(start)
+        step = delta / parts
+        if step and math.isfinite(delta):  # others have ways of their own in NumPy
+            values = _counted(num) * step if num <= _FEW else np.arange(num) * step
+            values += start
+            if endpoint:
+                values[-1] = stop
+            return values, np.float64(step)
+    wide = np.complex128 if dtypes.is_complex(dtype) else np.float64
+    ends = np.asarray(start, wide), np.asarray(stop, wide)  # also those NumPy does not promote
+    spaced: Any = np.linspace(*ends, num, endpoint=builtins.bool(endpoint), retstep=True, axis=axis)
+    return np.asarray(spaced[0]), spaced[1]
+
+
+_FEW = 1024
+"""Elements up to which their numbers are kept."""
 
 
 def _count(num: float | int, name: str) -> int:
@@ -124,36 +155,35 @@ def logspace(
     """
     axis, out_dtype = static_int(axis, "logspace: axis"), canonical(dtype, "logspace")
     if is_free(start) and is_free(stop) and is_free(base):
-        *ends, of_base = (aval_of("logspace", v) for v in (start, stop, base))
-        pairs = [(_inexact_of(ends), False), (of_base.dtype, of_base.weak_type)]
-        kind = dtypes.promote_types(pairs)[0]
-        wide = np.complex128 if dtypes.is_complex(kind) else np.float64
-        bounds = np.asarray(start, wide), np.asarray(stop, wide)
-        exponents = np.linspace(*bounds, _count(num, "logspace"), endpoint=endpoint, axis=axis)
+        kind = _computed_dtype("logspace", start, stop)
+        if type(base) not in _NUMBERS:
+            of_base = aval_of("logspace", base)
+            pairs = [(kind, False), (of_base.dtype, of_base.weak_type)]
+            kind = dtypes.promote_types(pairs)[0]
+        count = _count(num, "logspace")
+        exponents, _ = _evenly_spaced(start, stop, count, endpoint, axis, kind)
         with np.errstate(all="ignore"):
-            values = np.power(np.asarray(base, wide), exponents).astype(out_dtype or kind)
+            values = np.power(np.asarray(base, exponents.dtype), exponents)
+        values = values.astype(out_dtype or kind)
         return created(values)
     out = linspace(start, stop, num, endpoint, axis=axis)
     values = power(base, cast(out, typeof(out).dtype))
     return cast(values, out_dtype or typeof(values).dtype)
 
 
-def _geometric(
-    lo: np.ndarray, hi: np.ndarray, num: int, endpoint: object, axis: int, narrow: bool
-) -> np.ndarray:
-    """numpy.geomspace; of positive ends sooner. narrow: whether float32 is precise enough."""
-    real = lo.dtype.kind != "c" != hi.dtype.kind
-    if axis or num < 2 or not (real and (lo > 0).all() and (hi > 0).all()):
-        return np.asarray(np.geomspace(lo, hi, num, builtins.bool(endpoint), axis=axis))
-    log = np.log if narrow else np.log10  # powers of ten are exact
-    start, stop = log(lo, dtype=np.float64), log(hi, dtype=np.float64)
-    steps = np.arange(num).reshape(num, *(1,) * max(lo.ndim, hi.ndim))
-    exponents = start + steps * ((stop - start) / (num - 1 if endpoint else num))
+def _between_numbers(start: Any, stop: Any, num: int, endpoint: object, narrow: bool) -> np.ndarray:
+    """Return numpy.geomspace of positive numbers. narrow: whether float32 is precise enough."""
+    log = math.log if narrow else math.log10  # powers of ten are exact
+    exponents, _ = _evenly_spaced(log(start), log(stop), num, endpoint, 0, dtypes.float64)
     values = np.exp(exponents) if narrow else 10.0**exponents
-    values[0] = lo
+    values[0] = start
     if endpoint:
-        values[-1] = hi
+        values[-1] = stop
     return values
+
+
+def _are_positive(*ends: Any) -> builtins.bool:
+    return all(type(end) in _NUMBERS and 0 < end < math.inf for end in ends)
 
 
 def geomspace(
@@ -171,13 +201,17 @@ def geomspace(
     Array([1., 2., 4., 8.], dtype=float32)
     """
     if not isinstance(start, Tracer) and not isinstance(stop, Tracer):
-        avals = [aval_of("geomspace", v) for v in (start, stop)]
-        target = canonical(dtype, "geomspace") or _inexact_of(avals)
-        lo, hi = np.asarray(start), np.asarray(stop)
-        if lo.dtype.kind not in "biufc" or hi.dtype.kind not in "biufc":
-            lo, hi = lo.astype(np.float64), hi.astype(np.float64)
-        narrow = dtypes.is_float(target) and target.itemsize <= 4
-        values = _geometric(lo, hi, _count(num, "geomspace"), endpoint, axis, narrow)
+        target = canonical(dtype, "geomspace") or _computed_dtype("geomspace", start, stop)
+        count = _count(num, "geomspace")
+        if axis == 0 and count > 1 and _are_positive(start, stop):
+            narrow = dtypes.is_float(target) and target.itemsize <= 4
+            values = _between_numbers(start, stop, count, endpoint, narrow)
+        else:
+            lo, hi = np.asarray(start), np.asarray(stop)
+            if lo.dtype.kind not in "biufc" or hi.dtype.kind not in "biufc":
+                lo, hi = lo.astype(np.float64), hi.astype(np.float64)
+            ends = builtins.bool(endpoint)
+            values = np.asarray(np.geomspace(lo, hi, count, ends, axis=axis))
         return created(values.astype(target))
 
     start, stop = promote_inexact(start, stop)
