@@ -292,3 +292,22 @@ def test_few_truths_among_many_and_none(rng):
     assert weft.jit(wnp.count_nonzero)(~x) == 100_002 and not weft.jit(wnp.all)(~x)
     assert weft.jit(wnp.all)(x | True) and weft.jit(wnp.count_nonzero)(x | True) == 100_003
     assert "weft_native" in weft.jit(wnp.any).lower(x).compile().as_text()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(9000,), (300_001,), (3, 70_000), (300, 130)], ids=str)
+def test_products_are_added_up_along_vectors_and_rows(shape, dtype, rng):
+    x, y = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+    holes = np.where(rng.random(shape) < 1e-3, np.nan, x)
+    rtol = 1e-4 if dtype == "float32" else 1e-11
+    close = partial(np.testing.assert_allclose, rtol=rtol, atol=rtol * np.sqrt(x.size))
+    with options["enable_x64"](dtype == "float64"):
+        text = weft.jit(wnp.vdot).lower(x, y).compile().as_text()
+        assert "weft_native_columns" in text
+        close(wnp.vdot(x, y), np.vdot(x, y))
+        close(wnp.linalg.norm(x, axis=-1), np.linalg.norm(x, axis=-1))
+        close(weft.jit(lambda x, y: (x * y).sum(-1))(holes, y), (holes * y).sum(-1))
+        for got, expected in zip(weft.grad(wnp.vdot, (0, 1))(x, y), (y, x), strict=True):
+            np.testing.assert_array_equal(got, expected)
+        rows = np.stack([x.ravel(), y.ravel()])
+        close(weft.vmap(wnp.dot, (0, None))(rows, rows[0]), rows @ rows[0])

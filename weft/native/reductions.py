@@ -64,7 +64,33 @@ def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replace a sum or a product over neighbouring dimensions of what is in memory."""
     kind = {"stablehlo.add": SUM, "stablehlo.multiply": PRODUCT}.get(combiner_of(op))
     found = None if kind is None else columns_of(e, op, kind)
+    source, x = maker(op.operands[0]), op.operands[0].type
+    dims = sorted(op.attributes["dimensions"])
+    if kind == SUM and source is not None and source.name == "stablehlo.multiply":
+        # XLA fuses sums of products, but in few vectors, and for rows one after the other.
+        if dims == list(range(x.rank - len(dims), x.rank)):
+            one, other = source.operands
+            found = _of_products(e, op, one, other, math.prod(x.shape[dims[0] :]))
     return written_out(e, op) if found is None else found
+
+
+def vectors(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replace the product of two vectors."""
+    x, y = op.operands
+    return _of_products(e, op, x, y, math.prod(x.type.shape))
+
+
+def _of_products(
+    e: Emitter, op: ir.Operation, x: ir.Value, y: ir.Value, n: int
+) -> Sequence[ir.Value] | None:
+    """Call the kernel on rows of n elements of two arrays in memory, to add up their products."""
+    out, kinds = op.results[0].type, {str(v.type.element_type) for v in (x, y, op.results[0])}
+    stored = in_memory(x) and in_memory(y)
+    if not stored or kinds not in ({"f32"}, {"f64"}) or n < ROWS or not has_compiler():
+        return None
+    (name,) = kinds
+    bindings = {"T": name, "S": name, "OP": SUM, "FLOATS": 1, "PAIRED": 1}
+    return _call_columns(e, x, y, out, bindings, [math.prod(x.type.shape) // n, n, 1])
 
 
 SUM, MAXIMUM, MINIMUM, PRODUCT = range(4)
@@ -88,14 +114,21 @@ def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | 
         return None
     if (inner == 1 and kind == SUM and stored == name == "f32") or not has_compiler():
         return None  # XLA's library adds up rows of float32
-    length = max(64, (1 << 18) // inner)
-    segments = -(-n // length)
-    totals = e.type(
-        [outer * segments * inner if segments > 1 else 0], op.results[0].type.element_type
-    )
     bindings: dict[str, str | int] = {"S": _TYPES[name], "OP": kind, "FLOATS": int(name[0] == "f")}
-    kernel = target("columns", "columns", {"T": stored if narrow else _TYPES[stored], **bindings})
-    return call(e, kernel, [x], [op.results[0].type, totals], [outer, n, inner, length])[:1]
+    bindings |= {"T": stored if narrow else _TYPES[stored], "PAIRED": 0}
+    return _call_columns(e, x, x, op.results[0].type, bindings, [outer, n, inner])
+
+
+def _call_columns(
+    e: Emitter, x: ir.Value, y: ir.Value, out: ir.Type, bindings: dict, sizes: list[int]
+) -> list[ir.Value]:
+    """Call the kernel on x[outer, n, inner]."""
+    outer, n, inner = sizes
+    length = max(64, (1 << 18) // inner) if inner > 1 else 1 << 15
+    segments = -(-n // length)
+    totals = e.type([outer * segments * inner if segments > 1 else 0], out.element_type)
+    kernel = target("columns", "columns", bindings)
+    return call(e, kernel, [x, y], [out, totals], [*sizes, length])[:1]
 
 
 COUNTED = 512

@@ -47,6 +47,7 @@ RULES = {
     "sort": "sorting.sort",
     "stacked": "loops.stacked",
     "top_k": "sorting.top_k",
+    "vectors": "reductions.vectors",
     "wave": "elementwise.wave",
 }
 """The module and the function of each rule, loaded for the first operation with its mark."""

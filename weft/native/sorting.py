@@ -234,6 +234,10 @@ def _pairs(
         kernel = target("words", "words", {**bindings, **vector_bindings(64)})
         return call(e, kernel, [x, along], [out, words], [rows, n, parts, mode])[0]
     words, counts = e.type([n], e.i64), e.type([threads() * 1024], e.i32)
+    # Random words fill buckets evenly; each then has a few, of which the index makes none equal.
+    drawn = str(x.type.element_type) == "ui32"
+    distinct = drawn and 64 in vector_widths() and (mode < 2 or n < CARRIED)
+    bindings |= {"DISTINCT": int(distinct), **(vector_bindings(64) if distinct else {})}
     kernel = target("pairs", "pairs", bindings)
     return call(e, kernel, [x, along], [out, words, words, counts], [rows, n, mode])[0]
 

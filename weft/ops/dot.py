@@ -22,7 +22,7 @@ from weft.core.errors import (
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
-from weft.lowering.limits import LARGE_OPERAND, SMALL_FACTOR, SMALLEST
+from weft.lowering.limits import LARGE_OPERAND, LARGE_SUMS, SMALL_FACTOR, SMALLEST
 from weft.ops.dtype_casts import convert
 from weft.ops.precision import (
     CanonicalPrecision,
@@ -231,6 +231,8 @@ def _lower(
         ctx.mark(value.owner, "batches")
     elif lb and out.size >= SMALLEST and _are_small(lhs, lb) and _are_small(rhs, rb):
         ctx.mark(value.owner, "product")
+    elif lhs.size >= LARGE_SUMS and lc == rc == tuple(range(lhs.ndim)) and lhs.ndim == rhs.ndim:
+        ctx.mark(value.owner, "vectors")
     if result != out.dtype:
         if out.sharding is not None and out.sharding.spec.unreduced:
             value = ctx.constrain(value, out.sharding, out, by_type=True)

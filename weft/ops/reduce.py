@@ -52,7 +52,8 @@ def _rule(name: str, aval: ShapedArray, axes: Axes, x: ir.Value) -> str | None:
             return "counts" if dtypes.is_integer(aval.dtype) else None
         few = len(axes) == 1 and 1 < aval.shape[axes[0]] <= FEW_ROWS and axes != (aval.ndim - 1,)
         few = few and aval.dtype == np.float32 and name == "reduce_sum"
-        return "columns" if few or in_memory(stored) else None
+        products = made is not None and made.name == "stablehlo.multiply"
+        return "columns" if few or products or in_memory(stored) else None
     truths = dtypes.is_bool(aval.dtype) and name in ("reduce_or", "reduce_and")
     whole = name in EXTREMA and dtypes.is_integer(aval.dtype)
     return "counts" if in_memory(x) and (truths or whole) else None

@@ -2,7 +2,8 @@
 """Sums, products and extrema along the middle dimension of x[outer, n, inner].
 
 Bound by the caller: T, the dtype, and S, that of results; OP, 0 to sum, 1 for maxima, 2 for minima,
-3 for products; FLOATS, whether S is of floats. Rows are cut into segments of fixed length, which
+3 for products; FLOATS, whether S is of floats; PAIRED, to sum products with the elements of y, along
+the last dimension. Rows are cut into segments of fixed length, which
 threads share, so that results do not depend on their number. Eight rows at once are added in a
 tree, and groups of rows by themselves, so that rounding errors stay small. Short rows are taken
 side by side.
@@ -63,10 +64,12 @@ def add_rows(x: ptr[T], sums: ptr[S], width: i64, step: i64, rows: i64):
 
 
 @reassociated
-def block(x: ptr[T], n: i64) -> S:
+def block(x: ptr[T], y: ptr[T], n: i64) -> S:
     total = neutral(x)
     for i in range(n):  # `both` would keep the order of floats
-        if OP == 0:
+        if PAIRED != 0:
+            total += S(x[i]) * S(y[i])
+        if OP == 0 and PAIRED == 0:
             total += S(x[i])
         if OP == 3:
             total *= S(x[i])
@@ -76,15 +79,17 @@ def block(x: ptr[T], n: i64) -> S:
 
 
 def row_part(
-    k: i64, x: ptr[T], out: ptr[S], n: i64, segments: i64, length: i64, count: i64, parts: i64
+    k: i64, x: ptr[T], y: ptr[T], out: ptr[S], n: i64, segments: i64, length: i64, count: i64,
+    parts: i64,
 ):  # fmt: skip
     """Combine some segments of rows whose elements are neighbors; out[outer, segments]."""
     for at in range(k * count // parts, (k + 1) * count // parts):
         source = x + at // segments * n
+        other = y + at // segments * n
         stop = min(n, (at % segments + 1) * length)
         total = neutral(source)
         for i in range(at % segments * length, stop, BLOCK):
-            total = both(total, block(source + i, min(BLOCK, stop - i)))
+            total = both(total, block(source + i, other + i, min(BLOCK, stop - i)))
         out[at] = total
 
 
@@ -123,7 +128,7 @@ def part(
         target[j] = sums[j]
 
 
-def columns(x: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i64]):
+def columns(x: ptr[T], y: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i64]):
     """Parameters: outer, n, inner, the length of segments."""
     outer = parameters[0]
     n = parameters[1]
@@ -135,7 +140,7 @@ def columns(x: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i64]):
     if inner == 1:
         count = outer * segments
         parts = min(count, 4 * THREADS) if outer * n > SHARED else 1
-        parallel(row_part, parts, x, target, n, segments, length, count, parts)
+        parallel(row_part, parts, x, y, target, n, segments, length, count, parts)
     else:
         parallel(part, outer * segments * blocks, x, target, n, inner, blocks, segments, length)
     if segments > 1:

@@ -1,10 +1,11 @@
 # Tests: tests/native/test_sorting.py
 """Stable sorts of long rows of 32-bit keys, each in one word with 32 bits that go along.
 
-Bound by the caller: as for `keys`, with U of 32 bits, and THREADS. The most significant digit comes
-first, so that what follows takes place in cache, bucket by bucket on all threads; where keys are
-spread out, two digits leave single elements (McIlroy, Bostic, McIlroy, "Engineering radix sort",
-1993).
+Bound by the caller: as for `keys`, with U of 32 bits, and THREADS; DISTINCT, whether the low bits are
+an index and small buckets go to the quicksort, with what is bound for `quick`. The most significant
+digit comes first, so that what follows takes place in cache, bucket by bucket on all threads; where
+keys are spread out, two digits leave single elements (McIlroy, Bostic, McIlroy, "Engineering radix
+sort", 1993).
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
@@ -12,10 +13,11 @@ spread out, two digits leave single elements (McIlroy, Bostic, McIlroy, "Enginee
 from __future__ import annotations
 
 from weft.native.kernels.keys import key_of
+from weft.native.kernels.quick import quick
 from weft.native.kernels.sort import start_parts
-from weft.native.language import i64, outlined, parallel, ptr, stack, u32, u64
+from weft.native.language import bitcast, i64, outlined, parallel, ptr, stack, u32, u64
 
-FEW = 24
+FEW, QUICK = 24, 80
 BUCKETS, LEFT = 1024, 22  # the first digit has 10 bits
 CHUNK = 16
 
@@ -35,6 +37,10 @@ def insertion(pairs: ptr[u64], n: i64):
 @outlined
 def sort_bucket(pairs: ptr[u64], spare: ptr[u64], n: i64, left: i64):
     """Sort pairs whose keys differ in the last `left` bits only."""
+    if DISTINCT != 0:
+        if n <= QUICK:
+            quick(bitcast(ptr[S], pairs), bitcast(ptr[S], spare), n, False, GUESSES)
+            return
     if n <= FEW:
         insertion(pairs, n)
         return
@@ -103,25 +109,32 @@ def scatter_part(
     for i in range(share(k, n), share(k + 1, n)):
         index = i
         low = u32(i)
-        if mode != 0:
-            low = along[i]
         if mode == ORDER:
-            index = i64(low)
+            index = i64(along[i])
+        if DISTINCT == 0 and mode != 0:
+            low = along[i]
         key = key_of(x[index])
         slot = places[key >> LEFT]
         places[key >> LEFT] = slot + 1
         pairs[slot] = (u64(key) << 32) | u64(low)
 
 
-def buckets_part(k: i64, ends: ptr[u32], pairs: ptr[u64], spare: ptr[u64], out: ptr[u32]):
+def buckets_part(
+    k: i64, ends: ptr[u32], pairs: ptr[u64], spare: ptr[u64], along: ptr[u32], mode: i64,
+    out: ptr[u32],
+):  # fmt: skip
     start = 0
     if k > 0:
         start = i64(ends[k * CHUNK - 1])
     for d in range(k * CHUNK, (k + 1) * CHUNK):
         stop = i64(ends[d])
         sort_bucket(pairs + start, spare + start, stop - start, LEFT)
-        for i in range(start, stop):
-            out[i] = u32(pairs[i])
+        if DISTINCT != 0 and mode != 0:
+            for i in range(start, stop):
+                out[i] = along[u32(pairs[i])]
+        else:
+            for i in range(start, stop):
+                out[i] = u32(pairs[i])
         start = stop
 
 
@@ -138,4 +151,4 @@ def pairs(
         start_parts(counts)
         parallel(scatter_part, THREADS, keys, lows, p[2], n, counts, words)
         ends = counts + (THREADS - 1) * BUCKETS
-        parallel(buckets_part, BUCKETS // CHUNK, ends, words, spare, out + row * n)
+        parallel(buckets_part, BUCKETS // CHUNK, ends, words, spare, lows, p[2], out + row * n)
