@@ -1,5 +1,7 @@
 """Partitions and positions, by kernels or by sorts and scatters, against NumPy's."""
 
+from functools import partial
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -122,3 +124,24 @@ def test_derivatives_and_batches_of_searches(rng):
     slope = weft.jit(weft.grad(lambda v: wnp.interp(v, x, y).sum()))(np.clip(v, -2.9, 2.9))
     place = np.searchsorted(x, np.clip(v, -2.9, 2.9), side="right")
     np.testing.assert_allclose(slope, (np.diff(y) / np.diff(x))[place - 1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("bitorder", ["big", "little"])
+@pytest.mark.parametrize("shape", [(5000,), (70_001,), (40, 333), (3, 50, 64)], ids=str)
+def test_bits_are_packed_and_taken_apart(shape, bitorder, rng):
+    truths = rng.random(shape) < 0.5
+    numbers = np.where(truths, rng.integers(1, 1000, shape), 0).astype(np.int32)
+    octets = rng.integers(0, 256, shape).astype(np.uint8)
+    for axis in (None, *range(len(shape))):
+        pack = partial(wnp.packbits, axis=axis, bitorder=bitorder)
+        packed = np.packbits(truths, axis=axis, bitorder=bitorder)
+        np.testing.assert_array_equal(pack(truths), packed)
+        np.testing.assert_array_equal(pack(numbers), packed)
+        unpack = partial(wnp.unpackbits, axis=axis, bitorder=bitorder)
+        unpacked = np.unpackbits(octets, axis=axis, bitorder=bitorder)
+        np.testing.assert_array_equal(unpack(octets), unpacked)
+    both = np.stack([octets, octets[::-1]])
+    rows = weft.vmap(partial(wnp.unpackbits, bitorder=bitorder))(both)
+    expected = [np.unpackbits(o, bitorder=bitorder) for o in both]
+    np.testing.assert_array_equal(rows, expected)
+    assert "weft_native_packbits" in weft.jit(pack).lower(truths).compile().as_text()

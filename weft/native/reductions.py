@@ -66,11 +66,11 @@ def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     found = None if kind is None else columns_of(e, op, kind)
     source, x = maker(op.operands[0]), op.operands[0].type
     dims = sorted(op.attributes["dimensions"])
-    if kind == SUM and source is not None and source.name == "stablehlo.multiply":
-        # XLA fuses sums of products, but in few vectors, and for rows one after the other.
-        if dims == list(range(x.rank - len(dims), x.rank)):
-            one, other = source.operands
-            found = _of_products(e, op, one, other, math.prod(x.shape[dims[0] :]))
+    of_products = kind == SUM and source is not None and source.name == "stablehlo.multiply"
+    if source is not None and of_products and dims == list(range(x.rank - len(dims), x.rank)):
+        # XLA fuses sums with products, but adds up rows one after the other, in few vectors.
+        one, other = source.operands
+        found = _of_products(e, op, one, other, math.prod(x.shape[dims[0] :]))
     return written_out(e, op) if found is None else found
 
 

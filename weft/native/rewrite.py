@@ -24,6 +24,8 @@ RULES = {
     "batches": "batches.batches",
     "columns": "reductions.columns",
     "counts": "reductions.counts",
+    "packbits": "selections.bits",
+    "unpackbits": "selections.bits",
     "compare": "extrema.elementwise",
     "depthwise": "convolution.depthwise",
     "extremum": "extrema.extremum",

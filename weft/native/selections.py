@@ -1,4 +1,4 @@
-"""Named composites of selections as calls of kernels."""
+"""Named composites of selections and of bits as calls of kernels."""
 
 from __future__ import annotations
 
@@ -56,3 +56,19 @@ def search(e: Emitter, op: ir.Operation, right: int) -> Sequence[ir.Value] | Non
     kernel = target("search", "search", bindings_of(name, I=index, RIGHT=right, READY=ready))
     scratch = e.type([n if ready else 0], x.type.element_type)
     return call(e, kernel, [x, v], [result.type, scratch], [n, m])[:1]
+
+
+_PACK, _TAKE = (-0x7FBFDFEFF7FBFDFF, 0x0102040810204080), (0x0102040810204080, -0x7FBFDFEFF7FBFDFF)
+"""By whether the first truth is the last bit: the factor that packs, the bits that are taken."""
+
+
+def bits(e: Emitter, op: ir.Operation, little: int) -> Sequence[ir.Value] | None:
+    """Replace eight truths to a byte, or the truths of bytes."""
+    *_, x = op.operands  # in front of it constants of the formula
+    (result,) = op.results
+    size = min(math.prod(v.type.shape) for v in (x, result))
+    if size < SMALLEST or not has_compiler():
+        return None
+    entry = op.attributes["name"].value.split(".")[-1]
+    kernel = target("bits", entry, {"PACK": _PACK[little], "TAKE": _TAKE[little]})
+    return call(e, kernel, [x], [result.type], [size])

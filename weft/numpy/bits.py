@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
+from weft.lowering.limits import SMALLEST
 from weft.numpy.common import aval_of, cast, to_array
 from weft.numpy.shaping import moveaxis, ravel
 from weft.ops import joining
+from weft.ops.compound import composite
 from weft.ops.slicing import slice_in_dim
 
 if TYPE_CHECKING:
@@ -30,6 +33,34 @@ def _bit_weights(bitorder: str, name: str) -> np.ndarray:
     return shifts[::-1] if bitorder == "big" else shifts
 
 
+def _of_rows(name: str, formula: Callable, x: Any, shifts: np.ndarray, axis: int) -> Any:
+    """Return a formula of the last dimension, where `axis` has been moved to.
+
+    weft/native has a kernel for bits that are neighbours; XLA makes vectors across others.
+    """
+    rank = typeof(x).ndim
+    if typeof(x).size < SMALLEST or axis % rank != rank - 1:
+        return formula(x, shifts)
+    native = composite(lambda x, *, number: formula(x, shifts), f"weft_native.{name}")
+    return native(x, number=int(shifts[0] == 0))
+
+
+def _packed(bits: Any, shifts: np.ndarray) -> Any:
+    from weft.numpy.reductions import sum
+
+    *rows, n = typeof(bits).shape
+    groups = ops.reshape(cast(bits, dtypes.uint8), (*rows, n // 8, 8))
+    shifted = u.left_shift(groups, shifts.reshape((1,) * (len(rows) + 1) + (8,)))
+    return sum(shifted, axis=-1, dtype=dtypes.uint8)
+
+
+def _unpacked(a: Any, shifts: np.ndarray) -> Any:
+    *rows, n = typeof(a).shape
+    shifts = shifts.reshape((1,) * (len(rows) + 1) + (8,))
+    bits = u.bitwise_and(u.right_shift(ops.reshape(a, (*rows, n, 1)), shifts), np.uint8(1))
+    return ops.reshape(bits, (*rows, n * 8))
+
+
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Any:
     """Eight booleans or integers to a byte, along an axis or of the flat array.
 
@@ -37,15 +68,13 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> An
     >>> wnp.packbits(wnp.array([1, 0, 1]))
     Array([160], dtype=uint8)
     """
-    from weft.numpy.reductions import sum
-
     aval = aval_of("packbits", a)
     shifts = _bit_weights(bitorder, "packbits")
     if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)):
         raise ArgumentError(
             f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}"
         )
-    bits = cast(u.as_bool("packbits", to_array(a)), dtypes.uint8)
+    bits = u.as_bool("packbits", to_array(a))
     if axis is None:
         bits, axis = ravel(bits), 0
     bits = moveaxis(bits, axis, -1)
@@ -53,11 +82,8 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> An
     missing = -shape[-1] % 8
     if missing:
         config = (*((0, 0, 0) for _ in shape[:-1]), (0, missing, 0))
-        bits = joining.pad_p.bind(bits, np.uint8(0), padding_config=config)
-    groups = ops.reshape(bits, (*shape[:-1], (shape[-1] + missing) // 8, 8))
-    shifts = shifts.reshape((1,) * len(shape) + (8,))
-    packed = sum(u.left_shift(groups, shifts), axis=-1, dtype=dtypes.uint8)
-    return moveaxis(packed, -1, axis)
+        bits = joining.pad_p.bind(bits, np.False_, padding_config=config)
+    return moveaxis(_of_rows("packbits", _packed, bits, shifts, axis), -1, axis)
 
 
 def unpackbits(
@@ -78,9 +104,7 @@ def unpackbits(
         a, axis = ravel(a), 0
     a = moveaxis(a, axis, -1)
     shape = typeof(a).shape
-    shifts = shifts.reshape((1,) * len(shape) + (8,))
-    bits = u.bitwise_and(u.right_shift(ops.reshape(a, (*shape, 1)), shifts), np.uint8(1))
-    bits = ops.reshape(bits, (*shape[:-1], shape[-1] * 8))
+    bits = _of_rows("unpackbits", _unpacked, a, shifts, axis)
     if count is not None:
         total = shape[-1] * 8
         if count > total:

@@ -1,12 +1,11 @@
 # Tests: tests/native/test_reductions.py
 """Sums, products and extrema along the middle dimension of x[outer, n, inner].
 
-Bound by the caller: T, the dtype, and S, that of results; OP, 0 to sum, 1 for maxima, 2 for minima,
-3 for products; FLOATS, whether S is of floats; PAIRED, to sum products with the elements of y, along
-the last dimension. Rows are cut into segments of fixed length, which
-threads share, so that results do not depend on their number. Eight rows at once are added in a
-tree, and groups of rows by themselves, so that rounding errors stay small. Short rows are taken
-side by side.
+Bound by the caller: T, the dtype, and S, that of results; OP, 0 to sum, 1 for maxima, 2 for
+minima, 3 for products; FLOATS, whether S is of floats; PAIRED, to sum products with elements of y,
+along the last dimension. Rows are cut into segments of fixed length, which threads share, so that
+results do not depend on their number. Eight rows at once are added in a tree, and groups of rows by
+themselves, so that rounding errors stay small. Short rows are taken side by side.
 """
 # mypy: ignore-errors
 # ruff: noqa: F821

@@ -1,11 +1,11 @@
 # Tests: tests/native/test_sorting.py
 """Stable sorts of long rows of 32-bit keys, each in one word with 32 bits that go along.
 
-Bound by the caller: as for `keys`, with U of 32 bits, and THREADS; DISTINCT, whether the low bits are
-an index and small buckets go to the quicksort, with what is bound for `quick`. The most significant
-digit comes first, so that what follows takes place in cache, bucket by bucket on all threads; where
-keys are spread out, two digits leave single elements (McIlroy, Bostic, McIlroy, "Engineering radix
-sort", 1993).
+Bound by the caller: as for `keys`, with U of 32 bits, and THREADS; DISTINCT, whether the low bits
+are an index and small buckets go to the quicksort, with what is bound for `quick`. The most
+significant digit comes first, so that what follows takes place in cache, bucket by bucket on all
+threads; where keys are spread out, two digits leave single elements (McIlroy, Bostic, McIlroy,
+"Engineering radix sort", 1993).
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
@@ -37,7 +37,7 @@ def insertion(pairs: ptr[u64], n: i64):
 @outlined
 def sort_bucket(pairs: ptr[u64], spare: ptr[u64], n: i64, left: i64):
     """Sort pairs whose keys differ in the last `left` bits only."""
-    if DISTINCT != 0:
+    if DISTINCT != 0:  # noqa: SIM102 decided as the kernel is compiled
         if n <= QUICK:
             quick(bitcast(ptr[S], pairs), bitcast(ptr[S], spare), n, False, GUESSES)
             return
