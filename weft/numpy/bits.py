@@ -21,6 +21,7 @@ from weft.ops.compound import composite
 from weft.ops.slicing import slice_in_dim
 
 if TYPE_CHECKING:
+    from weft.runtime.array import Array
     from weft.typing import ArrayLike
 
 
@@ -33,7 +34,7 @@ def _bit_weights(bitorder: str, name: str) -> np.ndarray:
     return shifts[::-1] if bitorder == "big" else shifts
 
 
-def _of_rows(name: str, formula: Callable, x: Any, shifts: np.ndarray, axis: int) -> Any:
+def _of_rows(name: str, formula: Callable, x: Array, shifts: np.ndarray, axis: int) -> Array:
     """Return a formula of the last dimension, where `axis` has been moved to.
 
     weft/native has a kernel for bits that are neighbours; XLA makes vectors across others.
@@ -45,7 +46,7 @@ def _of_rows(name: str, formula: Callable, x: Any, shifts: np.ndarray, axis: int
     return native(x, number=int(shifts[0] == 0))
 
 
-def _packed(bits: Any, shifts: np.ndarray) -> Any:
+def _packed(bits: Array, shifts: np.ndarray) -> Array:
     from weft.numpy.reductions import sum
 
     *rows, n = typeof(bits).shape
@@ -54,7 +55,7 @@ def _packed(bits: Any, shifts: np.ndarray) -> Any:
     return sum(shifted, axis=-1, dtype=dtypes.uint8)
 
 
-def _unpacked(a: Any, shifts: np.ndarray) -> Any:
+def _unpacked(a: Array, shifts: np.ndarray) -> Array:
     *rows, n = typeof(a).shape
     shifts = shifts.reshape((1,) * (len(rows) + 1) + (8,))
     bits = u.bitwise_and(u.right_shift(ops.reshape(a, (*rows, n, 1)), shifts), np.uint8(1))
