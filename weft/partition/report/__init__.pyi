@@ -10,7 +10,7 @@ def format_bytes(count: float) -> str:
     """Return bytes with a unit, three digits: `3.2 MB` (powers of ten)."""
 
 def format_flops(count: float) -> str:
-    """Floating-point operations with a unit, three digits."""
+    """Return floating-point operations with a unit, three digits."""
 
 def format_seconds(seconds: float | None) -> str:
     """Return seconds with a unit, three digits; a dash where there are none."""
