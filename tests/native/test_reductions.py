@@ -311,3 +311,17 @@ def test_products_are_added_up_along_vectors_and_rows(shape, dtype, rng):
             np.testing.assert_array_equal(got, expected)
         rows = np.stack([x.ravel(), y.ravel()])
         close(weft.vmap(wnp.dot, (0, None))(rows, rows[0]), rows @ rows[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(300, 251), (70, 1000), (2, 40_000)])
+def test_rows_of_a_matrix_times_a_vector(shape, dtype, rng):
+    a, v = (rng.standard_normal(n).astype(dtype) for n in (shape, shape[1]))
+    v[7], a[1] = np.inf, 0
+    rtol = 1e-4 if dtype == "float32" else 1e-11
+    with options["enable_x64"](dtype == "float64"), np.errstate(invalid="ignore"):
+        for f in (lambda a, v: a @ v, lambda a, v: wnp.einsum("j,ij->i", v, a)):
+            compiled = weft.jit(f).lower(a, v).compile()
+            assert "weft_native_columns" in compiled.as_text()
+            np.testing.assert_allclose(compiled(a, v), a @ v, rtol=rtol)
+        assert "weft_native" not in weft.jit(wnp.matmul).lower(a[:, :8], v[:8]).compile().as_text()

@@ -23,6 +23,9 @@ VECTORS, WIDE_VECTORS = 1 << 16, 1 << 14
 # Sums and extrema
 LARGE_SUMS = 1 << 13
 """Elements from which a sum over columns is marked; both take microseconds below. †"""
+MATRIX, CACHED = 1 << 16, 1 << 24
+"""Elements from which, and bytes below which, a matrix times a vector is computed by a kernel: what
+no cache holds XLA's library reads as fast or faster. †"""
 COLUMNS, ROWS = 4096, 64
 """Elements of a plane, and of a row, from which they are combined by a kernel. †"""
 UNROLLED = 32

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from weft._xla.mlir import ir
 from weft.lowering.context import in_memory
-from weft.lowering.limits import COLUMNS, FEW_ROWS, LONG_ROWS, ROWS, SMALLEST, UNROLLED
+from weft.lowering.limits import (
+    CACHED,
+    COLUMNS,
+    FEW_ROWS,
+    LONG_ROWS,
+    MATRIX,
+    ROWS,
+    SMALLEST,
+    UNROLLED,
+)
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
 from weft.native.parallel import threads
@@ -75,9 +84,14 @@ def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
 
 def vectors(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replace the product of two vectors."""
+    """Replace the product of two vectors, or of the rows of a matrix with one."""
     x, y = op.operands
-    return _of_products(e, op, x, y, math.prod(x.type.shape))
+    if y.type.rank > x.type.rank:
+        x, y = y, x
+    size = math.prod(x.type.shape)
+    if x.type != y.type and not MATRIX <= size < CACHED // (x.type.element_type.width // 8):
+        return None
+    return _of_products(e, op, x, y, math.prod(y.type.shape))
 
 
 def _of_products(
@@ -90,7 +104,8 @@ def _of_products(
         return None
     (name,) = kinds
     bindings = {"T": name, "S": name, "OP": SUM, "FLOATS": 1, "PAIRED": 1}
-    return _call_columns(e, x, y, out, bindings, [math.prod(x.type.shape) // n, n, 1])
+    rows = math.prod(x.type.shape) // n
+    return _call_columns(e, x, y, out, bindings, [rows, n, 1], n if x.type == y.type else 0)
 
 
 SUM, MAXIMUM, MINIMUM, PRODUCT = range(4)
@@ -112,23 +127,29 @@ def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | 
     n = math.prod(shape[first : last + 1])
     if last - first + 1 != len(dims) or n < 2 or n * inner < (COLUMNS if inner > 1 else ROWS):
         return None
-    if (inner == 1 and kind == SUM and stored == name == "f32") or not has_compiler():
-        return None  # XLA's library adds up rows of float32
+    if not has_compiler():
+        return None
     bindings: dict[str, str | int] = {"S": _TYPES[name], "OP": kind, "FLOATS": int(name[0] == "f")}
     bindings |= {"T": stored if narrow else _TYPES[stored], "PAIRED": 0}
     return _call_columns(e, x, x, op.results[0].type, bindings, [outer, n, inner])
 
 
 def _call_columns(
-    e: Emitter, x: ir.Value, y: ir.Value, out: ir.Type, bindings: dict, sizes: list[int]
+    e: Emitter,
+    x: ir.Value,
+    y: ir.Value,
+    out: ir.Type,
+    bindings: dict,
+    sizes: list[int],
+    step: int = 0,
 ) -> list[ir.Value]:
-    """Call the kernel on x[outer, n, inner]."""
+    """Call the kernel on x[outer, n, inner]; step: the distance of the rows of y."""
     outer, n, inner = sizes
     length = max(64, (1 << 18) // inner) if inner > 1 else 1 << 15
     segments = -(-n // length)
     totals = e.type([outer * segments * inner if segments > 1 else 0], out.element_type)
     kernel = target("columns", "columns", bindings)
-    return call(e, kernel, [x, y], [out, totals], [*sizes, length])[:1]
+    return call(e, kernel, [x, y], [out, totals], [*sizes, length, step])[:1]
 
 
 COUNTED = 512

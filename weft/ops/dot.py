@@ -231,13 +231,20 @@ def _lower(
         ctx.mark(value.owner, "batches")
     elif lb and out.size >= SMALLEST and _are_small(lhs, lb) and _are_small(rhs, rb):
         ctx.mark(value.owner, "product")
-    elif lhs.size >= LARGE_SUMS and lc == rc == tuple(range(lhs.ndim)) and lhs.ndim == rhs.ndim:
+    elif max(lhs.size, rhs.size) >= LARGE_SUMS and not lb and _are_rows(lhs, lc, rhs, rc):
         ctx.mark(value.owner, "vectors")
     if result != out.dtype:
         if out.sharding is not None and out.sharding.spec.unreduced:
             value = ctx.constrain(value, out.sharding, out, by_type=True)
         value = ctx.op("stablehlo.convert", [value], ctx.out_types())[0]
     return value
+
+
+def _are_rows(lhs: ShapedArray, lc: Dims, rhs: ShapedArray, rc: Dims) -> bool:
+    """Return whether neighbours are summed over, in the same order, and one operand has no more."""
+    n = len(lc)
+    last = lc == tuple(range(lhs.ndim - n, lhs.ndim)) and rc == tuple(range(rhs.ndim - n, rhs.ndim))
+    return last and min(lhs.ndim, rhs.ndim) == n
 
 
 def _are_small(x: ShapedArray, batch: Dims) -> bool:

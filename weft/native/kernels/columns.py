@@ -78,13 +78,13 @@ def block(x: ptr[T], y: ptr[T], n: i64) -> S:
 
 
 def row_part(
-    k: i64, x: ptr[T], y: ptr[T], out: ptr[S], n: i64, segments: i64, length: i64, count: i64,
-    parts: i64,
+    k: i64, x: ptr[T], y: ptr[T], out: ptr[S], n: i64, step: i64, segments: i64, length: i64,
+    count: i64, parts: i64,
 ):  # fmt: skip
     """Combine some segments of rows whose elements are neighbors; out[outer, segments]."""
     for at in range(k * count // parts, (k + 1) * count // parts):
         source = x + at // segments * n
-        other = y + at // segments * n
+        other = y + at // segments * step
         stop = min(n, (at % segments + 1) * length)
         total = neutral(source)
         for i in range(at % segments * length, stop, BLOCK):
@@ -128,7 +128,7 @@ def part(
 
 
 def columns(x: ptr[T], y: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i64]):
-    """Parameters: outer, n, inner, the length of segments."""
+    """Parameters: outer, n, inner, the length of segments, the distance of rows of y."""
     outer = parameters[0]
     n = parameters[1]
     inner = parameters[2]
@@ -139,7 +139,7 @@ def columns(x: ptr[T], y: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i
     if inner == 1:
         count = outer * segments
         parts = min(count, 4 * THREADS) if outer * n > SHARED else 1
-        parallel(row_part, parts, x, y, target, n, segments, length, count, parts)
+        parallel(row_part, parts, x, y, target, n, parameters[4], segments, length, count, parts)
     else:
         parallel(part, outer * segments * blocks, x, target, n, inner, blocks, segments, length)
     if segments > 1:
