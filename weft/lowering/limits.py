@@ -24,8 +24,8 @@ VECTORS, WIDE_VECTORS = 1 << 16, 1 << 14
 LARGE_SUMS = 1 << 13
 """Elements from which a sum over columns is marked; both take microseconds below. †"""
 MATRIX, CACHED = 1 << 16, 1 << 24
-"""Elements from which, and bytes below which, a matrix times a vector is computed by a kernel: what
-no cache holds XLA's library reads as fast or faster. †"""
+"""Elements from which a matrix times a vector is computed by a kernel, and bytes below which that
+and sums of rows of float32 are: what no cache holds XLA's library reads as fast or faster. †"""
 COLUMNS, ROWS = 4096, 64
 """Elements of a plane, and of a row, from which they are combined by a kernel. †"""
 UNROLLED = 32

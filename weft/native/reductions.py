@@ -127,7 +127,8 @@ def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | 
     n = math.prod(shape[first : last + 1])
     if last - first + 1 != len(dims) or n < 2 or n * inner < (COLUMNS if inner > 1 else ROWS):
         return None
-    if not has_compiler():
+    of_rows = inner == 1 < outer and kind == SUM and stored == name == "f32"
+    if not has_compiler() or of_rows and 4 * outer * n >= CACHED:
         return None
     bindings: dict[str, str | int] = {"S": _TYPES[name], "OP": kind, "FLOATS": int(name[0] == "f")}
     bindings |= {"T": stored if narrow else _TYPES[stored], "PAIRED": 0}

@@ -164,7 +164,7 @@ def logspace(
         exponents, _ = _evenly_spaced(start, stop, count, endpoint, axis, kind)
         with np.errstate(all="ignore"):
             values = np.power(np.asarray(base, exponents.dtype), exponents)
-        values = values.astype(out_dtype or kind)
+            values = values.astype(out_dtype or kind)
         return created(values)
     out = linspace(start, stop, num, endpoint, axis=axis)
     values = power(base, cast(out, typeof(out).dtype))
