@@ -72,15 +72,28 @@ def argreduce_of(
 def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replace a sum or a product over neighbouring dimensions of what is in memory."""
     kind = {"stablehlo.add": SUM, "stablehlo.multiply": PRODUCT}.get(combiner_of(op))
-    found = None if kind is None else columns_of(e, op, kind)
-    source, x = maker(op.operands[0]), op.operands[0].type
-    dims = sorted(op.attributes["dimensions"])
-    of_products = kind == SUM and source is not None and source.name == "stablehlo.multiply"
-    if source is not None and of_products and dims == list(range(x.rank - len(dims), x.rank)):
-        # XLA fuses sums with products, but adds up rows one after the other, in few vectors.
-        one, other = source.operands
-        found = _of_products(e, op, one, other, math.prod(x.shape[dims[0] :]))
+    found = _sum_of_products(e, op) if kind == SUM else None
+    if found is None and kind is not None:
+        found = columns_of(e, op, kind)
     return written_out(e, op) if found is None else found
+
+
+def _sum_of_products(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:
+    """Call the kernel on what a product over the last dimensions is made of.
+
+    XLA fuses sums with products, but adds up rows one after the other, in few vectors.
+    """
+    source, shape = maker(op.operands[0]), op.operands[0].type.shape
+    summed = sorted(op.attributes["dimensions"])
+    first = len(shape) - len(summed)
+    if (
+        source is None
+        or source.name != "stablehlo.multiply"
+        or summed != [*range(first, len(shape))]
+    ):
+        return None
+    one, other = source.operands
+    return _of_products(e, op, one, other, math.prod(shape[first:]))
 
 
 def vectors(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
