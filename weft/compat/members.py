@@ -13,14 +13,14 @@ from weft.compat.options import install as install_options
 from weft.core.aval import ShapedArray
 from weft.core.config import WeftConfig
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
+from weft.core.notebook import drawn_classes
 from weft.core.primitive import Primitive
 from weft.core.source import Source
 from weft.core.state import current_trace
 from weft.core.trace import StagedTracer, Tracer
-from weft.driver.staging import ShapeDtypeStruct
 from weft.numpy import methods
 from weft.runtime.array import Array
-from weft.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from weft.sharding import NamedSharding, SingleDeviceSharding
 
 
 def _debug_info(self: Any) -> Any:
@@ -121,10 +121,9 @@ def install() -> None:
     for cls, module in _OF_MODULE.items():
         cls.__module__ = module
     StagedTracer.__name__ = "DynamicJaxprTracer"
-    for drawn in (ShapeDtypeStruct, *Mesh.__bases__, *Jaxpr.__bases__):
-        # treescope (of flax and penzai) would frame their drawings beside its own.
-        if "_repr_html_" in vars(drawn):
-            delattr(drawn, "_repr_html_")
+    for cls in drawn_classes:  # treescope (of flax and penzai) would frame a drawing beside its own
+        del cls._repr_html_
+    drawn_classes.clear()
     for cls, members in _MEMBERS.items():
         for name, member in members.items():
             if name not in cls.__dict__:

@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 _C = TypeVar("_C", bound=type[Any])
 
+# Every class with a drawing: those of shardings are made in several files.
+drawn_classes: list[Any] = []
+
 
 def displayed(module: str, function: str) -> Callable[[_C], _C]:
     """Give a class IPython's display methods: its repr and, where `function(self)` is HTML, that.
@@ -32,6 +35,7 @@ def displayed(module: str, function: str) -> Callable[[_C], _C]:
     def decorate(cls: _C) -> _C:
         for name, method in (("_repr_html_", html), ("_repr_mimebundle_", mimebundle)):
             setattr(cls, name, method)
+        drawn_classes.append(cls)
         return cls
 
     return decorate
