@@ -325,3 +325,53 @@ def test_rows_of_a_matrix_times_a_vector(shape, dtype, rng):
             assert "weft_native_columns" in compiled.as_text()
             np.testing.assert_allclose(compiled(a, v), a @ v, rtol=rtol)
         assert "weft_native" not in weft.jit(wnp.matmul).lower(a[:, :8], v[:8]).compile().as_text()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1031, 65), (700, 129), (90, 1500), (67, 3100)])
+def test_a_vector_times_a_matrix_and_a_matrix_times_a_column(shape, dtype, rng):
+    a, v, w = (rng.standard_normal(n).astype(dtype) for n in (shape, shape[0], shape[1]))
+    wide, rtol = a.astype(np.float64), 1e-5 if dtype == "float32" else 1e-13
+    close = partial(np.testing.assert_allclose, rtol=rtol, atol=rtol * np.sqrt(shape[0]) * 10)
+    with options["enable_x64"](dtype == "float64"):
+        for f, y, want in (
+            (lambda a, v: v @ a, v, v.astype(np.float64) @ wide),
+            (lambda a, v: v[None] @ a, v, v.astype(np.float64)[None] @ wide),
+            (lambda a, v: a.T @ v, v, wide.T @ v.astype(np.float64)),
+            (lambda a, v: a @ v[:, None], w, wide @ w.astype(np.float64)[:, None]),
+        ):
+            compiled = weft.jit(f).lower(a, y).compile()
+            assert "weft_native_columns" in compiled.as_text()
+            close(compiled(a, y), want)
+            gradient = weft.jit(weft.grad(lambda a, y, f=f: f(a, y).sum(), 1))(a, y)
+            close(gradient, wide.sum(0 if len(y) == shape[1] else 1))
+
+
+def test_a_vector_times_a_matrix_keeps_infinities_and_nans(rng):
+    a, v = rng.standard_normal((600, 130)).astype("float32"), np.ones(600, "float32")
+    a[5, 3], a[70, 4], v[200], a[200, 6] = np.nan, np.inf, np.inf, 0
+    a[200, 7:] = abs(a[200, 7:])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(weft.jit(wnp.matmul)(v, a), v @ a, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(7, 3, 80, 200), (40, 7, 3, 300)])
+def test_a_block_of_leading_or_middle_dimensions_times_as_many_numbers(shape, rng):
+    a = rng.standard_normal(shape).astype("float32")
+    v = rng.standard_normal(shape[1:3]).astype("float32")
+    got = weft.jit(lambda a, v: wnp.tensordot(a, v, ((1, 2), (0, 1))))(a, v)
+    want = np.tensordot(a.astype(np.float64), v, ((1, 2), (0, 1)))
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [40, 333, 4099, 9001])
+def test_extrema_of_rows_have_the_first_zero_and_every_nan(n, dtype, rng):
+    with options["enable_x64"](dtype == "float64"):
+        x = rng.standard_normal((37, n)).astype(dtype)
+        x[3, 5], x[4, -1], x[5, 1], x[6] = np.nan, np.nan, np.inf, -np.inf
+        x[7], x[8] = 0, -0.0
+        for name in ("max", "min"):
+            got, want = getattr(wnp, name)(x, 1), getattr(np, name)(x, 1)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got)[7:9], [False, True])

@@ -23,9 +23,12 @@ VECTORS, WIDE_VECTORS = 1 << 16, 1 << 14
 # Sums and extrema
 LARGE_SUMS = 1 << 13
 """Elements from which a sum over columns is marked; both take microseconds below. †"""
-MATRIX, CACHED = 1 << 16, 1 << 24
-"""Elements from which a matrix times a vector is computed by a kernel, and bytes below which that
-and sums of rows of float32 are: what no cache holds XLA's library reads as fast or faster. †"""
+MATRIX, PLANE = 1 << 16, 64
+"""Elements from which a matrix times a vector is computed by a kernel, and those of a row from
+which a vector times a matrix is. †"""
+VECTOR, READ_ONCE = 1 << 14, 1 << 22
+"""Elements of a vector up to which a first-level cache holds it for all rows, and of matrices from
+which longer rows are XLA's: it reads several rows for each part of the vector. †"""
 COLUMNS, ROWS = 4096, 64
 """Elements of a plane, and of a row, from which they are combined by a kernel. †"""
 UNROLLED = 32

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.lowering.context import in_memory
 from weft.lowering.limits import (
-    CACHED,
     COLUMNS,
     FEW_ROWS,
     LONG_ROWS,
     MATRIX,
+    PLANE,
+    READ_ONCE,
     ROWS,
     SMALLEST,
     UNROLLED,
+    VECTOR,
 )
 from weft.native.calls import call, has_compiler, target
 from weft.native.engine import host
@@ -25,9 +28,10 @@ from weft.partition.emit import Emitter
 from weft.partition.walk import combiner_of, maker
 
 
-def _split(shape: Sequence[int], dim: int) -> list[int]:
-    """Return elements in front of a dimension, along it, behind it."""
-    return [math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])]
+def _split(shape: Sequence[int], dims: Sequence[int]) -> list[int]:
+    """Return elements in front of neighbouring dimensions, along them, behind them."""
+    first, behind = min(dims, default=0), max(dims, default=-1) + 1
+    return [math.prod(shape[:first]), math.prod(shape[first:behind]), math.prod(shape[behind:])]
 
 
 LOGSUMEXP = 4
@@ -61,7 +65,7 @@ def argreduce_of(
     bindings = bindings_of(
         name, S=f"i{bits}", E=f"{'uif'[kind] if known else 'i'}{bits}", NARROW=int(not known),
         SUMMED=int(known and kind == 2), LEAST=int(least), LANES=1024 // bits,
-        I=f"u{KINDS[str(index or e.i32)][1]}",
+        PLACES=int(not known or index is not None), I=f"u{KINDS[str(index or e.i32)][1]}",
     )  # fmt: skip
     kernel = target("argreduce", "argreduce", bindings)
     kept = [*shape[:first], *shape[last + 1 :]]
@@ -93,32 +97,37 @@ def _sum_of_products(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:
     ):
         return None
     one, other = source.operands
-    return _of_products(e, op, one, other, math.prod(shape[first:]))
+    outer, n, _ = _split(shape, summed)
+    return _of_products(e, op, one, other, [outer, n, 1], n)
 
 
 def vectors(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replace the product of two vectors, or of the rows of a matrix with one."""
-    x, y = op.operands
-    if y.type.rank > x.type.rank:
-        x, y = y, x
-    size = math.prod(x.type.shape)
-    if x.type != y.type and not MATRIX <= size < CACHED // (x.type.element_type.width // 8):
+    """Replace the product of two vectors, or of a matrix with one from either side."""
+    numbers = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
+    (x, y), dims = op.operands, numbers.lhs_contract
+    if math.prod(y.type.shape) > math.prod(x.type.shape):
+        x, y, dims = y, x, numbers.rhs_contract
+    made = maker(x)
+    if made is not None and made.name == "stablehlo.transpose" and x.type.rank == 2 > len(dims):
+        x, dims = made.operands[0], [1 - dims[0]]
+    outer, n, inner = _split(x.type.shape, dims)
+    long = outer > 1 and n > VECTOR and outer * n >= READ_ONCE
+    if outer * inner > 1 and (outer * n * inner < MATRIX or 1 < inner < PLANE or long):
         return None
-    return _of_products(e, op, x, y, math.prod(y.type.shape))
+    return _of_products(e, op, x, y, [outer, n, inner], 0)
 
 
 def _of_products(
-    e: Emitter, op: ir.Operation, x: ir.Value, y: ir.Value, n: int
+    e: Emitter, op: ir.Operation, x: ir.Value, y: ir.Value, sizes: list[int], step: int
 ) -> Sequence[ir.Value] | None:
-    """Call the kernel on rows of n elements of two arrays in memory, to add up their products."""
+    """Call the kernel on two arrays in memory, to add up products along the middle of the sizes."""
     out, kinds = op.results[0].type, {str(v.type.element_type) for v in (x, y, op.results[0])}
     stored = in_memory(x) and in_memory(y)
-    if not stored or kinds not in ({"f32"}, {"f64"}) or n < ROWS or not has_compiler():
+    if not stored or kinds not in ({"f32"}, {"f64"}) or sizes[1] < ROWS or not has_compiler():
         return None
     (name,) = kinds
     bindings = {"T": name, "S": name, "OP": SUM, "FLOATS": 1, "PAIRED": 1}
-    rows = math.prod(x.type.shape) // n
-    return _call_columns(e, x, y, out, bindings, [rows, n, 1], n if x.type == y.type else 0)
+    return _call_columns(e, x, y, out, bindings, sizes, step)
 
 
 SUM, MAXIMUM, MINIMUM, PRODUCT = range(4)
@@ -140,8 +149,7 @@ def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | 
     n = math.prod(shape[first : last + 1])
     if last - first + 1 != len(dims) or n < 2 or n * inner < (COLUMNS if inner > 1 else ROWS):
         return None
-    of_rows = inner == 1 < outer and kind == SUM and stored == name == "f32"
-    if not has_compiler() or of_rows and 4 * outer * n >= CACHED:
+    if not has_compiler():
         return None
     bindings: dict[str, str | int] = {"S": _TYPES[name], "OP": kind, "FLOATS": int(name[0] == "f")}
     bindings |= {"T": stored if narrow else _TYPES[stored], "PAIRED": 0}
@@ -259,7 +267,7 @@ def _scanned(e: Emitter, x: ir.Value, which: int, dim: int, step: int) -> Sequen
     name, shape = str(x.type.element_type), list(x.type.shape)
     bindings: dict[str, str | int] = {"T": _TYPES[name], "OP": which}
     totals = e.type([shape[dim] // 4096 + 1], x.type.element_type)
-    parameters = [*_split(shape, dim), step]
+    parameters = [*_split(shape, [dim]), step]
     kernel = target("scan", "scan", bindings)
     return call(e, kernel, [x], [x.type, totals], parameters)[:1]
 

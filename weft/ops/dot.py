@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -231,7 +232,7 @@ def _lower(
         ctx.mark(value.owner, "batches")
     elif lb and out.size >= SMALLEST and _are_small(lhs, lb) and _are_small(rhs, rb):
         ctx.mark(value.owner, "product")
-    elif max(lhs.size, rhs.size) >= LARGE_SUMS and not lb and _are_rows(lhs, lc, rhs, rc):
+    elif max(lhs.size, rhs.size) >= LARGE_SUMS and not lb and _is_vector(lhs, lc, rhs, rc):
         ctx.mark(value.owner, "vectors")
     if result != out.dtype:
         if out.sharding is not None and out.sharding.spec.unreduced:
@@ -240,11 +241,10 @@ def _lower(
     return value
 
 
-def _are_rows(lhs: ShapedArray, lc: Dims, rhs: ShapedArray, rc: Dims) -> bool:
+def _is_vector(lhs: ShapedArray, lc: Dims, rhs: ShapedArray, rc: Dims) -> bool:
     """Return whether neighbours are summed over, in the same order, and one operand has no more."""
-    n = len(lc)
-    last = lc == tuple(range(lhs.ndim - n, lhs.ndim)) and rc == tuple(range(rhs.ndim - n, rhs.ndim))
-    return last and min(lhs.ndim, rhs.ndim) == n
+    neighbors = all(dims == tuple(range(dims[0], dims[-1] + 1)) for dims in (lc, rc) if dims)
+    return neighbors and min(lhs.size, rhs.size) == math.prod(lhs.shape[d] for d in lc)
 
 
 def _are_small(x: ShapedArray, batch: Dims) -> bool:

@@ -2,10 +2,10 @@
 """Indices of extrema along the middle dimension of x[outer, n, inner].
 
 Bound by the caller: U, the unsigned type of an element's bits; S, the signed one; E, its own, where
-the language has it, else NARROW is 1; SUMMED, 1 for floats that it has; BITS, its width; LANES of
-vectors; KIND, 0 for unsigned integers, 1 for signed ones, 2 for floats; LEAST, 1 for minima; I, the
-type of indices. What zeros and NaNs may decide is decided by unsigned keys, the greatest of which
-wins: those of NaNs are the greatest of all.
+the language has it, else NARROW is 1; SUMMED, 1 for floats that it has; PLACES, 0 where values of
+such rows are enough; BITS, its width; LANES of vectors; KIND, 0 for unsigned integers, 1 for signed
+ones, 2 for floats; LEAST, 1 for minima; I, the type of indices. What zeros and NaNs may decide is
+decided by unsigned keys, the greatest of which wins: those of NaNs are the greatest of all.
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
@@ -139,6 +139,22 @@ def row_winner(bits: ptr[U], n: i64) -> i64:
     if n < LANES:
         return careful_winner(bits, n)
     x = bitcast(ptr[E], bits)
+    best = stack(E, 1)
+    start = best_block(x, n, best)
+    if start < 0:
+        return careful_winner(bits, n)
+    lane = first_equal(load_wide(x + start), splat(best[0]))
+    while lane == LANES:
+        start = min(start + LANES, n - LANES)
+        lane = first_equal(load_wide(x + start), splat(best[0]))
+    return start + lane
+
+
+def best_block(x: ptr[E], n: i64, found: ptr[E]) -> i64:
+    """Find the extremum of LANES elements or more and where its block starts.
+
+    Return -1 where zeros and NaNs may decide.
+    """
     sums = stack(E, 1)
     sums[0] = E(0)
     start = 0
@@ -149,17 +165,27 @@ def row_winner(bits: ptr[U], n: i64) -> i64:
         if (other > best and LEAST == 0) or (other < best and LEAST == 1):
             best = other
             start = first
+    found[0] = best
     if SUMMED == 1 and ((sums[0] != sums[0]) | (best == E(0))):
-        return careful_winner(bits, n)
-    lane = first_equal(load_wide(x + start), splat(best))
-    while lane == LANES:
-        start = min(start + LANES, n - LANES)
-        lane = first_equal(load_wide(x + start), splat(best))
-    return start + lane
+        return -1
+    return start
+
+
+@outlined
+def row_value(x: ptr[U], n: i64) -> U:
+    """Return the first extremum of a row."""
+    if n >= LANES:
+        best = stack(E, 1)
+        if best_block(bitcast(ptr[E], x), n, best) >= 0:
+            return bitcast(U, best[0])
+    return x[row_winner(x, n)]
 
 
 def rows_part(k: i64, x: ptr[U], values: ptr[U], indices: ptr[I], outer: i64, n: i64, parts: i64):
     for row in range(k * outer // parts, (k + 1) * outer // parts):
+        if PLACES == 0:
+            values[row] = row_value(x + row * n, n)
+            continue
         winner = row_winner(x + row * n, n)
         values[row] = x[row * n + winner]
         indices[row] = I(winner)

@@ -3,9 +3,10 @@
 
 Bound by the caller: T, the dtype, and S, that of results; OP, 0 to sum, 1 for maxima, 2 for
 minima, 3 for products; FLOATS, whether S is of floats; PAIRED, to sum products with elements of y,
-along the last dimension. Rows are cut into segments of fixed length, which threads share, so that
-results do not depend on their number. Eight rows at once are added in a tree, and groups of rows by
-themselves, so that rounding errors stay small. Short rows are taken side by side.
+one for each element along the dimension, or for each of its rows. Rows are cut into segments of
+fixed length, which threads share, so that results do not depend on their number. Eight rows at once
+are added in a tree, and groups of rows by themselves, so that rounding errors stay small. Short
+rows are taken side by side.
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
@@ -43,23 +44,39 @@ def neutral(x: ptr[T]) -> S:
     return S(x[0])
 
 
-def two(x: ptr[T], step: i64) -> S:
-    return both(S(x[0]), S(x[step]))
+def term(x: T, y: T) -> S:
+    if PAIRED != 0:
+        return S(x) * S(y)
+    return S(x)
 
 
-def add_rows(x: ptr[T], sums: ptr[S], width: i64, step: i64, rows: i64):
-    """Add rows of `width` elements that start `step` elements apart."""
+def two(x: ptr[T], step: i64, y: T, z: T) -> S:
+    return both(term(x[0], y), term(x[step], z))
+
+
+def add_rows(x: ptr[T], y: ptr[T], sums: ptr[S], width: i64, step: i64, rows: i64):
+    """Add rows of `width` elements that start `step` elements apart, times elements of y."""
     for i in range(0, rows - 7, 8):
         row = x + i * step
+        p = y + i
+        c = p[0]
+        d = p[1]
+        e = p[2]
+        f = p[3]
+        g = p[4]
+        h = p[5]
+        k = p[6]
+        m = p[7]
         for j in range(width):
-            a = both(two(row + j, step), two(row + j + 2 * step, step))
+            a = both(two(row + j, step, c, d), two(row + j + 2 * step, step, e, f))
             at = j + 4 * step
-            b = both(two(row + at, step), two(row + at + 2 * step, step))
+            b = both(two(row + at, step, g, h), two(row + at + 2 * step, step, k, m))
             sums[j] = both(sums[j], both(a, b))
     for i in range(rows - rows % 8, rows):
         row = x + i * step
+        c = y[i]
         for j in range(width):
-            sums[j] = both(sums[j], S(row[j]))
+            sums[j] = both(sums[j], term(row[j], c))
 
 
 @reassociated
@@ -93,8 +110,9 @@ def row_part(
 
 
 def part(
-    k: i64, x: ptr[T], out: ptr[S], n: i64, inner: i64, blocks: i64, segments: i64, length: i64
-):
+    k: i64, x: ptr[T], y: ptr[T], out: ptr[S], n: i64, inner: i64, blocks: i64, segments: i64,
+    length: i64,
+):  # fmt: skip
     """One block of columns of one segment; out[outer, segments, inner]."""
     sums = stack(S, WIDTH)
     some = stack(S, WIDTH)
@@ -103,7 +121,10 @@ def part(
     rows = min(length, n - start)
     source = x + (k // blocks // segments * n + start) * inner + first
     width = min(WIDTH, inner - first)
+    other = y + start
     beside = max(1, min(WIDTH // inner, rows))
+    if PAIRED != 0:
+        beside = 1
     wide = beside * width
     for j in range(wide):
         sums[j] = neutral(source + j)
@@ -111,11 +132,11 @@ def part(
         for j in range(wide):
             some[j] = neutral(source + j)
         step = beside * inner
-        add_rows(source + i * step, some, wide, step, min(GROUP, rows // beside - i))
+        add_rows(source + i * step, other + i, some, wide, step, min(GROUP, rows // beside - i))
         for j in range(wide):
             sums[j] = both(sums[j], some[j])
     rest = rows % beside
-    add_rows(source + (rows - rest) * inner, sums, width, inner, rest)
+    add_rows(source + (rows - rest) * inner, other, sums, width, inner, rest)
     while beside > 1:
         half = (beside + 1) // 2
         upper = sums + half * width
@@ -141,7 +162,7 @@ def columns(x: ptr[T], y: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i
         parts = min(count, 4 * THREADS) if outer * n > SHARED else 1
         parallel(row_part, parts, x, y, target, n, parameters[4], segments, length, count, parts)
     else:
-        parallel(part, outer * segments * blocks, x, target, n, inner, blocks, segments, length)
+        parallel(part, outer * segments * blocks, x, y, target, n, inner, blocks, segments, length)
     if segments > 1:
         for o in range(outer):
             some = totals + o * segments * inner
