@@ -205,9 +205,26 @@ def test_vmap_of_checkify_tells_every_example():
     np.testing.assert_allclose(out, [2, -4, -4])
 
 
-def test_a_batched_predicate_refuses_checks_in_branches():
-    with pytest.raises(ValueError, match=r"vmap\(checkify\(f\)\)"):
-        checkify.checkify(weft.vmap(in_branch))(np.float32([1, 12]))
+def test_checks_in_a_branch_hold_for_the_examples_that_take_it():
+    mapped = checkify.checkify(weft.vmap(in_branch))
+    error, out = weft.jit(mapped)(np.float32([1, -2, 12]))
+    assert error.get().startswith("-2.0 must be positive")
+    np.testing.assert_allclose(out, [2, -4, -4])
+    assert mapped(np.float32([1, 2]))[0].get() is None
+
+    def f(x, positive):
+        return lax.cond(positive, lambda x: (check(x > 0, "{}", x), 2 * x)[1], lambda x: -x, x)
+
+    x = np.float32([1, -2, -3])
+    assert checkify.checkify(weft.vmap(f))(x, np.array([True, False, False]))[0].get() is None
+    error, out = checkify.checkify(weft.vmap(f))(x, np.array([True, False, True]))
+    assert error.get().startswith("-3.0")
+    np.testing.assert_allclose(out, [2, 2, -6])
+    with pytest.raises(checkify.JaxRuntimeError, match="-3.0"):
+        weft.vmap(f)(x, np.array([True, False, True]))
+
+
+def test_a_batched_condition_of_a_loop_refuses_checks():
     with pytest.raises(ValueError, match=r"vmap\(checkify\(f\)\)"):
         checkify.checkify(weft.vmap(in_condition))(np.array([1, 2]))
 

@@ -266,3 +266,11 @@ def test_the_backward_rule_runs_where_its_cotangents_are_zero_and_its_results_ar
         np.testing.assert_allclose(f(2.0, 3.0), (1, 21))
     unread = weft.grad(lambda x, s: (scaled(x, s), x * 5)[1], (0, 1))
     np.testing.assert_allclose(unread(2.0, 3.0), (5, 0))
+
+
+def test_the_backward_rule_is_given_arrays():
+    f = weft.custom_vjp(lambda x: x * 2)
+    # A NumPy scalar, by which a derivative begins, has no `at`.
+    f.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct.at[()].multiply(2),))
+    for derivative in (weft.grad(f), weft.jit(weft.grad(f)), weft.vjp(f, 1.0)[1]):
+        np.testing.assert_allclose(derivative(1.0), 2)

@@ -285,12 +285,12 @@ class FlatCall:
         return outs
 
 
-_NUMBERS = frozenset((bool, int, float, complex))
+_NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def numbers_as_arrays(leaves: Sequence[Any]) -> list:
-    """Return the leaves, Python numbers as arrays: rules may ask for dtypes and shapes."""
-    return [_as_array(x) if x.__class__ in _NUMBERS else x for x in leaves]
+    """Return the leaves, single numbers as arrays: rules may ask for dtypes and shapes."""
+    return [_as_array(x) if isinstance(x, _NUMBERS) else x for x in leaves]
 
 
 def _as_array(x: object) -> Any:

@@ -111,7 +111,7 @@ class Call(FlatCall):
         zero = SymbolicZero if owner._symbolic_zeros else instantiate
         filled_cts = [
             zero(cotangent_aval(a)) if ct is None else ct
-            for ct, a in zip(cts, out_avals, strict=True)
+            for ct, a in zip(numbers_as_arrays(cts), out_avals, strict=True)
         ]
         result = owner.bwd(*self.static, tree.unflatten(residuals), out_tree.unflatten(filled_cts))
         return self._match(result, primals)

@@ -13,7 +13,10 @@ from weft.api.remat import remat_p
 from weft.api.shard_map_bodies import manual_scope
 from weft.api.shard_map_op import shard_map_p
 from weft.autodiff.manual_casts import as_state
+from weft.autodiff.vmap import AxisData, batch_jaxpr
 from weft.autodiff.zeros import instantiate_zero, stop_gradient
+from weft.checkify.check_op import check_p
+from weft.checkify.errors import Error, FailedCheckError
 from weft.checkify.interpret import (
     ENTERED,
     Checked,
@@ -23,10 +26,10 @@ from weft.checkify.interpret import (
     whole,
     without_checks,
 )
-from weft.core.jaxpr import Eqn, eval_closed
+from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed, walk_eqns
 from weft.core.trace import typeof
 from weft.driver.jit_op import jit_p
-from weft.ops.control.cond_op import cond_p
+from weft.ops.control.cond_op import cond_p, run_checked
 from weft.ops.control.scan_op import scan_p
 from weft.ops.control.while_op import while_p
 from weft.sharding.spec import PartitionSpec
@@ -99,6 +102,25 @@ def _cond(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     outs = cond_p.bind(*ins, branches=branches)
     checks.join(outs[n], outs[n + 1 :], [s for b in inner for s in b.sites])
     return outs[:n]
+
+
+def _run_mapped_branch(
+    axis: AxisData, branch: ClosedJaxpr, taken: ArrayLike, operands: list, batched: list[bool]
+) -> list:
+    """Run a branch for all examples; its checks hold for those that take it."""
+    inner = checked(branch, frozenset((FailedCheckError,)))
+    mapped, _ = batch_jaxpr(inner.jaxpr, axis, batched, True)
+    outs = eval_closed(mapped, *operands)
+    error = Error(outs[inner.num_outs], outs[inner.num_outs + 1 :], inner.sites)
+    checks = [e for e in walk_eqns(branch) if e.primitive is check_p]
+    debug = all(e.params["debug"] for e in checks)
+    for k, site in enumerate(inner.sites):
+        ok = wnp.logical_not(taken & (error._code == np.int32(k + 1)))
+        check_p.bind(ok, *error._payload(k), site=site, debug=debug, ndim=1)
+    return outs[: inner.num_outs]
+
+
+run_checked.append(_run_mapped_branch)
 
 
 def _first(old: Sequence[Any], new: Sequence[Any]) -> list:

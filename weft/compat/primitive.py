@@ -117,14 +117,21 @@ class Primitive(_primitive.Primitive, metaclass=_PrimitiveType):
         return takes_refs.bind(self, *args, **params)
 
 
+_WITH_ACCURACY = "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh"
+
 # Parameters of JAX's that weft's operations lack, with the value that they then have.
 _ONLY_JAX: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(_WITH_ACCURACY.split(), {"accuracy": None}),
+    **dict.fromkeys(("conv_general_dilated", "reduce_sum"), {"out_sharding": None}),
     "jit": {"inline": False},
     "broadcast_in_dim": {"sharding": None},
     "convert_element_type": {"sharding": None},
     "reshape": {"dimensions": None, "sharding": None},
-    "reduce_sum": {"out_sharding": None},
+    "iota": {"sharding": None},
     "mul": {"out_dtype": None},
+    "eigh": {"algorithm": None, "subset_by_index": None},
+    "svd": {"subset_by_index": None},
+    "qr": {"use_magma": None},
 }
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.dce import dce_jaxpr
@@ -203,6 +203,10 @@ def _batch(axis: AxisData, args: list, dims: list, *, branches: Branches) -> tup
     return _select(axis, index, dims[0], operands, batched, branches)
 
 
+run_checked: list[Callable] = []
+"""Runs a branch whose checks hold for the examples that take it; entered by weft.checkify."""
+
+
 def _differing(batched: bool | EqualDim) -> int:
     """0 for a result that is not batched, 1 for one equal in all examples, 2 for others."""
     return 2 if batched is True else int(bool(batched))
@@ -220,11 +224,6 @@ def _select(
             "cond: the predicate is batched by vmap, and what runs for some examples only "
             "writes to a Ref of a kernel; use a mask instead: pl.store(ref, i, x, mask=...)"
         )
-    if any(CHECK in b.effects for b in branches):
-        raise ValueError(
-            "cond: the predicate is batched by vmap, so that a checkify.check in a branch would "
-            "fail for examples that do not take it; map the checkified function: vmap(checkify(f))"
-        )
     if ordered_effects_of(*branches):
         raise ValueError(
             "cond: the branches have ordered effects and the predicate is batched by vmap, so "
@@ -233,14 +232,17 @@ def _select(
     index = move_dim(index, dim, 0, axis)
     results = []
     for i, b in enumerate(branches):
-        inner, _ = batch_jaxpr(b, axis, batched, True)
         taken = eq(index, typeof(index).dtype.type(i))
         # Derivatives of a branch that an example does not take must not reach its operands.
         example_operands = [
             _differentiated_where(taken, x) if mapped else x
             for x, mapped in zip(operands, batched, strict=True)
         ]
-        results.append(eval_closed(inner, *example_operands))
+        if CHECK in b.effects:
+            results.append(run_checked[0](axis, b, taken, example_operands, batched))
+        else:
+            inner, _ = batch_jaxpr(b, axis, batched, True)
+            results.append(eval_closed(inner, *example_operands))
     if len(branches) == 2:
         index = convert(index, dtypes.bool_)
     varying = typeof(index).mat.varying
