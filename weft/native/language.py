@@ -15,6 +15,7 @@ operand of another type is an error (`i64(x)` converts), pointers of a function 
     load_wide(p), splat(x)  a vector of LANES elements; store_wide(p, v); sum_wide(v),
                             max_wide(v), min_wide(v) over its elements, none of them NaN;
                             first_equal(v, w), the first where they are equal, or LANES
+    turn_wide(p, a, q, b)   q[j * b + i] = p[i * a + j] for i and j less than LANES
     sort_wide(p, q, n, k)   sorts n of up to k * LANES integers at p into q, for a number k
     split_wide(v, w, p, q)  stores v at p and at q, those elements first that are less than w's, or
                             only those at p and the others at q; counts them; for processors with
@@ -105,7 +106,7 @@ def _read_only(*_: object) -> Any:
 i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
 bitcast = memcpy = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
 load_wide = store_wide = splat = sum_wide = max_wide = min_wide = first_equal = _read_only
-sort_wide = split_wide = split_rest = unrolled = _read_only
+turn_wide = sort_wide = split_wide = split_rest = unrolled = _read_only
 c_sin = c_cos = c_exp = c_fmod = c_log = c_pow = c_tan = _read_only
 
 

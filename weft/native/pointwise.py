@@ -10,16 +10,20 @@ from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.lowering.limits import FEW_PLACES
 from weft.native.convolution import ints
+from weft.native.dense import dense
 from weft.partition.emit import Emitter
 
 
 def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
-    """Replace a convolution whose windows have one element, read at every place.
+    """Replace a convolution whose windows have one element.
 
-    Features stand behind the batch, or last.
+    One that reads every place is a product where features stand behind the batch, or last.
     """
     x, w = op.operands
     out = op.results[0].type
+    plain = (("window_strides", 1), ("padding", 0), ("lhs_dilation", 1))
+    if any(set(ints(op, n, 1, v)) != {v} for n, v in plain):
+        return dense(e, op, 0)
     d = stablehlo.conv_dimensions(op.attributes["dimension_numbers"])
     of_x = d.lhs_batch, d.lhs_feature, d.lhs_spatial
     rank = out.rank
@@ -29,8 +33,7 @@ def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     if not first and of_x != (0, rank - 1, tuple(range(1, rank - 1))):
         return None
     counts = (op.attributes[f"{n}_group_count"].value for n in ("feature", "batch"))
-    plain = (("window_strides", 1), ("padding", 0), ("lhs_dilation", 1))
-    if any(set(ints(op, n, 1, v)) != {v} for n, v in plain) or set(counts) != {1}:
+    if set(counts) != {1}:
         return None
     if any(w.type.shape[n] != 1 for n in d.rhs_spatial):
         return None

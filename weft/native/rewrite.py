@@ -25,6 +25,7 @@ RULES = {
     "columns": "reductions.columns",
     "compare": "extrema.elementwise",
     "counts": "reductions.counts",
+    "dense": "dense.dense",
     "depthwise": "convolution.depthwise",
     "extremum": "extrema.extremum",
     "fft": "fourier.fft",

@@ -83,6 +83,36 @@ class Vectors(Expressions):
         first = self.op(mask, f"call {mask.llvm} @{name}({mask.llvm} {bits}, i1 false)")
         return self.convert(first, I64) if lanes != 64 else Value(I64, first.text)
 
+    def _call_turn_wide(
+        self, source: ast.expr, apart: ast.expr, target: ast.expr, pitch: ast.expr
+    ) -> Value:
+        """Exchange bit after bit of the numbers of rows and lanes."""
+        p, a, q, b = (self.value(node) for node in (source, apart, target, pitch))
+        assert p.type is not None and p.type.element is not None
+        type_, lanes = self._wide(p.type.element), int(self.unit.constants["LANES"])
+        t, element, align = type_.llvm, p.type.element.llvm, type_.bits // 8
+
+        def at(base: Value, distance: Value, k: int) -> object:
+            offset = self.op(I64, f"mul i64 {distance.text}, {k}").text
+            return self.op(I64, f"getelementptr {element}, ptr {base.text}, i64 {offset}").text
+
+        rows = [self.op(type_, f"load {t}, ptr {at(p, a, k)}, align {align}") for k in range(lanes)]
+        bit = 1
+        while bit < lanes:
+            for k in range(lanes):
+                if k & bit == 0:
+                    x, y = rows[k].text, rows[k + bit].text
+                    shuffle = f"shufflevector {t} {x}, {t} {y}, "
+                    low = (n - bit + lanes if n & bit else n for n in range(lanes))
+                    high = (n + lanes if n & bit else n + bit for n in range(lanes))
+                    rows[k], rows[k + bit] = (
+                        self.op(type_, shuffle + _indices(order)) for order in (low, high)
+                    )
+            bit *= 2
+        for k, row in enumerate(rows):
+            self.do(f"store {t} {row.text}, ptr {at(q, b, k)}, align {align}")
+        return Value(None, 0)
+
     def _is_compressed(self, type_: Type) -> bool:
         return int(self.unit.constants["LANES"]) * type_.bits == 512
 

@@ -298,6 +298,8 @@ def _lower(
         ctx.mark(operation, "pointwise")
     elif dimension_numbers[0][1] < dimension_numbers[0][0]:  # what gradients of filters sum over
         ctx.mark(operation, "filters")
+    else:
+        ctx.mark(operation, "dense")
     return whole_for_xla(ctx, operation.results[0], out, dimension_numbers[2][2:])
 
 
