@@ -375,3 +375,16 @@ def test_extrema_of_rows_have_the_first_zero_and_every_nan(n, dtype, rng):
             got, want = getattr(wnp, name)(x, 1), getattr(np, name)(x, 1)
             np.testing.assert_array_equal(got, want)
             np.testing.assert_array_equal(np.signbit(got)[7:9], [False, True])
+
+
+def test_sums_over_whole_numbers_of_elements_and_other_divisors(rng):
+    x = rng.standard_normal((1500, 70)).astype("float32")
+    sums = x.sum(1, dtype=np.float64)
+    for by in (70, 3, 0.5, 0.1, -4, np.inf):
+        got = weft.jit(lambda x, by=by: x.sum(1) / by)(x)
+        np.testing.assert_allclose(got, sums / by, rtol=1e-4, atol=1e-4 / abs(by))
+    kept, mean = weft.jit(lambda x: (x.sum(1), x.sum(1) / 7))(x)
+    np.testing.assert_allclose(kept, sums, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(mean, sums / 7, rtol=1e-4, atol=1e-4)
+    text = weft.jit(lambda x: wnp.mean(x, 1)).lower(x).compile().as_text()
+    assert "weft_native_columns" in text and "divide(" not in text

@@ -34,6 +34,10 @@ COLUMNS, ROWS = 4096, 64
 UNROLLED = 32
 """Elements up to which XLA unrolls a reduction and makes vectors across results: half of it for
 16-bit and 64-bit ones, and not where threads do not share the results evenly."""
+DIVIDED = 1 << 14
+"""Means up to which the thread of a kernel's call divides all sums: it takes microseconds. †"""
+SOFTMAX_ROW = 32
+"""Elements of a row from which a kernel computes its softmax: a vector of the longest kind. †"""
 FEW_ROWS, LONG_ROWS = 8, 1024
 """Rows up to which, and elements of one from which, they are combined one after the other. A larger
 number makes larger programs; short rows are no vectors."""

@@ -26,7 +26,7 @@ _FAR = 64
 def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replace a reduction by maximum or minimum, or the function it reduces by."""
     x = op.operands[0]
-    summed = any(user.name in _REDUCTIONS for user in _readers(op))
+    summed = any(user.name in _REDUCTIONS for user in readers(op))
     if op.name == "stablehlo.reduce" and not summed:  # else the library may read what is written
         few = written_out(e, op)
         if few is not None:
@@ -96,7 +96,7 @@ def elementwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | No
     The library gives the second operand where either is NaN. XLA puts constants there.
     """
     x, y = op.operands
-    if not _is_concerned(x) or not any(user.name in _REDUCTIONS for user in _readers(op)):
+    if not _is_concerned(x) or not any(user.name in _REDUCTIONS for user in readers(op)):
         return None
     name = op.name.removeprefix("stablehlo.")
     for value, other in ((y, x), (x, y)):
@@ -138,7 +138,7 @@ def _number(x: ir.Value) -> ir.Attribute | None:
     return None if is_nan else ir.DenseElementsAttr.get_splat(scalar, number)
 
 
-def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
+def readers(op: ir.Operation) -> Iterator[ir.Operation]:
     """Return the operations that read a value or what is computed of it element by element."""
     waiting, seen = list(op.results), 0
     while waiting:
@@ -156,9 +156,9 @@ _MOVES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpos
 
 def _shows_in_sums(x: ir.Value, extremum: ir.Value) -> bool:
     """Tell whether an extremum is of a softmax or log-sum-exp: sums of exp(x - m) have the NaN."""
-    for user in _readers(extremum.owner.operation):
+    for user in readers(extremum.owner.operation):
         if user.name == "stablehlo.subtract" and user.operands[0] == x:
-            for reader in _readers(user):
+            for reader in readers(user):
                 if reader.name == "stablehlo.exponential":
-                    return any(u.name == "stablehlo.reduce" for u in _readers(reader))
+                    return any(u.name == "stablehlo.reduce" for u in readers(reader))
     return False

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.lowering.context import in_memory
+from weft.lowering.context import MARK, in_memory
 from weft.lowering.limits import (
     COLUMNS,
+    DIVIDED,
     FEW_ROWS,
     LONG_ROWS,
     MATRIX,
@@ -25,7 +26,7 @@ from weft.native.engine import host
 from weft.native.parallel import threads
 from weft.native.sorting import KINDS, bindings_of, counts_up
 from weft.partition.emit import Emitter
-from weft.partition.walk import combiner_of, maker
+from weft.partition.walk import combiner_of, maker, only_user, supersede
 
 
 def _split(shape: Sequence[int], dims: Sequence[int]) -> list[int]:
@@ -121,13 +122,13 @@ def _of_products(
     e: Emitter, op: ir.Operation, x: ir.Value, y: ir.Value, sizes: list[int], step: int
 ) -> Sequence[ir.Value] | None:
     """Call the kernel on two arrays in memory, to add up products along the middle of the sizes."""
-    out, kinds = op.results[0].type, {str(v.type.element_type) for v in (x, y, op.results[0])}
+    kinds = {str(v.type.element_type) for v in (x, y, op.results[0])}
     stored = in_memory(x) and in_memory(y)
     if not stored or kinds not in ({"f32"}, {"f64"}) or sizes[1] < ROWS or not has_compiler():
         return None
     (name,) = kinds
     bindings = {"T": name, "S": name, "OP": SUM, "FLOATS": 1, "PAIRED": 1}
-    return _call_columns(e, x, y, out, bindings, sizes, step)
+    return _call_columns(e, op, x, y, bindings, sizes, step)
 
 
 SUM, MAXIMUM, MINIMUM, PRODUCT = range(4)
@@ -153,25 +154,48 @@ def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | 
         return None
     bindings: dict[str, str | int] = {"S": _TYPES[name], "OP": kind, "FLOATS": int(name[0] == "f")}
     bindings |= {"T": stored if narrow else _TYPES[stored], "PAIRED": 0}
-    return _call_columns(e, x, x, op.results[0].type, bindings, [outer, n, inner])
+    return _call_columns(e, op, x, x, bindings, [outer, n, inner])
 
 
 def _call_columns(
     e: Emitter,
+    op: ir.Operation,
     x: ir.Value,
     y: ir.Value,
-    out: ir.Type,
     bindings: dict,
     sizes: list[int],
     step: int = 0,
 ) -> list[ir.Value]:
     """Call the kernel on x[outer, n, inner]; step: the distance of the rows of y."""
-    outer, n, inner = sizes
+    (outer, n, inner), out = sizes, op.results[0].type
     length = max(64, (1 << 18) // inner) if inner > 1 else 1 << 15
     segments = -(-n // length)
     totals = e.type([outer * segments * inner if segments > 1 else 0], out.element_type)
     kernel = target("columns", "columns", bindings)
-    return call(e, kernel, [x, y], [out, totals], [*sizes, length, step])[:1]
+    quotient, divisor = _quotient(op) if bindings["FLOATS"] else (None, 1)
+    parameters = [*sizes, length, step, divisor]
+    results = call(e, kernel, [x, y], [out, totals], parameters)[:1]
+    if quotient is not None:
+        supersede(quotient, *results)
+    return results
+
+
+def _quotient(op: ir.Operation) -> tuple[ir.Operation | None, int]:
+    """Return the only use of a result, if it is its division by a whole number, and that number.
+
+    XLA hands programs with as many operations as a mean of 1000 rows has to another thread.
+    """
+    user = only_user(op.results[0])
+    if user is None or user.name != "stablehlo.divide" or MARK in user.attributes:
+        return None, 1
+    by = maker(user.operands[1])
+    few = math.prod(op.results[0].type.shape) <= DIVIDED
+    if by is None or by.name != "stablehlo.constant" or not few:
+        return None, 1
+    values = ir.DenseElementsAttr(by.attributes["value"])
+    divisor = values.get_splat_value().value if values.is_splat else 0.0
+    whole = 1 < divisor < 2**31 and divisor == int(divisor)
+    return (user, int(divisor)) if whole else (None, 1)
 
 
 COUNTED = 512

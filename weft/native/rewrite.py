@@ -46,6 +46,7 @@ RULES = {
     "remainder": "elementwise.remainder",
     "scan": "reductions.scan",
     "search": "selections.search",
+    "softmax": "softmax.softmax",
     "sort": "sorting.sort",
     "stacked": "loops.stacked",
     "top_k": "sorting.top_k",

@@ -16,6 +16,8 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.lowering.context import in_memory
+from weft.lowering.limits import LARGE_SUMS
 from weft.numpy.common import check_array
 from weft.numpy.named_axes import apart, count, has_names
 from weft.ops import elementwise_api as ew
@@ -92,7 +94,11 @@ def _op(name: str, formula: Callable, jvp: Callable) -> Primitive:
     def lower(ctx: RuleContext, x: ir.Value, *, axes: Axes) -> Any:
         aval = ctx.avals_in[0]
         avals = [ShapedArray(aval.shape, aval.dtype)]
-        return ctx.lower_fun(lambda v: formula(v, axes), x, avals=avals)[0]
+        out = ctx.lower_fun(lambda v: formula(v, axes), x, avals=avals)[0]
+        rows = axes == (aval.ndim - 1,) and aval.dtype == np.float32 and aval.size >= LARGE_SUMS
+        if name == "softmax" and rows and in_memory(x):
+            ctx.mark(out.owner, "softmax")
+        return out
 
     prim = Primitive(
         name,

@@ -149,7 +149,7 @@ def part(
 
 
 def columns(x: ptr[T], y: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i64]):
-    """Parameters: outer, n, inner, the length of segments, the distance of rows of y."""
+    """Parameters: outer, n, inner, the length of segments, the distance of rows of y, a divisor."""
     outer = parameters[0]
     n = parameters[1]
     inner = parameters[2]
@@ -171,3 +171,7 @@ def columns(x: ptr[T], y: ptr[T], out: ptr[S], totals: ptr[S], parameters: ptr[i
                 for i in range(1, segments):
                     total = both(total, some[i * inner + j])
                 out[o * inner + j] = total
+    if FLOATS != 0:
+        divisor = S(parameters[5])
+        for i in range(outer * inner if parameters[5] > 1 else 0):
+            out[i] = out[i] / divisor
