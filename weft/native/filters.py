@@ -20,6 +20,8 @@ from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 
 _BYTES = {"f32": 4, "f64": 8}
+_PANELS = 4
+"""Panels of outputs for which inputs are copied once: what is read of them stays in cache."""
 
 
 def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
@@ -65,13 +67,19 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
         for n, s, t, d in zip(block[1:], strides, taps, dilation, strict=True)
     ]
     region = block[0] * math.prod(extent) * rows
-    group = grouped(-(-inputs // rows), -(-outputs // width))
+    # Inputs are copied once for all outputs, where that leaves enough to share.
+    ranges = -(-inputs // rows)
+    panels = min(_PANELS, -(-outputs // width))
+    while panels > 1 and ranges * -(-outputs // (panels * width)) < 2 * threads():
+        panels -= 1
+    group = grouped(ranges, -(-outputs // (panels * width)))
     # More parts than threads, so that none waits long for the last.
     num_parts = 4 * threads() if threads() > 1 else 1
-    scratch = POSITIONS * width + region + 2 * width + 64
+    scratch = POSITIONS * panels * width + region + 2 * width + 64
     size = [x_shape[0], *two, *x_shape[1:]]
     parameters = [
-        *size, *places_of_w, outputs, *taps, *strides, *dilation, *low, *block, group, scratch,
+        *size, *places_of_w, outputs, *taps, *strides, *dilation, *low, *block,
+        group, panels, scratch,
     ]  # fmt: skip
     sizes = {"LANES": lanes, "ROWS": rows, "VECTORS": vectors, "PARTS": num_parts}
     kernel = target("filters", "filters", {"T": name, **sizes})

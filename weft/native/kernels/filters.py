@@ -30,7 +30,7 @@ BATCHES, HEIGHT, WIDTH, INPUTS = 0, 1, 2, 3
 DOWN, ACROSS, OUTPUTS = 4, 5, 6
 TAPS_Y, TAPS_X, STRIDE_Y, STRIDE_X = 7, 8, 9, 10
 DILATION_Y, DILATION_X, PAD_Y, PAD_X = 11, 12, 13, 14
-IMAGES, LINES, COLUMNS, GROUP, SCRATCH = 15, 16, 17, 18, 19
+IMAGES, LINES, COLUMNS, GROUP, PANELS, SCRATCH = 15, 16, 17, 18, 19, 20
 POSITIONS = 256
 
 
@@ -149,11 +149,14 @@ def block(
                 at[k] = place * ROWS
                 k += 1
     width = VECTORS * LANES
-    ranges = (p[OUTPUTS] + width - 1) // width
-    output = job % ranges * width
-    outputs = min(width, p[OUTPUTS] - output)
-    pack_outputs(w, scratch, p, output, n, images, y, lines, column, columns)
-    packed = scratch + POSITIONS * width
+    wide_panels = p[PANELS] * width
+    ranges = (p[OUTPUTS] + wide_panels - 1) // wide_panels
+    first = job % ranges * wide_panels
+    last = min(p[OUTPUTS], first + wide_panels)
+    packed = scratch
+    for output in range(first, last, width):
+        pack_outputs(w, packed, p, output, n, images, y, lines, column, columns)
+        packed += POSITIONS * width
     start = job // ranges * p[GROUP] * ROWS
     for input in range(start, min(start + p[GROUP] * ROWS, p[INPUTS]), ROWS):
         top = y * p[STRIDE_Y] - p[PAD_Y]
@@ -161,13 +164,16 @@ def block(
             x, packed, p, input, n, images, top, high, column * p[STRIDE_X] - p[PAD_X], wide
         )
         inputs = min(ROWS, p[INPUTS] - input)
-        for row in range(p[TAPS_Y]):
-            for step in range(p[TAPS_X]):
-                apart = row * p[DILATION_Y] * wide + step * p[DILATION_X]
-                products(packed + apart * ROWS, scratch, at, k, sums)
-                tap = row * p[TAPS_X] + step
-                target = out + (tap * p[INPUTS] + input) * p[OUTPUTS] + output
-                add_to(target, sums, p, inputs, outputs, n + y + column == 0)
+        for output in range(first, last, width):
+            outputs = min(width, p[OUTPUTS] - output)
+            panel = scratch + (output - first) * POSITIONS
+            for row in range(p[TAPS_Y]):
+                for step in range(p[TAPS_X]):
+                    apart = row * p[DILATION_Y] * wide + step * p[DILATION_X]
+                    products(packed + apart * ROWS, panel, at, k, sums)
+                    tap = row * p[TAPS_X] + step
+                    target = out + (tap * p[INPUTS] + input) * p[OUTPUTS] + output
+                    add_to(target, sums, p, inputs, outputs, n + y + column == 0)
 
 
 def filters_part(
@@ -181,7 +187,7 @@ def filters_part(
 
 
 def filters(x: ptr[T], w: ptr[T], out: ptr[T], scratch: ptr[T], p: ptr[i64]):
-    width = VECTORS * LANES
+    width = p[PANELS] * VECTORS * LANES
     rows = p[GROUP] * ROWS
     jobs = (p[INPUTS] + rows - 1) // rows * ((p[OUTPUTS] + width - 1) // width)
     parts = min(jobs, PARTS)
