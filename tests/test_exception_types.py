@@ -25,6 +25,21 @@ CASES = {
         (NotImplementedError, TypeError),
         "accuracy must be None",
     ),
+    "derivative of the order of zeta": (
+        lambda: weft.grad(lambda x: weft.lax.zeta(x, 2.0))(3.0),
+        (NotImplementedError, TypeError),
+        "no derivative with respect to x",
+    ),
+    "derivative of full singular vectors": (
+        lambda: weft.grad(lambda x: wnp.linalg.svd(x)[2].sum())(X),
+        (NotImplementedError, ValueError, TypeError),
+        "full_matrices=False",
+    ),
+    "transpose of what is not linear": (
+        lambda: weft.linear_transpose(wnp.sin, 1.0)(1.0),
+        (NotImplementedError, TypeError),
+        "not linear",
+    ),
     "vmap of a callback": (lambda: weft.vmap(host)(X[0]), (NotImplementedError,), "vmap_method"),
 }
 

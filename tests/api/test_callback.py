@@ -682,16 +682,16 @@ def test_values_are_logged_when_the_program_runs(caplog):
         weft.debug.log("x", 3)
 
 
-def test_a_function_becomes_a_callback_by_decoration():
+def test_options_of_a_callback_may_be_given_first():
     seen = []
 
-    @weft.debug.callback(ordered=True)
-    def note(x, name):
+    def note(x=0, name=""):
         seen.append((int(x), name))
 
-    weft.jit(lambda x: note(x, name="x"))(3)
+    weft.jit(lambda x: weft.debug.callback(ordered=True)(note, x, name="x"))(3)
+    weft.debug.callback(ordered=True)(note)
     weft.effects_barrier()
-    assert seen == [(3, "x")]
+    assert seen == [(3, "x"), (0, "")]
 
 
 @pytest.mark.parametrize("call", ["pure_callback", "io_callback"])

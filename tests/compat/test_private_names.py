@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy import special
 
+import weft
 import weft.numpy as wnp
 from tests.compat.test_as_jax import on_weft
-from weft.compat.jax._src import ad_util, core, mesh, tree_util, util
+from weft.compat.jax._src import ad_util, api, api_util, core, mesh, tree_util, util
 from weft.compat.jax._src.lax import lax
+from weft.compat.jax._src.lax.control_flow import loops
 from weft.compat.jax._src.numpy import util as numpy_util
 from weft.compat.jax._src.scipy.sparse import linalg
 
@@ -151,3 +153,49 @@ def test_solvers_compute_with_trees():
 def test_there_is_a_mesh_without_axes():
     assert mesh.EMPTY_ENV.empty and mesh.get_concrete_mesh().empty
     assert mesh.empty_abstract_mesh.empty
+
+
+def test_jacobians_are_taken_in_chunks():
+    def f(d):
+        return {"y": d["a"] ** 2, "z": d["a"].sum() * d["b"]}
+
+    x = {"a": wnp.arange(3.0), "b": wnp.float32(2)}
+    y, push = weft.linearize(f, x)
+    columns = weft.vmap(push, out_axes=-1)(api._std_basis(x))
+    forward = weft.tree.map(lambda out, t: api._jacfwd_unravel(x, out, t), y, columns)
+    y, pull = weft.vjp(f, x)
+    (rows,) = weft.vmap(pull)(api._std_basis(y))
+    reverse = weft.tree.map(lambda arg, ct: api._jacrev_unravel(y, arg, ct), x, rows)
+    assert forward["y"]["b"].shape == (3,) and reverse["a"]["y"].shape == (3, 3)
+    for out, arg in (("y", "a"), ("y", "b"), ("z", "a"), ("z", "b")):
+        np.testing.assert_allclose(forward[out][arg], weft.jacfwd(f)(x)[out][arg])
+        np.testing.assert_allclose(reverse[arg][out], weft.jacrev(f)(x)[out][arg])
+    for check, fine, wrong in (
+        (api._check_input_dtype_jacfwd, (False, 1.0), (False, 1)),
+        (api._check_input_dtype_jacrev, (False, True, 1), (False, False, 1)),
+        (api._check_output_dtype_jacrev, (True, 1j), (False, 1j)),
+        (api._check_output_dtype_jacfwd, (False, 1), (True, 1.0)),
+    ):
+        check(*fine)
+        with pytest.raises(TypeError, match="are needed, got"):
+            check(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("length", "size", "shapes"),
+    [(7, 3, ((2, 3, 2), (1, 2))), (6, 3, ((2, 3, 2), None)), (2, 3, (None, (2, 2)))],
+)
+def test_leaves_are_split_into_batches(length, size, shapes):
+    parts = loops._batch_and_remainder({"x": wnp.ones((length, 2))}, size)
+    assert tuple(part and part["x"].shape for part in parts) == shapes
+
+
+def test_positions_of_arguments():
+    assert api_util._ensure_index(1) == 1 and api_util._ensure_index([1, 2]) == (1, 2)
+    assert api_util._ensure_index_tuple(3) == (3,)
+    assert api_util._ensure_inbounds(False, 3, (-1,)) == (2,)
+    assert api_util._ensure_inbounds(True, 3, (1, 7)) == (1,)
+    f, chosen = api_util.argnums_partial2(lambda a, b, k: (a, b, k), -1, (1, 2), {"k": 3})
+    assert chosen == (2,) and f(5) == (1, 5, 3)
+    with pytest.raises(TypeError, match="expected a function"):
+        api_util.check_callable(3)

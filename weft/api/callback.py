@@ -386,15 +386,14 @@ def debug_callback(
     Works under every transformation: derivatives pass it by, and vmap calls it for each example.
     ordered: keep the program's order among such calls. partitioned: call it for each shard with
     the shard's part of the arguments. Arguments that are no arrays reach it as they are. Without
-    a callback: a decorator, which makes calls of a function such callbacks.
+    a callback: the function with the options given.
 
     >>> import weft
     >>> weft.debug.callback(lambda x: print("x is", x), 3)
     x is 3
     """
     if callback is None and not args:
-        options = {"ordered": ordered, "partitioned": partitioned, **kwargs}
-        return lambda function: functools.partial(debug_callback, function, **options)
+        return functools.partial(debug_callback, ordered=ordered, partitioned=partitioned, **kwargs)
     if not callable(callback):
         raise TypeError(f"debug.callback: callback must be a function, got {callback!r:.100}")
     if ordered and partitioned:

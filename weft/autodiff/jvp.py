@@ -17,6 +17,7 @@ from weft.autodiff.zeros import instantiate_zero, zeros_like
 from weft.core import dtypes
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.config import config
+from weft.core.errors import MissingRuleError
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import Source, capture
@@ -150,7 +151,7 @@ class JVPTrace:
         if self.frame is not None and prim.linearize is not None:
             rule = prim.linearize
         if rule is None:
-            raise TypeError(
+            raise MissingRuleError(
                 f"{prim.name} has no derivative: give one with weft.custom_jvp or "
                 "weft.custom_vjp around the function that calls it"
             )

@@ -9,7 +9,7 @@ from weft.autodiff.dependence import depends
 from weft.autodiff.jvp import cotangent_aval
 from weft.autodiff.zeros import add_any, instantiate_zero
 from weft.core import provided
-from weft.core.errors import ShardingTypeError
+from weft.core.errors import MissingRuleError, ShardingTypeError
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, assign
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr, typeof
@@ -140,7 +140,7 @@ def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -
     """Return cotangents of an equation's operands from those of its results; None where zero."""
     prim = eqn.primitive
     if prim.transpose is None:
-        raise TypeError(_not_linear(eqn))
+        raise MissingRuleError(_not_linear(eqn))
     ins = [
         v.val if v.__class__ is Literal else UndefinedPrimal(v.aval) if v in linear else env[v]
         for v in eqn.invars
@@ -149,7 +149,7 @@ def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -
     try:
         return prim.transpose(out_cts, *ins, **eqn.params)
     except NotLinear:
-        raise TypeError(_not_linear(eqn)) from None
+        raise MissingRuleError(_not_linear(eqn)) from None
     except ShardingTypeError:
         if prim.higher_order:  # an inner program has its own types
             raise

@@ -10,6 +10,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
+from weft.core.errors import MissingRuleError
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import Source, capture
@@ -156,7 +157,7 @@ class BatchTrace:
                 return self.parent.process(prim, vals, params)
             equal = not (differ or communicates)
         if prim.batch is None:
-            raise TypeError(
+            raise MissingRuleError(
                 f"{prim.name} has no batching rule: give one with weft.custom_batching.custom_vmap "
                 "around the function that calls it"
             )

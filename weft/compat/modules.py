@@ -173,6 +173,11 @@ class _Module(ModuleType):
     def __dir__(self) -> list[str]:
         return list(_loaded(self)["__dir__"]())
 
+    def __delattr__(self, name: str) -> None:
+        """Delete a name, which tests do, and do not look it up again."""
+        super().__delattr__(name)
+        _loaded(self)["__deleted__"].add(name)
+
 
 def build(name: str, homes: list[str]) -> ModuleType:
     """Return a module whose names are those of the modules `homes`, looked up when first used."""
@@ -184,7 +189,11 @@ def build(name: str, homes: list[str]) -> ModuleType:
     module = _Module(name, first.__doc__)
     names = _loaded(module)
 
+    deleted: set[str] = set()
+
     def lookup(attribute: str) -> Any:
+        if attribute in deleted:
+            raise AttributeError(f"module {name!r} has no attribute {attribute!r}: it was deleted")
         value = _find(name, homes, attribute)
         names[attribute] = value
         return value
@@ -193,7 +202,7 @@ def build(name: str, homes: list[str]) -> ModuleType:
         of_weft = {n for home in homes for n in dir(importlib.import_module(home))}
         return sorted(n for n in of_weft | set(names) if not n.startswith("_"))
 
-    names.update(__getattr__=lookup, __dir__=listed)
+    names.update(__getattr__=lookup, __dir__=listed, __deleted__=deleted)
     if getattr(first, "__file__", None):
         module.__file__ = first.__file__
     return module

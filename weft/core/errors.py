@@ -107,6 +107,11 @@ class UnsupportedArgumentError(ArgumentError, NotImplementedError):
 
 
 @has_page()
+class MissingRuleError(TypeError, NotImplementedError):
+    """An operation lacks the rule by which a transformation treats it, such as its derivative."""
+
+
+@has_page()
 class BadIndexError(ArgumentError, IndexError):
     """Brackets hold no index, or none of the array: an IndexError as NumPy's."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core import dtypes
+from weft.core.errors import MissingRuleError
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from weft.core.source import Source
 from weft.core.trace import gc_paused, typeof
@@ -196,7 +197,7 @@ class ModuleContext:
                 env[var] = created.result
                 continue
             if prim.lower is None:
-                raise TypeError(
+                raise MissingRuleError(
                     f"{prim.name} ({source}) has no lowering: it is meant for tracing only"
                 )
             ctx = RuleContext(self, function, eqn, loc)

@@ -18,6 +18,7 @@ from weft.autodiff.op_families import (
 )
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import MissingRuleError
 from weft.core.trace import typeof
 from weft.lowering.marks import FORMULAS, mark_formula
 from weft.ops import complex_values
@@ -284,7 +285,7 @@ digamma_p = _unary("digamma", "chlo.digamma", lambda x, out: _trigamma(x), FLOAT
 
 def no_derivative(op: str, operand: str) -> Any:
     """Raise: the op is not differentiated with respect to that operand."""
-    raise TypeError(
+    raise MissingRuleError(
         f"{op} has no derivative with respect to {operand}: wrap {operand} in "
         "weft.lax.stop_gradient, or give a rule with weft.custom_jvp"
     )

@@ -16,6 +16,7 @@ from weft.autodiff.zeros import instantiate_zero
 from weft.core.aval import ShapedArray
 from weft.core.cell import DISCHARGE, put_back, split_open
 from weft.core.effects import DEBUG, WRITES
+from weft.core.errors import MissingRuleError
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Var, eval_closed
 from weft.core.masks import unpick
 from weft.core.primitive import Primitive
@@ -127,7 +128,7 @@ def _differentiated_rule(call: KernelCall, inputs: dict, outputs: dict) -> Shard
 def _push(primals: list, tangents: list, call: KernelCall) -> tuple[list, KernelCall, list[bool]]:
     """Return operands and kernel of the derivative, and which outputs have tangents."""
     if call.is_mpmd:
-        raise TypeError(
+        raise MissingRuleError(
             f"mpmd_map {call.name} has no derivative: what its cores send each other has no order "
             "to differentiate; give one with weft.custom_jvp or weft.custom_vjp"
         )

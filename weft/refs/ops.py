@@ -16,6 +16,7 @@ from weft.core.caches import clearable
 from weft.core.cell import DISCHARGE
 from weft.core.dtypes import is_integer, short_name
 from weft.core.effects import WRITES
+from weft.core.errors import MissingRuleError
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef, Indexer, Pick, Window
 from weft.core.trace import trace_to_jaxpr, typeof
@@ -169,7 +170,7 @@ def _no_derivative(prim: Callable[[], Primitive], name: str) -> Callable:
             if op:
                 params["op"] = op
             return prim().bind(*primals, **params), None
-        raise TypeError(
+        raise MissingRuleError(
             f"{name}{f' ({op})' if op else ''} has no derivative: its result depends on the order "
             "of the programs; give the kernel a rule with weft.custom_vjp"
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError
+from weft.core.errors import UnsupportedArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.argreduce import argmax
@@ -188,7 +188,7 @@ def _eig_jvp(
 
     (x,), (t,) = primals, tangents
     if (left or right) and not derivatives:
-        raise ShapeError(
+        raise UnsupportedArgumentError(
             "eig: derivatives of eigenvectors depend on how these are scaled; pass "
             "enable_eigvec_derivs=True for those of LAPACK's scaling, or compute eigenvalues "
             "only (compute_left_eigenvectors=False, compute_right_eigenvectors=False)"

@@ -12,7 +12,7 @@ from weft.autodiff.op_families import batch_in_front
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError
+from weft.core.errors import ShapeError, UnsupportedArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise_api import add, sub
@@ -275,7 +275,7 @@ def _qr_jvp(
     q, r, *pivots = outs
     m, n = typeof(x).shape[-2:]
     if full_matrices and m > n:
-        raise ShapeError(
+        raise UnsupportedArgumentError(
             "qr has no derivative for full_matrices=True and more rows than columns: the added "
             "columns of q are not determined; use full_matrices=False"
         )

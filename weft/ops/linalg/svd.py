@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError
+from weft.core.errors import UnsupportedArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise_api import add, div, eq, mul, real_dtype, sub
@@ -76,7 +76,7 @@ def _jvp(
     (x,), (t,) = primals, tangents
     m, n = typeof(x).shape[-2:]
     if compute_uv and full_matrices and m != n:
-        raise ShapeError(
+        raise UnsupportedArgumentError(
             "svd has no derivative for full_matrices=True and m != n: the added singular vectors "
             "are not determined; use full_matrices=False"
         )

@@ -13,6 +13,7 @@ from weft.collectives.axis import axis_index
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import WRITES
+from weft.core.errors import MissingRuleError
 from weft.core.kernel_frame import current_frame
 from weft.core.primitive import Primitive
 from weft.core.ref import Indexer
@@ -45,7 +46,7 @@ def _op(name: str, abstract: Callable | None = None) -> Primitive:
 def _sync_jvp(prim: Primitive, primals: Any, tangents: Any, params: dict) -> tuple:
     """Give synchronization no tangent; the tangents' own movement is not synchronized."""
     if any(t is not None for t in tangents):
-        raise TypeError(
+        raise MissingRuleError(
             f"{prim.name} has no derivative; give the kernel a rule with weft.custom_vjp"
         )
     return prim.bind(*primals, **params), [] if prim.multiple_results else None

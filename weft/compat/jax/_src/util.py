@@ -103,15 +103,17 @@ def curry(f: Callable) -> Callable:
     return functools.wraps(f)(functools.partial(functools.partial, f))
 
 
-def wraps(wrapped: Callable, namestr: str | None = None, docstr: str | None = None) -> Callable:
-    """`functools.wraps`; `{fun}` in a new name stands for the old one."""
+def wraps(
+    wrapped: Callable, namestr: str | None = None, docstr: str | None = None, **fields: object
+) -> Callable:
+    """`functools.wraps`; `{fun}` in a new name stands for the old one, as do fields in the text."""
 
     def wrap(fun: Callable) -> Callable:
         _wraps(wrapped)(fun)
         if namestr:
             fun.__name__ = namestr.format(fun=getattr(wrapped, "__name__", "<unnamed>"))
         if docstr:
-            fun.__doc__ = docstr.format(fun=fun.__name__, doc=wrapped.__doc__)
+            fun.__doc__ = docstr.format(fun=fun.__name__, doc=wrapped.__doc__, **fields)
         return fun
 
     return wrap

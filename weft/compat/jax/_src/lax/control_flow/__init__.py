@@ -1,0 +1,1 @@
+"""jax._src.lax.control_flow, for what its modules have beside public names."""
