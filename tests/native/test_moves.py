@@ -69,3 +69,45 @@ def test_shards_are_moved_as_any(rng):
     np.testing.assert_array_equal(weft.jit(lambda x: wnp.roll(x, 5, 1))(placed), np.roll(x, 5, 1))
     np.testing.assert_array_equal(weft.jit(lambda x: wnp.roll(x, 5, 0))(placed), np.roll(x, 5, 0))
     np.testing.assert_array_equal(weft.jit(lambda x: wnp.pad(x, 3))(placed), np.pad(x, 3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "float64", "complex64"])
+@pytest.mark.parametrize(
+    ("shape", "taken"), [((301, 129), (170,)), ((50, 7, 131), (9, 11)), ((3, 5000), (17,))]
+)
+def test_rows_taken_by_their_indices(shape, taken, dtype, rng):
+    with weft.enable_x64(True):
+        x = (rng.standard_normal(shape) * 100).astype(wnp.dtype(dtype))
+        i = rng.integers(-shape[0], shape[0], taken)
+        for index in (i.astype(np.int32), i.astype(np.int64)):
+            compiled = weft.jit(lambda x, i: x[i]).lower(x, index).compile()
+            assert "weft_native_take" in compiled.as_text()
+            np.testing.assert_array_equal(compiled(x, index), x[index])
+
+
+def test_indices_out_of_bounds_take_the_nearest_row_or_none(rng):
+    x = rng.standard_normal((90, 300)).astype("float32")
+    i = np.array([0, 89, 90, -91, 2**31 - 1, -(2**31), 5, -1], np.int32)
+    clipped = weft.jit(lambda x, i: wnp.take(x, i, 0, mode="clip"))(x, i)
+    np.testing.assert_array_equal(clipped, x[np.clip(i, 0, 89)])
+    filled = weft.jit(lambda x, i: wnp.take(x, i, 0, mode="fill"))(x, i)
+    inside = (i >= -90) & (i < 90)
+    np.testing.assert_array_equal(filled, np.where(inside[:, None], x[i * inside], np.nan))
+
+
+def test_rows_that_are_read_by_a_loop_are_taken_in_it_and_have_derivatives(rng):
+    x = rng.standard_normal((200, 130)).astype("float32")
+    i, c = rng.integers(0, 200, 300), rng.standard_normal((300, 130)).astype("float32")
+    f = weft.jit(lambda x, i: (x[i] * 2 + c).sum(1))
+    assert "weft_native_take" not in f.lower(x, i).compile().as_text()
+    np.testing.assert_allclose(f(x, i), (x[i] * 2 + c).sum(1), rtol=1e-4, atol=1e-4)
+    want = np.zeros_like(x)
+    np.add.at(want, i, c)
+    gradient = weft.jit(weft.grad(lambda x: wnp.vdot(x[i], c)))(x)
+    np.testing.assert_allclose(gradient, want, rtol=1e-4, atol=1e-4)
+    got = weft.jit(weft.vmap(lambda x, i: x[i]))(np.stack([x, -x]), np.stack([i, i[::-1]]))
+    np.testing.assert_array_equal(got, np.stack([x[i], -x[i[::-1]]]))
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
+    for spec in (weft.P("x"), weft.P(None, "x")):
+        placed = weft.device_put(np.tile(x, (1, 8)), weft.NamedSharding(mesh, spec))
+        np.testing.assert_array_equal(weft.jit(lambda x, i: x[i])(placed, i), np.tile(x[i], 8))

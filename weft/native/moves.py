@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK, UNFUSED, in_memory
 from weft.lowering.limits import MOVED_BYTES, MOVED_RUN, SHARED_BYTES
@@ -73,6 +74,33 @@ def moves(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     parts = threads() if size >= SHARED_BYTES else 1
     kernel = target("moves", "moves", {"U": f"u{8 * width}"})
     return call(e, kernel, sources, [result.type], [parts, len(boxes), *numbers])
+
+
+def take(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replace a gather of whole rows of what is in memory, which XLA copies by element."""
+    (x, index), (result,) = op.operands, op.results
+    numbers = stablehlo.gather_dimensions(op.attributes["dimension_numbers"])
+    n, *row = x.type.shape
+    name, whole_number = str(x.type.element_type), str(index.type.element_type)
+    if name not in _BYTES or whole_number not in ("i32", "i64") or not has_compiler():
+        return None
+    run, count = math.prod(row), math.prod(index.type.shape)
+    whole = list(op.attributes["slice_sizes"]) == [1, *row] and index.type.rank > 0
+    by_first = numbers.start_index_map == numbers.collapsed_slice_dims == (0,)
+    rank = result.type.rank
+    last = numbers.offset_dims == tuple(range(rank - len(row), rank))
+    alone = numbers.index_vector_dim == index.type.rank - 1 and index.type.shape[-1] == 1
+    if not (whole and by_first and last and alone) or numbers.operand_batching_dims:
+        return None
+    size = run * _BYTES[name]
+    if size < MOVED_RUN or size * count < MOVED_BYTES:
+        return None
+    if not in_memory(x) or not _is_stored(result):
+        return None
+    bindings: dict[str, str | int] = {"U": f"u{8 * _BYTES[name]}", "I": whole_number}
+    parts = 4 * threads() if size * count >= SHARED_BYTES else 1
+    kernel = target("moves", "take", bindings)
+    return call(e, kernel, [x, index], [result.type], [count, run, n - 1, min(parts, count)])
 
 
 def _is_stored(x: ir.Value) -> bool:

@@ -49,6 +49,7 @@ RULES = {
     "softmax": "softmax.softmax",
     "sort": "sorting.sort",
     "stacked": "loops.stacked",
+    "take": "moves.take",
     "top_k": "sorting.top_k",
     "unpackbits": "selections.bits",
     "vectors": "reductions.vectors",

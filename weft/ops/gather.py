@@ -16,6 +16,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.lowering.context import in_memory
 from weft.ops.elementwise_api import and_p, convert, ge_p, le_p, select
 
 if TYPE_CHECKING:
@@ -369,7 +370,10 @@ def _gather_lower(
         "slice_sizes": ctx.i64s(slice_sizes),
         "indices_are_sorted": ctx.bool(indices_are_sorted),
     }
-    return ctx.op("stablehlo.gather", [operand, indices], ctx.out_types(), attrs)[0]
+    operation = ctx.operation("stablehlo.gather", [operand, indices], ctx.out_types(), attrs)
+    if dimension_numbers.start_index_map == (0,) and in_memory(operand):
+        ctx.mark(operation, "take")
+    return operation.results[0]
 
 
 gather_p = Primitive(

@@ -1,5 +1,6 @@
 # Tests: tests/native/test_moves.py
-"""An array put together from boxes of others. Bound: U, unsigned numbers as wide as an element.
+"""An array put together from boxes or rows of others. Bound: U, unsigned numbers as wide as an
+element, and of rows I, the type of their indices.
 
 A box is a run of neighbors that three loops repeat: which source it is of, whether one element
 fills it, where it starts there and here, and count, step there and step here of each loop.
@@ -79,3 +80,16 @@ def moves(
 ):  # fmt: skip
     """Parameters: how many threads share the boxes, how many boxes there are, boxes."""
     parallel(share, p[0], x0, x1, x2, x3, x4, x5, x6, x7, out, p + 2, p[1], p[0])
+
+
+def take_part(
+    part: i64, x: ptr[U], index: ptr[I], out: ptr[U], count: i64, run: i64, last: i64, parts: i64
+):
+    for k in range(part * count // parts, (part + 1) * count // parts):
+        row = min(max(i64(index[k]), 0), last)
+        memcpy(out + k * run, x + row * run, run)
+
+
+def take(x: ptr[U], index: ptr[I], out: ptr[U], p: ptr[i64]):
+    """Parameters: how many rows are taken, their length, the last that there is, parts."""
+    parallel(take_part, p[3], x, index, out, p[0], p[1], p[2], p[3])
