@@ -182,10 +182,10 @@ def _eager_call(
     if not code.co_argcount:
         condition = f"{varargs} and {condition}"
     condition += "".join(
-        f" and {n}.__class__ in _integers_" for n in names if n in programs.integers
+        f" and {n}.__class__ in _integers_" for n in names if n in programs.integers and n != first
     )
-    # A number that was left out costs nothing as a part of the program.
-    options = {*programs.options}
+    # A number that was left out costs nothing as a part of the program. The first is an array.
+    options = {*programs.options} - {first}
     defaults: list[float] = []
     for n, value in _defaults(fun).items():
         if n not in options | programs.operands and isinstance(value, bool | int | float):

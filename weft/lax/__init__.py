@@ -110,7 +110,7 @@ _NAMES.update({name: home for home, names in _PRIMITIVES.items() for name in nam
 __all__ = sorted(name for name in _NAMES if not name.endswith("_p")) + ["linalg"]  # noqa: PLE0605
 
 
-_PROGRAMS = "bessel_i0e bessel_i1e dynamic_index_in_dim stack tile unstack zeta"
+_PROGRAMS = "approx_min_k bessel_i0e bessel_i1e dynamic_index_in_dim stack tile unstack zeta"
 
 
 @_lru_cache(maxsize=1)

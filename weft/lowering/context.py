@@ -398,10 +398,12 @@ class RuleContext:
             return value
         return self.op("stablehlo.optimization_barrier", [value], [value.type])[0]
 
-    def mark(self, operation: ir.Operation, rule: str, number: int = 0) -> None:
-        """Mark an operation that a rule of weft/native may replace where the CPU runs it."""
+    def mark(
+        self, operation: ir.Operation, rule: str, number: int = 0, least: int = SMALLEST
+    ) -> None:
+        """Mark an operation for a rule of weft/native, which the CPU runs instead of it."""
         size = max(aval.size for aval in self.avals_in)
-        if self.module.platforms == ("cpu",) and size >= SMALLEST:
+        if self.module.platforms == ("cpu",) and size >= least:
             operation.attributes[MARK] = string_attr(f"{rule} {number}")
             self.module.has_marks = True
 

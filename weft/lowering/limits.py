@@ -17,8 +17,8 @@ SCALAR_CALLS, WIDE_CALLS, QUOTIENTS = 2048, 8192, 4096
 functions of f64 and quotients of integers take less time for each. XLA runs programs on another
 thread from 1000 operations on elements, and counts those of formulas, but no elementary functions.
 †"""
-VECTORS, WIDE_VECTORS = 1 << 16, 1 << 14
-"""The same where XLA's loops are vectors of more instructions: of f32, of f64. †"""
+VECTORS = 1 << 16
+"""The same where XLA's loops are vectors: the logarithm of f32. †"""
 
 # Sums and extrema
 LARGE_SUMS = 1 << 13

@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.lowering.limits import SCALAR_CALLS, SMALLEST, VECTORS, WIDE_CALLS, WIDE_VECTORS
+from weft.lowering.limits import SCALAR_CALLS, SMALLEST, VECTORS, WIDE_CALLS
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
@@ -14,31 +14,34 @@ if TYPE_CHECKING:
 
 _NARROW = ("bfloat16", "float16", "float32")
 _CALLS = dict.fromkeys((*_NARROW, "float64"), SCALAR_CALLS)
-_LOOPS = dict.fromkeys(_NARROW, VECTORS) | {"float64": WIDE_VECTORS}
 _DOUBLES = {"float64": WIDE_CALLS}
-_EXPANDED = dict.fromkeys((*_NARROW, "float64"), SMALLEST)
-"""Of those for which XLA has a formula as long, but less accurate."""
+_LONG = dict.fromkeys((*_NARROW, "float64"), SMALLEST)
+"""Of those for which XLA has a less accurate formula that compiles in half the time."""
+_ALL = dict.fromkeys((*_NARROW, "float64"), 1)
+"""Of those for which XLA has a less accurate formula that takes as long."""
+_COMMON = dict.fromkeys(_NARROW, SMALLEST) | {"float64": 1}
+"""The same of those in many first programs of a process, for which this package would be loaded."""
 
 FORMULAS = {
     "chlo.acos": ("acos", _CALLS),
-    "chlo.acosh": ("acosh", _EXPANDED),
+    "chlo.acosh": ("acosh", _ALL),
     "chlo.asin": ("asin", _CALLS),
-    "chlo.asinh": ("asinh", _EXPANDED),
+    "chlo.asinh": ("asinh", _ALL),
     "chlo.atan": ("atan", _CALLS),
-    "chlo.atanh": ("atanh", _EXPANDED),
-    "chlo.cosh": ("cosh", _EXPANDED),
-    "chlo.digamma": ("digamma", _EXPANDED),
+    "chlo.atanh": ("atanh", _ALL),
+    "chlo.cosh": ("cosh", _ALL),
+    "chlo.digamma": ("digamma", _LONG),
     "chlo.erf": ("erf", _DOUBLES),
-    "chlo.erf_inv": ("erf_inv", _EXPANDED),
-    "chlo.erfc": ("erfc", _EXPANDED),
-    "chlo.lgamma": ("lgamma", _EXPANDED),
-    "chlo.sinh": ("sinh", _EXPANDED),
+    "chlo.erf_inv": ("erf_inv", _LONG),
+    "chlo.erfc": ("erfc", _ALL),
+    "chlo.lgamma": ("lgamma", _LONG),
+    "chlo.sinh": ("sinh", _ALL),
     "stablehlo.atan2": ("atan2", _CALLS),
-    "stablehlo.cbrt": ("cbrt", _CALLS),
+    "stablehlo.cbrt": ("cbrt", _ALL),
     "stablehlo.exponential": ("exp", _DOUBLES),
-    "stablehlo.exponential_minus_one": ("expm1", _LOOPS),
-    "stablehlo.log": ("log", _LOOPS | _DOUBLES),
-    "stablehlo.log_plus_one": ("log1p", _LOOPS | _DOUBLES),
+    "stablehlo.exponential_minus_one": ("expm1", _COMMON),
+    "stablehlo.log": ("log", dict.fromkeys(_NARROW, VECTORS) | _DOUBLES),
+    "stablehlo.log_plus_one": ("log1p", _COMMON),
     "stablehlo.power": ("pow", _DOUBLES),
 }
 """Operation → its formula's name in weft/formulas, and from how many elements it serves."""
@@ -48,4 +51,4 @@ def mark_formula(ctx: RuleContext, operation: ir.Operation) -> None:
     """Mark an operation that becomes a formula, if it is of enough elements."""
     aval = ctx.avals_out[0]
     if aval.size >= FORMULAS[operation.name][1].get(aval.dtype.name, inf):
-        ctx.mark(operation, "formula")
+        ctx.mark(operation, "formula", least=1)

@@ -20,9 +20,10 @@ from weft.core.trace import EVAL, Tracer, array_method, is_array_like, stands_fo
 from weft.driver.execute import eager_call
 from weft.driver.jit import jit
 from weft.numpy.at import AtProperty
-from weft.numpy.eager import number_beside, one_program, one_program_of_unlike
+from weft.numpy.eager import as_one_program, number_beside, one_program, one_program_of_unlike
 from weft.numpy.indexing import getitem
 from weft.ops import elementwise_api as ops
+from weft.ops.compound import unstack
 from weft.ops.promote import promote_numpy
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import device_put
@@ -314,7 +315,13 @@ def _iter(self: Array) -> Iterator:
         from weft.sharding.explicit import reshard
 
         rows = reshard(self, typed.with_spec(typed.spec.update(partitions=[None, *typed.spec[1:]])))
+    if rows.__class__ is ArrayImpl and rows.aval.shape[0] <= _UNPACKED:
+        return iter(as_one_program(unstack, rows))
     return iter([getitem(rows, i) for i in range(self.aval.shape[0])])
+
+
+_UNPACKED = 32
+"""Rows up to which one program gives them all; it is compiled for each number of them."""
 
 
 def _contains(self: Array, value: float) -> bool:

@@ -273,7 +273,7 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     if typeof(p).shape[0] < 2:
         values = zeros((0,), out_dtype)
     else:
-        values = cast(eigvals(_companion(p)), out_dtype)
+        values = cast(eigvals(as_one_program(_companion, p)), out_dtype)
     return concatenate([values, zeros((trailing,), out_dtype)]) if trailing else values
 
 

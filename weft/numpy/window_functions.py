@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,9 +75,14 @@ def kaiser(M: int, beta: Any) -> Any:
     """
     n = _size(M, "kaiser")
     if not isinstance(beta, Tracer) and typeof(beta).ndim == 0:
-        return _made(np.kaiser(n, np.float64(np.asarray(beta))))
+        return _made(_kaiser(n, float(np.asarray(beta))))
     half = (n - 1) / 2
     arch = np.sqrt(np.maximum(1 - ((np.arange(n) - half) / max(half, 0.5)) ** 2, 0))
     beta = to_array(beta)
     shape = arch.astype(typeof(beta).dtype)
     return true_divide(i0(multiply(beta, shape)), i0(beta))
+
+
+@functools.lru_cache(16)
+def _kaiser(n: int, beta: float) -> np.ndarray:
+    return np.kaiser(n, beta)

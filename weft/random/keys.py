@@ -198,7 +198,9 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     def __iter__(self) -> Iterator[PRNGKeyArray]:
         if not self.ndim:
             raise TypeError("a single key cannot be iterated over; use weft.random.split(key)")
-        return (self[i] for i in range(len(self._base)))
+        if config.debug_key_reuse:
+            return (self[i] for i in range(len(self._base)))
+        return iter([self._same(row) for row in self._base])
 
     def __bool__(self) -> bool:
         raise TypeError("a random key has no truth value; compare keys with ==")
