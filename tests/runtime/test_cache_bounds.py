@@ -29,6 +29,7 @@ FINITE = {
     "native/engine.py": {"host"},
     "native/calls.py": {"_digest", "has_compiler"},
     "native/lapack.py": {"_openblas", "_target"},
+    "native/objects.py": {"_address"},
     "native/parallel.py": {"threads"},
     "native/rewrite.py": {"rule"},
     "pallas/cpu/interrupt.py": {"counter_address"},

@@ -12,6 +12,6 @@ by calls of native kernels; derivatives, batching and sharding have happened bef
     calls                   kernels → targets of XLA's custom calls
     language, types, expressions, vectors, writer, parallel
                             kernels as typed Python functions → LLVM IR; loops over threads
-    engine                  LLVM IR → machine code, kept in memory and on disk
+    engine, objects         LLVM IR → machine code, kept in memory and on disk; code → memory
     kernels/                the kernels, which Python never runs
 """

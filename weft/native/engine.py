@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
+import json
 import os
 import re
 import threading
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
-from weft.runtime.store import Store, user_folder
+from weft.native import objects
+from weft.runtime.store import Store, host_cpu, user_folder
 
 _lock = threading.Lock()
 _addresses: dict[str, int] = {}
@@ -44,44 +48,45 @@ def _limit() -> tuple[str, set[str]] | None:
 
 
 class Host:
-    """The CPU that code is made for."""
+    """The CPU that code is made for, and LLVM for it, which loads when code must be made."""
 
     def __init__(self) -> None:
-        try:
-            import llvmlite
-            import llvmlite.binding as llvm
-        except ImportError as error:
-            raise ImportError(
-                "kernels are compiled for the CPU by llvmlite, which is not installed: "
-                "pip install 'weft[kernels]', or run them interpreted: "
-                "pallas_call(..., interpret=True)"
-            ) from error
+        self.name, features, self.triple, numbers, version = _description()
+        self.features: dict[str, bool] = features
+        self.llvm_version = tuple(numbers)
+        self.limit = _limit() if "sse2" in features else None
+        if self.limit is not None:
+            self.name = self.limit[0]
+            features.update(dict.fromkeys(features.keys() - self.limit[1], False))
+        self.flat = ",".join(f"{'+' if there else '-'}{name}" for name, there in features.items())
+        on = self.able
+        self.fingerprint = f"{version} {self.llvm_version} {self.name} {self.flat}"
+        self.vector_bytes = 64 if "avx512f" in on else 32 if "avx2" in on else 16
+        self.registers = 32 if "avx512f" in on or not {"sse2"} & on else 16
+
+    @cached_property
+    def llvm(self) -> Any:
+        import llvmlite.binding as llvm
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.llvm = llvm
-        self.name = llvm.get_host_cpu_name()
-        self.features = llvm.get_host_cpu_features()
-        limit = _limit() if "sse2" in self.features else None
-        if limit is not None:
-            self.name = limit[0]
-            self.features.update(dict.fromkeys(self.features.keys() - limit[1], False))
-        flat = self.features.flatten()
-        on = self.able
-        self.machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=self.name, features=flat, opt=3, reloc="pic", codemodel="small", jit=True
+        return llvm
+
+    def _target(self) -> Any:
+        return self.llvm.Target.from_default_triple().create_target_machine(
+            cpu=self.name, features=self.flat, opt=3, reloc="pic", codemodel="small", jit=True
         )
+
+    @cached_property
+    def machine(self) -> Any:
+        return self._target()
+
+    @cached_property
+    def jit(self) -> Any:
         # JITLink keeps a program's sections together. LLVM's other linker ends the process where
         # they come to lie 2 GiB apart, as in one with as much memory (quirks.SECTIONS_APART).
-        self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=True)
-        # Without the JIT's own copy, the disposed target machine would be shared.
-        self.machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=self.name, features=flat, opt=3, reloc="pic", codemodel="small", jit=True
-        )
-        self.triple = self.machine.triple
-        self.fingerprint = f"{llvmlite.__version__} {llvm.llvm_version_info} {self.name} {flat}"
-        self.vector_bytes = 64 if "avx512f" in on else 32 if "avx2" in on else 16
-        self.registers = 32 if "avx512f" in on or not {"sse2"} & on else 16
+        # A target machine of its own: the JIT disposes of it.
+        return self.llvm.create_lljit_compiler(self._target(), use_jit_link=True)
 
     @property
     def able(self) -> set[str]:
@@ -97,6 +102,36 @@ class Host:
 @cache
 def host() -> Host:
     return Host()
+
+
+def _description() -> list:
+    """Return the processor's name and features, the triple and LLVM's and llvmlite's versions.
+
+    LLVM tells them; they are kept with the code, so that what only loads code needs no LLVM.
+    """
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        raise ImportError(
+            "kernels are compiled for the CPU by llvmlite, which is not installed: "
+            "pip install 'weft[kernels]', or run them interpreted: "
+            "pallas_call(..., interpret=True)"
+        )
+    version = Path(spec.origin).with_name("_version.py").read_bytes()
+    key = hashlib.sha256(version + host_cpu().encode()).hexdigest()[:32]
+    store, entry = kernel_cache(), f"{key}.host"
+    known = store.read(entry)
+    if known is not None:
+        return json.loads(known)
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    features = dict(llvm.get_host_cpu_features())
+    triple = llvm.get_default_triple()
+    description = [llvm.get_host_cpu_name(), features, triple, llvm.llvm_version_info]
+    description.append(llvmlite.__version__)
+    with contextlib.suppress(OSError):
+        store.write(entry, json.dumps(description).encode())
+    return description
 
 
 def kernel_cache() -> Store:
@@ -202,6 +237,9 @@ def _symbols(text: str) -> dict[str, int]:
 
 
 def _link(code: bytes, symbol: str, key: str, symbols: Mapping[str, int]) -> int:
+    address = objects.load(code, symbol, symbols)
+    if address is not None:
+        return address
     llvm = host().llvm
     library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol)
     for name, address in symbols.items():

@@ -213,12 +213,13 @@ def _make_private(folder: Path) -> None:
 
 @functools.cache
 def host_cpu() -> str:
-    """Return the processor's features, which decide the machine code made for it."""
+    """Return the processor's model and features, which decide the machine code made for it."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         import platform
 
         return platform.processor()
-    match = re.search(r"^(flags|Features)\s*:.*$", text, re.MULTILINE)
-    return match.group(0) if match else ""
+    one = text.partition("\n\n")[0]
+    kinds = r"^(?:vendor_id|cpu family|model|CPU (?:implementer|part)|flags|Features)\s*:.*$"
+    return "\n".join(re.findall(kinds, one, re.MULTILINE))

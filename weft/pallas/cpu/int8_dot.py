@@ -49,7 +49,7 @@ class Grouping:
             a, b = b, a
         words = f"<{width} x i32>"
         if self.instruction == "vpdpbusd":
-            part = f"<{width * 4} x i8>" if host().llvm.llvm_version_info >= (22,) else words
+            part = f"<{width * 4} x i8>" if host().llvm_version[0] >= 22 else words
             a, b = (_cast(f, words, x, part) for x in (a, b))
             name = f"llvm.x86.avx512.vpdpbusd.{width * 32}"
             return f.intrinsic(name, words, (words, c), (part, a), (part, b))
