@@ -151,3 +151,11 @@ def test_derivatives_that_are_nan_do_not_pass():
 def test_what_would_check_nothing_is_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         check_grads(**{"f": weft.numpy.sin, "args": (0.5,), **arguments})
+
+
+def test_differences_are_taken_in_the_precision_that_numbers_are_computed_with():
+    def f(a, b):
+        return 2 * (2 * a + b) + 3 * (3 * a + b / 2)
+
+    for args in ((3.0, 4.0), (np.float64(3), np.float64(4))):
+        weft.testing.check_grads(f, args, modes=("rev",), atol=2e-3, rtol=2e-3)

@@ -13,6 +13,7 @@ import numpy as np
 from weft.api.grad import jvp, vjp
 from weft.communication import comm
 from weft.core.namespace import seal
+from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
 from weft.partition.collect import KINDS
 from weft.partition.report.communication import CommReport, format_bytes, parse_bytes
@@ -280,7 +281,7 @@ def _by_dtype(name: str, bound: Tolerance) -> Any:
 
 
 def _host(tree: object) -> Any:
-    return tree_map(lambda x: np.asarray(x), tree)
+    return tree_map(lambda x: np.asarray(x, typeof(x).dtype), tree)
 
 
 def _dot(a: ArrayLike | tuple, b: object) -> float:
