@@ -42,9 +42,9 @@ def dense(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
         if dims <= set(d.rhs_spatial):
             w = turned.operands[0]
             flips = [f != (n in dims) for f, n in zip(flips, d.rhs_spatial, strict=True)]
-    (images, inputs, *size), x_steps = _arranged(x, d.lhs_batch, d.lhs_feature, d.lhs_spatial)
-    (outputs, _, *window), w_steps = _arranged(w, d.rhs_out, d.rhs_in, d.rhs_spatial)
-    (_, _, *places), out_steps = _arranged(op.results[0], d.out_batch, d.out_feature, d.out_spatial)
+    (images, inputs, *size), x_steps = arranged(x, d.lhs_batch, d.lhs_feature, d.lhs_spatial)
+    (outputs, _, *window), w_steps = arranged(w, d.rhs_out, d.rhs_in, d.rhs_spatial)
+    (_, _, *places), out_steps = arranged(op.results[0], d.out_batch, d.out_feature, d.out_spatial)
     lanes = host().vector_bytes // _BYTES[name]
     taps = math.prod(window)
     if math.prod(out.shape) == 0 or taps > _WINDOW or outputs < lanes:
@@ -108,7 +108,7 @@ def dense(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     return [call(e, kernel, [x, w], types, parameters)[0]]
 
 
-def _arranged(x: ir.Value, batch: int, feature: int, space: Sequence[int]) -> tuple:
+def arranged(x: ir.Value, batch: int, feature: int, space: Sequence[int]) -> tuple:
     """Return sizes and distances by batch, feature and two spatial dimensions."""
     shape, dims = list(x.type.shape), [batch, feature, *space]
     sizes = [shape[k] for k in dims]

@@ -14,6 +14,7 @@ from weft._xla.mlir import ir
 from weft.lowering.limits import FILTERS
 from weft.native.calls import call, has_compiler, target
 from weft.native.convolution import ints
+from weft.native.dense import arranged
 from weft.native.engine import host
 from weft.native.kernels.filters import POSITIONS
 from weft.native.parallel import threads
@@ -47,8 +48,14 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     if math.prod(out_shape) * math.prod(w_shape[:-1]) < FILTERS:
         return None
 
-    # Features and batch outermost or innermost, so that vectors run along the outputs.
-    x, w = (v if o == sorted(o) else e.transpose(v, o) for v, o in zip((x, w), order, strict=False))
+    # Distances by images, lines, columns and features.
+    x_steps, w_steps = (
+        [steps[0], *steps[2:], steps[1]]
+        for _, steps in (
+            arranged(x, d.lhs_feature, d.lhs_batch, d.lhs_spatial),
+            arranged(w, d.rhs_in, d.rhs_out, d.rhs_spatial),
+        )
+    )
     two = [1] * (2 - spatial)
     taps = [*two, *out_shape[:spatial]]
     places_of_w = [*two, *w_shape[1:-1]]
@@ -79,7 +86,7 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     size = [x_shape[0], *two, *x_shape[1:]]
     parameters = [
         *size, *places_of_w, outputs, *taps, *strides, *dilation, *low, *block,
-        group, panels, scratch,
+        group, panels, scratch, *x_steps, *w_steps,
     ]  # fmt: skip
     sizes = {"LANES": lanes, "ROWS": rows, "VECTORS": vectors, "PARTS": num_parts}
     kernel = target("filters", "filters", {"T": name, **sizes})

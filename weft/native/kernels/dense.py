@@ -18,6 +18,7 @@ The parameters by position are made by `weft.native.dense`.
 from __future__ import annotations
 
 from weft.native.kernels.depthwise import clear
+from weft.native.kernels.turn import turn
 from weft.native.language import (
     i64,
     load_wide,
@@ -27,7 +28,6 @@ from weft.native.language import (
     splat,
     stack,
     store_wide,
-    turn_wide,
     unrolled,
 )
 
@@ -72,28 +72,6 @@ def products(
     else:
         for i in unrolled(ROWS * VECTORS):
             store_wide(out + i * LANES, load_wide(out + i * LANES) + load_wide(sums + i * LANES))
-
-
-def turn(
-    source: ptr[T], apart: i64, step: i64, target: ptr[T], pitch: i64, rows: i64, columns: i64
-):
-    """target[j, i] = source[i, j] of some rows and columns, which are any distance apart."""
-    done_rows = 0
-    done_columns = 0
-    if step == 1:
-        done_rows = rows // LANES * LANES
-        done_columns = columns // LANES * LANES
-        for i in range(0, done_rows, LANES):
-            for j in range(0, done_columns, LANES):
-                turn_wide(source + i * apart + j, apart, target + j * pitch + i, pitch)
-    if apart < step:
-        for j in range(columns):
-            for i in range(rows):
-                target[j * pitch + i] = source[i * apart + j * step]
-    else:
-        for i in range(rows):
-            for j in range(done_columns if i < done_rows else 0, columns):
-                target[j * pitch + i] = source[i * apart + j * step]
 
 
 @outlined

@@ -14,6 +14,7 @@ The parameters by position are made by `weft.native.filters`.
 from __future__ import annotations
 
 from weft.native.kernels.depthwise import clear
+from weft.native.kernels.turn import turn
 from weft.native.language import (
     i64,
     load_wide,
@@ -31,6 +32,8 @@ DOWN, ACROSS, OUTPUTS = 4, 5, 6
 TAPS_Y, TAPS_X, STRIDE_Y, STRIDE_X = 7, 8, 9, 10
 DILATION_Y, DILATION_X, PAD_Y, PAD_X = 11, 12, 13, 14
 IMAGES, LINES, COLUMNS, GROUP, PANELS, SCRATCH = 15, 16, 17, 18, 19, 20
+X_IMAGE, X_LINE, X_COLUMN, X_INPUT = 21, 22, 23, 24
+W_IMAGE, W_LINE, W_COLUMN, W_OUTPUT = 25, 26, 27, 28
 POSITIONS = 256
 
 
@@ -52,24 +55,19 @@ def products(x: ptr[T], w: ptr[T], at: ptr[i64], n: i64, out: ptr[T]):
         store_wide(out + i * LANES, load_wide(sums + i * LANES))
 
 
-def copy_inputs(x: ptr[T], packed: ptr[T], columns: i64, p: ptr[i64], at: i64):
+def copy_inputs(x: ptr[T], packed: ptr[T], columns: i64, p: ptr[i64], at: i64, first: i64):
     """ROWS inputs of neighbouring columns; what vectors write past them the next overwrites."""
     vectors = (ROWS + LANES - 1) // LANES
-    last = at + (columns - 1) * p[INPUTS] + vectors * LANES
-    if last <= p[BATCHES] * p[HEIGHT] * p[WIDTH] * p[INPUTS]:
+    last = at + (columns - 1) * p[X_COLUMN] + vectors * LANES
+    if p[X_INPUT] == 1 and last <= p[BATCHES] * p[HEIGHT] * p[WIDTH] * p[INPUTS]:
         for column in range(columns):
-            source = x + at + column * p[INPUTS]
+            source = x + at + column * p[X_COLUMN]
             target = packed + column * ROWS
             for i in unrolled((ROWS + LANES - 1) // LANES):
                 store_wide(target + i * LANES, load_wide(source + i * LANES))
     else:
-        first = at % p[INPUTS]
         inputs = min(ROWS, p[INPUTS] - first)
-        for column in range(columns):
-            source = x + at + column * p[INPUTS]
-            target = packed + column * ROWS
-            for i in range(inputs):
-                target[i] = source[i]
+        turn(x + at, p[X_INPUT], p[X_COLUMN], packed, ROWS, inputs, columns)
 
 
 @outlined
@@ -87,8 +85,9 @@ def pack_inputs(
                 clear(target, columns * ROWS)
             else:
                 clear(target, left * ROWS)
-                at = ((image * p[HEIGHT] + line) * p[WIDTH] + column + left) * p[INPUTS] + first
-                copy_inputs(x, target + left * ROWS, right - left, p, at)
+                at = image * p[X_IMAGE] + line * p[X_LINE] + first * p[X_INPUT]
+                at += (column + left) * p[X_COLUMN]
+                copy_inputs(x, target + left * ROWS, right - left, p, at, first)
                 clear(target + right * ROWS, (columns - right) * ROWS)
             target += columns * ROWS
 
@@ -104,16 +103,16 @@ def pack_outputs(
     target = packed
     for image in range(n, n + images):
         for line in range(y, y + lines):
-            source = w + ((image * p[DOWN] + line) * p[ACROSS] + column) * p[OUTPUTS] + first
-            for _k in range(columns):
-                if outputs == width:
+            source = w + image * p[W_IMAGE] + line * p[W_LINE]
+            source += column * p[W_COLUMN] + first * p[W_OUTPUT]
+            if p[W_OUTPUT] == 1 and outputs == width:
+                for k in range(columns):
+                    here = source + k * p[W_COLUMN]
                     for j in unrolled(VECTORS):
-                        store_wide(target + j * LANES, load_wide(source + j * LANES))
-                else:
-                    for j in range(outputs):
-                        target[j] = source[j]
-                source += p[OUTPUTS]
-                target += width
+                        store_wide(target + k * width + j * LANES, load_wide(here + j * LANES))
+            else:
+                turn(source, p[W_OUTPUT], p[W_COLUMN], target, width, outputs, columns)
+            target += columns * width
 
 
 def add_to(out: ptr[T], sums: ptr[T], p: ptr[i64], inputs: i64, outputs: i64, fresh: boolean):
