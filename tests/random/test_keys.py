@@ -345,3 +345,12 @@ def test_the_cipher_of_a_derived_key_is_compiled_once():
 
     text = weft.jit(dropped).lower(random.key(0)).compile().as_text()
     assert text.count(" shift-left(") <= 12 * 20  # six splits and six draws, of 20 rounds each
+
+
+@pytest.mark.parametrize("data", [2.7, np.float64(2), np.float32(2.5), wnp.float32(2), np.int64(2)])
+def test_the_whole_part_of_a_number_is_folded_in(data):
+    key = random.key(0)
+    assert random.fold_in(key, data) == random.fold_in(key, 2)
+    assert weft.jit(random.fold_in)(key, data) == random.fold_in(key, 2)
+    with pytest.raises(TypeError, match="must be an integer"):
+        random.fold_in(key, 1j)

@@ -170,6 +170,8 @@ def split(key: object, num: int | Sequence[int] = 2) -> Any:
 def fold_in(key: object, data: object) -> Any:
     """Return a new key from a key and a 32-bit integer, such as a step or a device number.
 
+    Of other real numbers the whole part counts. Raises TypeError for what is no real scalar.
+
     >>> import weft
     >>> key = weft.random.key(0)
     >>> bool(weft.random.fold_in(key, 1) == weft.random.fold_in(key, 2))
@@ -181,9 +183,9 @@ def fold_in(key: object, data: object) -> Any:
         raise TypeError(
             f"fold_in: data must be a scalar, got {aval.str_short()}; map over it with weft.vmap"
         )
-    if isinstance(data, int):
-        data = np.uint32(data & 0xFFFFFFFF)
-    elif not dtypes.is_integer(aval.dtype):
+    if isinstance(data, int | float):
+        data = np.uint32(int(data) & 0xFFFFFFFF)
+    elif dtypes.is_extended(aval.dtype) or dtypes.is_complex(aval.dtype):
         raise TypeError(f"fold_in: data must be an integer, got {aval.str_short()}")
     out = random_fold_in_p.bind(key, convert(data, dtypes.uint32))
     return random_unwrap_p.bind(out) if raw else out
