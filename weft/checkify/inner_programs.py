@@ -29,7 +29,7 @@ from weft.checkify.interpret import (
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed, walk_eqns
 from weft.core.trace import typeof
 from weft.driver.jit_op import jit_p
-from weft.ops.control.cond_op import cond_p, run_checked
+from weft.ops.control.cond_op import cond_p
 from weft.ops.control.scan_op import scan_p
 from weft.ops.control.while_op import while_p
 from weft.sharding.spec import PartitionSpec
@@ -104,7 +104,7 @@ def _cond(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     return outs[:n]
 
 
-def _run_mapped_branch(
+def run_mapped_branch(
     axis: AxisData, branch: ClosedJaxpr, taken: ArrayLike, operands: list, batched: list[bool]
 ) -> list:
     """Run a branch for all examples; its checks hold for those that take it."""
@@ -118,9 +118,6 @@ def _run_mapped_branch(
         ok = wnp.logical_not(taken & (error._code == np.int32(k + 1)))
         check_p.bind(ok, *error._payload(k), site=site, debug=debug, ndim=1)
     return outs[: inner.num_outs]
-
-
-run_checked.append(_run_mapped_branch)
 
 
 def _first(old: Sequence[Any], new: Sequence[Any]) -> list:

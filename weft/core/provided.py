@@ -31,6 +31,7 @@ ref_slice = _provided("weft.refs.indexing", "ds")  # where the transpose of a sl
 search_shard_map = _provided("weft.api.shard_map_nans", "search")  # debug_nans inside of one
 op_function = _provided("weft.driver.execute", "op_function")  # a compiled op, for eager loops
 element_formula = _provided("weft.formulas.elements", "element_formula")
+run_checked_branch = _provided("weft.checkify.inner_programs", "run_mapped_branch")  # of a cond
 bucketed = _provided("weft.bucketing.call", "bucketed")  # jit(bucket=)
 used_variables = _provided("weft.random.key_reuse", "used_variables")  # debug_key_reuse in jit
 use_arguments = _provided("weft.random.key_reuse", "use_arguments")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.dce import dce_jaxpr
@@ -19,6 +19,7 @@ from weft.core.effects import CHECK, WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Var, eval_closed
 from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
+from weft.core.provided import run_checked_branch
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.core.undefined import is_undefined
 from weft.ops.control.common import eager, join_axes, ordered_effects_of, select_rows
@@ -203,10 +204,6 @@ def _batch(axis: AxisData, args: list, dims: list, *, branches: Branches) -> tup
     return _select(axis, index, dims[0], operands, batched, branches)
 
 
-run_checked: list[Callable] = []
-"""Runs a branch whose checks hold for the examples that take it; entered by weft.checkify."""
-
-
 def _differing(batched: bool | EqualDim) -> int:
     """0 for a result that is not batched, 1 for one equal in all examples, 2 for others."""
     return 2 if batched is True else int(bool(batched))
@@ -239,7 +236,7 @@ def _select(
             for x, mapped in zip(operands, batched, strict=True)
         ]
         if CHECK in b.effects:
-            results.append(run_checked[0](axis, b, taken, example_operands, batched))
+            results.append(run_checked_branch(axis, b, taken, example_operands, batched))
         else:
             inner, _ = batch_jaxpr(b, axis, batched, True)
             results.append(eval_closed(inner, *example_operands))
