@@ -210,3 +210,25 @@ def test_of_several_threads_that_donate_one_array_the_others_are_told(move):
         assert len(results) == 1
         np.testing.assert_array_equal(results[0], VALUE + 1)
         assert len(errors) == 3 and all("donated" in e and "x.copy()" in e for e in errors)
+
+
+@pytest.mark.parametrize(
+    "taken, function, dtype",
+    [
+        (True, lambda x: x.astype("int32") + 1, "float32"),
+        (True, lambda x: x.reshape(8, 16) + 1, "float32"),
+        (False, lambda x: x[:64].astype("complex64"), "float32"),
+        (False, lambda x: weft.numpy.stack([x.astype("float16")] * 2), "float32"),
+        (False, lambda x: x.sum(), "float32"),
+    ],
+)
+def test_memory_goes_to_a_result_of_as_many_elements_of_its_size(taken, function, dtype):
+    x = weft.numpy.ones(128, dtype)
+    program = weft.jit(function, donate_argnums=0)
+    if taken:
+        program(x)
+    else:
+        with pytest.warns(UserWarning, match=r"f32\[128\] match no result"):
+            program(x)
+        assert (np.asarray(x) == 1).all()
+    assert x.is_deleted() == taken

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from weft.core.source import warn
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
     """Return the result that takes each argument's memory, and which others stay donors.
 
-    An argument and a result match if their buffers have equal types and shardings.
+    An argument and a result match if their buffers have equal types and shardings, else, on one
+    device, if they have as many elements of as many bytes; what then matches none is kept.
 
     On one device an argument in a memory of its own is no donor (quirks.DONOR_MEMORY).
     """
@@ -31,7 +34,7 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
         key = (getattr(a, "shape", ()), a.dtype, s, out_layouts[i])
         free.setdefault(key, []).append(i)
     aliases, donors = {}, [False] * len(program.donated)
-    unused = []
+    others: list[int] = []
     for i, (a, s, d) in enumerate(
         zip(program.jaxpr.in_avals, program.in_shardings, program.donated, strict=True)
     ):
@@ -42,16 +45,30 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
         candidates = free.get(key, [])
         if candidates and (s is not None or one):
             aliases[i] = candidates.pop(0)
-        else:
-            donors[i] = not one or memories <= {_memory(s)}
-            if one and donors[i]:
-                unused.append(a.str_short())
+        elif not one:
+            donors[i] = True
+        elif memories <= {_memory(s)}:
+            others.append(i)
+    left = Counter(_extent(program.jaxpr.out_avals[k]) for rest in free.values() for k in rest)
+    unused = []
+    for i in others:
+        a = program.jaxpr.in_avals[i]
+        left[_extent(a)] -= 1
+        donors[i] = left[_extent(a)] >= 0
+        if not donors[i]:
+            unused.append(a.str_short())
     if unused:
         warn(
             f"{program.name}: donated buffers of types {', '.join(unused)} match no result, "
             "which could take their memory"
         )
     return aliases, donors
+
+
+def _extent(aval: Any) -> tuple[int, int]:
+    """Return the elements of a buffer, and the bytes of one."""
+    buffer = physical(aval)
+    return math.prod(getattr(buffer, "shape", ())), buffer.dtype.itemsize
 
 
 def _memory(sharding: object) -> str:
