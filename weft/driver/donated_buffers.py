@@ -11,6 +11,7 @@ from weft.core.source import warn
 from weft.driver.program import physical
 
 if TYPE_CHECKING:
+    from weft.core.aval import ShapedArray
     from weft.driver.program import Program
 
 
@@ -65,7 +66,7 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
     return aliases, donors
 
 
-def _extent(aval: Any) -> tuple[int, int]:
+def _extent(aval: ShapedArray) -> tuple[int, int]:
     """Return the elements of a buffer, and the bytes of one."""
     buffer = physical(aval)
     return math.prod(getattr(buffer, "shape", ())), buffer.dtype.itemsize
