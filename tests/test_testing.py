@@ -153,9 +153,19 @@ def test_what_would_check_nothing_is_refused(arguments, words):
         check_grads(**{"f": weft.numpy.sin, "args": (0.5,), **arguments})
 
 
+@weft.custom_jvp
+def wrong(x):
+    return x
+
+
+wrong.defjvp(lambda primals, tangents: (primals[0], tangents[0] * 1.01))
+
+
 def test_differences_are_taken_in_the_precision_that_numbers_are_computed_with():
     def f(a, b):
         return 2 * (2 * a + b) + 3 * (3 * a + b / 2)
 
     for args in ((3.0, 4.0), (np.float64(3), np.float64(4))):
-        weft.testing.check_grads(f, args, modes=("rev",), atol=2e-3, rtol=2e-3)
+        check_grads(f, args, modes=("rev",), atol=2e-3, rtol=2e-3)
+        with pytest.raises(AssertionError):
+            check_grads(lambda a, b: wrong(f(a, b)), args, modes=("rev",), atol=2e-3, rtol=2e-3)

@@ -15,13 +15,19 @@ from tests.api.error_cases import CASES, F, X, Y
 from weft import lax
 from weft.core import boundary
 from weft.core.source import is_internal_file
-from weft.errors import ArgumentError, AxisNameError, ShapeError, UnexpectedTracerError
+from weft.errors import (
+    ArgumentError,
+    AxisNameError,
+    MissingRuleError,
+    ShapeError,
+    UnexpectedTracerError,
+)
 
 
 def raised(function, error):
     with pytest.raises(error) as info:
         function()
-    assert type(info.value) in (error, ArgumentError, AxisNameError)
+    assert type(info.value) in (error, ArgumentError, AxisNameError, MissingRuleError)
     return info.value
 
 
