@@ -20,7 +20,7 @@ _LONG = dict.fromkeys((*_NARROW, "float64"), SMALLEST)
 _ALL = dict.fromkeys((*_NARROW, "float64"), 1)
 """Of those for which XLA has a less accurate formula that takes as long."""
 _COMMON = dict.fromkeys(_NARROW, SMALLEST) | {"float64": 1}
-"""The same of those in many first programs of a process, for which this package would be loaded."""
+"""The same of those in many first programs of a process, for which weft/native would be loaded."""
 
 FORMULAS = {
     "chlo.acos": ("acos", _CALLS),

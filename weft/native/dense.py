@@ -19,7 +19,7 @@ from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 from weft.partition.walk import maker
 
-_BYTES = {"f32": 4, "f64": 8}
+BYTES = {"f32": 4, "f64": 8}
 _WINDOW, _REGION = 256, 1 << 17
 """Elements of a window, or phases of the places, up to which they are listed; elements of inputs
 that a block reads, where a smaller one can do with fewer."""
@@ -30,7 +30,7 @@ def dense(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     x, w = op.operands
     out = op.results[0].type
     name, spatial = str(out.element_type), out.rank - 2
-    if spatial not in (1, 2) or name not in _BYTES or not has_compiler():
+    if spatial not in (1, 2) or name not in BYTES or not has_compiler():
         return None
     if {str(v.type.element_type) for v in (x, w)} != {name}:
         return None
@@ -45,7 +45,7 @@ def dense(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     (images, inputs, *size), x_steps = arranged(x, d.lhs_batch, d.lhs_feature, d.lhs_spatial)
     (outputs, _, *window), w_steps = arranged(w, d.rhs_out, d.rhs_in, d.rhs_spatial)
     (_, _, *places), out_steps = arranged(op.results[0], d.out_batch, d.out_feature, d.out_spatial)
-    lanes = host().vector_bytes // _BYTES[name]
+    lanes = host().vector_bytes // BYTES[name]
     taps = math.prod(window)
     if math.prod(out.shape) == 0 or taps > _WINDOW or outputs < lanes:
         return None
@@ -63,6 +63,7 @@ def dense(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
 
     # How much is computed at once: places, inputs, outputs, taps.
     rows, vectors = tile(outputs, lanes)
+    rows = min(rows, 8)
     width = vectors * lanes
     extents = [images, *(max(p.count for p in axis) for axis in axes)]
     most_taps = max(1, math.prod(max(len(p.taps) for p in axis) for axis in axes))
@@ -147,12 +148,12 @@ def phases(
 
 
 def tile(outputs: int, lanes: int) -> tuple[int, int]:
-    """Return how many places, and vectors of outputs, have their sums in registers."""
+    """Return how many rows, and vectors of outputs, have their sums in registers."""
     registers = 24 if host().registers == 32 else 12
     needed = -(-outputs // lanes)
     counts = [n for n in (4, 3, 2, 1) if registers // n >= 6]
     vectors = min(counts, key=lambda n: (-(-needed // n) * n, -n))
-    return min(registers // vectors, 8), vectors
+    return registers // vectors, vectors
 
 
 def blocks(sizes: Sequence[int], places: int) -> list[int]:

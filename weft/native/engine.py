@@ -54,10 +54,10 @@ class Host:
         self.name, features, self.triple, numbers, version = _description()
         self.features: dict[str, bool] = features
         self.llvm_version = tuple(numbers)
-        self.limit = _limit() if "sse2" in features else None
-        if self.limit is not None:
-            self.name = self.limit[0]
-            features.update(dict.fromkeys(features.keys() - self.limit[1], False))
+        limit = _limit() if "sse2" in features else None
+        if limit is not None:
+            self.name = limit[0]
+            features.update(dict.fromkeys(features.keys() - limit[1], False))
         self.flat = ",".join(f"{'+' if there else '-'}{name}" for name, there in features.items())
         on = self.able
         self.fingerprint = f"{version} {self.llvm_version} {self.name} {self.flat}"

@@ -14,13 +14,12 @@ from weft._xla.mlir import ir
 from weft.lowering.limits import FILTERS
 from weft.native.calls import call, has_compiler, target
 from weft.native.convolution import ints
-from weft.native.dense import arranged
+from weft.native.dense import BYTES, arranged, tile
 from weft.native.engine import host
 from weft.native.kernels.filters import POSITIONS
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 
-_BYTES = {"f32": 4, "f64": 8}
 _PANELS = 4
 """Panels of outputs for which inputs are copied once: what is read of them stays in cache."""
 
@@ -30,7 +29,7 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     x, w = op.operands
     out = op.results[0].type
     name, spatial = str(out.element_type), out.rank - 2
-    if spatial not in (1, 2) or name not in _BYTES or not has_compiler():
+    if spatial not in (1, 2) or name not in BYTES or not has_compiler():
         return None
     if {str(v.type.element_type) for v in (x, w)} != {name}:
         return None
@@ -65,8 +64,9 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     inputs, outputs = out_shape[spatial:]
 
     # A tile of sums stays in registers; the part of x that it reads is copied once for all taps.
-    rows, vectors = tile(inputs, outputs, name)
-    lanes = host().vector_bytes // _BYTES[name]
+    lanes = host().vector_bytes // BYTES[name]
+    rows, vectors = tile(outputs, lanes)
+    rows = min(rows, inputs)
     width = vectors * lanes
     block = blocks(x_shape[0], *places_of_w)
     extent = [
@@ -94,16 +94,6 @@ def filters(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     result, _unused = call(e, kernel, [x, w], types, parameters)
     back = [order[2].index(d) for d in range(out.rank)]
     return [result if back == sorted(back) else e.transpose(result, back)]
-
-
-def tile(inputs: int, outputs: int, name: str) -> tuple[int, int]:
-    """Return how many inputs, and vectors of outputs, have their sums in registers."""
-    lanes = host().vector_bytes // _BYTES[name]
-    registers = 24 if host().registers == 32 else 12
-    needed = -(-outputs // lanes)
-    counts = [n for n in (4, 3, 2, 1) if registers // n >= 6]
-    vectors = min(counts, key=lambda n: (-(-needed // n) * n, -n))
-    return min(registers // vectors, inputs), vectors
 
 
 def blocks(images: int, down: int, across: int) -> list[int]:
