@@ -87,6 +87,9 @@ elements of a step for each thread, which stay in one. †"""
 TRANSFORMS = 1 << 16, 1 << 24
 """Lengths whose Fourier transforms go in two passes: shorter ones fit the cache, longer ones need
 a table that does not. †"""
+TRANSFORMED, ROW_TRANSFORMS = 4096, 1 << 14
+"""Elements from which several rows are transformed side by side, and lengths up to which they, and
+a copy, fit a cache. †"""
 SHARED_MATRIX, LARGE_MATRIX = 48 * 48, 1 << 20
 """Elements from which OpenBLAS shares a matrix among threads, and, over their number, up to which
 one thread is faster. †"""

@@ -94,8 +94,13 @@ def call(
     operands: Sequence[ir.Value],
     results: Sequence[ir.Type],
     parameters: Sequence[int] = (0,),
+    *,
+    in_place: bool = False,
 ) -> list[ir.Value]:
-    """Emit the call of a target; the kernel finds the parameters behind the buffers."""
+    """Emit the call of a target; the kernel finds the parameters behind the buffers.
+
+    `in_place`: the first result may be the memory of the first operand.
+    """
 
     def layouts(types: Sequence[ir.Type]) -> ir.Attribute:
         texts = []
@@ -112,4 +117,10 @@ def call(
         "operand_layouts": layouts([x.type for x in operands]),
         "result_layouts": layouts(results),
     }
+    if in_place:
+        where = "[0]" if len(results) > 1 else "[]"
+        attributes["output_operand_aliases"] = e.attr(
+            f"[#stablehlo.output_operand_alias<output_tuple_indices = {where}, "
+            "operand_index = 0, operand_tuple_indices = []>]"
+        )
     return list(e.op("stablehlo.custom_call", operands, results, attributes).results)

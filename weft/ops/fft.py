@@ -108,8 +108,7 @@ def _lower(ctx: RuleContext, x: ir.Value, *, fft_type: FftType, fft_lengths: Len
     if ordered:
         x = lay_out(ctx, x, ctx.avals_in[0].shape, range(out.ndim))
     (result,) = ctx.op("stablehlo.fft", [x], ctx.out_types(), attrs)
-    if fft_type in (FftType.FFT, FftType.IFFT):
-        ctx.mark(result.owner, "fft")
+    ctx.mark(result.owner, "fft")
     return lay_out(ctx, result, out.shape, range(out.ndim)) if ordered else result
 
 

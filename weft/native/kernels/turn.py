@@ -23,6 +23,8 @@ def turn(
         for i in range(0, done_rows, LANES):
             for j in range(0, done_columns, LANES):
                 turn_wide(source + i * apart + j, apart, target + j * pitch + i, pitch)
+    if done_rows == rows and done_columns == columns:
+        return
     if apart < step:
         for j in range(columns):
             for i in range(rows):
