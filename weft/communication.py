@@ -104,7 +104,7 @@ def _padded_constraints(closed: ClosedJaxpr) -> list[str]:
     """Return the constraints whose axes do not divide a dimension: its parts are padded."""
     notes = []
     for eqn in walk_eqns(closed):
-        sharding = eqn.params.get("sharding")
+        sharding = eqn.rule_params.get("sharding")
         if eqn.primitive.name != "sharding_constraint" or type(sharding) is not NamedSharding:
             continue
         aval = eqn.invars[0].aval

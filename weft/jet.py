@@ -134,7 +134,7 @@ def _run(closed: ClosedJaxpr, args: Sequence[Any], order: int) -> list:
 
 
 def _apply(eqn: Eqn, ins: list, order: int) -> Any:
-    prim, params = eqn.primitive, eqn.params
+    prim, params = eqn.primitive, eqn.rule_params
     varying = [i for i, x in enumerate(ins) if isinstance(x, Series)]
     if not varying or not order:
         return prim.bind(*map(_primal, ins), **params)
@@ -374,7 +374,7 @@ _RULES: dict[str, Callable] = {
     "logistic": _own_square(weft.nn.sigmoid, _minus_square),
     "div": _div,
     "stop_gradient": lambda order, ins, params: _primal(ins[0]),
-    **dict.fromkeys(("jit", "checkpoint", "custom_vjp_call", "custom_vmap_call"), _call),
+    **dict.fromkeys(("jit", "remat2", "custom_vjp_call", "custom_vmap_call"), _call),
     "cond": _cond,
     "while": _while,
     "scan": _scan,

@@ -105,7 +105,7 @@ def shifted(part, params):
     ("program", "part", "words"),
     [
         (weft.jit(jnp.sin), "jaxpr", "jit .*the program inside"),
-        (weft.checkpoint(jnp.sin), "jaxpr", "checkpoint .*the program inside"),
+        (weft.checkpoint(jnp.sin), "jaxpr", "remat2 .*the program inside"),
         (lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x), "branches", "cond .*branch 0"),
         (lambda x: lax.scan(lambda c, r: (c + r, r), x[0], x), "jaxpr", "scan .*the body"),
         (
@@ -129,8 +129,8 @@ def shifted(part, params):
 def test_operands_that_an_inner_program_does_not_take_are_found(program, part, words):
     j = jaxpr_of(program, ONES)
     check_jaxpr(j)
-    at = next(i for i, e in enumerate(j.eqns) if part in e.params)
-    wrong = j.eqns[at].replace(params=shifted(part, j.eqns[at].params))
+    at = next(i for i, e in enumerate(j.eqns) if part in e.rule_params)
+    wrong = j.eqns[at].replace(rule_params=shifted(part, j.eqns[at].rule_params))
     with pytest.raises(JaxprTypeError, match=words):
         check_jaxpr(j.replace(eqns=[*j.eqns[:at], wrong, *j.eqns[at + 1 :]]))
 

@@ -73,11 +73,11 @@ CASES = [
         (X, DISTINCT, UPDATES),
         (0, 2),
     ),
-    Case("scatter_add", scatter("scatter_add"), folded(np.add), (X, ROWS, UPDATES), (0, 2)),
+    Case("scatter-add", scatter("scatter_add"), folded(np.add), (X, ROWS, UPDATES), (0, 2)),
     Case("scatter_sub", scatter("scatter_sub"), folded(np.subtract), (X, ROWS, UPDATES), (0, 2)),
-    Case("scatter_mul", scatter("scatter_mul"), folded(np.multiply), (X, ROWS, UPDATES), (0, 2)),
-    Case("scatter_min", scatter("scatter_min"), folded(np.minimum), (X, ROWS, UPDATES), (0, 2)),
-    Case("scatter_max", scatter("scatter_max"), folded(np.maximum), (X, ROWS, UPDATES), (0, 2)),
+    Case("scatter-mul", scatter("scatter_mul"), folded(np.multiply), (X, ROWS, UPDATES), (0, 2)),
+    Case("scatter-min", scatter("scatter_min"), folded(np.minimum), (X, ROWS, UPDATES), (0, 2)),
+    Case("scatter-max", scatter("scatter_max"), folded(np.maximum), (X, ROWS, UPDATES), (0, 2)),
 ]
 
 

@@ -25,7 +25,7 @@ def operands_of_psums(jaxpr, found=()):
         if eqn.primitive.name == "psum":
             found += (eqn.invars[0].aval.size,)
         if eqn.primitive.name == "shard_map":
-            found = operands_of_psums(eqn.params["jaxpr"].jaxpr, found)
+            found = operands_of_psums(eqn.params["jaxpr"], found)
     return found
 
 
@@ -58,6 +58,6 @@ def test_an_operand_broadcast_beside_a_reduced_one_is_cast_before():
         wnp.ones(3),
         weft.device_put(np.ones((16, 3)), weft.NamedSharding(explicit, P(reduced={"d"}))),
     )
-    [body] = [e.params["jaxpr"].jaxpr for e in program.jaxpr.eqns]
+    [body] = [e.params["jaxpr"] for e in program.jaxpr.eqns]
     assert [e.primitive.name for e in body.eqns] == ["pcast", "broadcast_in_dim", "mul"]
     assert body.eqns[0].params["to"] == "reduced"

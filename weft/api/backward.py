@@ -96,7 +96,9 @@ def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
     nested = next((e for e in jaxpr.eqns if e.primitive.higher_order), None)
     if nested is not None:
         # Inner programs are compared by identity, and the backward pass lives as long as they do.
-        inner = next((p for _, p in subjaxprs(nested.params) if isinstance(p, ClosedJaxpr)), None)
+        inner = next(
+            (p for _, p in subjaxprs(nested.rule_params) if isinstance(p, ClosedJaxpr)), None
+        )
         if inner is None:
             return None
         table = inner.memo("backward", dict)
@@ -124,12 +126,12 @@ def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
 
 def _stands_alone(eqn: Eqn) -> bool:
     """Return whether an equation changes devices, or has options of the compiler for itself."""
-    if eqn.params.get("options"):
+    if eqn.rule_params.get("options"):
         return True
     if eqn.primitive.name != "device_put":
         return False
 
-    return moves_between_devices(eqn.params)
+    return moves_between_devices(eqn.rule_params)
 
 
 def structure(jaxpr: Jaxpr) -> tuple:
@@ -141,7 +143,7 @@ def structure(jaxpr: Jaxpr) -> tuple:
         parts.append(v.aval)
     for e in jaxpr.eqns:
         ins = [index[v] if v.__class__ is Var else _literal(v) for v in e.invars]
-        parts.append((e.primitive, *ins, *e.params.items()))
+        parts.append((e.primitive, *ins, *e.rule_params.items()))
         for v in e.outvars:
             index[v] = len(index)
     parts += [index[v] if v.__class__ is Var else _literal(v) for v in jaxpr.outvars]

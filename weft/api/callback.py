@@ -84,7 +84,7 @@ def _impl(*args: ArrayLike, callback: HostFunction, out_avals: tuple, **params: 
 
 def _jvp(primals: list, tangents: list, *, effect: Effect | None, **params: Any) -> tuple:
     if effect in _FALLS_SILENT:
-        return callback_p.bind(*primals, effect=effect, **params), []
+        return _bind(*primals, effect=effect, **params), []
     name = params["callback"].__name__
     what = "pure_callback" if effect is None else "io_callback"
     raise ValueError(
@@ -120,12 +120,12 @@ def _batch(axis: AxisData, args: list, dims: list, **params: Any) -> tuple:
             else:
                 moved.append(move_dim(x, d, 0, axis))
         shapes = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in outs)
-        result = callback_p.bind(*moved, **{**params, "out_avals": shapes})
+        result = _bind(*moved, **{**params, "out_avals": shapes})
         return result, [0] * len(outs)
     # Unrolled, the calls of an eager program run at once and in order.
     if method == "sequential_unrolled" or (state.trace is EVAL and outs == ()):
         return _unrolled(axis, args, dims, params)
-    return scan_rows(functools.partial(callback_p.bind, **params), axis, args, dims)
+    return scan_rows(functools.partial(_bind, **params), axis, args, dims)
 
 
 def _unrolled(axis: AxisData, args: list, dims: list, params: dict) -> tuple:
@@ -135,7 +135,7 @@ def _unrolled(axis: AxisData, args: list, dims: list, params: dict) -> tuple:
             x if d is None else index_in_dim(x, i, d, keepdims=False)
             for x, d in zip(args, dims, strict=True)
         ]
-        rows.append(callback_p.bind(*full, **params))
+        rows.append(_bind(*full, **params))
     outs = [
         concatenate([expand_dims(x, (0,)) for x in column], 0) for column in zip(*rows, strict=True)
     ]
@@ -217,21 +217,39 @@ def _layouts(ctx: RuleContext, avals: Sequence[Any]) -> Any:
     return ctx.attr(f"[{', '.join(entries)}]")
 
 
-callback_p = Primitive(
-    "callback",
-    abstract=_abstract,
-    effects=lambda avals, params: (
-        NO_EFFECTS if params["effect"] is None else frozenset((params["effect"],))
-    ),
-    impl=_impl,
-    jvp=_jvp,
-    transpose=_transpose,
-    batch=_batch,
-    lower=_lower,
-    multiple_results=True,
-    own_types=True,
-    higher_order=True,
-)
+def _primitive(name: str) -> Primitive:
+    return Primitive(
+        name,
+        abstract=_abstract,
+        effects=lambda avals, params: (
+            NO_EFFECTS if params["effect"] is None else frozenset((params["effect"],))
+        ),
+        impl=_impl,
+        jvp=_jvp,
+        transpose=_transpose,
+        batch=_batch,
+        lower=_lower,
+        multiple_results=True,
+        own_types=True,
+        higher_order=True,
+    )
+
+
+pure_callback_p = _primitive("pure_callback")
+io_callback_p = _primitive("io_callback")
+debug_callback_p = _primitive("debug_callback")
+debug_print_p = _primitive("debug_print")
+_OPS = {
+    "pure_callback": pure_callback_p,
+    "io_callback": io_callback_p,
+    "debug.callback": debug_callback_p,
+    "debug.print": debug_print_p,
+}
+
+
+def _bind(*args: object, **params: Any) -> list:
+    """Bind the op by which programs know a call of the kind."""
+    return _OPS[params["callback"].what].bind(*args, **params)
 
 
 # The functions ---------------------------------------------------------------------------------
@@ -345,7 +363,7 @@ def _call(
     leaves, in_tree = flatten((args, kwargs))
     _tell_of_gathers(who, callback, leaves)
     function = HostFunction(who, callback, in_tree, tree)
-    outs = callback_p.bind(
+    outs = _bind(
         *leaves,
         callback=function,
         out_avals=tuple(avals),
@@ -408,13 +426,17 @@ def debug_callback(
 
     leaves_static = [None if t else x for x, t in zip(leaves, traced, strict=True)]
     call.__name__ = getattr(callback, "__name__", "callback")
-    callback_p.bind(
+    function = HostFunction("debug.callback", call, flatten((tuple(arrays), {}))[1], None)
+    if isinstance(callback, _Printer):
+        function.what, function.fmt = "debug.print", callback.fmt
+    _bind(
         *arrays,
-        callback=HostFunction("debug.callback", call, flatten((tuple(arrays), {}))[1], None),
+        callback=function,
         out_avals=(),
         effect=ORDERED_DEBUG if ordered else DEBUG,
         vmap_method=None,
         partitioned=bool(partitioned),
+        device=None,
     )
 
 

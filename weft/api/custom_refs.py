@@ -164,7 +164,7 @@ def _rules_take_refs(closed: ClosedJaxpr) -> bool:
             (e.primitive is custom_vjp_p and any(type(v.aval) is AbstractRef for v in e.invars))
             or any(
                 _rules_take_refs(j if isinstance(j, ClosedJaxpr) else ClosedJaxpr(j))
-                for _, j in subjaxprs(e.params)
+                for _, j in subjaxprs(e.rule_params)
             )
             for e in open_jaxpr(closed).eqns
         )

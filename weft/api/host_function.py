@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 class HostFunction:
     """A Python function on flat arrays; equal only to itself."""
 
-    __slots__ = ("__name__", "fun", "in_tree", "out_tree", "what", "x64")
+    __slots__ = ("__name__", "fmt", "fun", "in_tree", "out_tree", "what", "x64")
 
     def __init__(self, what: str, fun: Callable, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
         self.what = what
+        self.fmt: str | None = None  # of debug.print
         self.fun = fun
         self.in_tree = in_tree
         self.out_tree = out_tree

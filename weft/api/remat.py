@@ -211,7 +211,7 @@ def choose_kept(
         cached = verdicts.get(id(eqn))
         if cached is None:
             avals = [v.aval for v in eqn.invars]
-            cached = verdicts[id(eqn)] = policy(eqn.primitive, *avals, **eqn.params)
+            cached = verdicts[id(eqn)] = policy(eqn.primitive, *avals, **eqn.rule_params)
         return cached
 
     named: dict[Any, Any] = {}
@@ -260,9 +260,9 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
                 state.source = e.source
                 ins = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
                 if e.primitive is jit_p:
-                    outs = run(e.params["jaxpr"], ins)
+                    outs = run(e.rule_params["jaxpr"], ins)
                 else:
-                    outs = e.primitive.bind(*ins, **e.params)
+                    outs = e.primitive.bind(*ins, **e.rule_params)
                     outs = outs if e.primitive.multiple_results else [outs]
                 env.update(zip(e.outvars, outs, strict=True))
         finally:
@@ -338,7 +338,7 @@ def _batch(
 
 
 def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
-    jaxpr = eqn.params["jaxpr"]
+    jaxpr = eqn.rule_params["jaxpr"]
     body, read = dce_jaxpr(jaxpr.jaxpr, used)
     if all(used) and all(read):
         return eqn
@@ -346,7 +346,10 @@ def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
     return eqn.replace(
         invars=[v for v, r in zip(eqn.invars, read, strict=True) if r],
         outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u],
-        params={**eqn.params, "jaxpr": ClosedJaxpr(body.replace(invars=invars), jaxpr.consts)},
+        rule_params={
+            **eqn.rule_params,
+            "jaxpr": ClosedJaxpr(body.replace(invars=invars), jaxpr.consts),
+        },
     )
 
 
@@ -367,7 +370,7 @@ def _lower(
 
 
 remat_p = Primitive(
-    "checkpoint",
+    "remat2",
     abstract=lambda *avals, jaxpr, **params: list(jaxpr.out_avals),
     effects=lambda avals, params: params["jaxpr"].effects,
     impl=lambda *args, jaxpr, **params: eval_closed(jaxpr, *args),
@@ -548,9 +551,9 @@ def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tupl
                 elif c.eqn is None:
                     what = "a constant"
                 elif c.eqn.primitive is move_p:
-                    what = f"in {c.eqn.params['memory']}, from {c.eqn.source.short()}"
+                    what = f"in {c.eqn.rule_params['memory']}, from {c.eqn.source.short()}"
                 elif c.eqn.primitive is name_p:
-                    what = f"named {c.eqn.params['name']!r}, from {c.eqn.source.short()}"
+                    what = f"named {c.eqn.rule_params['name']!r}, from {c.eqn.source.short()}"
                 else:
                     what = f"output of {c.eqn.primitive.name}, from {c.eqn.source.short()}"
             else:

@@ -53,20 +53,24 @@ def look_inside(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
 
 
 def _of_scan(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
-    body = _of_body(eqn.params["jaxpr"], policy, inline)
+    body = _of_body(eqn.rule_params["jaxpr"], policy, inline)
     if body is None:
         return None
-    length = eqn.params["length"]
+    length = eqn.rule_params["length"]
     kept = {Var(add_dim(aval, 0, AxisData(None, length))): how for aval, how in body.kept}
     return Inside(
-        eqn.replace(outvars=[*eqn.outvars, *kept], params={**eqn.params, "jaxpr": body.forward}),
-        eqn.replace(invars=[*eqn.invars, *kept], params={**eqn.params, "jaxpr": body.again}),
+        eqn.replace(
+            outvars=[*eqn.outvars, *kept], rule_params={**eqn.rule_params, "jaxpr": body.forward}
+        ),
+        eqn.replace(
+            invars=[*eqn.invars, *kept], rule_params={**eqn.rule_params, "jaxpr": body.again}
+        ),
         kept,
     )
 
 
 def _of_cond(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
-    branches = eqn.params["branches"]
+    branches = eqn.rule_params["branches"]
     bodies = [_of_body(b, policy, inline) for b in branches]
     if not any(bodies):
         return None
@@ -86,9 +90,11 @@ def _of_cond(eqn: Eqn, policy: Callable, inline: Callable) -> Inside | None:
     kept = {Var(aval): how for aval, how in every}
     return Inside(
         eqn.replace(
-            outvars=[*eqn.outvars, *kept], params={**eqn.params, "branches": tuple(forward)}
+            outvars=[*eqn.outvars, *kept], params={**eqn.rule_params, "branches": tuple(forward)}
         ),
-        eqn.replace(invars=[*eqn.invars, *kept], params={**eqn.params, "branches": tuple(again)}),
+        eqn.replace(
+            invars=[*eqn.invars, *kept], rule_params={**eqn.rule_params, "branches": tuple(again)}
+        ),
         kept,
     )
 

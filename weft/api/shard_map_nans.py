@@ -55,7 +55,7 @@ class Site(NamedTuple):
 
 def search(wanted: Wanted, eqn: Eqn, operands: Sequence[Any]) -> str | None:
     """Return the first equation of a shard_map with such a result, and the devices where it is."""
-    params, body = dict(eqn.params), eqn.params["jaxpr"]
+    params, body = dict(eqn.rule_params), eqn.rule_params["jaxpr"]
     mesh, manual = params["mesh"], params["manual"]
     sites = _sites(body)
     if not sites:
@@ -109,7 +109,7 @@ def _sites(closed: ClosedJaxpr, around: tuple = ()) -> list[Site]:
 
 def _inner(eqn: Eqn) -> list[tuple[str | None, ClosedJaxpr]]:
     """Return the programs of an equation that are entered, each with the word for a run of it."""
-    name, params = eqn.primitive.name, eqn.params
+    name, params = eqn.primitive.name, eqn.rule_params
     if name in CALLS:
         return [(None, params["jaxpr"])]
     if name == "cond":
@@ -137,13 +137,13 @@ def _run(
     for eqn in closed.eqns:
         operands = [read(v) for v in eqn.invars]
         if eqn.primitive.name in CALLS:
-            flags += _run(wanted, eqn.params["jaxpr"], operands, manual)[0]
+            flags += _run(wanted, eqn.rule_params["jaxpr"], operands, manual)[0]
         enter = _ENTER.get(eqn.primitive.name)
         if enter is not None:
             hits, outs = enter(wanted, eqn, operands, manual)
             flags += hits
         else:
-            out = eqn.primitive.bind(*operands, **eqn.params)
+            out = eqn.primitive.bind(*operands, **eqn.rule_params)
             outs = out if eqn.primitive.multiple_results else [out]
         for v, x in zip(eqn.outvars, outs, strict=True):
             if _can_hold(v.aval):
@@ -170,7 +170,7 @@ def _joined(firsts: Sequence[Any], hits: Sequence[Any], iteration: object, manua
 
 
 def _scan(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> tuple[list, list]:
-    p, body = eqn.params, eqn.params["jaxpr"]
+    p, body = eqn.rule_params, eqn.rule_params["jaxpr"]
     n_const, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
     consts = operands[:n_const]
 
@@ -190,7 +190,7 @@ def _scan(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> t
 
 
 def _while(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> tuple[list, list]:
-    p, body = eqn.params, eqn.params["body_jaxpr"]
+    p, body = eqn.rule_params, eqn.rule_params["body_jaxpr"]
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, consts = operands[:n_cond], operands[n_cond : n_cond + n_body]
 
@@ -208,7 +208,7 @@ def _while(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> 
 
 
 def _cond(wanted: Wanted, eqn: Eqn, operands: Sequence[Any], manual: tuple) -> tuple[list, list]:
-    branches = eqn.params["branches"]
+    branches = eqn.rule_params["branches"]
 
     def run(taken: int) -> Callable:
         def branch(*xs: object) -> tuple[list, list]:

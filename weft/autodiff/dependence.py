@@ -14,9 +14,9 @@ def depends(eqn: Eqn, marked: Sequence[bool]) -> list[bool]:
         return [False] * len(eqn.outvars)
     rule = eqn.primitive.depends
     if rule is not None:
-        return list(rule(eqn.params, marked))
-    if eqn.primitive.calls and eqn.params["jaxpr"] is not None:
-        return program_depends(eqn.params["jaxpr"], marked)
+        return list(rule(eqn.rule_params, marked))
+    if eqn.primitive.calls and eqn.rule_params["jaxpr"] is not None:
+        return program_depends(eqn.rule_params["jaxpr"], marked)
     return [True] * len(eqn.outvars)
 
 

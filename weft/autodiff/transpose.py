@@ -132,7 +132,7 @@ def _evaluate(jaxpr: Jaxpr, linear: set[Any], env: dict[Any, Any], unwanted: set
         else:
             state.source = eqn.source
             ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
-            assign(env, eqn, eqn.primitive.bind(*ins, **eqn.params))
+            assign(env, eqn, eqn.primitive.bind(*ins, **eqn.rule_params))
     return eqns
 
 
@@ -147,13 +147,13 @@ def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -
     ]
     out_cts = cts if prim.multiple_results else cts[0]
     try:
-        return prim.transpose(out_cts, *ins, **eqn.params)
+        return prim.transpose(out_cts, *ins, **eqn.rule_params)
     except NotLinear:
         raise MissingRuleError(_not_linear(eqn)) from None
     except ShardingTypeError:
         if prim.higher_order:  # an inner program has its own types
             raise
-        return _transpose_untyped(prim, out_cts, ins, eqn.params)
+        return _transpose_untyped(prim, out_cts, ins, eqn.rule_params)
 
 
 def _transpose_special(
@@ -168,7 +168,7 @@ def _transpose_special(
 
     A slice adds to its part of the ref. A call is transposed in place.
     """
-    name, params = eqn.primitive.name, eqn.params
+    name, params = eqn.primitive.name, eqn.rule_params
     first = eqn.invars[0]
     if name in ("slice", "dynamic_slice") and isinstance(first, Var) and first in refs:
         if name == "slice":
@@ -253,7 +253,7 @@ def _evaluate_nonlinear(eqn: Eqn, linear: set[Any], env: dict[Any, Any]) -> None
         instantiate_zero(v.aval) if m else v.val if v.__class__ is Literal else env[v]
         for v, m in zip(eqn.invars, marked, strict=True)
     ]
-    results = eqn.primitive.bind(*ins, **eqn.params)
+    results = eqn.primitive.bind(*ins, **eqn.rule_params)
     env.update((v, x) for v, x, m in zip(eqn.outvars, results, outs, strict=True) if not m)
 
 

@@ -76,8 +76,8 @@ class Numbered:
             self.eqn = eqn
             self._keep(eqn.primitive)
             literals = tuple([self._atom(v, index) for v in eqn.invars])
-            self._keep(tuple(eqn.params))
-            params = {name: self._param(value) for name, value in eqn.params.items()}
+            self._keep(tuple(eqn.rule_params))
+            params = {name: self._param(value) for name, value in eqn.rule_params.items()}
             eqns.append(EqnSlots(literals, params, bound(eqn.outvars)))
         self.eqn = outer
         outs = tuple([self._atom(v, index) for v in inner.outvars])

@@ -35,7 +35,7 @@ class Case:
         self.padded, self.eqn, self.slots, self.ins = padded, eqn, slots, ins
         self.operand_slots = shapes
         self.dims = [padded.sizes(s) for s in shapes]
-        self.params: dict[str, Any] = eqn.params
+        self.params: dict[str, Any] = eqn.rule_params
         self.out_dims = [padded.sizes(s) for s in slots.shapes]
         self.out_shapes = [getattr(v.aval, "shape", ()) for v in eqn.outvars]
 
@@ -137,7 +137,7 @@ class Padded:
             return (
                 self.varies((*slots.shapes, *slots.consts, *slots.outs))
                 or any(self.varies((*e.literals, *e.shapes)) for e in slots.eqns)
-                or any(self.varies(tuple(e.params.values())) for e in slots.eqns)
+                or any(self.varies(tuple(e.rule_params.values())) for e in slots.eqns)
             )
         return slots in self.varying
 

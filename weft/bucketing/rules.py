@@ -515,7 +515,7 @@ _RULES: dict[str, Rule] = {
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,
     **dict.fromkeys(
-        ("scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max"), _scatter
+        ("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), _scatter
     ),
     "scan": _scan,
     "while": _while,

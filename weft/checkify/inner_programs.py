@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def _jit(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
-    inner = checked(eqn.params["jaxpr"], checks.errors)
+    inner = checked(eqn.rule_params["jaxpr"], checks.errors)
     if not inner.sites:
         return None
-    params = {**eqn.params, "jaxpr": inner.jaxpr}
+    params = {**eqn.rule_params, "jaxpr": inner.jaxpr}
     if "out_shardings" in params:
         more = (None,) * (len(inner.jaxpr.out_avals) - inner.num_outs)
         params["out_shardings"] = (*params["out_shardings"], *more)
@@ -55,12 +55,12 @@ def _jit(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
 def _with_rules(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     """Call a function with rules of its own, which it keeps: the checks run beside it."""
-    inner = checked(eqn.params["jaxpr"], checks.errors)
+    inner = checked(eqn.rule_params["jaxpr"], checks.errors)
     if not inner.sites:
         return None
     results = eval_closed(inner.jaxpr, *map(stop_gradient, ins))
     checks.join(results[inner.num_outs], results[inner.num_outs + 1 :], inner.sites)
-    return eqn.primitive.bind(*ins, **{**eqn.params, "jaxpr": without_checks(inner)})
+    return eqn.primitive.bind(*ins, **{**eqn.rule_params, "jaxpr": without_checks(inner)})
 
 
 def _varying(avals: Sequence[Any]) -> frozenset:
@@ -77,7 +77,7 @@ def _found(inner: Checked) -> list:
 
 
 def _cond(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
-    inner = [checked(b, checks.errors) for b in eqn.params["branches"]]
+    inner = [checked(b, checks.errors) for b in eqn.rule_params["branches"]]
     if not any(b.sites for b in inner):
         return None
     n = inner[0].num_outs
@@ -97,7 +97,8 @@ def _cond(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
         return flat
 
     branches = tuple(
-        retraced(branch(i), b.in_avals, b.jaxpr.debug) for i, b in enumerate(eqn.params["branches"])
+        retraced(branch(i), b.in_avals, b.jaxpr.debug)
+        for i, b in enumerate(eqn.rule_params["branches"])
     )
     outs = cond_p.bind(*ins, branches=branches)
     checks.join(outs[n], outs[n + 1 :], [s for b in inner for s in b.sites])
@@ -113,7 +114,7 @@ def run_mapped_branch(
     outs = eval_closed(mapped, *operands)
     error = Error(outs[inner.num_outs], outs[inner.num_outs + 1 :], inner.sites)
     checks = [e for e in walk_eqns(branch) if e.primitive is check_p]
-    debug = all(e.params["debug"] for e in checks)
+    debug = all(e.rule_params["debug"] for e in checks)
     for k, site in enumerate(inner.sites):
         ok = wnp.logical_not(taken & (error._code == np.int32(k + 1)))
         check_p.bind(ok, *error._payload(k), site=site, debug=debug, ndim=1)
@@ -127,7 +128,7 @@ def _first(old: Sequence[Any], new: Sequence[Any]) -> list:
 
 
 def _scan(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
-    p = eqn.params
+    p = eqn.rule_params
     inner = checked(p["jaxpr"], checks.errors)
     if not inner.sites:
         return None
@@ -161,7 +162,7 @@ def _scan(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
 def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     """Run the condition's checks beside it: once before the loop and at the end of the body."""
-    p, errors = eqn.params, checks.errors
+    p, errors = eqn.rule_params, checks.errors
     cond, body = checked(p["cond_jaxpr"], errors), checked(p["body_jaxpr"], errors)
     # Without checks inside, the loop stays as it is.
     if not (cond.sites or body.sites):
@@ -210,7 +211,7 @@ def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
 def _shard_map(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
     """Every device has its own error: that of the check that comes first in the program is told."""
-    p = eqn.params
+    p = eqn.rule_params
     manual = frozenset(p["manual"])
     with manual_scope(p["mesh"], p["manual"], p["check_vma"]):
         inner = checked(p["jaxpr"], checks.errors)

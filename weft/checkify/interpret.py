@@ -73,23 +73,26 @@ class Checks:
         """Return the results of an equation; its checks are entered."""
         name = eqn.primitive.name
         if name == "check":
-            kinds = {FailedCheckError, eqn.params["site"].kind}  # check_error tells of any kind
+            kinds = {
+                FailedCheckError,
+                eqn.rule_params["site"].kind,
+            }  # check_error tells of any kind
             if not kinds.isdisjoint(self.errors):
-                self.discharge(*ins, **eqn.params)
+                self.discharge(*ins, **eqn.rule_params)
                 return []
             # A kind that was not asked for is left to a checkify further out; without one, dropped.
-            return eqn.primitive.bind(*ins, **{**eqn.params, "debug": True})
+            return eqn.primitive.bind(*ins, **{**eqn.rule_params, "debug": True})
         enter = ENTERED.get(name)
         if enter is not None and not any(isinstance(v.aval, AbstractRef) for v in eqn.invars):
             outs = enter(self, eqn, ins)
             if outs is not None:
                 return outs
         if OOBError in self.errors and name in _INDEXED:
-            self.check_index(eqn, *_INDEXED[name](ins, eqn.params))
+            self.check_index(eqn, *_INDEXED[name](ins, eqn.rule_params))
         if DivisionByZeroError in self.errors and name in ("div", "rem"):
             zero = wnp.any(wnp.equal(ins[1], 0))
             self.add(Site(DivisionByZeroError, "division by zero", str(eqn.source)), zero)
-        out = eqn.primitive.bind(*ins, **eqn.params)
+        out = eqn.primitive.bind(*ins, **eqn.rule_params)
         if NaNError in self.errors and _makes_nans(eqn.primitive):
             for x in out if eqn.primitive.multiple_results else [out]:
                 self.check_nan(eqn, x)
@@ -199,7 +202,7 @@ def _starts(first: int) -> Callable:
 _INDEXED: dict[str, Callable] = {
     "gather": _gather_indices,
     **dict.fromkeys(
-        ("scatter", *(f"scatter_{kind}" for kind in ("add", "mul", "min", "max", "apply"))),
+        ("scatter", "scatter_apply", *(f"scatter-{kind}" for kind in ("add", "mul", "min", "max"))),
         _scatter_indices,
     ),
     "dynamic_slice": _starts(1),

@@ -345,7 +345,7 @@ def as_bytes(ctx: RuleContext, over: AxisGroup) -> bool:
 
 
 def byte_wise(name: str) -> Callable[[Callable], Callable]:
-    """Decorate the lowering of the collective `name`: `as_bytes` where that is needed."""
+    """Decorate the lowering of the primitive `name`: `as_bytes` where that is needed."""
 
     def wrap(lower: Callable) -> Callable:
         def lower_collective(

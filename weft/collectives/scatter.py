@@ -95,7 +95,7 @@ def _component_of(s: Split, i: int) -> list[int]:
     return next(c for c in s.components if i in c)
 
 
-@byte_wise("psum_scatter")
+@byte_wise("reduce_scatter")
 def _lower(ctx: RuleContext, x: ir.Value, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:
@@ -116,7 +116,7 @@ def _lower(ctx: RuleContext, x: ir.Value, *, over: AxisGroup, axis: int, tiled: 
 
 
 psum_scatter_p = Primitive(
-    "psum_scatter",
+    "reduce_scatter",
     abstract=_abstract,
     jvp="linear",
     transpose=_transpose,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from typing import Any
@@ -12,7 +13,7 @@ from weft.autodiff.vmap import BatchTracer
 from weft.compat.options import install as install_options
 from weft.core.aval import ShapedArray
 from weft.core.config import WeftConfig
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from weft.core.notebook import drawn_classes
 from weft.core.primitive import Primitive
 from weft.core.source import Source
@@ -28,6 +29,15 @@ def _debug_info(self: Any) -> Any:
 
     jaxpr = getattr(self, "jaxpr", self)
     return DebugInfo("jit", str(jaxpr.debug), None, None)
+
+
+class EqnContext:
+    """What holds where an equation is evaluated again: nothing that its params do not say."""
+
+    manager = property(lambda self: contextlib.nullcontext())
+
+
+_CONTEXT = EqnContext()
 
 
 def _new_tracer(self: Any, trace: Any, aval: object) -> None:
@@ -99,6 +109,7 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "call_primitive": False,
         "map_primitive": False,
     },
+    Eqn: {"ctx": _CONTEXT},
     Jaxpr: {"debug_info": property(_debug_info)},
     ClosedJaxpr: {"debug_info": property(_debug_info)},
 }

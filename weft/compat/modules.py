@@ -245,9 +245,9 @@ def _find(name: str, homes: list[str], attribute: str) -> Any:
     if value is _ABSENT:
         raise AttributeError(f"{missing(inner)}; {_ADVICE}", name=attribute)
     if attribute.endswith("_p") and hasattr(value, "bind"):
-        from weft.compat.primitive import params_of_jax
+        from weft.compat.equations import take_params_of_jax
 
-        params_of_jax(value)
+        take_params_of_jax(value)
     if isinstance(value, type) and value.__name__ == attribute:
         _name_after_jax(value, name)
     return value

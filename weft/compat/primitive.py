@@ -9,7 +9,6 @@ out, lowering by platform).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -115,48 +114,6 @@ class Primitive(_primitive.Primitive, metaclass=_PrimitiveType):
             )
         takes_refs: Any = _primitive._TakesRefs
         return takes_refs.bind(self, *args, **params)
-
-
-_WITH_ACCURACY = "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh"
-
-# Parameters of JAX's that weft's operations lack, with the value that they then have.
-_ONLY_JAX: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(_WITH_ACCURACY.split(), {"accuracy": None}),
-    **dict.fromkeys(("conv_general_dilated", "reduce_sum"), {"out_sharding": None}),
-    "jit": {"inline": False},
-    "broadcast_in_dim": {"sharding": None},
-    "convert_element_type": {"sharding": None},
-    "reshape": {"dimensions": None, "sharding": None},
-    "iota": {"sharding": None},
-    "mul": {"out_dtype": None},
-    "eigh": {"algorithm": None, "subset_by_index": None},
-    "svd": {"subset_by_index": None},
-    "qr": {"use_magma": None},
-}
-
-
-def params_of_jax(prim: Any) -> dict[str, Any]:
-    """Return the parameters that only JAX's primitive has; `bind` takes them from here on."""
-    params = _ONLY_JAX.get(prim.name)
-    if params is None:
-        return {}
-    if not hasattr(prim, "takes_params_of_jax"):
-        kind: Any = type(prim)
-        prim.__class__ = _taking_them(kind)
-    return params
-
-
-@functools.lru_cache(maxsize=64)
-def _taking_them(kind: Any) -> Any:
-    def bind(self: Any, *args: object, **params: object) -> Any:
-        known = _ONLY_JAX[self.name]
-        for name in known.keys() & params.keys():
-            if params.pop(name) not in (None, known[name]):
-                raise NotImplementedError(f"{self.name}_p.bind: {name} must be {known[name]}")
-        return kind.bind(self, *args, **params)
-
-    members = {"__slots__": (), "bind": bind, "takes_params_of_jax": True}
-    return type(kind.__name__, (kind,), members)
 
 
 class CallPrimitive(Primitive):

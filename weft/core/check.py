@@ -36,7 +36,7 @@ def _check(j: Jaxpr) -> None:
     for eqn in j.eqns:
         _check_reads(j, eqn.invars, defined, eqn.primitive.name, eqn)
         _check_types(j, eqn)
-        for _, inner in subjaxprs(eqn.params):
+        for _, inner in subjaxprs(eqn.rule_params):
             check_jaxpr(inner)
         _check_inner(j, eqn)
         for v in eqn.outvars:
@@ -64,7 +64,7 @@ def _check_reads(jaxpr: Jaxpr, atoms: list, defined: set, what: str, eqn: Eqn | 
 def _check_types(jaxpr: Jaxpr, eqn: Eqn) -> None:
     prim = eqn.primitive
     try:
-        out, effects, casts = infer(prim, [v.aval for v in eqn.invars], eqn.params)
+        out, effects, casts = infer(prim, [v.aval for v in eqn.invars], eqn.rule_params)
     except (TypeError, ValueError) as e:
         raise JaxprTypeError(f"{_at(jaxpr, eqn)}: operands do not fit: {e}") from e
     if casts is not None:
@@ -88,8 +88,8 @@ def _check_inner(jaxpr: Jaxpr, eqn: Eqn) -> None:
     """Check that inner jaxprs take and return the types of the operands and results."""
     prim = eqn.primitive
     operands, results = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
-    matches: Any = () if prim.inner is None else prim.inner(operands, results, eqn.params)
-    called = eqn.params["jaxpr"] if prim.calls else None
+    matches: Any = () if prim.inner is None else prim.inner(operands, results, eqn.rule_params)
+    called = eqn.rule_params["jaxpr"] if prim.calls else None
     if called is not None:
         matches = (
             ("the program inside", called.in_avals, operands),

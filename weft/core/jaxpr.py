@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.core import provided
 from weft.core.notebook import displayed
 from weft.core.state import state
 
@@ -45,32 +46,48 @@ Atom = Var | Literal
 
 
 class Eqn:
-    """outvars = primitive[params](invars), with its effects and the user's source line."""
+    """outvars = primitive[params](invars), with its effects and the user's source line.
 
-    __slots__ = ("effects", "invars", "outvars", "params", "primitive", "source")
+    `rule_params` are the parameters that the primitive's rules take, `params` the same as JAX
+    names and writes them, for programs that read or rewrite equations.
+    """
+
+    __slots__ = ("effects", "invars", "outvars", "primitive", "rule_params", "source")
 
     def __init__(
         self,
         primitive: Any,
         invars: list[Atom],
         outvars: list[Var],
-        params: dict[str, Any],
+        rule_params: dict[str, Any],
         effects: frozenset,
         source: Source,
     ) -> None:
         self.primitive = primitive
         self.invars = invars
         self.outvars = outvars
-        self.params = params
+        self.rule_params = rule_params
         self.effects = effects
         self.source = source
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters as JAX names and writes them; `primitive.bind` takes these too."""
+        return provided.params_seen(self.primitive, self.rule_params, self.invars)
 
     @property
     def source_info(self) -> Any:
         """The user's source line, as JAX calls `source`."""
         return self.source
 
-    def replace(self, **changes: object) -> Eqn:
+    def replace(self, **changes: Any) -> Eqn:
+        """Return the equation with other members; `params` as JAX writes them."""
+        if "source_info" in changes:
+            changes["source"] = changes.pop("source_info")
+        if "params" in changes:
+            primitive = changes.get("primitive", self.primitive)
+            changes["rule_params"] = provided.params_taken(primitive, changes.pop("params"))
+        changes.pop("ctx", None)
         return Eqn(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     def __repr__(self) -> str:
@@ -224,7 +241,7 @@ def walk_eqns(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[Eqn]:
     """Every equation, those of inner jaxprs included, outer first."""
     for eqn in open_jaxpr(jaxpr).eqns:
         yield eqn
-        for _, inner in subjaxprs(eqn.params):
+        for _, inner in subjaxprs(eqn.rule_params):
             yield from walk_eqns(inner)
 
 
@@ -237,7 +254,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: ArrayLike) -> list:
         for eqn in jaxpr.eqns:
             state.source = eqn.source
             ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
-            assign(env, eqn, eqn.primitive.bind(*ins, **eqn.params))
+            assign(env, eqn, eqn.primitive.bind(*ins, **eqn.rule_params))
     finally:
         state.source = before
     return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]
@@ -283,7 +300,7 @@ def jaxpr_axes(jaxpr: ClosedJaxpr) -> frozenset:
         names: frozenset = frozenset()
         for eqn in jaxpr.eqns:
             if eqn.primitive.named_axes is not None:
-                names |= frozenset(eqn.primitive.named_axes(eqn.params))
+                names |= frozenset(eqn.primitive.named_axes(eqn.rule_params))
         return names
 
     return jaxpr.memo("named_axes", find)

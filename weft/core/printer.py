@@ -77,7 +77,7 @@ class _Printer:
         operands = " ".join(map(self.atom, eqn.invars))
         outs = self.binders(eqn.outvars) or "_"
         simple, nested = [], []
-        for name, value in sorted(eqn.params.items()):
+        for name, value in sorted(eqn.rule_params.items()):
             if _is_unset(value):
                 continue
             text = self.param(value)

@@ -38,3 +38,6 @@ use_arguments = _provided("weft.random.key_reuse", "use_arguments")
 key_uses = _provided("weft.random.key_reuse", "KeyUses")  # and in loops and branches
 use_operands = _provided("weft.random.key_reuse", "use_operands")
 use_in_condition = _provided("weft.random.key_reuse", "use_in_condition")
+params_seen = _provided("weft.compat.equations", "params_seen")  # of an equation, as JAX has them
+shown = _provided("weft.compat.equations", "shown")  # a jaxpr that a program gets
+params_taken = _provided("weft.compat.equations", "params_taken")  # and back

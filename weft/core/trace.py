@@ -321,7 +321,7 @@ class StagingTrace:
                     x = self.process(pcast, (x,), {"axes": axes, "to": "varying"})
                 x = self.process(pcast, (x,), {"axes": axes, "to": to})
             if broadcast is not None:
-                x = self.process(broadcast.primitive, (x,), broadcast.params)
+                x = self.process(broadcast.primitive, (x,), broadcast.rule_params)
             cast_args.append(x)
         return self.process(prim, cast_args, params)
 

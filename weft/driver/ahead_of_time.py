@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir
+from weft.core import provided
 from weft.core.boundary import show_user_frames
 from weft.core.cell import Cell, put_back
 from weft.core.errors import leaked
@@ -120,7 +121,7 @@ class Traced(_Arguments):
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
-        return self._entry.closed
+        return provided.shown(self._entry.closed)
 
     @property
     def fun_name(self) -> str:
@@ -202,7 +203,7 @@ class Lowered(_Arguments):
     @property
     def stages(self) -> Any:
         """Every stage from jaxpr to optimized HLO, each printable; see docs/partitioning.md."""
-        return ProgramStages(self._program, self._traced.jaxpr)
+        return ProgramStages(self._program, self._traced._entry.closed)
 
     def arg_names(self) -> list[str]:
         """Return names of the flat arguments that the program reads, hoisted constants first."""
@@ -351,7 +352,7 @@ class Compiled(_Arguments):
         if LAYOUTS.in_use:
             self._check_layouts(leaves)
         consts = self._program.consts
-        outs = execute(self._executable, consts, leaves, self._traced.jaxpr)
+        outs = execute(self._executable, consts, leaves, self._traced._entry.closed)
         n = self.out_tree.num_leaves
         put_back(refs, self._traced._written, outs[n:])
         result = self.out_tree.unflatten(outs[:n])

@@ -70,7 +70,7 @@ def _search(wanted: Wanted, closed: ClosedJaxpr, args: Sequence[Any]) -> str | N
     env.update(zip(closed.jaxpr.invars, args, strict=True))
     for eqn in closed.eqns:
         ins = [v.val if isinstance(v, Literal) else env[v] for v in eqn.invars]
-        out = eqn.primitive.bind(*ins, **eqn.params)
+        out = eqn.primitive.bind(*ins, **eqn.rule_params)
         outs = out if eqn.primitive.multiple_results else [out]
         kind = wanted.among(outs)
         if kind is not None:
@@ -104,19 +104,19 @@ def on_devices(devices: Sequence[Any]) -> str:
 
 
 def _called(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
-    text = _search(wanted, eqn.params["jaxpr"], ins)
+    text = _search(wanted, eqn.rule_params["jaxpr"], ins)
     return text and f"{text}, reached from {eqn.source}"
 
 
 def _branch(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
-    branches = eqn.params["branches"]
+    branches = eqn.rule_params["branches"]
     taken = min(max(int(ins[0]), 0), len(branches) - 1)
     text = _search(wanted, branches[taken], ins[1:])
     return text and f"{text}, in branch {taken} of cond ({eqn.source})"
 
 
 def _scan(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
-    params, body = eqn.params, eqn.params["jaxpr"]
+    params, body = eqn.rule_params, eqn.rule_params["jaxpr"]
     n_const, n_carry, length = params["num_consts"], params["num_carry"], params["length"]
     consts, carry = list(ins[:n_const]), list(ins[n_const : n_const + n_carry])
     xs = [np.asarray(x) if not _is_key(x) else x for x in ins[n_const + n_carry :]]
@@ -133,7 +133,7 @@ def _scan(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
 
 
 def _while(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
-    params = eqn.params
+    params = eqn.rule_params
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, consts = ins[:n_cond], ins[n_cond : n_cond + n_body]
 
@@ -165,7 +165,7 @@ def _is_key(x: np.ndarray) -> bool:
     return dtypes.is_extended(typeof(x).dtype)
 
 
-CALLS = ("jit", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")
+CALLS = ("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")
 """Equations that run their parameter `jaxpr` on their operands."""
 
 ENTERED = {

@@ -24,14 +24,14 @@ def inner_shardings(jaxpr: ClosedJaxpr) -> list:
         for eqn in open_jaxpr(jaxpr).eqns:
             if not eqn.primitive.own_types:  # ops that place or call say their own types
                 continue
-            for value in eqn.params.values():
+            for value in eqn.rule_params.values():
                 items = value if isinstance(value, tuple) else (value,)
                 placements += [
                     v for v in items if isinstance(v, NamedSharding | Mesh | AbstractMesh)
                 ]
-            if type(sharding := eqn.params.get("sharding")) is SingleDeviceSharding:
+            if type(sharding := eqn.rule_params.get("sharding")) is SingleDeviceSharding:
                 placements.append(sharding)
-            for _, inner in subjaxprs(eqn.params):
+            for _, inner in subjaxprs(eqn.rule_params):
                 placements += (
                     inner_shardings(inner)
                     if isinstance(inner, ClosedJaxpr)

@@ -202,9 +202,9 @@ class Program:
         """Give results the layouts of their constraints, unless others are asked for."""
         jaxpr = self.jaxpr.jaxpr
         constraint_layouts = {
-            e.outvars[0]: e.params["layout"]
+            e.outvars[0]: e.rule_params["layout"]
             for e in jaxpr.eqns
-            if e.primitive.name == "layout_constraint" and not e.params["layout"].is_row_major
+            if e.primitive.name == "layout_constraint" and not e.rule_params["layout"].is_row_major
         }
         result_layouts = [
             None if isinstance(v, Literal) else constraint_layouts.get(v) for v in jaxpr.outvars

@@ -71,15 +71,15 @@ def _inline(jaxpr: Jaxpr, env: dict[Atom, Atom], eqns: list[Eqn]) -> list[Atom]:
 
 def _plain_body(eqn: Eqn) -> ClosedJaxpr | None:
     """Return the body of a call that is nothing but its body."""
-    body = eqn.params.get("jaxpr")
+    body = eqn.rule_params.get("jaxpr")
     if not isinstance(body, ClosedJaxpr) or body.consts:
         return None
     if eqn.primitive.name == "jit":
-        placed = (*eqn.params["in_shardings"], *eqn.params["out_shardings"])
-        if any(placed) or any(eqn.params["donated"]) or eqn.params["options"]:
+        placed = (*eqn.rule_params["in_shardings"], *eqn.rule_params["out_shardings"])
+        if any(placed) or any(eqn.rule_params["donated"]) or eqn.rule_params["options"]:
             return None
         return body
-    return body if "call" in eqn.params and "num_consts" in eqn.params else None
+    return body if "call" in eqn.rule_params and "num_consts" in eqn.rule_params else None
 
 
 def find_repeats(jaxpr: Jaxpr, work: int = 0) -> list[Repeat]:
@@ -230,7 +230,7 @@ def _key(eqn: Eqn) -> tuple:
     """Make a key that is equal for equations that compute the same function of their operands."""
     ins = tuple(_plain(v.val) if isinstance(v, Literal) else None for v in eqn.invars)
     types = tuple(v.aval for v in (*eqn.invars, *eqn.outvars))
-    params = tuple((name, _plain(value)) for name, value in sorted(eqn.params.items()))
+    params = tuple((name, _plain(value)) for name, value in sorted(eqn.rule_params.items()))
     return (id(eqn.primitive), ins, types, params)
 
 

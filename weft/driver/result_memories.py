@@ -34,11 +34,11 @@ def _origins(closed: ClosedJaxpr) -> tuple:
         origin: dict[Var, Any] = {v: i for i, v in enumerate(closed.jaxpr.invars)}
         for eqn in closed.eqns:
             if eqn.primitive is device_put_p:
-                origin[eqn.outvars[0]] = eqn.params["sharding"]
+                origin[eqn.outvars[0]] = eqn.rule_params["sharding"]
             elif eqn.primitive is jit_p:
-                inner = _origins(eqn.params["jaxpr"])
+                inner = _origins(eqn.rule_params["jaxpr"])
                 for var, at, asked in zip(
-                    eqn.outvars, inner, eqn.params["out_shardings"], strict=True
+                    eqn.outvars, inner, eqn.rule_params["out_shardings"], strict=True
                 ):
                     atom = eqn.invars[at] if isinstance(at, int) else None
                     at = origin.get(atom) if isinstance(atom, Var) else at

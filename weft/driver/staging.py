@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from weft.core import provided
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.dtypes import canonicalize_dtype, is_extended
@@ -284,7 +285,7 @@ def make_jaxpr(
             jaxpr, consts = trace_to_jaxpr(
                 flat_fun, [aval_of_spec(x) for x in leaves], function_name(fun)
             )
-        closed = ClosedJaxpr(jaxpr, consts)
+        closed = provided.shown(ClosedJaxpr(jaxpr, consts))
         if return_shape:
             return closed, out.tree.unflatten([struct_of(a) for a in closed.out_avals])
         return closed

@@ -440,7 +440,7 @@ class RuleContext:
         The function must follow from the equation alone (its types and params): what it traces to
         is kept for equal equations.
         """
-        key = (self.eqn.primitive, *self.eqn.params.items(), *(avals or self.avals_in))
+        key = (self.eqn.primitive, *self.eqn.rule_params.items(), *(avals or self.avals_in))
         key = (*key, *self.avals_out, id(fun.__code__), self.module.platforms)
         cached = _traced.get(key)
         if cached is None:

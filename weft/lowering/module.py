@@ -204,7 +204,7 @@ class ModuleContext:
             ins = [self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars]
             if typed and prim.mixes:
                 ins = parts_of_sums(ctx, ins)
-            out = prim.lower(ctx, *ins, **eqn.params)
+            out = prim.lower(ctx, *ins, **eqn.rule_params)
             if typed:
                 out = self._annotate(ctx, prim, out)
             if prim.multiple_results:
@@ -384,7 +384,7 @@ def _is_plain(eqn: Eqn) -> bool:
     """Tell whether an equation of a primitive with `hlo` is that op on its operands as they are."""
     invars = eqn.invars
     if len(invars) == 1:
-        if invars[0].__class__ is Literal or "accuracy" in eqn.params:
+        if invars[0].__class__ is Literal or "accuracy" in eqn.rule_params:
             return False
         return eqn.outvars[0].aval.dtype.kind != "c"  # whose special values XLA has wrong
     aval = eqn.outvars[0].aval

@@ -153,7 +153,7 @@ def parts_of_sums(ctx: Any, operands: list) -> list:
     if out is None or not out.spec.unreduced:
         return operands
     result = []
-    linear = linear_operands(ctx.eqn.primitive, ctx.avals_in, ctx.eqn.params)
+    linear = linear_operands(ctx.eqn.primitive, ctx.avals_in, ctx.eqn.rule_params)
     for i, (x, aval) in enumerate(zip(operands, ctx.avals_in, strict=True)):
         sharding = aval.sharding
         if i in linear and (sharding is None or not sharding.spec.unreduced):

@@ -92,7 +92,7 @@ def monoid_of(jaxpr: ClosedJaxpr) -> str | None:
     if len(inner.eqns) != 1 or len(inner.invars) != 2:
         return None
     eqn = inner.eqns[0]
-    if set(eqn.invars) != set(inner.invars) or eqn.outvars != inner.outvars or eqn.params:
+    if set(eqn.invars) != set(inner.invars) or eqn.outvars != inner.outvars or eqn.rule_params:
         return None
     name = eqn.primitive.name
     return name if name in IDENTITIES else None

@@ -294,7 +294,7 @@ def _add_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: 
     return [ct if is_undefined(operand) else None, None, ct_updates]
 
 
-scatter_add_p = _prim("scatter_add", "stablehlo.add", _add_jvp, _add_transpose)
+scatter_add_p = _prim("scatter-add", "stablehlo.add", _add_jvp, _add_transpose)
 
 
 # scatter ----------------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ def _mul_transpose(
     return [None, None, gather_updates(mul(ct, operand), indices, updates.aval.shape, params)]
 
 
-scatter_mul_p = _prim("scatter_mul", "stablehlo.multiply", _mul_jvp, _mul_transpose)
+scatter_mul_p = _prim("scatter-mul", "stablehlo.multiply", _mul_jvp, _mul_transpose)
 
 
 # scatter_min, scatter_max -----------------------------------------------------------------------
@@ -429,10 +429,10 @@ def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
 
 
 scatter_min_p = _prim(
-    "scatter_min", "stablehlo.minimum", _extremum_jvp(lambda: scatter_min_p), None
+    "scatter-min", "stablehlo.minimum", _extremum_jvp(lambda: scatter_min_p), None
 )
 scatter_max_p = _prim(
-    "scatter_max", "stablehlo.maximum", _extremum_jvp(lambda: scatter_max_p), None
+    "scatter-max", "stablehlo.maximum", _extremum_jvp(lambda: scatter_max_p), None
 )
 
 
@@ -460,7 +460,8 @@ def _public(prim: Primitive, what: str, example: str) -> Callable:
             mode=GatherScatterMode.from_any(mode),
         )
 
-    function.__name__ = function.__qualname__ = prim.name
+    name = prim.name.replace("-", "_")
+    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{what}
 
     Args:
@@ -479,7 +480,7 @@ def _public(prim: Primitive, what: str, example: str) -> Callable:
     >>> dnums = lax.ScatterDimensionNumbers((), (0,), (0,))
     >>> indices = weft.numpy.array([[1], [1]])
     >>> x, updates = weft.numpy.ones(3), weft.numpy.array([2.0, 2.0])
-    >>> lax.{prim.name}(x, indices, updates, dnums)
+    >>> lax.{name}(x, indices, updates, dnums)
     {example}
     """
     return function

@@ -190,7 +190,7 @@ ACCESSES = {"get": 0, "set": 1, "swap": 1, "addupdate": 1, "atomic_rmw": 1, "ato
 def ref_operands(eqn: Eqn, operands: Sequence[Any]) -> RefOperands:
     """Return the operands of an access, or what stands for them, by their roles."""
     start = 1 + ACCESSES[eqn.primitive.name]
-    end = start + eqn.params["indexer"].num_operands
+    end = start + eqn.rule_params["indexer"].num_operands
     mask, other, *_ = (*operands[end:], None, None)
     return RefOperands(operands[0], operands[1:start], operands[start:end], mask, other)
 
@@ -203,7 +203,7 @@ def copy_operands(eqn: Eqn, operands: Sequence[Any]) -> tuple[list[tuple], Seque
     """
     parts, start = [], 3
     for ref, name in zip(operands, ("src_indexer", "dst_indexer", "sem_indexer"), strict=False):
-        indexer = eqn.params[name]
+        indexer = eqn.rule_params[name]
         parts.append((ref, indexer, operands[start : start + indexer.num_operands]))
         start += indexer.num_operands
     return parts, operands[start:]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CALLS = frozenset(
     (
-        *("jit", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call"),
+        *("jit", "remat2", "custom_jvp_call", "custom_vjp_call"),
         *("custom_vmap_call", "composite"),
     )
 )
@@ -183,7 +183,7 @@ class _Rewriting:
         if plain.invars[:1] != eqn.invars[:1]:  # a > b is b < a
             invars = invars[::-1]
         eqn = plain
-        name, params = eqn.primitive.name, eqn.params
+        name, params = eqn.primitive.name, eqn.rule_params
         if name in CALLS:
             return self.inline(params["jaxpr"], invars, composed)
         if name in PASSES:
@@ -222,7 +222,7 @@ class _Rewriting:
                 return self.of_pairs(eqn, invars, composed, used)
         if self.target.is_native(eqn):
             outs = [self.fresh(v.aval) for v in eqn.outvars]
-            params = {key: self.param(value) for key, value in eqn.params.items()}
+            params = {key: self.param(value) for key, value in eqn.rule_params.items()}
             if self.splits:  # a pair counts as two operands
                 params |= pairs.counts_of_atoms(eqn)
             atoms, outvars = pairs.flat(invars), pairs.flat(outs)
@@ -230,7 +230,7 @@ class _Rewriting:
                 if isinstance(v.aval, ShapedArray) and (other := self.target.instead(v.aval.dtype)):
                     why = f"values of dtype {dtypes.short_name(v.aval.dtype)}; compute in {other}"
                     raise self.unsupported(eqn, composed, why)
-            self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, params=params))
+            self.eqns.append(eqn.replace(invars=atoms, outvars=outvars, rule_params=params))
             return outs
         closed = formula(eqn)
         if closed is None:
@@ -239,11 +239,11 @@ class _Rewriting:
 
     def on_bytes(self, eqn: Eqn, composed: Eqn | None) -> ClosedJaxpr:
         """Return the jaxpr that an equation of integers of 2 and 4 bits stands for."""
-        op = eqn.params.get("op", "compare and swap")
+        op = eqn.rule_params.get("op", "compare and swap")
         wraps = self.target.has_all_dtypes and op in narrow_integers.ATOMIC
         if eqn.primitive.name.startswith("atomic") and not wraps:
             raise self.unsupported(eqn, composed, f"{op} of {eqn.invars[0].aval.dtype}")
-        if "jaxpr" in eqn.params:
+        if "jaxpr" in eqn.rule_params:
             closed = formula(eqn)
             assert closed is not None, eqn.primitive.name
             return closed
@@ -260,7 +260,7 @@ class _Rewriting:
             self.eqns += accesses
             return [Pair(*outs) for outs in zip(*(e.outvars for e in accesses), strict=True)]
         if name.startswith("async_copy"):
-            self.eqns.append(eqn.replace(invars=invars, params=pairs.copy_of_pairs(eqn)))
+            self.eqns.append(eqn.replace(invars=invars, rule_params=pairs.copy_of_pairs(eqn)))
             return []
         if name in complex.ELEMENTS:
             closed = pairs.of_pairs(eqn, complex.ELEMENTS[name])
@@ -296,7 +296,7 @@ class _Rewriting:
 
     def platform(self, eqn: Eqn) -> Any:
         """Return the place of the target's function among those of `platform_dependent`."""
-        groups = eqn.params["platforms"]
+        groups = eqn.rule_params["platforms"]
         names_of_target = self.target.platforms
         places = [k for k, names in enumerate(groups) if not names or names_of_target & {*names}]
         if not places:
@@ -323,7 +323,7 @@ _ORDERED = frozenset(
 def _takes_parts(eqn: Eqn) -> bool:
     """Return whether an op hands its values on, so that it takes what stands for them as it is."""
     if eqn.primitive.name == "sort":
-        return not any(pairs.is_complex(v.aval) for v in eqn.invars[: eqn.params["num_keys"]])
+        return not any(pairs.is_complex(v.aval) for v in eqn.invars[: eqn.rule_params["num_keys"]])
     return eqn.primitive.name in ("cond", "while", "scan", "run_scoped")
 
 
@@ -366,7 +366,7 @@ def formula(eqn: Eqn) -> ClosedJaxpr | None:
     if function is None and not dtypes.is_complex(eqn.outvars[0].aval.dtype):
         function = ANY.get(name)
     if function is not None:
-        return traced(eqn, lambda *args: function(*args, **eqn.params))
+        return traced(eqn, lambda *args: function(*args, **eqn.rule_params))
     return None if name in OUTSIDE else lowering_formula(eqn)
 
 
@@ -391,7 +391,7 @@ def in_float32(eqn: Eqn, *operands: Any) -> list[Any]:
         x.astype("float32") if dtypes.is_float(v.aval.dtype) and v.aval.dtype.itemsize < 4 else x
         for x, v in zip(operands, eqn.invars, strict=True)
     ]
-    outs = eqn.primitive.bind(*wide, **eqn.params)
+    outs = eqn.primitive.bind(*wide, **eqn.rule_params)
     outs = outs if eqn.primitive.multiple_results else [outs]
     return [x.astype(v.aval.dtype) for x, v in zip(outs, eqn.outvars, strict=True)]
 
@@ -407,7 +407,7 @@ def lowering_formula(eqn: Eqn) -> ClosedJaxpr | None:
     if lower is None:
         return None
     try:
-        return traced(eqn, lambda *args: lower(_Context(eqn), *args, **eqn.params))
+        return traced(eqn, lambda *args: lower(_Context(eqn), *args, **eqn.rule_params))
     except (AttributeError, TypeError):  # its rule emits StableHLO itself
         return None
 

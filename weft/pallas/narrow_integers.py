@@ -67,7 +67,7 @@ def _wrapped(x: Array, dtype: np.dtype) -> Array:
 def on_bytes(eqn: Eqn) -> Callable:
     """Return the function of operands in bytes that an equation of narrow integers stands for."""
     name, kinds = eqn.primitive.name, [v.aval.dtype for v in eqn.invars]
-    params = {k: byte_of(v) if isinstance(v, np.dtype) else v for k, v in eqn.params.items()}
+    params = {k: byte_of(v) if isinstance(v, np.dtype) else v for k, v in eqn.rule_params.items()}
 
     def function(*operands: Array) -> list[Array]:
         xs = list(operands)

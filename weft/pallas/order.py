@@ -95,7 +95,7 @@ def _is_apart(call: KernelCall, jaxpr: Jaxpr, ref: Var, d: int) -> bool:
         name = eqn.primitive.name
         if (
             name == "atomic_rmw"
-            and eqn.params["op"] != "xchg"
+            and eqn.rule_params["op"] != "xchg"
             and dtypes.is_integer(ref.aval.dtype)
         ):
             continue
@@ -104,7 +104,7 @@ def _is_apart(call: KernelCall, jaxpr: Jaxpr, ref: Var, d: int) -> bool:
             return False
         positions = ref_operands(eqn, eqn.invars).positions
         here = set()
-        for k, (dim, at) in enumerate(eqn.params["indexer"].attach(positions)):
+        for k, (dim, at) in enumerate(eqn.rule_params["indexer"].attach(positions)):
             if isinstance(at, int | np.ndarray) or at is None:
                 continue
             axis, step = _multiple_of_program(at, definitions)
@@ -130,7 +130,7 @@ def _multiple_of_program(index: Var, definitions: dict) -> tuple[int | None, int
             break
         name = eqn.primitive.name
         if name == "program_id":
-            return eqn.params["axis"], step
+            return eqn.rule_params["axis"], step
         if name == "mul":
             a, b = eqn.invars
             if a.__class__ is Literal:
@@ -165,13 +165,16 @@ def _written_first(call: KernelCall, jaxpr: Jaxpr, ref: Var, ordered: list[int])
         name = eqn.primitive.name
         if name in ("set", "swap"):
             quiet = name == "set" or eqn.outvars[0] not in used_vars(jaxpr)
-            whole = eqn.params["indexer"].is_whole(ref.aval.shape) and not eqn.params["masked"]
+            whole = (
+                eqn.rule_params["indexer"].is_whole(ref.aval.shape)
+                and not eqn.rule_params["masked"]
+            )
             return quiet and whole and eqn.invars[0] is ref and ref not in eqn.invars[1:]
-        if name == "cond" and len(eqn.params["branches"]) == 2:
+        if name == "cond" and len(eqn.rule_params["branches"]) == 2:
             at = step_of(eqn.invars[0], definitions)
             if at is None or at[1] != 0 or [call.num_batch + at[0]] != ordered:
                 return False
-            branch = eqn.params["branches"][1].jaxpr
+            branch = eqn.rule_params["branches"][1].jaxpr
             inner = branch.invars[list(eqn.invars[1:]).index(ref)]
             return _written_first(call, branch, inner, [])
         return False
@@ -196,4 +199,4 @@ def step_of(index: Atom, definitions: dict[Any, Eqn]) -> tuple[int, int] | None:
     source = definitions.get(number)
     if step.__class__ is not Literal or source is None or source.primitive.name != "program_id":
         return None
-    return source.params["axis"], int(np.asarray(step.val))
+    return source.rule_params["axis"], int(np.asarray(step.val))

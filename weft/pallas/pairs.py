@@ -100,8 +100,8 @@ def counts_of_atoms(eqn: Eqn) -> dict[str, int]:
     counts: dict[str, int] = {}
     start = 0
     for name in ("num_consts", "num_carry", "cond_nconsts", "body_nconsts"):
-        if name in eqn.params:
-            end = start + eqn.params[name]
+        if name in eqn.rule_params:
+            end = start + eqn.rule_params[name]
             counts[name] = sum(sizes[start:end])
             start = end
     return counts
@@ -138,13 +138,13 @@ def equations_of_parts(eqn: Eqn) -> list[Eqn]:
 
 def accesses(eqn: Eqn, invars: Sequence[Value]) -> list[Eqn]:
     """Return a get, set or addupdate of a complex ref as those of its parts."""
-    indexer = eqn.params["indexer"]
+    indexer = eqn.rule_params["indexer"]
     return [
         eqn.replace(
             invars=[v[k] if isinstance(v, Pair) else v for v in invars],
             outvars=[Var(parts_of(v.aval)[k]) for v in eqn.outvars],
             params={
-                **eqn.params,
+                **eqn.rule_params,
                 "indexer": Indexer((*indexer.dims, At(k)), indexer.block, indexer.place),
             },
         )
@@ -154,7 +154,7 @@ def accesses(eqn: Eqn, invars: Sequence[Value]) -> list[Eqn]:
 
 def copy_of_pairs(eqn: Eqn) -> dict[str, Any]:
     """Return the parameters of a copy between refs, both of floats with a last dimension of two."""
-    params = dict(eqn.params)
+    params = dict(eqn.rule_params)
     for name in ("src_indexer", "dst_indexer"):
         indexer = params[name]
         params[name] = Indexer((*indexer.dims, Window(0, 2)), indexer.block, indexer.place)

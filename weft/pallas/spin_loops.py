@@ -44,12 +44,12 @@ def _is_look(eqn: Eqn) -> bool:
 
 def _is_change(eqn: Eqn) -> bool:
     name = eqn.primitive.name
-    return name in _CHANGES or (name == "atomic_rmw" and eqn.params["op"] != "xchg")
+    return name in _CHANGES or (name == "atomic_rmw" and eqn.rule_params["op"] != "xchg")
 
 
 def polls(eqn: Eqn) -> bool:
     """Return whether a while equation is such a loop."""
-    cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    cond, body = eqn.rule_params["cond_jaxpr"], eqn.rule_params["body_jaxpr"]
 
     def find() -> bool:
         return not counts(eqn) and _looks((cond, body))
@@ -59,8 +59,8 @@ def polls(eqn: Eqn) -> bool:
 
 def counts(eqn: Eqn) -> bool:
     """Tell whether the condition of a while equation compares a number that every turn adds to."""
-    cond, body = (open_jaxpr(eqn.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
-    consts = eqn.params["body_nconsts"]
+    cond, body = (open_jaxpr(eqn.rule_params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
+    consts = eqn.rule_params["body_nconsts"]
     if len(cond.eqns) != 1 or cond.eqns[0].primitive.name not in ("lt", "le", "gt", "ge"):
         return False
     carried = len(body.invars) - consts

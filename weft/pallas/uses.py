@@ -18,7 +18,7 @@ def passed(eqn: Eqn) -> Iterator[tuple[Any, list[int]]]:
 
     Refs are constants of loops, which come first.
     """
-    params, name = eqn.params, eqn.primitive.name
+    params, name = eqn.rule_params, eqn.primitive.name
     for param, body in subjaxprs(params):
         first, count = 0, len(open_jaxpr(body).invars)
         if name == "cond":

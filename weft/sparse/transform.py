@@ -109,7 +109,7 @@ def run(closed: ClosedJaxpr, args: Sequence[Any]) -> list:
 
 def _apply(eqn: Eqn, ins: list) -> Any:
     if not any(map(is_sparse, ins)):
-        return eqn.primitive.bind(*ins, **eqn.params)
+        return eqn.primitive.bind(*ins, **eqn.rule_params)
     name = eqn.primitive.name
     rule = RULES.get(name)
     if rule is None:
@@ -120,7 +120,7 @@ def _apply(eqn: Eqn, ins: list) -> Any:
     rows = {type(x) for x in ins if is_sparse(x)} == {BCSR}
     if rows and name not in _UNARY:
         ins = [x.to_bcoo() if is_sparse(x) else x for x in ins]
-    out = rule(ins, eqn.params)
+    out = rule(ins, eqn.rule_params)
     back = rows and isinstance(out, BCOO) and out.n_sparse == 2
     return BCSR.from_bcoo(out) if back else out
 
@@ -330,7 +330,7 @@ RULES: dict[str, Callable] = {
     "while": _while,
     "scan": _scan,
     **dict.fromkeys(
-        ("jit", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call"), _jit
+        ("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call"), _jit
     ),
 }
 

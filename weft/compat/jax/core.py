@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft import ensure_compile_time_eval as ensure_compile_time_eval
-from weft.compat.primitive import params_of_jax
+from weft.compat.equations import params_seen, params_taken
 from weft.compat.types import typeof as get_aval  # noqa: F401
 from weft.core import effects as _effects
 from weft.core.aval import AbstractToken as AbstractToken
@@ -67,9 +67,9 @@ class Trace(metaclass=_KindOfTrace):
     finished = False
     main = property(lambda self: getattr(self, "tag", None))
 
-    def process(self, prim: Any, args: object, params: dict[str, Any]) -> Any:
+    def process(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
         """Give an operation to the program's own rule."""
-        return self.process_primitive(prim, args, {**params_of_jax(prim), **params})
+        return self.process_primitive(prim, args, params_seen(prim, params, args))
 
     def process_primitive(self, primitive: object, tracers: object, params: dict[str, Any]) -> Any:
         raise NotImplementedError(f"{type(self).__name__}: define process_primitive")
@@ -219,7 +219,7 @@ def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
 
 def subjaxprs(jaxpr: Any) -> list:
     """Return the jaxprs among the params of a jaxpr's equations."""
-    inner = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.params))
+    inner = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.rule_params))
     return [open_jaxpr(s) for s in inner]
 
 
@@ -254,7 +254,12 @@ def new_jaxpr_eqn(
     from weft.core.source import UNKNOWN
 
     return JaxprEqn(
-        primitive, list(invars), list(outvars), params, frozenset(effects), source_info or UNKNOWN
+        primitive,
+        list(invars),
+        list(outvars),
+        params_taken(primitive, params),
+        frozenset(effects),
+        source_info or UNKNOWN,
     )
 
 

@@ -270,7 +270,7 @@ def _differentiated_where(taken: object, x: Any) -> Any:
 
 
 def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
-    branches: Branches = eqn.params["branches"]
+    branches: Branches = eqn.rule_params["branches"]
     cut = [dce_jaxpr(b.jaxpr, used) for b in branches]
     keep = _any([read for _, read in cut])
     if all(keep) and all(used):

@@ -160,9 +160,9 @@ def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
     """Return the first equation that sends something along one of the axes."""
     for eqn in jaxpr.eqns:
         rule = eqn.primitive.named_axes
-        if rule is None or not axes.intersection(rule(eqn.params)):
+        if rule is None or not axes.intersection(rule(eqn.rule_params)):
             continue
-        inner = [j for _, j in subjaxprs(eqn.params)]
+        inner = [j for _, j in subjaxprs(eqn.rule_params)]
         if not (inner or eqn.primitive.silent):
             return eqn
         for j in inner:

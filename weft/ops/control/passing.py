@@ -24,7 +24,7 @@ def _passed_on(closed: ClosedJaxpr) -> Positions:
         rule = _RULES.get(eqn.primitive.name)
         if rule is None:
             continue
-        for out, i in zip(eqn.outvars, rule(eqn.params), strict=True):
+        for out, i in zip(eqn.outvars, rule(eqn.rule_params), strict=True):
             if i is not None and (source := position.get(eqn.invars[i])) is not None:
                 position[out] = source
     return [position.get(v) for v in jaxpr.outvars]

@@ -308,8 +308,8 @@ def _batch(
 
 def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn | None:
     """Drop carries, stacked results and operands that nothing reads."""
-    jaxpr: ClosedJaxpr = eqn.params["jaxpr"]
-    num_consts, num_carry = eqn.params["num_consts"], eqn.params["num_carry"]
+    jaxpr: ClosedJaxpr = eqn.rule_params["jaxpr"]
+    num_consts, num_carry = eqn.rule_params["num_consts"], eqn.rule_params["num_carry"]
     end = num_consts + num_carry
     used_carry, used_ys = list(used[:num_carry]), list(used[num_carry:])
     while True:
@@ -324,7 +324,7 @@ def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn | None:
         return eqn
     closed = ClosedJaxpr(body.replace(invars=pick(body.invars, keep)), jaxpr.consts)
     params = {
-        **eqn.params,
+        **eqn.rule_params,
         "jaxpr": closed,
         "num_consts": sum(keep[:num_consts]),
         "num_carry": sum(used_carry),

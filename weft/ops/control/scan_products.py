@@ -62,7 +62,7 @@ class StackedProducts:
             return None
         if eqn.primitive is dot_general_p:
             operands = [x for x in eqn.invars if _varies(x, fixed)]
-            plain = eqn.params["out_sharding"] is None
+            plain = eqn.rule_params["out_sharding"] is None
             return operands if plain and len(operands) == len(eqn.invars) else None
         if eqn.primitive is add_any_p or eqn.primitive in _LINEAR:
             parts = [self._operands(x, fixed) for x in eqn.invars]
@@ -73,13 +73,15 @@ class StackedProducts:
         """Return the sum of v over the steps."""
         eqn = self._made[v]
         if eqn.primitive is not dot_general_p:
-            return eqn.primitive.bind(*(self.total(x, stacked) for x in eqn.invars), **eqn.params)
+            return eqn.primitive.bind(
+                *(self.total(x, stacked) for x in eqn.invars), **eqn.rule_params
+            )
         (lc, rc), (lb, rb) = (
             tuple(tuple(d + 1 for d in dims) for dims in pair)
-            for pair in eqn.params["dimension_numbers"]
+            for pair in eqn.rule_params["dimension_numbers"]
         )
         numbers = ((0, *lc), (0, *rc)), (lb, rb)
-        params = {**eqn.params, "dimension_numbers": numbers}
+        params = {**eqn.rule_params, "dimension_numbers": numbers}
         return dot_general_p.bind(*(stacked[x] for x in eqn.invars), **params)
 
 

@@ -260,7 +260,7 @@ def _masked(
 
 def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
     """Drop carries that neither the results nor the condition depend on."""
-    p = eqn.params
+    p = eqn.rule_params
     cn, bn = p["cond_nconsts"], p["body_nconsts"]
     pred, cond_read = dce_jaxpr(p["cond_jaxpr"].jaxpr, [True])
     keep = [a or b for a, b in zip(used, cond_read[cn:], strict=True)]

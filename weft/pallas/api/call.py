@@ -165,7 +165,7 @@ def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
         prim = eqn.primitive
         if prim.named_axes is None or prim.higher_order or prim.name == "pcast":
             continue
-        names = [n for n in prim.named_axes(eqn.params) if n not in frame.axis_sizes]
+        names = [n for n in prim.named_axes(eqn.rule_params) if n not in frame.axis_sizes]
         if prim.name == "axis_index" and any(names[0] in m.shape for m in frame.meshes if names):
             raise TypeError(
                 f"{what}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
@@ -178,7 +178,7 @@ def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
                 f"which is not an axis of its mesh; take weft.lax.axis_index({names[0]!r}) outside "
                 "of the kernel and pass it as an argument"
             )
-        if prim.name != "axis_index" and prim.named_axes(eqn.params):
+        if prim.name != "axis_index" and prim.named_axes(eqn.rule_params):
             raise TypeError(
                 f"{what}: the kernel uses the collective {prim.name} at {eqn.source}; cores of a "
                 "kernel communicate by semaphores and async_copy, devices outside of the kernel"

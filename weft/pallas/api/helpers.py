@@ -273,10 +273,10 @@ def _operations(jaxpr: Any) -> tuple[int, int]:
     flops = transcendental = 0
     for eqn in open_jaxpr(jaxpr).eqns:
         name = eqn.primitive.name
-        inner = [_operations(j) for _, j in subjaxprs(eqn.params)]
+        inner = [_operations(j) for _, j in subjaxprs(eqn.rule_params)]
         if name == "cond":
             inner = [max(inner, key=sum)]
-        times = eqn.params["length"] if name == "scan" else 1
+        times = eqn.rule_params["length"] if name == "scan" else 1
         flops += times * sum(n for n, _ in inner)
         transcendental += times * sum(n for _, n in inner)
         if inner:
@@ -285,9 +285,9 @@ def _operations(jaxpr: Any) -> tuple[int, int]:
         if name in _TRANSCENDENTAL:
             transcendental += size
         elif name == "dot_general":
-            (contracting, _), _ = eqn.params["dimension_numbers"]
+            (contracting, _), _ = eqn.rule_params["dimension_numbers"]
             flops += 2 * size * math.prod(eqn.invars[0].aval.shape[d] for d in contracting)
-        elif eqn.primitive.sharding == "elementwise" and "axes" not in eqn.params:
+        elif eqn.primitive.sharding == "elementwise" and "axes" not in eqn.rule_params:
             flops += size
         elif name.startswith("reduce_"):
             flops += eqn.invars[0].aval.size

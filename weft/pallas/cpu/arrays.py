@@ -60,7 +60,7 @@ def selected(
 
 @rule("broadcast_in_dim")
 def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: object) -> Array:
-    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    shape, dims = eqn.rule_params["shape"], eqn.rule_params["broadcast_dimensions"]
     if not x.shape:
         return pointwise(shape, x.dtype, lambda f, i: x.at(f, ()), [x], 0)
     if x.buffer is None and x.cost >= COSTLY and size_of(shape) > size_of(x.shape):
@@ -71,7 +71,7 @@ def _broadcast(t: Translator, eqn: Eqn, x: Array, *rest: object) -> Array:
 
 @rule("iota")
 def _iota(t: Translator, eqn: Eqn, *rest: object) -> Array:
-    p = eqn.params
+    p = eqn.rule_params
     dtype, dim = p["dtype"], p["dimension"]
 
     def element(f: Function, indices: tuple) -> str:
@@ -87,7 +87,7 @@ def _iota(t: Translator, eqn: Eqn, *rest: object) -> Array:
 
 @rule("convert_element_type")
 def _convert(t: Translator, eqn: Eqn, x: Array) -> Array:
-    new = eqn.params["new_dtype"]
+    new = eqn.rule_params["new_dtype"]
     if new == x.dtype:
         return x
     return converted(x, new)
@@ -132,7 +132,7 @@ def _elements(t: Translator, eqn: Eqn, x: Array, *places: Array) -> Array:
 
 @rule("transpose")
 def _transpose(t: Translator, eqn: Eqn, x: Array) -> Array:
-    return transposed(t, x, eqn.params["permutation"])
+    return transposed(t, x, eqn.rule_params["permutation"])
 
 
 def transposed(t: Translator, x: Array, permutation: Sequence[int]) -> Array:
@@ -188,7 +188,7 @@ def reshaped(t: Translator, x: Array, shape: tuple[int, ...]) -> Array:
 
 @rule("rev")
 def _rev(t: Translator, eqn: Eqn, x: Array) -> Array:
-    dims = eqn.params["dimensions"]
+    dims = eqn.rule_params["dimensions"]
     if x.producer is not None:
         t.materialize(x)
 
@@ -200,8 +200,8 @@ def _rev(t: Translator, eqn: Eqn, x: Array) -> Array:
 
 @rule("slice")
 def _slice(t: Translator, eqn: Eqn, x: Array) -> Array:
-    starts = eqn.params["start_indices"]
-    steps = eqn.params["strides"] or (1,) * len(starts)
+    starts = eqn.rule_params["start_indices"]
+    steps = eqn.rule_params["strides"] or (1,) * len(starts)
     shape = tuple(eqn.outvars[0].aval.shape)
     return sliced(t, x, starts, steps, shape)
 
@@ -223,7 +223,7 @@ def _clamped_starts(t: Translator, starts: Sequence[Array], shape: tuple, sizes:
 
 @rule("dynamic_slice")
 def _dynamic_slice(t: Translator, eqn: Eqn, x: Array, *starts: Array) -> Array:
-    sizes = tuple(eqn.params["slice_sizes"])
+    sizes = tuple(eqn.rule_params["slice_sizes"])
     where = _clamped_starts(t, starts, x.shape, sizes)
     return sliced(t, x, where, (1,) * len(sizes), sizes)
 
@@ -240,7 +240,7 @@ def _dynamic_update(t: Translator, eqn: Eqn, x: Array, update: Array, *starts: A
 
 @rule("concatenate")
 def _concatenate(t: Translator, eqn: Eqn, *parts: Array) -> Array:
-    dim = eqn.params["dimension"]
+    dim = eqn.rule_params["dimension"]
     shape = tuple(eqn.outvars[0].aval.shape)
     target = t.temporary(shape, parts[0].dtype)
     start = 0
@@ -253,7 +253,7 @@ def _concatenate(t: Translator, eqn: Eqn, *parts: Array) -> Array:
 
 @rule("pad")
 def _pad(t: Translator, eqn: Eqn, x: Array, fill: Array) -> Array:
-    return padded(t, x, fill, eqn.params["padding_config"])
+    return padded(t, x, fill, eqn.rule_params["padding_config"])
 
 
 def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int, int]]) -> Array:
@@ -288,12 +288,12 @@ def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int
 @rule(*REDUCTIONS)
 def _reduce(t: Translator, eqn: Eqn, x: Array) -> Array:
     op = REDUCTIONS[eqn.primitive.name]
-    return loops.reduce(t.f, t.memory, x, eqn.params["axes"], op)
+    return loops.reduce(t.f, t.memory, x, eqn.rule_params["axes"], op)
 
 
 @rule(*CUMULATIVE)
 def _accumulate(t: Translator, eqn: Eqn, x: Array) -> Array:
-    f, op, axis = t.f, CUMULATIVE[eqn.primitive.name], eqn.params["axis"]
+    f, op, axis = t.f, CUMULATIVE[eqn.primitive.name], eqn.rule_params["axis"]
     target = t.temporary(x.shape, x.dtype)
     t.store(target, x)
     n = x.shape[axis]
@@ -302,7 +302,7 @@ def _accumulate(t: Translator, eqn: Eqn, x: Array) -> Array:
         return Array(x.shape, x.dtype, buffer=target)
 
     def place(indices: tuple, k: Index) -> tuple:
-        k = f.sub(n - 1, k) if eqn.params["reverse"] else k
+        k = f.sub(n - 1, k) if eqn.rule_params["reverse"] else k
         return (*indices[:axis], k, *indices[axis:])
 
     with f.loop(1, n) as loop:

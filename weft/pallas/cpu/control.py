@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @rule("program_id")
 def _program_id(t: Translator, eqn: Eqn) -> Array:
-    return t.program_id(t.call.num_batch + eqn.params["axis"])
+    return t.program_id(t.call.num_batch + eqn.rule_params["axis"])
 
 
 @rule("debug_check")
 def _debug_check(t: Translator, eqn: Eqn, ok: Array) -> None:
     wrong = t.f.op(f"xor i1 {ok.at(t.f, ())}, true")
-    t.fail(wrong, f"kernel {t.call.name}: {eqn.params['message']} ({eqn.source})")
+    t.fail(wrong, f"kernel {t.call.name}: {eqn.rule_params['message']} ({eqn.source})")
 
 
 @rule("debug_print")
 def _debug_print(t: Translator, eqn: Eqn, *values: Array) -> None:
-    f, parts = t.f, eqn.params["fmt"].split("{}")
+    f, parts = t.f, eqn.rule_params["fmt"].split("{}")
     if any(v.shape for v in values) or len(parts) != len(values) + 1 or "{" in "".join(parts):
         raise t.unsupported(eqn, "formats other than {} and arrays cannot be printed natively")
     text, operands = parts[0].replace("%", "%%"), []
@@ -55,10 +55,10 @@ def _debug_print(t: Translator, eqn: Eqn, *values: Array) -> None:
 
 @rule("run_scoped")
 def _run_scoped(t: Translator, eqn: Eqn, *consts: Buffer) -> list:
-    jaxpr = eqn.params["jaxpr"]
+    jaxpr = eqn.rule_params["jaxpr"]
     scratch = [
         t.scratch(aval, f"scratch {i} of run_scoped at {eqn.source.short()}")
-        for i, aval in enumerate(jaxpr.in_avals[eqn.params["num_consts"] :])
+        for i, aval in enumerate(jaxpr.in_avals[eqn.rule_params["num_consts"] :])
     ]
     return t.run(jaxpr, [*consts, *scratch])
 
@@ -68,7 +68,7 @@ def _run_scoped(t: Translator, eqn: Eqn, *consts: Buffer) -> list:
 
 @rule("cond")
 def _cond(t: Translator, eqn: Eqn, index: Array, *operands: Any) -> list:
-    f, branches = t.f, eqn.params["branches"]
+    f, branches = t.f, eqn.rule_params["branches"]
     writes = set().union(*(t.written(b, operands) for b in branches))
     operands = tuple(t.before_region(operands, writes))
     avals = [v.aval for v in eqn.outvars]
@@ -172,7 +172,7 @@ class Carry:
 
 @rule("scan")
 def _scan(t: Translator, eqn: Eqn, *operands: Any) -> list:
-    f, p = t.f, eqn.params
+    f, p = t.f, eqn.rule_params
     jaxpr, length = p["jaxpr"], p["length"]
     n_consts, n_carry = p["num_consts"], p["num_carry"]
     writes = t.written(jaxpr, operands)
@@ -204,7 +204,7 @@ def _row(t: Translator, x: Array, step: Index) -> Array:
 
 @rule("while")
 def _while(t: Translator, eqn: Eqn, *operands: Any) -> list:
-    f, p = t.f, eqn.params
+    f, p = t.f, eqn.rule_params
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     carried = operands[n_cond + n_body :]
     writes = t.written(p["body_jaxpr"], operands[n_cond:])

@@ -220,7 +220,7 @@ def _spread(x: Array) -> Any:
 @rule("get")
 def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
     """Read a part of a ref now; it is copied only if the ref changes while it lives."""
-    indexer = eqn.params["indexer"]
+    indexer = eqn.rule_params["indexer"]
     _, _, positions, mask, other = ref_operands(eqn, (ref, *rest))
     if not indexer.has_picks and mask is None:
         return Array(indexer.shape, ref.dtype, buffer=window(t, ref, indexer, positions))
@@ -254,7 +254,7 @@ def _get(t: Translator, eqn: Eqn, ref: Buffer, *rest: Array) -> Array:
 
 @rule("set")
 def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> None:
-    indexer = eqn.params["indexer"]
+    indexer = eqn.rule_params["indexer"]
     _, _, positions, mask, _ = ref_operands(eqn, (ref, value, *rest))
     if indexer.has_picks:
         gathered = Gathered(t, ref, indexer, positions)
@@ -280,7 +280,7 @@ def _set(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> No
 @rule("addupdate")
 def _addupdate(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *operands: Array) -> None:
     """At index arrays, where positions may repeat: element after element."""
-    gathered = Gathered(t, ref, eqn.params["indexer"], operands)
+    gathered = Gathered(t, ref, eqn.rule_params["indexer"], operands)
     gathered.ready(value)
 
     def body(i: tuple) -> None:
@@ -308,11 +308,11 @@ def _atomic_op(op: str, dtype: np.dtype) -> str:
 
 @rule("atomic_rmw")
 def _atomic_rmw(t: Translator, eqn: Eqn, ref: Buffer, value: Array, *rest: Array) -> Array:
-    f, indexer = t.f, eqn.params["indexer"]
+    f, indexer = t.f, eqn.rule_params["indexer"]
     _, _, index, mask, _ = ref_operands(eqn, (ref, value, *rest))
-    op = _atomic_op(eqn.params["op"], ref.dtype)
+    op = _atomic_op(eqn.rule_params["op"], ref.dtype)
     if not op or types.is_float8(ref.dtype):
-        raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
+        raise t.unsupported(eqn, f"{eqn.rule_params['op']} of {ref.dtype}")
     shared, zero = ref, types.constant(0, ref.dtype)
     apart = _adds_apart(t, eqn, ref, op)
     if apart:
@@ -353,7 +353,7 @@ FEW = 1024
 def _adds_apart(t: Translator, eqn: Eqn, ref: Buffer, op: str) -> bool:
     """Tell whether an atomic sum of many integers goes to few places: added up here first, since
     cores that add to one cache line wait for each other."""
-    many = size_of(eqn.params["indexer"].shape)
+    many = size_of(eqn.rule_params["indexer"].shape)
     return (
         op == "add"
         and not t.used[0]
@@ -380,7 +380,7 @@ def _atomic_cas(
     t: Translator, eqn: Eqn, ref: Buffer, compare: Array, value: Array, *operands: Array
 ) -> Array:
     f = t.f
-    target = window(t, ref, eqn.params["indexer"], operands)
+    target = window(t, ref, eqn.rule_params["indexer"], operands)
     t.before_write(ref.group)
     bits = f"i{max(8, types.bits(ref.dtype))}"
     register = types.register(ref.dtype)

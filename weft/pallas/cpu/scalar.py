@@ -94,7 +94,7 @@ def _by_formula(
         name, out = eqn.primitive.name, eqn.outvars[0]
         texts = [read(a) for a in eqn.invars]
         dtype = eqn.invars[-1 if name == "select_n" else 0].aval.dtype
-        values[out] = emit(f, name, dtype, texts, eqn.params, out.aval.dtype)
+        values[out] = emit(f, name, dtype, texts, eqn.rule_params, out.aval.dtype)
     f.exact = before
     return read(jaxpr.outvars[0])
 

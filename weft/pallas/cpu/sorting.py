@@ -32,7 +32,7 @@ def _comparison(kinds: Sequence[np.dtype], call: KernelCall) -> ClosedJaxpr:
 @rule("sort")
 def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
     """Return the operands, permuted along a dimension by the first of them; a stable merge sort."""
-    f, dim, shape = t.f, eqn.params["dimension"], operands[0].shape
+    f, dim, shape = t.f, eqn.rule_params["dimension"], operands[0].shape
     if 0 in shape:
         return list(operands)
     n, count = shape[dim], len(operands)
@@ -40,7 +40,7 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
     targets = [t.temporary(shape, x.dtype) for x in operands]
     here = [t.temporary((n,), x.dtype) for x in operands]
     there = [t.temporary((n,), x.dtype) for x in operands]
-    keys = slice(eqn.params["num_keys"])
+    keys = slice(eqn.rule_params["num_keys"])
     comparison = _comparison([x.dtype for x in operands[keys]], t.call)
     passes = max(0, (n - 1).bit_length())
 

@@ -77,7 +77,7 @@ def retargeted(
 
 def _semaphore(t: Translator, eqn: Eqn, sem: Buffer, operands: Sequence[Array]) -> tuple:
     """Return (the semaphore, what follows its index operands)."""
-    indexer = eqn.params["indexer"]
+    indexer = eqn.rule_params["indexer"]
     n = indexer.num_operands
     return window(t, sem, indexer, operands[:n]), operands[n:]
 
@@ -87,7 +87,7 @@ def _signal(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (inc, *core) = _semaphore(t, eqn, sem, operands)
     owner = eqn.invars[0].aval.core
-    place = retargeted(t, place, sem, owner, eqn.params["axes"], core)
+    place = retargeted(t, place, sem, owner, eqn.rule_params["axes"], core)
     amount = t.f.op(f"trunc i64 {t.index(inc)} to i32")
     t.f.op(f"atomicrmw add ptr {place.pointer}, i32 {amount} seq_cst")
     _progress(t)
@@ -98,7 +98,7 @@ def _wait(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (value,) = _semaphore(t, eqn, sem, operands)
     amount = t.f.op(f"trunc i64 {t.index(value)} to i32")
-    _wait_until(t, eqn, sem, place, amount, eqn.params["decrement"])
+    _wait_until(t, eqn, sem, place, amount, eqn.rule_params["decrement"])
     _progress(t)
 
 
@@ -114,7 +114,7 @@ def _read(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> Array:
 def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     """Return a counter of arrivals, which only grows: phases end at multiples of count."""
     t.before_sync()
-    f, count = t.f, eqn.params["count"]
+    f, count = t.f, eqn.rule_params["count"]
     place, _ = _semaphore(t, eqn, sem, operands)
     arrived = f.op(f"atomicrmw add ptr {place.pointer}, i32 1 seq_cst")
     phase = f.op(f"sdiv i32 {arrived}, {count}")
@@ -129,7 +129,7 @@ def _copy_start(t: Translator, eqn: Eqn, *operands: Any) -> None:
     t.before_sync()
     parts, core = copy_operands(eqn, operands)
     start, goal, flag = (window(t, *part) for part in parts)
-    owners, axes = [v.aval.core for v in eqn.invars[:3]], eqn.params["axes"]
+    owners, axes = [v.aval.core for v in eqn.invars[:3]], eqn.rule_params["axes"]
     goal = retargeted(t, goal, operands[1], owners[1], axes, core)
     flag = retargeted(t, flag, operands[2], owners[2], axes, core)
     t.before_write(goal.group)
@@ -144,7 +144,7 @@ def _copy_start(t: Translator, eqn: Eqn, *operands: Any) -> None:
 @rule("axis_index")
 def _axis_index(t: Translator, eqn: Eqn) -> Array:
     """Return the index of the core along axes of its mesh, the first axis major."""
-    axes = eqn.params["over"].names
+    axes = eqn.rule_params["over"].names
     coordinates = {} if t.core is None else t.core.coordinates
     number: Index = 0
     for axis in axes:
@@ -177,7 +177,7 @@ def _wait_until(
     """Wait; a program alone, for which nobody will signal, fails where it would wait."""
     f, source = t.f, eqn.source
     name, owner = sem.group.name, eqn.invars[0].aval.core
-    copy = "a copy to finish: " if eqn.params.get("of_copy") else ""
+    copy = "a copy to finish: " if eqn.rule_params.get("of_copy") else ""
     if t.core is not None:
         kind = "barrier" if count else "semaphore"
         whose = "its " if owner is not None else ""

@@ -119,7 +119,7 @@ class _Tiling:
             raise _Whole
         if not tiled:
             return
-        indexer = eqn.params["indexer"]
+        indexer = eqn.rule_params["indexer"]
         first = indexer.dims[0] if indexer.dims else None
         if not isinstance(first, Window) or (first.start, first.stride) != (0, 1):
             raise _Whole
@@ -134,7 +134,7 @@ class _Tiling:
         if not isinstance(value, Literal) and not value.aval.shape:
             raise _Whole
         for k, atom in enumerate(rest):
-            masks = eqn.params["masked"] and k == eqn.params["indexer"].num_operands
+            masks = eqn.rule_params["masked"] and k == eqn.rule_params["indexer"].num_operands
             self.need(atom, 0 if masks and atom.aval.shape else None)
 
     def visit(self, eqn: Eqn) -> None:
@@ -164,7 +164,7 @@ class _Tiling:
         if dim not in (None, 0):
             raise _Whole
         self.use(ref, eqn, dim == 0)
-        n = eqn.params["indexer"].num_operands
+        n = eqn.rule_params["indexer"].num_operands
         for k, atom in enumerate(rest):
             self.need(atom, dim if k >= n and atom.aval.shape else None)
 
@@ -185,12 +185,12 @@ _TILED |= CUMULATIVE.keys() | REDUCTIONS.keys()
 def _demands(eqn: Eqn, dim: int) -> list[int | None]:
     """Return the dimensions to read operands by tiles in for a result along `dim`: those
     of the same factor."""
-    if dim in (eqn.params.get("axis"), eqn.params.get("dimension")):
+    if dim in (eqn.rule_params.get("axis"), eqn.rule_params.get("dimension")):
         raise _Whole
     avals, out = [v.aval for v in eqn.invars], eqn.outvars[0].aval
     if not avals:
         return []
-    text = RULES[str(eqn.primitive.sharding)](avals, [out], **eqn.params)
+    text = RULES[str(eqn.primitive.sharding)](avals, [out], **eqn.rule_params)
     (operands, (result,)), _ = parse_factors(text)
     dims = [x.index(result[dim]) if result[dim] in x else None for x in operands]
     if eqn.primitive.name != "broadcast_in_dim" and None in dims:
@@ -220,7 +220,7 @@ class _Rewriting:
         return self.known.setdefault(v, Var(aval))
 
     def params(self, eqn: Eqn) -> dict[str, Any]:
-        params = dict(eqn.params)
+        params = dict(eqn.rule_params)
         name = eqn.primitive.name
         if name in ("get", "set"):
             if self.tiling.refs[eqn.invars[0]]:
@@ -241,5 +241,5 @@ class _Rewriting:
         for eqn in eqns:
             ins = [self.atom(a) for a in eqn.invars]
             outs = [self.new(v) for v in eqn.outvars]
-            new.append(eqn.replace(invars=ins, outvars=outs, params=self.params(eqn)))
+            new.append(eqn.replace(invars=ins, outvars=outs, rule_params=self.params(eqn)))
         return ClosedJaxpr(Jaxpr([], invars, [], new, old.effects, old.debug))

@@ -164,7 +164,7 @@ class Translator:
     def elementwise(self, eqn: Eqn, operands: list[Array]) -> Array:
         aval = eqn.outvars[0].aval
         dtype = operands[-1 if eqn.primitive.name == "select_n" else 0].dtype
-        name, params, result = eqn.primitive.name, eqn.params, aval.dtype
+        name, params, result = eqn.primitive.name, eqn.rule_params, aval.dtype
         plain = [not o.shape for o in operands]
 
         def element(f: Function, indices: tuple) -> str:

@@ -20,9 +20,9 @@ def work_of(jaxpr: Any) -> int:
 
 
 def work_of_equation(eqn: Eqn) -> int:
-    inner = [work_of(j) for _, j in subjaxprs(eqn.params)]
+    inner = [work_of(j) for _, j in subjaxprs(eqn.rule_params)]
     if inner:
-        turns = TURNS if eqn.primitive.name == "while" else eqn.params.get("length", 1)
+        turns = TURNS if eqn.primitive.name == "while" else eqn.rule_params.get("length", 1)
         return turns * max(inner)
     sizes = [size_of(v.aval.shape) for v in (*eqn.invars, *eqn.outvars)]
     cost = scalar.COSTS.get(eqn.primitive.name, 1)

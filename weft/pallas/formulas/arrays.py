@@ -79,30 +79,30 @@ def _select_among(eqn: Eqn, which: Array, *cases: Array) -> Array:
 def _arg_extremum(reduce_p: Primitive) -> Callable:
     def formula(eqn: Eqn, x: Array) -> Array:
         """Return the least place whose element is the extremum; NaN is one."""
-        (axis,), n = eqn.params["axes"], x.shape[eqn.params["axes"][0]]
+        (axis,), n = eqn.rule_params["axes"], x.shape[eqn.rule_params["axes"][0]]
         others = [d for d in range(x.ndim) if d != axis]
         best = _spread(reduce_p.bind(x, axes=(axis,)), x.shape, others)
         is_best = x == best
         if dtypes.is_float(x.dtype):
             is_best = where(best != best, x != x, is_best)
         places = where(is_best, broadcasted_iota(INT, x.shape, axis), INT.type(n))
-        return _as(reduce_min_p.bind(places, axes=(axis,)), eqn.params["index_dtype"])
+        return _as(reduce_min_p.bind(places, axes=(axis,)), eqn.rule_params["index_dtype"])
 
     return formula
 
 
 def _top_k(eqn: Eqn, x: Array) -> list[Array]:
     """Return the end of what is sorted by value, then by place from the last on, turned round."""
-    axis, n = eqn.params["axis"], x.shape[eqn.params["axis"]]
+    axis, n = eqn.rule_params["axis"], x.shape[eqn.rule_params["axis"]]
     from_end = INT.type(n - 1) - broadcasted_iota(INT, x.shape, axis)
     outs = sort_p.bind(x, from_end, dimension=axis, num_keys=2, is_stable=True)
-    values, from_end = (_last(v, axis, eqn.params["k"]) for v in outs)
+    values, from_end = (_last(v, axis, eqn.rule_params["k"]) for v in outs)
     return [values, INT.type(n - 1) - from_end]
 
 
 def cumulative(combine: Callable, eqn: Eqn, x: Array) -> Array:
     """Combine prefixes along the equation's axis, from the end on if it is `reverse`."""
-    axis, reverse = eqn.params["axis"], eqn.params["reverse"]
+    axis, reverse = eqn.rule_params["axis"], eqn.rule_params["reverse"]
     turned = lambda v: rev(v, (axis,)) if reverse else v
     return turned(prefix(combine, turned(x), axis))
 
@@ -114,8 +114,8 @@ def _last(x: Array, axis: int, count: int) -> Array:
 
 
 def _split(eqn: Eqn, x: Array) -> list[Array]:
-    axis, parts, start = eqn.params["axis"], [], 0
-    for size in eqn.params["sizes"]:
+    axis, parts, start = eqn.rule_params["axis"], [], 0
+    for size in eqn.rule_params["sizes"]:
         low = [start if d == axis else 0 for d in range(x.ndim)]
         high = [start + size if d == axis else n for d, n in enumerate(x.shape)]
         parts.append(slice_of(x, low, high))
@@ -129,7 +129,7 @@ def _bits(width: int) -> np.dtype:
 
 def _bitcast(eqn: Eqn, x: Array) -> Array:
     """Between widths: parts of the bits of a wide number, the lowest first, or their union."""
-    new, had = eqn.params["new_dtype"], bit_width(x.dtype)
+    new, had = eqn.rule_params["new_dtype"], bit_width(x.dtype)
     wide = bit_width(new)
     with options["enable_x64"](True):
         number = _bits(max(had, wide))
@@ -161,14 +161,14 @@ def _is_of_matrices(eqn: Eqn) -> bool:
     matrices = x.ndim == y.ndim and x.ndim in (2, 3)
     return (
         matrices
-        and eqn.params["dimension_numbers"] == _numbers(x.ndim)
+        and eqn.rule_params["dimension_numbers"] == _numbers(x.ndim)
         and _accumulator(dtype) == dtype
     )
 
 
 def _by_matrices(eqn: Eqn, x: Array, y: Array) -> Array:
     """Return a dot_general of matrices or one batch of them, narrow floats summed in float32."""
-    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    (left, right), (left_batch, right_batch) = eqn.rule_params["dimension_numbers"]
     free = [
         [d for d in range(v.ndim) if d not in (*shared, *batch)]
         for v, shared, batch in ((x, left, left_batch), (y, right, right_batch))
@@ -179,7 +179,7 @@ def _by_matrices(eqn: Eqn, x: Array, y: Array) -> Array:
     x = _arranged(x, (*left_batch, *free[0], *left), (*batch, rows, inner))
     y = _arranged(y, (*right_batch, *right, *free[1]), (*batch, inner, columns))
     out = eqn.outvars[0].aval
-    params = eqn.params | {
+    params = eqn.rule_params | {
         "dimension_numbers": _numbers(len(batch) + 2),
         "preferred_element_type": _accumulator(out.dtype),
     }
@@ -253,7 +253,7 @@ _CLIPPED = (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
 def _gather(eqn: Eqn, x: Array, indices: Array) -> Array:
-    p, shape = eqn.params, eqn.outvars[0].aval.shape
+    p, shape = eqn.rule_params, eqn.outvars[0].aval.shape
     if not x.ndim:
         return _spread(x, shape)
     clip = p["mode"] in _CLIPPED
@@ -268,7 +268,7 @@ def _gather(eqn: Eqn, x: Array, indices: Array) -> Array:
 def _scatter(op: Primitive | None) -> Callable:
     def formula(eqn: Eqn, x: Array, indices: Array, updates: Array) -> Array:
         """In scratch that starts as x: one update after the other, by numbers of elements."""
-        p, numbers = eqn.params, eqn.params["dimension_numbers"]
+        p, numbers = eqn.rule_params, eqn.rule_params["dimension_numbers"]
         sizes = window_sizes(x.shape, updates.shape, numbers)
         clip = p["mode"] is GatherScatterMode.CLIP
         places, fits = _places(indices, numbers, x.shape, sizes, updates.shape, clip)
@@ -325,7 +325,7 @@ def _update(ref: Array, op: Primitive, k: Array, flat: Sequence[Array]) -> tuple
 
 
 def _swap(eqn: Eqn, ref: Array, value: Array, *rest: Array) -> Array:
-    params = eqn.params
+    params = eqn.rule_params
     old = get_p.bind(ref, *rest, has_other=False, **params)
     set_p.bind(ref, value, *rest, **params)
     return old
@@ -333,12 +333,12 @@ def _swap(eqn: Eqn, ref: Array, value: Array, *rest: Array) -> Array:
 
 def _only_set(eqn: Eqn, ref: Array, value: Array, *rest: Array) -> list:
     """Return a swap whose result nobody reads."""
-    set_p.bind(ref, value, *rest, **eqn.params)
+    set_p.bind(ref, value, *rest, **eqn.rule_params)
     return []
 
 
 def _addupdate(eqn: Eqn, ref: Array, value: Array, *index: Array) -> list:
-    indexer = eqn.params["indexer"]
+    indexer = eqn.rule_params["indexer"]
     old = get_p.bind(ref, *index, indexer=indexer, masked=False, has_other=False)
     set_p.bind(ref, add_p.bind(old, value), *index, indexer=indexer, masked=False)
     return []
@@ -352,7 +352,7 @@ def everywhere(eqn: Eqn, used: bool) -> Callable | None:
 
     used: whether anything reads its results.
     """
-    name, params, avals = eqn.primitive.name, eqn.params, [v.aval for v in eqn.invars]
+    name, params, avals = eqn.primitive.name, eqn.rule_params, [v.aval for v in eqn.invars]
     match name:
         case "swap":
             return _swap if used else _only_set
@@ -377,10 +377,10 @@ ARRAYS: dict[str, Callable] = {
     "top_k": _top_k,
     "gather": _gather,
     "scatter": _scatter(None),
-    "scatter_add": _scatter(add_p),
-    "scatter_mul": _scatter(mul_p),
-    "scatter_min": _scatter(min_p),
-    "scatter_max": _scatter(max_p),
+    "scatter-add": _scatter(add_p),
+    "scatter-mul": _scatter(mul_p),
+    "scatter-min": _scatter(min_p),
+    "scatter-max": _scatter(max_p),
     "split": _split,
 }
 """Op → function(equation, *operands)."""

@@ -178,7 +178,7 @@ def _exp2(x: Pair) -> Pair:
 
 def _convert(eqn: Eqn, x: Array) -> Array:
     """To and from complex numbers: real ones have no imaginary part, of which they lack one."""
-    new = eqn.params["new_dtype"]
+    new = eqn.rule_params["new_dtype"]
     if not isinstance(x, tuple):
         re = x.astype(part_dtype(new))
         return re, re * 0
@@ -231,7 +231,7 @@ ELEMENTS: dict[str, Callable] = {
     name: lambda eqn, *operands, function=function: function(*operands)
     for name, function in _OF_PAIRS.items()
 } | {
-    "integer_pow": lambda eqn, x: _integer_pow(x, eqn.params["y"]),
+    "integer_pow": lambda eqn, x: _integer_pow(x, eqn.rule_params["y"]),
     "convert_element_type": _convert,
 }
 """Op → function(equation, *operands) of numbers and pairs, giving one of them."""
@@ -248,21 +248,21 @@ PARTS = frozenset(
 def _product(eqn: Eqn, x: Array, y: Array) -> Array:
     """Return a dot_general from the four products of the parts."""
     result = eqn.outvars[0].aval.dtype
-    params = {**eqn.params, "preferred_element_type": part_dtype(result)}
+    params = {**eqn.rule_params, "preferred_element_type": part_dtype(result)}
     pairs = [(real_p.bind(v), imag_p.bind(v)) for v in (x.astype(result), y.astype(result))]
     rr, ri, ir, ii = (eqn.primitive.bind(a, b, **params) for a in pairs[0] for b in pairs[1])
     return complex_p.bind(rr - ii, ri + ir)
 
 
 def _iota(eqn: Eqn) -> Array:
-    params = {**eqn.params, "dtype": part_dtype(eqn.params["dtype"])}
-    return eqn.primitive.bind(**params).astype(eqn.params["dtype"])
+    params = {**eqn.rule_params, "dtype": part_dtype(eqn.rule_params["dtype"])}
+    return eqn.primitive.bind(**params).astype(eqn.rule_params["dtype"])
 
 
 def _reduce_prod(eqn: Eqn, x: Array) -> Array:
     number = ShapedArray((), x.dtype)
     jaxpr = ClosedJaxpr(*trace_to_jaxpr(lambda a, b: [mul_p.bind(a, b)], [number] * 2, "product"))
-    return folded([x, x.dtype.type(1)], jaxpr, eqn.params["axes"])[0]
+    return folded([x, x.dtype.type(1)], jaxpr, eqn.rule_params["axes"])[0]
 
 
 ARRAYS: dict[str, Callable] = {

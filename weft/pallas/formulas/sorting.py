@@ -84,7 +84,7 @@ def _sort(eqn: Eqn, *operands: Array) -> list[Any]:
 
     if operands[0].size == 0:
         return list(operands)
-    dim, num_keys = eqn.params["dimension"], eqn.params["num_keys"]
+    dim, num_keys = eqn.rule_params["dimension"], eqn.rule_params["num_keys"]
     moved = [jnp.moveaxis(x, dim, -1) for x in operands]
     outs = _sorted_rows(moved[:num_keys], moved[num_keys:])
     return [jnp.moveaxis(x, -1, dim) for x in outs]

@@ -52,7 +52,7 @@ def _place(number: Array, window: Sequence[int]) -> list[Array]:
 
 
 def _convolution(eqn: Eqn, x: Array, y: Array) -> Array:
-    result, params = eqn.outvars[0].aval, eqn.params
+    result, params = eqn.outvars[0].aval, eqn.rule_params
     shape, dtype = result.shape, _wide(result.dtype)
     ls, rs, os = params["dimension_numbers"]
     groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
@@ -161,7 +161,7 @@ def _monoid(operation: str, identity: Callable) -> Callable:
         bind = getattr(elementwise_api, operation).bind
         combine = lambda totals, parts: [bind(totals[0], parts[0])]
         shape, fill = eqn.outvars[0].aval.shape, dtype.type(identity(dtype))
-        (total,) = _reduced(eqn.params, shape, [x.astype(dtype)], [fill], combine)
+        (total,) = _reduced(eqn.rule_params, shape, [x.astype(dtype)], [fill], combine)
         return total.astype(x.dtype)
 
     return make
@@ -179,13 +179,13 @@ def _by_any_function(
 
 
 def _windows(eqn: Eqn, *operands: Array) -> list:
-    p = eqn.params
+    p = eqn.rule_params
     return _by_any_function(p, p["jaxpr"], eqn.outvars[0].aval.shape, operands)
 
 
 def _reduce(eqn: Eqn, *operands: Array) -> list:
     """One window over all of the reduced dimensions."""
-    whole, dims = operands[0].shape, eqn.params["dimensions"]
+    whole, dims = operands[0].shape, eqn.rule_params["dimensions"]
     ones = (1,) * len(whole)
     p = {
         "window_dimensions": [n if d in dims else 1 for d, n in enumerate(whole)],
@@ -193,7 +193,7 @@ def _reduce(eqn: Eqn, *operands: Array) -> list:
         **dict.fromkeys(("window_strides", "base_dilation", "window_dilation"), ones),
     }
     shape = [1 if d in dims else n for d, n in enumerate(whole)]
-    outs = _by_any_function(p, eqn.params["jaxpr"], shape, operands)
+    outs = _by_any_function(p, eqn.rule_params["jaxpr"], shape, operands)
     return [x.reshape(v.aval.shape) for x, v in zip(outs, eqn.outvars, strict=True)]
 
 

@@ -23,7 +23,7 @@ from weft.pallas.gpu.emitter import INT, Emitter, Number, i32_attr, padded, rule
 
 @rule("broadcast_in_dim")
 def _broadcast(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    shape, dims = eqn.rule_params["shape"], eqn.rule_params["broadcast_dimensions"]
     for axis in range(len(shape)):
         if dims and axis not in dims:
             x = e.expand(x, axis)
@@ -54,7 +54,7 @@ def _fill(shape: Sequence[int], dims: Sequence[int]) -> bool:
 
 @rule("transpose")
 def _transpose(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    return transpose(e, x, eqn.params["permutation"])
+    return transpose(e, x, eqn.rule_params["permutation"])
 
 
 def transpose(e: Emitter, x: ir.Value, order: tuple) -> ir.Value:
@@ -68,7 +68,7 @@ def transpose(e: Emitter, x: ir.Value, order: tuple) -> ir.Value:
 
 @rule("iota")
 def _iota(e: Emitter, eqn: Eqn, *_: object) -> ir.Value:
-    aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
+    aval, axis = eqn.outvars[0].aval, eqn.rule_params["dimension"]
     return convert(e, e.iota_along(aval.shape, axis), INT, aval.dtype)
 
 
@@ -114,8 +114,8 @@ def affine(e: Emitter, n: int, start: Number, step: int = 1) -> ir.Value:
 @rule("slice")
 def _slice(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    strides = eqn.params["strides"] or (1,) * len(old)
-    for axis, start in enumerate(eqn.params["start_indices"]):
+    strides = eqn.rule_params["strides"] or (1,) * len(old)
+    for axis, start in enumerate(eqn.rule_params["start_indices"]):
         if (start, new[axis], strides[axis]) != (0, old[axis], 1):
             x = take(e, x, affine(e, new[axis], start, strides[axis]), axis)
     return x
@@ -135,7 +135,7 @@ def _dynamic_slice(e: Emitter, eqn: Eqn, x: ir.Value, *starts: ir.Value) -> ir.V
 @rule("rev")
 def _rev(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     aval = eqn.invars[0].aval
-    for axis in eqn.params["dimensions"]:
+    for axis in eqn.rule_params["dimensions"]:
         if aval.shape[axis] == 2:
             x = _swapped(e, x, axis, aval.dtype)
         else:
@@ -161,7 +161,7 @@ def _swapped(e: Emitter, x: ir.Value, axis: int, dtype: np.dtype) -> ir.Value:
 def _pad(e: Emitter, eqn: Eqn, x: ir.Value, value: ir.Value) -> ir.Value:
     shape, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     current = list(shape)
-    for axis, (low, _, interior) in enumerate(eqn.params["padding_config"]):
+    for axis, (low, _, interior) in enumerate(eqn.rule_params["padding_config"]):
         n, step = shape[axis], interior + 1
         if new[axis] == n and low == 0:
             continue
@@ -180,7 +180,7 @@ def _pad(e: Emitter, eqn: Eqn, x: ir.Value, value: ir.Value) -> ir.Value:
 
 @rule("concatenate")
 def _concatenate(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
-    aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
+    aval, axis = eqn.outvars[0].aval, eqn.rule_params["dimension"]
     shape = aval.shape
     position, result, start = e.iota_along(shape, axis), None, 0
     for x, var in zip(xs, eqn.invars, strict=True):
@@ -199,7 +199,7 @@ def _concatenate(e: Emitter, eqn: Eqn, *xs: ir.Value) -> ir.Value:
 @rule(*REDUCTIONS)
 def _reduce(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     op = REDUCTIONS[eqn.primitive.name]
-    aval, axes = eqn.invars[0].aval, eqn.params["axes"]
+    aval, axes = eqn.invars[0].aval, eqn.rule_params["axes"]
     x = e.masked(x, aval.shape, axes, IDENTITIES[op](aval.dtype), aval.dtype)
     for axis in sorted(axes, reverse=True):
         combine = lambda a, b: [e.binary(op, a[0], b[0], aval.dtype)]
@@ -210,8 +210,8 @@ def _reduce(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
 @rule(*CUMULATIVE)
 def _cumulative(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
     op = CUMULATIVE[eqn.primitive.name]
-    aval, axis = eqn.invars[0].aval, eqn.params["axis"]
-    reverse = eqn.params["reverse"]
+    aval, axis = eqn.invars[0].aval, eqn.rule_params["axis"]
+    reverse = eqn.rule_params["reverse"]
     if reverse:  # what is past the end comes first
         x = e.masked(x, aval.shape, (axis,), IDENTITIES[op](aval.dtype), aval.dtype)
     combine = lambda a, b: [e.binary(op, a[0], b[0], aval.dtype)]
@@ -291,4 +291,4 @@ def accumulator(kind: np.dtype) -> Any:
 
 def _precision(eqn: Eqn) -> int:
     """Triton's input precision: TF32 by default, IEEE float32 for Precision.HIGHEST and HIGH."""
-    return 2 if "HIGH" in str(eqn.params["precision"]).upper() else 0
+    return 2 if "HIGH" in str(eqn.rule_params["precision"]).upper() else 0

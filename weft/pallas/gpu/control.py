@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @rule("program_id")
 def _program_id(e: Emitter, eqn: Eqn) -> ir.Value:
-    return e.program_ids[e.call.num_batch + eqn.params["axis"]]
+    return e.program_ids[e.call.num_batch + eqn.rule_params["axis"]]
 
 
 @rule("axis_index")
 def _axis_index(e: Emitter, eqn: Eqn) -> ir.Value:
     """Return the core's index along axes of its mesh, the last fastest."""
-    over = eqn.params["over"]
+    over = eqn.rule_params["over"]
     index = e.constant(0)
     for axis, size in zip(over.names, over.sizes, strict=True):
         index = e.binary("add", e.binary("mul", index, size), e.core_index[axis])
@@ -40,7 +40,7 @@ def _axis_index(e: Emitter, eqn: Eqn) -> ir.Value:
 
 @rule("run_scoped")
 def _run_scoped(e: Emitter, eqn: Eqn, *consts: View | Cell) -> list:
-    jaxpr, n = eqn.params["jaxpr"], eqn.params["num_consts"]
+    jaxpr, n = eqn.rule_params["jaxpr"], eqn.rule_params["num_consts"]
     assert e.scoped is not None
     fresh = [
         new_cell(e, var.aval) if holds(jaxpr, i, var.aval, e.threads) else e.scoped(var)
@@ -52,7 +52,7 @@ def _run_scoped(e: Emitter, eqn: Eqn, *consts: View | Cell) -> list:
 @rule("debug_print")
 def _debug_print(e: Emitter, eqn: Eqn, *xs: ir.Value) -> list:
     context = mlir.context()
-    pieces = eqn.params["fmt"].split("{")  # Triton prints its operands behind a prefix
+    pieces = eqn.rule_params["fmt"].split("{")  # Triton prints its operands behind a prefix
     signs = ir.DenseI32ArrayAttr.get([1] * len(xs), context)
     attrs = {
         "prefix": ir.StringAttr.get(f" {pieces[0]}", context),
@@ -65,7 +65,7 @@ def _debug_print(e: Emitter, eqn: Eqn, *xs: ir.Value) -> list:
 
 @rule("debug_check")
 def _debug_check(e: Emitter, eqn: Eqn, ok: object) -> list:
-    _check(e, ok, eqn.params["message"])
+    _check(e, ok, eqn.rule_params["message"])
     return []
 
 
@@ -113,7 +113,7 @@ def _clock(e: Emitter) -> ir.Value:
 
 @rule("cond")
 def _cond(e: Emitter, eqn: Eqn, index: ir.Value, *xs: ir.Value | View | Cell) -> list:
-    branches = eqn.params["branches"]
+    branches = eqn.rule_params["branches"]
     kind = eqn.invars[0].aval.dtype
     cells = held(xs)
     types = [e.of(v.aval) for v in eqn.outvars] + [e.cells[c].type for c in cells]
@@ -207,7 +207,7 @@ def _values(e: Emitter, xs: Sequence[Any], avals: Sequence[Any]) -> list:
 
 @rule("scan")
 def _scan(e: Emitter, eqn: Eqn, *operands: ir.Value | View | Cell) -> list:
-    p = eqn.params
+    p = eqn.rule_params
     jaxpr, n, m, length = p["jaxpr"], p["num_consts"], p["num_carry"], p["length"]
     consts, xs = operands[:n], operands[n + m :]
     if any(isinstance(v.aval, AbstractRef) for v in eqn.invars[n:]):
@@ -236,7 +236,7 @@ def _scan(e: Emitter, eqn: Eqn, *operands: ir.Value | View | Cell) -> list:
 
 @rule("while")
 def _while(e: Emitter, eqn: Eqn, *operands: ir.Value | View) -> list:
-    p = eqn.params
+    p = eqn.rule_params
     a, b = p["cond_nconsts"], p["body_nconsts"]
     test, body = p["cond_jaxpr"], p["body_jaxpr"]
     test_consts, body_consts, carry = operands[:a], operands[a : a + b], operands[a + b :]

@@ -48,7 +48,8 @@ def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
 
     def branches(eqns: list[Eqn]) -> tuple:
         return tuple(
-            (eqn.params["branches"][1], tuple(place[v] for v in eqn.invars[1:])) for eqn in eqns
+            (eqn.rule_params["branches"][1], tuple(place[v] for v in eqn.invars[1:]))
+            for eqn in eqns
         )
 
     return Steps(branches(first), ClosedJaxpr(every, closed.consts), branches(last))
@@ -56,9 +57,9 @@ def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
 
 def _is_at(eqn: Eqn, jaxpr: Jaxpr, definitions: dict, axis: int, step: int) -> bool:
     """Return whether an equation is `pl.when(program_id(axis) == step)` over refs of the kernel."""
-    if eqn.primitive.name != "cond" or eqn.outvars or len(eqn.params["branches"]) != 2:
+    if eqn.primitive.name != "cond" or eqn.outvars or len(eqn.rule_params["branches"]) != 2:
         return False
     refs = set(jaxpr.invars)
-    if eqn.params["branches"][0].jaxpr.eqns or not all(v in refs for v in eqn.invars[1:]):
+    if eqn.rule_params["branches"][0].jaxpr.eqns or not all(v in refs for v in eqn.invars[1:]):
         return False
     return step_of(eqn.invars[0], definitions) == (axis, step)

@@ -145,7 +145,7 @@ def _not(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
 
 @rule("round", least=4)
 def _round(e: Emitter, eqn: Eqn, x: ir.Value) -> ir.Value:
-    to_even = int(eqn.params["rounding_method"]) == 1
+    to_even = int(eqn.rule_params["rounding_method"]) == 1
     return libdevice(e, "rint" if to_even else "round", [x])
 
 

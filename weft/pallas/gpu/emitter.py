@@ -136,7 +136,7 @@ def _largest(call: KernelCall) -> int:
             if eqn.primitive.name not in _SEEN_ONLY:
                 sizes = (v.aval.shape for v in eqn.outvars if hasattr(v.aval, "shape"))
                 largest = max(largest, *(math.prod(padded(s)) for s in sizes), 1)
-            for _, inner in subjaxprs(eqn.params):
+            for _, inner in subjaxprs(eqn.rule_params):
                 largest = max(largest, within(inner))
         return largest
 

@@ -206,7 +206,7 @@ def _spread(e: Emitter, x: object, var: Any, shape: Sequence[int]) -> Any:
 
 def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any]) -> tuple:
     of, atoms = ref_operands(eqn, xs), ref_operands(eqn, eqn.invars)
-    indexer = eqn.params["indexer"]
+    indexer = eqn.rule_params["indexer"]
     shape = indexer.shape
     pointer, mask = addresses(
         e, of.ref, indexer, of.positions, [v.aval.dtype for v in atoms.positions]
@@ -311,7 +311,7 @@ def check_atomic(e: Emitter, how: str, dtype: np.dtype) -> None:
 def _atomic_rmw(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> ir.Value:
     view, _, pointer, mask, _, (value,) = _access(e, eqn, xs)
     before_write(e, view)
-    return atomic(e, eqn.params["op"], pointer, value, mask, view.dtype)
+    return atomic(e, eqn.rule_params["op"], pointer, value, mask, view.dtype)
 
 
 @rule("atomic_cas")

@@ -103,11 +103,11 @@ def _factor(var: object, axis: int, definitions: dict, uses: dict) -> Factor | N
         eqn = definitions[var]
         name = eqn.primitive.name
         if name == "get":
-            indexer, count = eqn.params["indexer"], len(eqn.invars)
+            indexer, count = eqn.rule_params["indexer"], len(eqn.invars)
             plain = not indexer.has_picks and count == 1 + indexer.num_operands
             return Factor(eqn, tuple(reversed(changes)), axis) if plain else None
         if name == "transpose":
-            axis = eqn.params["permutation"][axis]
+            axis = eqn.rule_params["permutation"][axis]
         elif name != "convert_element_type":
             return None
         changes.append(eqn)
@@ -130,7 +130,7 @@ def emit(e: Emitter, product: Product, read: Callable[[Any], Any]) -> ir.Value:
 def _sum_of_parts(product: Product, size: int, kind: np.dtype, operands: Sequence[Any]) -> Any:
     """Return the product from the operands of its factors' reads, added up in a dtype."""
     dot, count = product.dot, len(product.factors[0].get.invars)
-    out, params = dot.outvars[0].aval, dot.params | {"preferred_element_type": kind}
+    out, params = dot.outvars[0].aval, dot.rule_params | {"preferred_element_type": kind}
     inner = dot.invars[0].aval.shape[1]
 
     def add(k: Array, total: Array) -> Array:
@@ -147,7 +147,7 @@ def _sum_of_parts(product: Product, size: int, kind: np.dtype, operands: Sequenc
 def _part(factor: Factor, operands: Sequence[Any], first: Array, size: int, inner: int) -> Array:
     """Part of a factor: `size` places of the shared dimension, zeros behind its end."""
     ref, *positions = operands
-    dims = factor.get.params["indexer"].dims
+    dims = factor.get.rule_params["indexer"].dims
     d = [k for k, dim in enumerate(dims) if dim.__class__ is Window][factor.axis]
     starts, rest = [], iter(positions)
     for k, dim in enumerate(dims):
@@ -162,5 +162,5 @@ def _part(factor: Factor, operands: Sequence[Any], first: Array, size: int, inne
     has = bool(mask)
     x = get_p.bind(ref, *starts, *mask, indexer=part, masked=has, has_other=has)
     for eqn in factor.changes:
-        x = eqn.primitive.bind(x, **eqn.params)
+        x = eqn.primitive.bind(x, **eqn.rule_params)
     return x

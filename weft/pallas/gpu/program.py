@@ -78,10 +78,10 @@ def _scoped(jaxpr: Any, threads: int) -> list[tuple[int, AbstractRef]]:
     scoped: list[tuple[int, AbstractRef]] = []
     for eqn in open_jaxpr(jaxpr).eqns:
         if eqn.primitive.name == "run_scoped":
-            inner, n = eqn.params["jaxpr"], eqn.params["num_consts"]
+            inner, n = eqn.rule_params["jaxpr"], eqn.rule_params["num_consts"]
             fresh = list(enumerate(inner.jaxpr.invars))[n:]
             scoped += [(id(v), v.aval) for i, v in fresh if not holds(inner, i, v.aval, threads)]
-        for _, inner in subjaxprs(eqn.params):
+        for _, inner in subjaxprs(eqn.rule_params):
             scoped += _scoped(inner, threads)
     return scoped
 

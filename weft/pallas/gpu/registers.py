@@ -85,7 +85,7 @@ def _uses_whole(eqn: Eqn, operand: int) -> bool:
     name = eqn.primitive.name
     if name in ACCESSES and not name.startswith("atomic"):
         unmasked = ref_operands(eqn, eqn.invars).mask is None
-        whole = eqn.params["indexer"].is_whole(eqn.invars[0].aval.shape)
+        whole = eqn.rule_params["indexer"].is_whole(eqn.invars[0].aval.shape)
         return operand == 0 and unmasked and whole
     inner = [(body, places.index(operand)) for body, places in passed(eqn) if operand in places]
     return bool(inner) and all(used_whole(body, i) for body, i in inner)

@@ -106,7 +106,7 @@ def _types(eqn: Eqn, start: int, count: int) -> list:
 
 @rule("semaphore_signal")
 def _semaphore_signal(e: Emitter, eqn: Eqn, sem: View, *rest: object) -> list:
-    indexer, axes = eqn.params["indexer"], eqn.params["axes"]
+    indexer, axes = eqn.rule_params["indexer"], eqn.rule_params["axes"]
     n = indexer.num_operands
     index, amount, core = rest[:n], rest[n], rest[n + 1 :]
     view = of_core(e, sem, eqn.invars[0].aval.core, axes, core)
@@ -116,24 +116,24 @@ def _semaphore_signal(e: Emitter, eqn: Eqn, sem: View, *rest: object) -> list:
 
 @rule("semaphore_wait")
 def _semaphore_wait(e: Emitter, eqn: Eqn, sem: View, *rest: ir.Value) -> list:
-    indexer = eqn.params["indexer"]
+    indexer = eqn.rule_params["indexer"]
     n = indexer.num_operands
     counter = _counter(e, sem, indexer, rest[:n], _types(eqn, 1, n))
-    _wait(e, counter, rest[n], eqn.params["decrement"])
+    _wait(e, counter, rest[n], eqn.rule_params["decrement"])
     return []
 
 
 @rule("semaphore_read")
 def _semaphore_read(e: Emitter, eqn: Eqn, sem: View, *index: object) -> ir.Value:
-    pointer = _counter(e, sem, eqn.params["indexer"], index, _types(eqn, 1, len(index)))
+    pointer = _counter(e, sem, eqn.rule_params["indexer"], index, _types(eqn, 1, len(index)))
     return atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
 
 
 @rule("core_barrier")
 def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: object) -> list:
     """Count up only: whoever arrives waits for the next multiple of the count."""
-    count = eqn.params["count"]
-    pointer = _counter(e, sem, eqn.params["indexer"], index, _types(eqn, 1, len(index)))
+    count = eqn.rule_params["count"]
+    pointer = _counter(e, sem, eqn.rule_params["indexer"], index, _types(eqn, 1, len(index)))
     barrier(e)
     ticket = atomic(e, "add", pointer, e.constant(1), None, INT, order=BOTH)
     goal = e.binary("mul", e.binary("add", e.binary("div", ticket, count), 1), count)
@@ -154,7 +154,7 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
     """Copy at once, by this program's threads, and signal."""
     parts, core = copy_operands(eqn, xs)
     dtypes = [[v.aval.dtype for v in atoms] for _, _, atoms in copy_operands(eqn, eqn.invars)[0]]
-    owners, axes = [v.aval.core for v in eqn.invars[:3]], eqn.params["axes"]
+    owners, axes = [v.aval.core for v in eqn.invars[:3]], eqn.rule_params["axes"]
     src, dst, sem = (
         (of_core(e, view, owner, axes if k else (), core), indexer, index, types)
         for k, ((view, indexer, index), types, owner) in enumerate(
@@ -163,7 +163,7 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: object) -> list:
     )
     # Other threads of the program may still be writing the source.
     barrier(e)
-    shape = eqn.params["src_indexer"].shape
+    shape = eqn.rule_params["src_indexer"].shape
     total = math.prod(shape)
     if total >= 1 << 31:
         raise e.fail(f"a copy of {total} elements; copy less than 2**31 at a time")

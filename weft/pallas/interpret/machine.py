@@ -243,7 +243,7 @@ def rule(name: str, simple: bool = False) -> Callable[[Callable], Callable]:
 
 def _region(m: Machine, of: RefOperands, op: _Op) -> Region:
     what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
-    indexer, source = op.eqn.params["indexer"], op.eqn.source
+    indexer, source = op.eqn.rule_params["indexer"], op.eqn.source
     return locate(of.ref, indexer, of.positions, source, what, of.mask)
 
 
@@ -299,7 +299,7 @@ def _atomic_rmw(
         yield None
     region = _region(m, ref_operands(op.eqn, (ref, value, *rest)), op)
     _begin_atomic(m, task, ref, region, op)
-    how = op.eqn.params["op"]
+    how = op.eqn.rule_params["op"]
     if op.used:
         return [_one_by_one(ref, region, value, how)]
     if how == "xchg":
@@ -314,7 +314,7 @@ def _begin_atomic(m: Machine, task: Task, ref: Buffer, region: Region, op: _Op) 
     if ref.shadow is not None and region.shape == () and region.mask is None:
         element = tuple(int(i) for i in region.view if not isinstance(i, slice))
         ref.shadow.synchronize(element, task.clock)
-    if op.used or op.eqn.params.get("op") != "xchg":
+    if op.used or op.eqn.rule_params.get("op") != "xchg":
         m.check_written(task, ref, region, op.eqn.source)
     m.write(task, ref, region, op.eqn.source, atomic=True)
     task.tick()
@@ -362,14 +362,14 @@ def _atomic_cas(
 
 @rule("cond")
 def _cond(m: Machine, task: Task, op: _Op, index: np.ndarray, *args: object) -> Steps:
-    branches = op.eqn.params["branches"]
+    branches = op.eqn.rule_params["branches"]
     k = min(max(int(index), 0), len(branches) - 1)
     return (yield from m.run(branches[k], args, task))
 
 
 @rule("while")
 def _while(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
-    p = op.eqn.params
+    p = op.eqn.rule_params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:nc], args[nc : nc + nb], list(args[nc + nb :])
     looks = m.wait_limit and polls(op.eqn)
@@ -396,7 +396,7 @@ def _while(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
 
 @rule("scan")
 def _scan(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
-    p = op.eqn.params
+    p = op.eqn.rule_params
     n, end = p["num_consts"], p["num_consts"] + p["num_carry"]
     consts, carry, xs = args[:n], list(args[n:end]), args[end:]
     length = p["length"]

@@ -33,11 +33,11 @@ def in_numpy(eqn: Eqn) -> Callable | None:
     if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
         return None  # random keys
     direct, make = DIRECT.get(name), MAKERS.get(name)
-    return direct or (make(eqn, **eqn.params) if make is not None else None)
+    return direct or (make(eqn, **eqn.rule_params) if make is not None else None)
 
 
 def _compiled(eqn: Eqn) -> Callable:
-    prim, params = eqn.primitive, eqn.params
+    prim, params = eqn.primitive, eqn.rule_params
     avals = [v.aval for v in eqn.invars]
 
     def run(*args: ArrayLike) -> Any:

@@ -30,7 +30,7 @@ def at_core(m: Machine, op: _Op, ref: Semaphores, core: Sequence[Any]) -> Any:
     instance = ref.others.get(at)
     if instance is None:
         sizes = [max(c) + 1 for c in zip(*ref.others, strict=True)]
-        for axis, i, n in zip(op.eqn.params["axes"], at, sizes, strict=True):
+        for axis, i, n in zip(op.eqn.rule_params["axes"], at, sizes, strict=True):
             if not 0 <= i < n:
                 m.fail(
                     OutOfBoundsError,
@@ -127,7 +127,7 @@ def fresh(
 
 @rule("semaphore_signal")
 def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -> Steps:
-    indexer = op.eqn.params["indexer"]
+    indexer = op.eqn.rule_params["indexer"]
     n = indexer.num_operands
     target = at_core(m, op, sems, rest[n + 1 :])
     s = target.at(m, indexer, rest[:n], op)
@@ -159,7 +159,7 @@ def _wait_for(
 
 @rule("semaphore_wait")
 def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
-    params = op.eqn.params
+    params = op.eqn.rule_params
     s = sems.at(m, params["indexer"], rest[:-1], op)
     yield None
     value, decrement = int(rest[-1]), params["decrement"]
@@ -171,14 +171,14 @@ def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Step
 @rule("semaphore_read")
 def _read(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -> Steps:
     yield None
-    s = sems.at(m, op.eqn.params["indexer"], rest, op)
+    s = sems.at(m, op.eqn.rule_params["indexer"], rest, op)
     m.look(task, op.eqn.source)
     return [np.int32(s.value)]
 
 
 @rule("core_barrier")
 def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -> Steps:
-    s, count = sems.at(m, op.eqn.params["indexer"], rest, op), op.eqn.params["count"]
+    s, count = sems.at(m, op.eqn.rule_params["indexer"], rest, op), op.eqn.rule_params["count"]
     phase = s.phase
     s.arrived.append(task)
     m.events += 1
@@ -236,12 +236,12 @@ def _copy_start(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
 
 @rule("program_id", simple=True)
 def _program_id(m: Machine, task: Task, op: _Op) -> list:
-    return [np.int32(task.grid[m.num_batch + op.eqn.params["axis"]])]
+    return [np.int32(task.grid[m.num_batch + op.eqn.rule_params["axis"]])]
 
 
 @rule("axis_index", simple=True)
 def _axis_index(m: Machine, task: Task, op: _Op) -> list:
-    over = op.eqn.params["over"]
+    over = op.eqn.rule_params["over"]
     index = 0
     for name, size in zip(over.names, over.sizes, strict=True):
         index = index * size + task.coords[name]
@@ -250,7 +250,7 @@ def _axis_index(m: Machine, task: Task, op: _Op) -> list:
 
 @rule("debug_print", simple=True)
 def _debug_print(m: Machine, task: Task, op: _Op, *args: object) -> list:
-    print(op.eqn.params["fmt"].format(*args))
+    print(op.eqn.rule_params["fmt"].format(*args))
     return []
 
 
@@ -259,7 +259,7 @@ def _debug_check(m: Machine, task: Task, op: _Op, ok: Any) -> list:
     if not np.all(ok):
         m.fail(
             KernelError,
-            f"{task.name}: debug_check at {op.eqn.source} failed: {op.eqn.params['message']}",
+            f"{task.name}: debug_check at {op.eqn.source} failed: {op.eqn.rule_params['message']}",
         )
     return []
 
@@ -272,7 +272,7 @@ def _delay(m: Machine, task: Task, op: _Op, nanos: object) -> Steps:
 
 @rule("run_scoped")
 def _run_scoped(m: Machine, task: Task, op: _Op, *args: Buffer) -> Steps:
-    p = op.eqn.params
+    p = op.eqn.rule_params
     jaxpr = p["jaxpr"]
     refs = [
         fresh(m, f"scratch {i} of run_scoped at {op.eqn.source.short()}", a, task.name)

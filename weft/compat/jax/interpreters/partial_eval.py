@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.compat.equations import shown
 from weft.compat.linear_util import WrappedFun
 from weft.core.jaxpr import Jaxpr
 from weft.core.state import current_trace, state
@@ -59,7 +60,7 @@ def trace_to_jaxpr_dynamic(
 ) -> tuple[Jaxpr, list, list]:
     """Return the jaxpr of a flat function, the types of its results, and its constants."""
     jaxpr, consts = trace_to_jaxpr(fun.call_wrapped, list(in_avals), fun.__name__)
-    return jaxpr, jaxpr.out_avals, consts
+    return shown(jaxpr), jaxpr.out_avals, consts
 
 
 class _PartialTrace:
@@ -97,7 +98,7 @@ def trace_to_jaxpr_nounits(
         PartialVal.unknown(next(types)) if u else PartialVal.known(o)
         for o, u in zip(outs, unknown, strict=True)
     ]
-    return jaxpr, results, frame.consts
+    return shown(jaxpr), results, frame.consts
 
 
 def dce_jaxpr(

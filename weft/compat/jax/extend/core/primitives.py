@@ -14,7 +14,7 @@ _NAMES = {
     "xor_p": "xor",
     "while_p": "while",
     "custom_lin_p": "custom_lin",
-    "remat_p": "checkpoint",
+    "remat_p": "remat2",
     "closed_call_p": "jit",
     "call_p": "jit",
 }
