@@ -45,7 +45,7 @@ def test_a_value_under_way_has_its_own_type_in_the_jaxpr(name):
     text = str(weft.make_jaxpr(on_devices(lambda v: STARTS[name](v).done()))(np.ones((N, N))))
     primitive = "reduce_scatter" if name == "psum_scatter" else name
     assert f":in_flight[{primitive} f32[" in text
-    assert re.search(rf"= {name}_start\[.*\] \w+\n.* = done ", text)
+    assert re.search(rf"= {primitive}_start\[.*\] \w+\n.* = done ", text)
 
 
 @pytest.mark.parametrize("name", STARTS)

@@ -1,4 +1,3 @@
-# Tests: tests/compat/test_equations.py
 """Parameters of equations as JAX names and writes them, for programs that read jaxprs.
 
 weft's rules take parameters of their own where those are what a rule needs: `over`, a resolved
