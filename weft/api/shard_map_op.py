@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.api.shard_map_axes import over_program
 from weft.api.shard_map_bodies import (
     Specs,
     differing,
@@ -325,10 +326,12 @@ def _lower(
     check_vma: bool,
 ) -> list:
     module, function = ctx.module, ctx.function
+    if module.mesh is not None and module.mesh.shape != mesh.shape:
+        given = {"jaxpr": jaxpr, "manual": manual, "in_specs": in_specs, "out_specs": out_specs}
+        cut = over_program(mesh, module.mesh, given)
+        return _lower(ctx, *operands, mesh=module.mesh, check_vma=check_vma, **cut)
     axes = tuple(n for n in manual if n not in module.manual_axes)
     before = module.manual_axes
-    if module.mesh is not None:
-        _check_mesh(module.mesh, mesh)
     # One shard is the whole array: the body runs in place.
     if module.mesh is None or all(mesh.shape[n] == 1 for n in axes):
         module.manual_axes = before | frozenset(axes)
@@ -382,16 +385,6 @@ def _lower(
     for e in effects:
         function.tokens[e] = outs.pop(0)
     return outs
-
-
-def _check_mesh(program: Any, inner_mesh: Any) -> None:
-    """Raise where a shard_map's mesh differs from the program's."""
-    if program.shape != inner_mesh.shape:
-        raise ValueError(
-            f"a shard_map over {inner_mesh!r} is part of a program whose arguments are placed over "
-            f"{program!r}: one program has one mesh. Move the arguments to the shard_map's mesh "
-            "with weft.device_put, or give both the same axes"
-        )
 
 
 def _impl(*args: object, jaxpr: ClosedJaxpr, **params: object) -> list:
