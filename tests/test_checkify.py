@@ -224,9 +224,46 @@ def test_checks_in_a_branch_hold_for_the_examples_that_take_it():
         weft.vmap(f)(x, np.array([True, False, True]))
 
 
-def test_a_batched_condition_of_a_loop_refuses_checks():
-    with pytest.raises(ValueError, match=r"vmap\(checkify\(f\)\)"):
-        checkify.checkify(weft.vmap(in_condition))(np.array([1, 2]))
+def counted(n, limit, *, ask):
+    """Count to n; `ask` is where each number is checked to be below the limit."""
+
+    def go_on(i):
+        if ask == "condition":
+            check(i < limit, "{} asked", i)
+        return i < n
+
+    def count(i):
+        if ask == "body":
+            check(i < limit, "{} counted", i)
+        return i + 1
+
+    return lax.while_loop(go_on, count, 0)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize(
+    ("ask", "limits", "message"),
+    [
+        ("condition", [4, 6, 3], None),
+        ("condition", [4, 4, 3], "4 asked"),
+        ("condition", [0, 6, 3], "0 asked"),
+        ("body", [3, 5, 2], None),
+        ("body", [3, 4, 2], "4 counted"),
+        ("body", [3, 5, 1], "1 counted"),
+    ],
+)
+def test_checks_of_a_mapped_loop_are_of_the_examples_that_go_on(ask, limits, message, jitted):
+    mapped = weft.vmap(functools.partial(counted, ask=ask))
+    mapped = checkify.checkify(weft.jit(mapped) if jitted else mapped)
+    error, out = mapped(np.array([3, 5, 2]), np.array(limits))
+    np.testing.assert_array_equal(out, [3, 5, 2])
+    assert error.get() is None if message is None else message in error.get()
+
+
+def test_a_check_of_a_mapped_loop_without_checkify_is_refused():
+    mapped = weft.vmap(functools.partial(counted, ask="condition"))
+    with pytest.raises(ValueError, match="was not functionalized"):
+        mapped(np.array([3, 5]), np.array([9, 4]))
 
 
 def test_grad_of_checkify_keeps_rules():

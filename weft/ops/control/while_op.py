@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.autodiff.dce import dce_jaxpr
 from weft.autodiff.dependence import program_depends
@@ -15,6 +17,7 @@ from weft.core.effects import CHECK, WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Var, eval_closed
 from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
+from weft.core.provided import run_checked_branch
 from weft.core.source import capture
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.ops.control.common import (
@@ -179,7 +182,26 @@ def _batch(
             body_nconsts=body_nconsts,
         )
         return outs, out_dims
-    return _masked(cond_consts, body_consts, carry, pred, body, same), out_dims
+    run: Callable[..., list] = _run_plain
+    if any(CHECK in j.effects for j in (cond_jaxpr, body_jaxpr)):
+        # Checks hold for the examples that go on, which only the programs of one example can say.
+        originals = {
+            body: (body_jaxpr, [*b_body, *b_carry]),
+            pred: (cond_jaxpr, [*b_cond, *b_carry]),
+        }
+
+        def run_checked(jaxpr: ClosedJaxpr, active: ArrayLike, operands: Sequence[Any]) -> list:
+            original, batched = originals[jaxpr]
+            return run_checked_branch(axis, original, active, list(operands), batched)
+
+        run = run_checked
+
+    every = np.ones(axis.size, bool)
+    return _masked(cond_consts, body_consts, carry, pred, body, same, run, every), out_dims
+
+
+def _run_plain(jaxpr: ClosedJaxpr, active: ArrayLike, operands: Sequence[Any]) -> list:
+    return eval_closed(jaxpr, *operands)
 
 
 def _masked(
@@ -189,22 +211,21 @@ def _masked(
     pred: ClosedJaxpr,
     body: ClosedJaxpr,
     same: list[bool],
+    run: Callable[..., list],
+    every: np.ndarray,
 ) -> list:
     """Return the loop over a batch: it runs while any example goes on, and finished ones stay put.
 
-    Effects of the body take place for finished examples too, as long as any example goes on.
+    Effects of the body take place for finished examples too, as long as any example goes on;
+    checks are of those alone that do.
 
     Which examples go on is carried in front. same: the carries that the body leaves as they are.
+    run(jaxpr, active, operands): the condition or the body for all examples. every: true for each.
     """
     if any(WRITES in b.effects for b in (pred, body)):
         raise TypeError(
             "while_loop: the condition is batched by vmap, and what runs for some examples only "
             "writes to a Ref of a kernel; use a mask instead: pl.store(ref, i, x, mask=...)"
-        )
-    if any(CHECK in b.effects for b in (pred, body)):
-        raise ValueError(
-            "while_loop: the condition is batched by vmap, so that a checkify.check would fail for "
-            "examples that are finished; map the checkified function: vmap(checkify(f))"
         )
     nc, nb = len(cond_consts), len(body_consts)
     avals = [typeof(x) for x in (*cond_consts, *body_consts, *carry)]
@@ -216,16 +237,16 @@ def _masked(
             args[nc + nb],
             args[nc + nb + 1 :],
         )
-        new = eval_closed(body, *body_consts, *old)
+        new = run(body, active, (*body_consts, *old))
         kept = []
         # Carries that no example changes need no selection.
         for a, b, unchanged in zip(old, new, same, strict=True):
             kept.append(a if unchanged else select_rows(active, a, b))
-        (following,) = eval_closed(pred, *cond_consts, *kept)
+        (following,) = run(pred, active, (*cond_consts, *kept))
         return [following, *kept]
 
     # Which examples go on is carried; the loop ends when none does.
-    (active,) = eval_closed(pred, *cond_consts, *carry)
+    (active,) = run(pred, every, (*cond_consts, *carry))
     mask = typeof(active)
     new_body, extra = body.memo(
         ("masked", pred, tuple(avals), nc),
