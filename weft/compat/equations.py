@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from weft.compat.finder import installed
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun, walk_eqns
 from weft.core.primitive import Primitive
@@ -100,7 +101,12 @@ def params_taken(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(jaxpr: Any) -> Any:
-    """Return a jaxpr that programs get, whose primitives' `bind` takes the parameters they see."""
+    """Return a jaxpr as programs get it, whose primitives' `bind` takes the parameters they see.
+
+    Programs that were written for JAX see JAX's operations only.
+    """
+    if installed():
+        jaxpr = _loaded("weft.compat.spelled", "spelled")(jaxpr)
 
     def mark() -> None:
         for prim in {eqn.primitive for eqn in walk_eqns(jaxpr)}:
@@ -470,6 +476,8 @@ FORMS: dict[str, Form] = {
     ),
     # collectives
     "psum": _Collective("axes"),
+    "psum_invariant": _Collective("axes", groups=False),
+    "pvary": Form(defaults={"to": "varying"}),
     **dict.fromkeys(("pmax", "pmin"), _Collective("axes", defaults={"dims": ()})),
     "all_gather": _Collective(
         "axis_name",

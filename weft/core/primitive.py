@@ -56,6 +56,8 @@ class Primitive:
     named_axes(params) -> tuple of axis names the op communicates over.
     silent: bool
         Over its named axes nothing is sent: the device only looks up where it stands.
+    formula(*args, **params) -> out
+        Of ops of one result that JAX lacks: by ops that it has, as programs written for it see it.
     stage(trace, args, params) -> results, or None to record the equation as it is
         For higher-order ops whose params hold functions: how they become jaxprs when recorded.
     """
@@ -68,6 +70,7 @@ class Primitive:
         "dce",
         "depends",
         "effects",
+        "formula",
         "higher_order",
         "hlo",
         "impl",
@@ -148,6 +151,7 @@ class Primitive:
         self.structural = structural  # moves elements about whatever their dtype: works on keys
         self.higher_order = higher_order  # has jaxprs among its params: types are not memoized
         self.stage = stage
+        self.formula: Callable | None = None
         self.hlo: str | None = None  # the StableHLO op it is, if it needs no attributes
         self.rule_cache: dict = {}
         self.eager_cache: dict = {}  # params as a tuple of items -> the compiled call that runs it

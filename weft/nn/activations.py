@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 _FLOATS = dtypes.FLOATS
-_FORMULAS: dict[Primitive, Callable] = {}
 
 
 def _zeros(x: ArrayLike) -> Any:
@@ -42,13 +41,14 @@ def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> 
         return ctx.lower_fun(formula, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
 
     prim = elementwise(name, lower, accepts=accepts, jvps=[slope])
-    _FORMULAS[prim] = formula
+    prim.formula = formula
     return prim
 
 
 def _bind(prim: Primitive, x: Array) -> Any:
     """Return the op; for complex numbers its formula, with the derivative that has."""
-    return _FORMULAS[prim](x) if typeof(x).dtype in dtypes.COMPLEX else prim.bind(x)
+    formula: Any = prim.formula
+    return formula(x) if typeof(x).dtype in dtypes.COMPLEX else prim.bind(x)
 
 
 def _float(x: Array) -> Any:

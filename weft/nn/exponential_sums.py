@@ -108,6 +108,7 @@ def _op(name: str, formula: Callable, jvp: Callable) -> Primitive:
         lower=lower,
         sharding="elementwise",
     )
+    prim.formula = lambda x, axes: formula(x, axes)
     return prim
 
 

@@ -59,7 +59,9 @@ def _composite(name: str, formula: Callable, jvps: list) -> Primitive:
         spread = ctx.spread(operands)
         return ctx.lower_fun(formula, *spread, avals=avals)[0]
 
-    return elementwise(name, lower, accepts=FLOAT, jvps=jvps)
+    prim = elementwise(name, lower, accepts=FLOAT, jvps=jvps)
+    prim.formula = formula
+    return prim
 
 
 def _logaddexp(log1p: Callable, exp: Callable) -> Callable:
@@ -166,12 +168,13 @@ def log2(x: ArrayLike, *, accuracy: object = None) -> Any:
     return complex_p.bind(*(_times(part.bind(y), 1 / math.log(2)) for part in (real_p, imag_p)))
 
 
-def _one_minus_square_lower(ctx: RuleContext, x: object) -> Any:
-    def formula(v: object) -> Any:
-        return mul_p.bind(add_p.bind(v, scalar(1, v)), sub_p.bind(scalar(1, v), v))
+def _one_minus_square(x: object) -> Any:
+    return mul_p.bind(add_p.bind(x, scalar(1, x)), sub_p.bind(scalar(1, x), x))
 
+
+def _one_minus_square_lower(ctx: RuleContext, x: object) -> Any:
     (aval,) = ctx.avals_in
-    return ctx.lower_fun(formula, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
+    return ctx.lower_fun(_one_minus_square, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
 
 
 one_minus_square_p = elementwise(
@@ -179,6 +182,7 @@ one_minus_square_p = elementwise(
     _one_minus_square_lower,
     jvps=[lambda t, out, x: _mul(t, _times(x, -2))],
 )
+one_minus_square_p.formula = _one_minus_square
 
 
 def one_minus_square(x: ArrayLike) -> Any:

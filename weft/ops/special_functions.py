@@ -73,14 +73,21 @@ def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
     def lower(ctx: RuleContext, *operands: ir.Value) -> Any:
         shape, dtype = ctx.avals_out[0].shape, ctx.avals_out[0].dtype
         avals = [ShapedArray(shape, dtype) for _ in operands]
-
-        def run(*xs: Array) -> Any:
-            wide = dtypes.float32 if dtype.itemsize < 4 else dtype
-            return convert(formula(*(convert(x, wide) for x in xs)), dtype)
-
+        run = wide_enough(formula)
         return ctx.lower_fun(run, *ctx.spread(operands), avals=avals)[0]
 
     return elementwise(name, lower, accepts=FLOAT, jvps=jvps)
+
+
+def wide_enough(formula: Callable) -> Callable:
+    """Return the function of operands of one dtype, computed in float32 at least."""
+
+    def run(*xs: Array) -> Any:
+        dtype = typeof(xs[0]).dtype
+        wide = dtypes.float32 if dtype.itemsize < 4 else dtype
+        return convert(formula(*(convert(x, wide) for x in xs)), dtype)
+
+    return run
 
 
 def _full(x: Array, value: float) -> Any:

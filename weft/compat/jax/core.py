@@ -68,7 +68,10 @@ class Trace(metaclass=_KindOfTrace):
     main = property(lambda self: getattr(self, "tag", None))
 
     def process(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
-        """Give an operation to the program's own rule."""
+        """Give an operation to the program's own rule; one that JAX lacks by its formula."""
+        if prim.formula is not None:
+            with current_trace(self):
+                return prim.formula(*args, **params)
         return self.process_primitive(prim, args, params_seen(prim, params, args))
 
     def process_primitive(self, primitive: object, tracers: object, params: dict[str, Any]) -> Any:

@@ -265,25 +265,27 @@ def _solve_transpose(
     return [None, None, None, out]
 
 
+def _solve_forward(packed: Any, permutation: object, b: ArrayLike) -> Any:
+    y = take_rows(b, permutation)
+    y = triangular_solve(packed, y, left_side=True, lower=True, unit_diagonal=True)
+    return triangular_solve(packed, y, left_side=True, lower=False)
+
+
+def _solve_backward(packed: Any, permutation: object, b: Any) -> Any:
+    y = triangular_solve(packed, b, left_side=True, lower=False, transpose_a=True)
+    y = triangular_solve(
+        packed, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True
+    )
+    aval = typeof(permutation)
+    iota = broadcasted_iota(aval.dtype, aval.shape, aval.ndim - 1)
+    inverse = sort_key_val(permutation, iota)[1]
+    return take_rows(y, inverse)
+
+
 def _solve_lower(
     ctx: RuleContext, a: ir.Value, packed: Any, permutation: object, b: Any, *, transposed: bool
 ) -> Any:
-    def forward(packed: Any, permutation: object, b: ArrayLike) -> Any:
-        y = take_rows(b, permutation)
-        y = triangular_solve(packed, y, left_side=True, lower=True, unit_diagonal=True)
-        return triangular_solve(packed, y, left_side=True, lower=False)
-
-    def backward(packed: Any, permutation: object, b: Any) -> Any:
-        y = triangular_solve(packed, b, left_side=True, lower=False, transpose_a=True)
-        y = triangular_solve(
-            packed, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True
-        )
-        aval = typeof(permutation)
-        iota = broadcasted_iota(aval.dtype, aval.shape, aval.ndim - 1)
-        inverse = sort_key_val(permutation, iota)[1]
-        return take_rows(y, inverse)
-
-    fun = backward if transposed else forward
+    fun = _solve_backward if transposed else _solve_forward
     if _is_small(ctx) and ctx.avals_out[0].size:
         named = composite(lambda *xs, number: fun(*xs), "weft_native.lu_solve")
         return ctx.lower_fun(
@@ -302,6 +304,9 @@ lu_solve_p = Primitive(
     lower=_solve_lower,
     sharding="matrices",
     linear=(3,),
+)
+lu_solve_p.formula = lambda a, *given, transposed: (
+    _solve_backward(*given) if transposed else _solve_forward(*given)
 )
 
 

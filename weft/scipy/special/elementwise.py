@@ -13,7 +13,7 @@ from weft.core.trace import typeof
 from weft.numpy.common import strong, to_array
 from weft.ops.promote import broadcast_args, broadcast_to, promote_inexact
 from weft.ops.special_functions import _formula as formula_op
-from weft.ops.special_functions import no_derivative
+from weft.ops.special_functions import no_derivative, wide_enough
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -41,6 +41,8 @@ def special_op(
         return lambda t, out, *primals: t * partial(out, *_same_shape(primals))
 
     prim = formula_op(name, formula, [rule(i, p) for i, p in enumerate(partials)])
+    compute = wide_enough(formula)
+    prim.formula = lambda *primals: compute(*_same_shape(primals))
 
     def call(*operands: Array) -> Any:
         xs = promote_inexact(*map(to_array, operands))

@@ -27,6 +27,10 @@ def __getattr__(name: str) -> Any:
     if not name.endswith("_p"):
         raise AttributeError(name)
     _load()
+    if name in ("psum_invariant_p", "pvary_p"):
+        from weft.compat import spelled
+
+        return getattr(spelled, name)
     prim = PRIMITIVES.get(_NAMES.get(name, name[:-2]))
     if prim is None:
         from weft.compat.jax import lax as made_of_others
