@@ -171,3 +171,14 @@ def test_compiled_shardings_are_spelled_as_the_arguments():
             compiled = weft.jit(lambda x: (x * 2, x.T)).lower(given).compile()
             assert compiled.input_shardings[0][0].spec == spec
             assert [s.spec for s in compiled.output_shardings] == [spec, P(None, "i")]
+
+
+@pytest.mark.parametrize("rows", [1, 64])
+def test_costs_count_products_that_kernels_compute(rows):
+    n, k, m = rows, 784, 1024
+    arrays = [np.ones(shape, np.float32) for shape in ((n, k), (k, m), (m,))]
+    lowered = weft.jit(lambda x, w, b: x @ w + b).lower(*arrays)
+    for stage in (lowered, lowered.compile()):
+        costs = stage.cost_analysis()
+        assert costs["flops"] == 2 * n * k * m + n * m
+        assert costs["bytes accessed"] >= 4 * (n * k + k * m + m + n * m)

@@ -12,6 +12,9 @@ from weft.compat.jax._src.lax import lax
 from weft.compat.jax._src.lax.control_flow import loops
 from weft.compat.jax._src.numpy import util as numpy_util
 from weft.compat.jax._src.scipy.sparse import linalg
+from weft.compat.jax._src.state.indexing import Slice
+from weft.compat.jax.interpreters import batching
+from weft.core.jaxpr import jaxpr_as_fun
 
 
 def test_private_modules_have_the_names_of_public_ones():
@@ -199,3 +202,37 @@ def test_positions_of_arguments():
     assert chosen == (2,) and f(5) == (1, 5, 3)
     with pytest.raises(TypeError, match="expected a function"):
         api_util.check_callable(3)
+
+
+def test_examples_of_a_mapped_axis():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(batching.make_iota(3), [0, 1, 2])
+    seen = []
+
+    def f(row):
+        column = batching.to_elt(row._trace, None, x.T, -1)
+        assert batching.to_elt(row._trace, None, 1.0, None) == 1.0
+        seen.append((row.batch_dim, column.batch_dim, column.shape))
+        return row * column
+
+    np.testing.assert_array_equal(weft.vmap(f)(x), x * x)
+    assert seen == [(0, 1, (3,))]
+
+
+def test_arguments_are_added_to_what_is_traced():
+    scale = np.full(3, 2.0, np.float32)
+
+    def f(x):
+        y = core.trace_ctx.trace.new_arg(weft.typeof(scale), source_info=None)
+        return x * y
+
+    closed = weft.make_jaxpr(f)(np.ones(3, np.float32))
+    assert [v.aval.shape for v in closed.jaxpr.invars] == [(3,), (3,)]
+    np.testing.assert_array_equal(jaxpr_as_fun(closed)(scale, scale)[0], [4.0] * 3)
+    with pytest.raises(TypeError, match="nothing is being traced"):
+        core.trace_ctx.trace.new_arg(weft.typeof(scale))
+
+
+def test_slices_have_a_start_and_a_size():
+    assert (Slice(2, 3).start, Slice(2, 3).size) == (2, 3)
+    assert core.JaxprEqnContext().compute_type is None

@@ -180,3 +180,11 @@ def test_texts_are_parsed_where_a_dtype_is_given():
         jnp.array(["1.5", "2"])
     with pytest.raises(ValueError, match="a number is needed"):
         jnp.array(["a"], "float32")
+
+
+def test_what_has_a_shape_tells_it():
+    class Spans:
+        shape = (3, 2)
+
+    assert (jnp.shape(Spans()), jnp.ndim(Spans()), jnp.size(Spans())) == ((3, 2), 2, 6)
+    assert (jnp.shape(None), jnp.shape(1.0), jnp.shape([[1], [2]])) == ((), (), (2, 1))

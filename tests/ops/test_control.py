@@ -386,7 +386,7 @@ def test_platform_dependent_compiles_the_platform_s_own_function():
 # map and associative_scan --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch_size", [None, 1, 2, 3, 4, 10])
+@pytest.mark.parametrize("batch_size", [None, 0, 1, 2, np.int64(3), 4, 10])
 def test_map_applies_a_function_to_each_slice(batch_size):
     f = lambda x: {"sin": jnp.sin(x["a"]), "sum": x["a"] + x["b"][0]}
     xs = {"a": X, "b": (2 * X,)}
@@ -428,7 +428,7 @@ def test_associative_scan_has_logarithmic_depth():
 
 
 def test_empty_inputs_are_mapped_to_empty_results():
-    for batch_size in (None, 2):
+    for batch_size in (None, 0, 2):
         out = lax.map(lambda x: {"s": x.sum()}, np.zeros((0, 2), np.float32), batch_size=batch_size)
         assert out["s"].shape == (0,) and out["s"].dtype == np.float32
 

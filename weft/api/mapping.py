@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft.api.vmap_api import vmap
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import reshape
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 def map(f: Callable, xs: object, *, batch_size: int | None = None) -> Any:
     """Apply f to every slice of xs along the leading axis, one after the other.
 
-    As vmap, with the memory of one call. batch_size: apply f to so many slices at a time by vmap.
+    As vmap, with the memory of one call. batch_size: apply f to so many slices at a time by vmap,
+    0 for all.
 
     >>> import weft
     >>> weft.lax.map(lambda x: x * 2, weft.numpy.arange(3))
@@ -42,8 +45,9 @@ def map(f: Callable, xs: object, *, batch_size: int | None = None) -> Any:
     n = leading_size(leaves, tree, None, "map")
     if batch_size is None:
         return scan(derived(f, "map", _Step), None, xs)[1]
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise ArgumentError(f"map: batch_size must be a positive int, got {batch_size!r}")
+    if not isinstance(batch_size, int | np.integer) or batch_size < 0:
+        raise ArgumentError(f"map: batch_size must be an int of at least 0, got {batch_size!r}")
+    batch_size = int(batch_size) or max(n, 1)
     whole = n // batch_size * batch_size
     parts = []
     if whole:

@@ -109,6 +109,11 @@ class BatchTracer(Tracer):
         self.aval = remove_dim(typeof(val), dim)
         self.origin = origin
 
+    @property
+    def batch_dim(self) -> int:
+        """The axis of the batch, by the name that JAX has for it."""
+        return int(self.dim)
+
     def source(self) -> Source | None:
         return self.val.source() if isinstance(self.val, Tracer) else self.origin
 

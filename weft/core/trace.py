@@ -240,7 +240,17 @@ MOST_RULES = 8192
 class StagingTrace:
     """Records equations. What it does for one op is the cost of tracing."""
 
-    __slots__ = ("_atoms", "_keep", "consts", "constvars", "effects", "eqns", "finished", "name")
+    __slots__ = (
+        "_atoms",
+        "_keep",
+        "added",
+        "consts",
+        "constvars",
+        "effects",
+        "eqns",
+        "finished",
+        "name",
+    )
 
     def __init__(self, name: str = "<lambda>") -> None:
         self.name = name
@@ -251,6 +261,7 @@ class StagingTrace:
         self.finished = False
         self._atoms: dict[int, Atom] = {}
         self._keep: list[Any] = []  # keeps the objects whose ids are keys of _atoms alive
+        self.added: list[StagedTracer] = []  # arguments after the function's own
 
     def new_arg(self, aval: ShapedArray | AbstractRef) -> StagedTracer:
         return StagedTracer(self, aval, Var(aval), None)
@@ -389,7 +400,7 @@ class StagingTrace:
             raise
         jaxpr = Jaxpr(
             self.constvars,
-            [a.variable for a in args],
+            [a.variable for a in (*args, *self.added)],
             out_atoms,
             self.eqns,
             self.effects,

@@ -26,7 +26,7 @@ from weft.driver.execute import Request, execute, is_debugging, program_for, spe
 from weft.driver.program import Program, misplaced, misplaced_error
 from weft.driver.program_stages import ProgramStages
 from weft.driver.staging import ShapeDtypeStruct, struct_of
-from weft.runtime.compile import check_options
+from weft.runtime.compile import check_options, estimate_costs
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.memory_layouts import fits, held, of_program
 from weft.sharding.memory_layout import Format
@@ -212,8 +212,8 @@ class Lowered(_Arguments):
         return [n for n, k in zip(names, program.kept, strict=True) if k]
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimates of flops and bytes accessed, by name."""
-        return self.compile().cost_analysis()
+        """Estimate flops and bytes accessed, by name, of the whole program before it is fused."""
+        return estimate_costs(self._program.module)
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
         """Compile for the devices of the arguments' shardings; calls of the function share it.
@@ -256,7 +256,12 @@ class Compiled(_Arguments):
         return self._executable.compiled.as_text()
 
     def cost_analysis(self) -> Any:
-        return self._executable.compiled.cost_analysis()
+        """Estimate flops and bytes accessed, by name, of what one device computes.
+
+        The estimates are XLA's of the optimized program; where kernels of weft replace operations,
+        those of the program before it is fused.
+        """
+        return self._program.cost_analysis() or self._executable.compiled.cost_analysis()
 
     def memory_analysis(self) -> Any:
         """Return bytes of arguments, outputs, temporaries and code on each device."""

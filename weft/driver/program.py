@@ -24,7 +24,7 @@ from weft.lowering.module import lower_module
 from weft.lowering.sharding import fixed_by_type
 from weft.runtime import backend
 from weft.runtime.array import ArrayImpl
-from weft.runtime.compile import LoadedExecutable, compile_module
+from weft.runtime.compile import LoadedExecutable, compile_module, estimate_costs
 from weft.runtime.device_put import constant_at
 from weft.runtime.executable import DescribedExecutable, Executable
 from weft.runtime.transfers import default_sharding
@@ -389,6 +389,17 @@ class Program:
 
         return publish_program(self.name, print_lines, self.devices)
 
+    def takes_kernels(self, local: bool) -> bool:
+        """Tell whether native kernels replace operations, of which XLA counts no costs."""
+        return self.has_marks and config.native_ops and (local or len(self.devices) == 1)
+
+    def cost_analysis(self) -> dict[str, float] | None:
+        """Estimate one device's costs as of the operations that kernels replace; None without."""
+        local = self.stages is not None and self.stages.local is not None
+        if not self.takes_kernels(local):
+            return None
+        return estimate_costs(self.stages.local if local and self.stages else self.module)
+
     def _module_to_compile(self, local: bool) -> ir.Module:
         """Prepare the module: calls of the host placed, native kernels chosen, layouts set."""
         module = self.stages.local if local and self.stages is not None else self.module
@@ -396,7 +407,7 @@ class Program:
             from weft.lowering.call_device import settle
 
             module = settle(self, module, local)
-        if self.has_marks and config.native_ops and (local or len(self.devices) == 1):
+        if self.takes_kernels(local):
             from weft.native.rewrite import rewrite
 
             module = rewrite(module)

@@ -58,9 +58,8 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
     """
     if isinstance(a, list | tuple):
         a = asarray(a)
-    if not hasattr(a, "shape") and (a is None or not np.isscalar(a) or isinstance(a, str)):
-        return np.shape(a)  # of what is no array: those of NumPy
-    return aval_of("shape", a).shape
+    sizes = getattr(a, "shape", None)
+    return sizes if isinstance(sizes, tuple) else np.shape(a)
 
 
 def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:

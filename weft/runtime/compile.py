@@ -92,6 +92,14 @@ class LoadedExecutable:
         return self.xla.get_parameter_shardings()
 
 
+def estimate_costs(module: ir.Module) -> dict[str, float]:
+    """XLA's estimates of flops, bytes accessed and so on, by name, of a module as it is."""
+    from weft._xla import mlir
+
+    hlo = mlir.to_hlo(module).get_hlo_module()
+    return _xla_compile.cost_analysis([hlo], backend.client("cpu"))
+
+
 def compile_module(
     module: str | ir.Module,
     devices: tuple | np.ndarray,

@@ -2,11 +2,14 @@
 """jax._src.core, for flax and others: the public names, and types of values in memory."""
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 from weft.compat.jax import core as _core
 from weft.core.aval import ShapedArray as ShapedArray
 from weft.core.dtypes import is_extended
+from weft.core.state import state
+from weft.core.trace import StagingTrace
 from weft.errors import ConcretizationTypeError as ConcretizationTypeError
 
 AxisName = Hashable
@@ -35,6 +38,35 @@ def pp_toplevel_jaxpr(jaxpr: object, **_: object) -> str:
 def definitely_equal(a: object, b: object) -> bool:
     """Return whether two sizes are equal."""
     return a is b or a == b
+
+
+@dataclass(frozen=True)
+class JaxprEqnContext:
+    """What an equation is computed on; weft's equations have it in their parameters."""
+
+    compute_type: str | None = None
+    threefry_partitionable: bool = True
+    xla_metadata: object = None
+
+
+class _CurrentTrace:
+    """The trace that operations go to, for brainstate, which adds arguments to what is traced."""
+
+    def new_arg(self, aval: ShapedArray, source_info: object = None) -> Any:
+        """Return an argument of the jaxpr under construction, after the others."""
+        trace = state.trace
+        if not isinstance(trace, StagingTrace):
+            raise TypeError("new_arg: nothing is being traced to a jaxpr; call it in make_jaxpr")
+        argument = trace.new_arg(aval)
+        trace.added.append(argument)
+        return argument
+
+
+class _TraceContext:
+    trace = _CurrentTrace()
+
+
+trace_ctx = _TraceContext()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 # Tests: tests/compat/test_other_modules.py
-"""jax._src.sharding_impls, for jaxns: a sharding over the mesh in context."""
+"""jax._src.sharding_impls, for jaxns and brainstate: shardings left open, or over the mesh."""
 
+from weft.driver.jit_info import UNSPECIFIED as UNSPECIFIED
 from weft.sharding import NamedSharding, PartitionSpec
 from weft.sharding.explicit import named
 

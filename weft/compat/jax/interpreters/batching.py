@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from weft.api.vmappable import is_vmappable as is_vmappable
 from weft.api.vmappable import register_vmappable as register_vmappable
 from weft.api.vmappable import unregister_vmappable as unregister_vmappable
+from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import iota
 from weft.autodiff.vmap import AxisData as AxisData
 from weft.autodiff.vmap import BatchTrace as BatchTrace
 from weft.autodiff.vmap import BatchTracer as BatchTracer
@@ -34,14 +36,26 @@ __all__ = [
     "defvectorized",
     "fancy_primitive_batchers",
     "is_vmappable",
+    "make_iota",
     "moveaxis",
     "not_mapped",
     "primitive_batchers",
     "register_vmappable",
+    "to_elt",
     "unregister_vmappable",
 ]
 
 not_mapped = None
+
+
+def make_iota(axis_size: int) -> Array:
+    """Return the indices of a mapped axis."""
+    return iota("int32", axis_size)
+
+
+def to_elt(trace: BatchTrace, get_idx: object, x: ArrayLike, spec: int | None) -> Any:
+    """Return one example of a batch along the axis `spec`, whose operations `trace` maps."""
+    return x if spec is None else BatchTracer(trace, x, canonical_axis(spec, typeof(x).ndim))
 
 
 def moveaxis(x: Array, source: int, target: int) -> Any:
