@@ -137,7 +137,7 @@ class Padded:
             return (
                 self.varies((*slots.shapes, *slots.consts, *slots.outs))
                 or any(self.varies((*e.literals, *e.shapes)) for e in slots.eqns)
-                or any(self.varies(tuple(e.rule_params.values())) for e in slots.eqns)
+                or any(self.varies(tuple(e.params.values())) for e in slots.eqns)
             )
         return slots in self.varying
 
