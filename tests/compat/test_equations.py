@@ -6,7 +6,8 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.compat.jax.extend import core
+from weft.compat.jax.core import clean_up_dead_vars, last_used
+from weft.compat.jax.extend import core, source_info_util
 from weft.sharding import PartitionSpec as P
 
 X = np.linspace(0.1, 0.9, 4).astype(np.float32)
@@ -242,3 +243,50 @@ def test_a_value_that_weft_has_no_meaning_for_is_refused():
     (eqn,) = weft.make_jaxpr(jnp.exp)(X).jaxpr.eqns
     with pytest.raises(NotImplementedError, match="accuracy must be None"):
         eqn.primitive.bind(X, accuracy="highest")
+
+
+def test_a_jaxpr_is_made_of_parts_in_jaxs_order():
+    closed = weft.make_jaxpr(lambda x: jnp.sin(x) * x)(X)
+    jaxpr = closed.jaxpr
+    eqns = [
+        core.JaxprEqn(e.invars, e.outvars, e.primitive, e.params, e.effects, e.source_info, None)
+        for e in jaxpr.eqns
+    ]
+    assert all(isinstance(eqn, core.JaxprEqn) for eqn in (*eqns, *jaxpr.eqns))
+    again = core.Jaxpr(
+        jaxpr.constvars,
+        jaxpr.invars,
+        jaxpr.outvars,
+        eqns,
+        jaxpr.effects,
+        debug_info=core.DebugInfo("jit", "made at a line"),
+    )
+    (got,) = core.jaxpr_as_fun(core.ClosedJaxpr(again))(X)
+    np.testing.assert_allclose(got, np.sin(X) * X, rtol=1e-6)
+    assert again.replace(debug_info=core.DebugInfo("jit", "other at a line")).debug == "other"
+
+
+def test_values_are_dropped_behind_the_equation_that_reads_them_last():
+    jaxpr = weft.make_jaxpr(lambda x: (jnp.sin(x), jnp.cos(jnp.sin(x))))(X).jaxpr
+    last = last_used(jaxpr)
+    (x,) = jaxpr.invars
+    first, second, third = jaxpr.eqns
+    assert last == {
+        x: second,
+        first.outvars[0]: None,
+        second.outvars[0]: third,
+        third.outvars[0]: None,
+    }
+    env = {x: 0, first.outvars[0]: 1, second.outvars[0]: 2}
+    for eqn in jaxpr.eqns:
+        clean_up_dead_vars(eqn, env, last)
+    assert list(env) == [first.outvars[0]]
+
+
+def test_scopes_of_an_equation_hold_where_it_is_evaluated_again():
+    with weft.named_scope("outer"):
+        (eqn,) = weft.make_jaxpr(weft.named_call(jnp.sin, name="inner"))(X).jaxpr.eqns
+    path = source_info_util.NameStack("around") + "/".join(eqn.source.scopes)
+    with source_info_util.user_context(None, name_stack=path):
+        assert source_info_util.current_name_stack() == "around/outer/inner"
+    assert source_info_util.current_name_stack() == ""

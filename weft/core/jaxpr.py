@@ -136,14 +136,18 @@ class Jaxpr(_Memoized):
         outvars: list[Atom],
         eqns: list[Eqn],
         effects: frozenset = NO_EFFECTS,
-        debug: str = "<lambda>",
+        debug: Any = "<lambda>",
+        *,
+        debug_info: Any = None,
     ) -> None:
         self.constvars = constvars
         self.invars = invars
         self.outvars = outvars
         self.eqns = eqns
         self.effects = effects
-        self.debug = debug  # the traced function's name
+        # the traced function's name, of which JAX's programs keep more
+        named = debug if debug_info is None else debug_info
+        self.debug = named if isinstance(named, str) else getattr(named, "func_name", "<lambda>")
         self._memo = None
 
     def replace(self, **changes: object) -> Jaxpr:

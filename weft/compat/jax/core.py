@@ -12,8 +12,7 @@ from weft.core import effects as _effects
 from weft.core.aval import AbstractToken as AbstractToken
 from weft.core.aval import ShapedArray as ShapedArray
 from weft.core.jaxpr import Atom as Atom
-from weft.core.jaxpr import Eqn as JaxprEqn
-from weft.core.jaxpr import Var, open_jaxpr
+from weft.core.jaxpr import Eqn, Literal, Var, open_jaxpr
 from weft.core.jaxpr import eval_jaxpr as eval_jaxpr
 from weft.core.jaxpr import subjaxprs as subjaxprs_of
 from weft.core.state import current_trace, state
@@ -220,6 +219,35 @@ def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
     return dtype if dtypes.is_inexact(dtype) else dtypes.float0
 
 
+class _KindOfEqn(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, Eqn)
+
+
+class JaxprEqn(metaclass=_KindOfEqn):
+    """The kind of equations; called, it makes one of parts in JAX's order."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return new_jaxpr_eqn(*args, **kwargs)
+
+
+def last_used(jaxpr: Any) -> dict[Var, Eqn | None]:
+    """Return for each variable the equation that reads it last; None for results."""
+    found: dict[Var, Eqn | None] = {v: None for v in jaxpr.outvars if not isinstance(v, Literal)}
+    for eqn in reversed(jaxpr.eqns):
+        for v in eqn.invars:
+            if not isinstance(v, Literal):
+                found.setdefault(v, eqn)
+    return found
+
+
+def clean_up_dead_vars(eqn: Eqn, env: dict[Var, Any], last: dict[Var, Eqn | None]) -> None:
+    """Drop from an interpreter's values those that no later equation reads."""
+    for v in {v for v in eqn.invars if not isinstance(v, Literal)}:
+        if last[v] is eqn:
+            env.pop(v, None)
+
+
 def subjaxprs(jaxpr: Any) -> list:
     """Return the jaxprs among the params of a jaxpr's equations."""
     inner = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.rule_params))
@@ -253,10 +281,10 @@ def new_jaxpr_eqn(
     effects: Any = no_effects,
     source_info: Any = None,
     ctx: RuleContext | None = None,
-) -> JaxprEqn:
+) -> Eqn:
     from weft.core.source import UNKNOWN
 
-    return JaxprEqn(
+    return Eqn(
         primitive,
         list(invars),
         list(outvars),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.compat.equations import shown
 from weft.compat.linear_util import WrappedFun
-from weft.core.jaxpr import Jaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.core.state import current_trace, state
 from weft.core.trace import StagedTracer as DynamicJaxprTracer
 from weft.core.trace import StagedTracer as JaxprTracer
@@ -21,6 +21,8 @@ __all__ = [
     "DynamicJaxprTracer",
     "JaxprTracer",
     "PartialVal",
+    "close_jaxpr",
+    "convert_constvars_jaxpr",
     "custom_partial_eval_rules",
     "dce_jaxpr",
     "dce_rules",
@@ -99,6 +101,16 @@ def trace_to_jaxpr_nounits(
         for o, u in zip(outs, unknown, strict=True)
     ]
     return shown(jaxpr), results, frame.consts
+
+
+def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
+    """Return the jaxpr with its constants as arguments in front of the others."""
+    return jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars])
+
+
+def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
+    """Return the closed jaxpr of one without constants, the same each time."""
+    return jaxpr.memo("closed", lambda: ClosedJaxpr(jaxpr))
 
 
 def dce_jaxpr(
