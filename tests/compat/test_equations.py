@@ -6,7 +6,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.compat.jax.core import clean_up_dead_vars, last_used
+from weft.compat.jax.core import clean_up_dead_vars, eval_jaxpr, last_used
 from weft.compat.jax.extend import core, source_info_util
 from weft.sharding import PartitionSpec as P
 
@@ -290,3 +290,46 @@ def test_scopes_of_an_equation_hold_where_it_is_evaluated_again():
     with source_info_util.user_context(None, name_stack=path):
         assert source_info_util.current_name_stack() == "around/outer/inner"
     assert source_info_util.current_name_stack() == ""
+
+
+def test_the_rules_of_a_function_are_called_as_jax_calls_them():
+    (eqn,) = weft.make_jaxpr(cubed)(X).jaxpr.eqns
+    jaxpr, consts, out_zeros = eqn.params["jvp_jaxpr_fun"].call_wrapped(False)
+    out, tangent = eval_jaxpr(jaxpr, consts, X, np.ones(4, np.float32))
+    np.testing.assert_allclose(out, X**3, rtol=1e-6)
+    np.testing.assert_allclose(tangent, 3 * X**2, rtol=1e-6)
+    assert out_zeros == [False]
+    _, _, out_zeros = eqn.params["jvp_jaxpr_fun"].call_wrapped(True)
+    assert len(out_zeros) == 1
+
+    (eqn,) = weft.make_jaxpr(squared)(X).jaxpr.eqns
+    residual, out = eval_jaxpr(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(True), X)
+    np.testing.assert_allclose((residual, out), (X, X**2), rtol=1e-6)
+    (ct,) = eqn.params["bwd"](residual, np.ones(4, np.float32))
+    np.testing.assert_allclose(ct, 2 * X, rtol=1e-6)
+    out_tree, residual_tree, _ = eqn.params["out_trees"]()
+    assert (out_tree.num_leaves, residual_tree.num_leaves) == (1, 1)
+
+    (eqn,) = weft.make_jaxpr(doubled)(X).jaxpr.eqns
+    rows, batched = eqn.params["rule"](4, ([], (True,)), [], (X,))
+    np.testing.assert_allclose(rows, 2 * X, rtol=1e-6)
+    assert batched is True and eqn.params["in_tree"].num_leaves == 1
+
+    (eqn,) = weft.make_jaxpr(CASES["linear_call"][0])(X).jaxpr.eqns
+    transpose, consts = eqn.params["transpose_thunk"]()
+    (ct,) = eval_jaxpr(transpose.jaxpr, [], *consts, np.float32(2), X)
+    np.testing.assert_allclose(ct, 2 * X, rtol=1e-6)
+
+
+def test_a_rule_that_reads_what_is_traced_around_says_so():
+    def around(scale):
+        @weft.custom_jvp
+        def scaled(x):
+            return x * 2
+
+        scaled.defjvp(lambda primals, tangents: (scaled(*primals), tangents[0] * scale))
+        return scaled(X)
+
+    (eqn,) = weft.make_jaxpr(around)(X).jaxpr.eqns
+    with pytest.raises(NotImplementedError, match="reads traced values.*as arguments"):
+        eqn.params["jvp_jaxpr_fun"].call_wrapped(False)

@@ -256,24 +256,11 @@ class _AxisIndex(_Collective):
 # Calls of functions with rules of their own -------------------------------------------------------
 
 
-class Rules:
-    """The rules of a called function, as a parameter: weft's `call`, and what belongs to it."""
-
-    __slots__ = ("call", "own")
-
-    def __init__(self, call: Any, own: dict[str, Any]) -> None:
-        self.call, self.own = call, own
-
-    def __repr__(self) -> str:
-        return f"rules of {getattr(self.call, 'name', 'a linear function')}"
+_RULES = "weft.compat.rule_params"
 
 
 def _symbolic_zeros(own: dict, operands: Sequence) -> bool:
     return bool(getattr(getattr(own["call"], "owner", None), "_symbolic_zeros", False))
-
-
-def _of_call(name: str) -> Value:
-    return lambda own, operands: getattr(own["call"], name, None)
 
 
 class _CustomCall(Form):
@@ -287,15 +274,16 @@ class _CustomCall(Form):
         self.marks = frozenset()
 
     def seen(self, own: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
-        held = Rules(own.get("call"), own)
-        return {**super().seen(own, operands), **dict.fromkeys(self.rules, held)}
+        by_name, state = _loaded(_RULES, "BY_NAME"), {}
+        rules = {name: by_name[name](own, state) for name in self.rules}
+        return {**super().seen(own, operands), **rules}
 
     def is_of_jax(self, params: dict[str, Any]) -> bool:
         return self.rules[0] in params
 
     def taken(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
         held = params[self.rules[0]]
-        if not isinstance(held, Rules):
+        if not isinstance(held, _loaded(_RULES, "Rules")):
             raise TypeError(
                 f"{name}_p.bind: {self.rules[0]} must be that of an equation which weft traced, "
                 f"got {type(held).__name__}; call a function with rules instead"
@@ -428,7 +416,10 @@ FORMS: dict[str, Form] = {
     "custom_vmap_call": _CustomCall(
         "rule",
         names={"jaxpr": "call"},
-        only={"in_tree": _of_call("in_tree"), "out_tree": _of_call("out_tree")},
+        only={
+            "in_tree": lambda own, operands: _loaded(_RULES, "tree_with_consts")(own),
+            "out_tree": lambda own, operands: getattr(own["call"], "out_tree", None),
+        },
         defaults={"call": None, "num_consts": 0},
     ),
     "linear_call": _CustomCall(
