@@ -274,7 +274,8 @@ class _CustomCall(Form):
         self.marks = frozenset()
 
     def seen(self, own: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
-        by_name, state = _loaded(_RULES, "BY_NAME"), {}
+        by_name = _loaded(_RULES, "BY_NAME")
+        state: dict[str, Any] = {}
         rules = {name: by_name[name](own, state) for name in self.rules}
         return {**super().seen(own, operands), **rules}
 
