@@ -46,7 +46,7 @@ def test_a_reduced_result_has_a_cotangent_that_is_scattered():
     f = lambda x: over_devices(body)(x).sum()
     np.testing.assert_array_equal(weft.grad(f)(x), np.full(8, 0 + 1 + 2 + 3))
     text = str(weft.make_jaxpr(weft.grad(f))(x))
-    assert text.count("psum_scatter[") == 1 and "psum[" not in text
+    assert text.count("reduce_scatter[") == 1 and "psum[" not in text
 
 
 def test_numbers_and_pytrees_are_gathered():
