@@ -1,3 +1,4 @@
+# Tests: tests/compat/test_equations.py
 """The rules of a called function as parameters of its equation, called as JAX calls them."""
 
 from __future__ import annotations
