@@ -1,0 +1,71 @@
+# Tests: tests/compat/test_equations.py
+"""How JAX names and writes the parameters of one primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Value = Callable[[dict[str, Any], Sequence[Any]], Any]
+"""A value of a parameter of JAX's, from weft's parameters and the operands."""
+
+
+class Form:
+    """The parameters of a primitive as JAX has them.
+
+    names: weft's name -> JAX's, where they differ. only: parameters that only JAX has, each with
+    its value, or a function of weft's parameters and the operands. fixed: those of them that weft
+    takes with that value alone. seen, taken: functions that write a value as JAX has it, by JAX's
+    name, and as weft has it, by weft's. defaults: the parameters that only weft has, each with its
+    value, or a function of JAX's parameters.
+    """
+
+    __slots__ = ("_names", "_only", "_seen", "_taken", "back", "defaults", "fixed", "marks")
+
+    def __init__(
+        self,
+        names: Mapping[str, str] | None = None,
+        only: Mapping[str, Any] | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        seen: Mapping[str, Callable] | None = None,
+        taken: Mapping[str, Callable] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._names = names or {}
+        self.back = {theirs: own for own, theirs in self._names.items()}
+        self.fixed = fixed or {}
+        self._only = {**(only or {}), **self.fixed}
+        self._seen = seen or {}
+        self._taken = taken or {}
+        self.defaults = defaults or {}
+        names_of_jax = frozenset({*self._only, *self.back})
+        self.marks = frozenset() if self.defaults else names_of_jax  # by which JAX's are known
+
+    def seen(self, own: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
+        result = {self._names.get(n, n): v for n, v in own.items() if n not in self.defaults}
+        for name, write in self._seen.items():
+            if name in result:
+                result[name] = write(result[name])
+        for name, value in self._only.items():
+            result[name] = value(own, operands) if callable(value) else value
+        return result
+
+    def is_of_jax(self, params: dict[str, Any]) -> bool:
+        return (
+            not self._only.keys().isdisjoint(params)
+            or not self.back.keys().isdisjoint(params)
+            or not self.defaults.keys() <= params.keys()
+        )
+
+    def taken(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
+        for fixed, value in self.fixed.items():
+            if params.get(fixed) not in (None, value):
+                raise NotImplementedError(f"{name}_p.bind: {fixed} must be {value}")
+        result = {self.back.get(n, n): v for n, v in params.items() if n not in self._only}
+        for own, default in self.defaults.items():
+            if own not in result:
+                result[own] = default(params) if callable(default) else default
+        for own, write in self._taken.items():
+            if own in result:
+                result[own] = write(result[own])
+        return result
