@@ -38,6 +38,7 @@ CASES = {
     "log": np.abs(WHOLE_LINE),
     "log1p": np.concatenate([np.abs(WHOLE_LINE), UNIT[UNIT > -1]]),
     "sinh": signed(np.linspace(0, 88, 20_001), EVERY[EVERY < 1]),
+    "tanh": signed(np.linspace(0, 24, 40_001), np.linspace(0.1, 0.6, 20_000), EVERY[EVERY < 1]),
 }
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -2.0]
 
@@ -69,6 +70,17 @@ def check(function, reference, *points, dtype):
 @pytest.mark.parametrize("name", CASES)
 def test_errors_are_within_two_units_in_the_last_place(name, dtype):
     check(getattr(wnp, name), getattr(np, name), CASES[name], dtype=dtype)
+
+
+@pytest.mark.parametrize("name", ["cbrt", "cosh", "expm1", "log1p", "tanh"])
+def test_a_hundred_floats_are_within_one_unit_in_the_last_place(name):
+    x = np.resize(CASES[name][(np.abs(CASES[name]) < 80)][::40].astype("float32"), 4000)
+    expected = getattr(np, name)(x.astype(np.float64))
+    function = weft.jit(getattr(wnp, name))
+    out = np.concatenate([np.asarray(function(part)) for part in np.split(x, 40)])
+    normal = np.abs(expected) >= np.finfo("float32").tiny
+    ulp = np.spacing(np.abs(expected).astype("float32"))
+    assert (np.abs(out - expected) <= ulp)[normal].all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from weft.formulas.language import (
     bits,
     clamp,
-    copysign,
     exponent_bias,
     fma,
     from_bits,
@@ -28,8 +27,9 @@ from weft.formulas.language import (
     split_exponent,
     to_float,
     where,
+    whole_power_of_two,
 )
-from weft.ops.arithmetic import max_p, min_p
+from weft.ops.arithmetic import max_p, min_p, round_p
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -111,25 +111,28 @@ def expm1(x: Array) -> Array:
 
 
 _TANH = {
-    "float32": (-0.0060451651, 0.0209613291, -0.0538432632, 0.133327188, -0.333333284),
-    "float64": (
-        -1.6925719888061584e-5, 7.8999123630928006e-5, -0.00023029727919427496,
-        0.00058722641914185229, -0.0014552533620089917, 0.0035920498263923855,
-        -0.0088632289231194627, 0.021869488209066646, -0.053968253959920026, 0.13333333333325027,
-        -0.3333333333333332,
-    ),
+    "float32": (-0.0527255534, 0.13331179, -0.333333227),
+    "float64": (-0.0013875127241830236, 0.0035888623386737214, -0.0088631542464240481,
+        0.021869487422243675, -0.053968253960082829, 0.1333333333333049, -0.3333333333333333),
 }  # fmt: skip
-"""(tanh(x) / x - 1) / x**2 in x**2, for x up to 0.63."""
+"""(tanh(h) / h - 1) / h**2 in h**2, for |h| up to ln(2) / 4, by Remez' exchange."""
+_HALF_LN2 = math.log(2) / 2
 
 
 def tanh(x: Array) -> Array:
-    """1 - 2 / (exp(2 |x|) + 1), whose error near 0 is of 1: there a polynomial."""
-    size = clamp(abs(x), 0.0, 22.0 if is_wide(x) else 10.0)
-    square = size * size
-    small = fma(size * square, polynomial(square, _TANH[x.dtype.name]), size)
-    value, n = split_exp(size + size)
-    large = 1 - 2 / fma(value, power_of_two(n), 1.0)
-    return copysign(where(size < 0.625, small, large), x)
+    """By the addition theorem it is (s - 1 - t (s + 1)) / (s + 1 - t (s - 1)), where s = 2**n and
+    t = tanh(h) of h = n ln(2) / 2 - x. The quotient is c, a number near the result, less that.
+    """
+    bound = 22.0 if is_wide(x) else 10.0
+    x = clamp(x, -bound, bound)
+    n = round_p.bind(x * (1 / _HALF_LN2), rounding_method=1)
+    h = fma(n, _HALF_LN2, -x)
+    square = h * h
+    t = fma(h * square, polynomial(square, _TANH[x.dtype.name]), h)
+    s = whole_power_of_two(n)
+    more, less = s + 1, 1 - s
+    c = clamp(n * 0.25, -1.0, 1.0)
+    return c - fma(t, fma(c, less, more), fma(c, more, less)) / fma(t, less, more)
 
 
 def _ratio_to_sum(above: Array, e: Array, more: float) -> Array:

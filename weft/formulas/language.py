@@ -133,6 +133,13 @@ def power_of_two(exponent: Array) -> Array:
     return from_bits((exponent + (1023 if wide else 127)) << (52 if wide else 23))
 
 
+def whole_power_of_two(whole: Array) -> Array:
+    """2**whole for a float that is the exponent of a normal number."""
+    # Of a sum with 1.5 * 2**mantissa_bits, the last bits are those of the biased exponent.
+    biased = whole + (1.5 * 2.0 ** mantissa_bits(whole) + exponent_bias(whole))
+    return from_bits(bits(biased) << mantissa_bits(whole))
+
+
 def ldexp(x: Array, n: Array) -> Array:
     """In two steps, so that subnormal and overflowing results are right."""
     half = n >> 1

@@ -17,10 +17,11 @@ _CALLS = dict.fromkeys((*_NARROW, "float64"), SCALAR_CALLS)
 _DOUBLES = {"float64": WIDE_CALLS}
 _LONG = dict.fromkeys((*_NARROW, "float64"), SMALLEST)
 """Of those for which XLA has a less accurate formula that compiles in half the time."""
+_LONG_DOUBLES = {"float64": SMALLEST}
 _ALL = dict.fromkeys((*_NARROW, "float64"), 1)
 """Of those for which XLA has a less accurate formula that takes as long."""
-_COMMON = dict.fromkeys(_NARROW, SMALLEST) | {"float64": 1}
-"""The same of those in many first programs of a process, for which weft/native would be loaded."""
+_EXACT = {"float32": 1, "float64": 1}
+"""The same of those whose narrower floats XLA computes in float32, which is exact enough."""
 
 FORMULAS = {
     "chlo.acos": ("acos", _CALLS),
@@ -32,23 +33,30 @@ FORMULAS = {
     "chlo.cosh": ("cosh", _ALL),
     "chlo.digamma": ("digamma", _LONG),
     "chlo.erf": ("erf", _DOUBLES),
-    "chlo.erf_inv": ("erf_inv", _LONG),
+    "chlo.erf_inv": ("erf_inv", dict.fromkeys(_NARROW, 1) | _LONG_DOUBLES),
     "chlo.erfc": ("erfc", _ALL),
     "chlo.lgamma": ("lgamma", _LONG),
     "chlo.sinh": ("sinh", _ALL),
     "stablehlo.atan2": ("atan2", _CALLS),
     "stablehlo.cbrt": ("cbrt", _ALL),
     "stablehlo.exponential": ("exp", _DOUBLES),
-    "stablehlo.exponential_minus_one": ("expm1", _COMMON),
+    "stablehlo.exponential_minus_one": ("expm1", _ALL),
     "stablehlo.log": ("log", dict.fromkeys(_NARROW, VECTORS) | _DOUBLES),
-    "stablehlo.log_plus_one": ("log1p", _COMMON),
+    "stablehlo.log_plus_one": ("log1p", _ALL),
     "stablehlo.power": ("pow", _DOUBLES),
+    "stablehlo.tanh": ("tanh", _EXACT),
 }
 """Operation → its formula's name in weft/formulas, and from how many elements it serves."""
 
 
+WIDENED = frozenset({"chlo.digamma", "chlo.lgamma"})
+"""Operations that XLA computes in float64 instead, of fewer elements of narrower floats."""
+
+
 def mark_formula(ctx: RuleContext, operation: ir.Operation) -> None:
     """Mark an operation that becomes a formula, if it is of enough elements."""
-    aval = ctx.avals_out[0]
-    if aval.size >= FORMULAS[operation.name][1].get(aval.dtype.name, inf):
+    aval, name = ctx.avals_out[0], operation.name
+    if aval.size >= FORMULAS[name][1].get(aval.dtype.name, inf):
         ctx.mark(operation, "formula", least=1)
+    elif name in WIDENED and aval.dtype.name in _NARROW:
+        ctx.mark(operation, "widened", least=1)

@@ -7,6 +7,7 @@ one rounding where the processor can, else with two.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +28,8 @@ def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
     """Replace an elementwise operation of floats by its formula."""
     (result,) = op.results
     element, shape = result.type.element_type, list(result.type.shape)
+    if op.name in _FEW and str(element) != "f64" and _runs_at_once(op):
+        return widened(e, op, 0)
     name = FORMULAS[op.name][0]
     dtype = dtypes.float64 if str(element) == "f64" else dtypes.float32
     wide = mlir.element_type(dtype)
@@ -34,6 +37,44 @@ def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
     closed = provided.element_formula(name, (dtype,) * len(operands), dtype)
     (out,) = emit(e, closed.jaxpr, operands, shape)
     return [e.convert(out, element)]
+
+
+_FEW = frozenset(
+    {
+        "chlo.cosh",
+        *(f"stablehlo.{n}" for n in ("cbrt", "exponential_minus_one", "log_plus_one", "tanh")),
+    }
+)
+"""Functions that XLA counts as a few operations, however many instructions they are."""
+
+
+def _runs_at_once(op: ir.Operation) -> bool:
+    """Return whether XLA runs the program on the caller's thread: it has few operations.
+
+    From 1000 on elements it moves to another, which takes as long as thousands of elements.
+    """
+    count = 0
+
+    def look(other: ir.Operation) -> ir.WalkResult:
+        nonlocal count
+        sizes = [math.prod(r.type.shape) for r in other.results if hasattr(r.type, "shape")]
+        count += 1000 if other.name == "stablehlo.while" else sum(sizes)
+        return ir.WalkResult.ADVANCE if count < 1000 else ir.WalkResult.INTERRUPT
+
+    parent = op
+    while parent.parent is not None:
+        parent = parent.parent
+    parent.walk(look)
+    return count < 1000
+
+
+def widened(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
+    """Let XLA compute an operation in float64."""
+    (result,) = op.results
+    double = mlir.element_type(dtypes.float64)
+    operands = [e.convert(x, double) for x in op.operands]
+    out = e.make(op.name, operands, e.type(list(result.type.shape), double))
+    return [e.convert(out, result.type.element_type)]
 
 
 _EXACT = {8: dtypes.float32, 16: dtypes.float32, 32: dtypes.float64}

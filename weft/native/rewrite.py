@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 
@@ -12,10 +12,10 @@ from weft._xla import mlir, passes
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
 from weft.lowering.limits import UNEVEN
-from weft.native import uneven
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
-from weft.partition.walk import clone, functions, inner_first
+from weft.partition.ops import facts
+from weft.partition.walk import clone, functions
 
 Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]
 """(emitter in front of the operation, operation, number) → its results, or None to leave it."""
@@ -54,6 +54,7 @@ RULES = {
     "unpackbits": "selections.bits",
     "vectors": "reductions.vectors",
     "wave": "elementwise.wave",
+    "widened": "formulas.widened",
 }
 """The module and the function of each rule, loaded for the first operation with its mark."""
 
@@ -64,7 +65,7 @@ def rule(name: str) -> Rule:
     return getattr(import_module(f"weft.native.{module}"), function)
 
 
-FUSED = ("compare", "formula", "quotient")
+FUSED = ("compare", "formula", "quotient", "widened")
 """Rules whose results are parts of loops, which read no vector from memory."""
 _ONE_DEVICE = DeviceMesh({})
 
@@ -72,17 +73,17 @@ _ONE_DEVICE = DeviceMesh({})
 def rewrite(module: ir.Module) -> ir.Module:
     """Replace marked operations by native kernels; the module itself where none is marked."""
     with mlir.context(), mlir.unknown_location():
-        if not any(True for _ in _marked(module)):
+        if not _marked(module):
             return module
         module = clone(module)
-        if any(_makes_much(op) for op in _operations(module)):
+        if _found(module, _makes_much):
             passes.run(module, "inline{default-pipeline= },symbol-dce")
         # Composites first: what those are made of that kernels replace is of no interest.
         for op in [op for op in _marked(module) if op.name == "stablehlo.composite"]:
             formula = op.attributes["decomposition"].value
             if _replace(op):
                 functions(module)[formula].erase()
-        for op in list(_marked(module)):
+        for op in _marked(module):
             _replace(op)
     return module
 
@@ -91,6 +92,8 @@ def _replace(op: ir.Operation) -> bool:
     """Apply a marked operation's rule; tell whether the operation is gone."""
     name, number = op.attributes[MARK].value.split()
     if name not in FUSED:
+        from weft.native import uneven  # with kernels, of which programs without know nothing
+
         uneven.feed(op, _ONE_DEVICE)
     del op.attributes[MARK]
     if name == "uneven":  # only what it reads is of interest
@@ -104,13 +107,35 @@ def _replace(op: ir.Operation) -> bool:
     return True
 
 
-def _operations(module: ir.Module) -> Iterator[ir.Operation]:
-    for function in functions(module).values():
-        yield from inner_first(function.regions[0].blocks[0])
+def _marked(module: ir.Module) -> list[ir.Operation]:
+    """List the marked operations outside combiners, inner ones first."""
+    return [op for op in _found(module, lambda op: MARK in op.attributes) if not _combines(op)]
 
 
-def _marked(module: ir.Module) -> Iterator[ir.Operation]:
-    return (op for op in _operations(module) if MARK in op.attributes)
+def _found(module: ir.Module, test: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+    """List operations of a module, inner ones first.
+
+    Iterators over blocks would load the bindings of all of StableHLO, which takes 15 ms.
+    """
+    found: list[ir.Operation] = []
+
+    def look(op: ir.Operation) -> ir.WalkResult:
+        if test(op):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return found
+
+
+def _combines(op: ir.Operation) -> bool:
+    """Return whether an operation is in the combiner of a reduction, a scatter or a sort."""
+    parent = op.parent
+    while parent is not None:
+        if facts(parent).combines:
+            return True
+        parent = parent.parent
+    return False
 
 
 def _makes_much(op: ir.Operation) -> bool:

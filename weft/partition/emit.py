@@ -29,7 +29,7 @@ class Emitter:
     once, before the first operation of the function, so that any region below can use it.
     """
 
-    def __init__(self, mesh: DeviceMesh, entry: ir.Block):
+    def __init__(self, mesh: DeviceMesh, entry: ir.Block, before: ir.Operation | None = None):
         self.mesh = mesh
         self.why = ""  # the reason given to collectives made from here on
         self.apart = False  # whether some devices may not come to the operations made from here on
@@ -41,25 +41,23 @@ class Emitter:
         self.roots: dict[ir.Value, LocalValue] = {}
         self.idle: dict[ir.Value, int] = {}  # uses by moves that may be left out
         self._tentative: list[ir.Value] | None = None
-        self.context = entry.owner.context
-        self.loc = entry.owner.location
+        first = entry.owner if before is None else before
+        self.context = first.context
+        self.loc = first.location
         with self.context, ir.Location.unknown():
             self.i32 = ir.IntegerType.get_signless(32)
             self.i64 = ir.IntegerType.get_signless(64)
             self.i1 = ir.IntegerType.get_signless(1)
-            self.ip = ir.InsertionPoint.at_block_begin(entry)
-            self.anchor = self.const(0).owner
-        self.ip = self.entry_ip = ir.InsertionPoint(self.anchor)
+            if before is None:
+                self.ip = ir.InsertionPoint.at_block_begin(entry)
+                before = self.anchor = self.const(0).owner
+        self.ip = self.entry_ip = ir.InsertionPoint(before)
         self._entry_values: dict[Any, ir.Value] = {}
 
     @classmethod
     def before(cls, op: ir.Operation, mesh: DeviceMesh) -> Emitter:
         """Create everything in front of an operation of a local program."""
-        e = cls(mesh, op.block)
-        e.anchor.erase()
-        e.ip = e.entry_ip = ir.InsertionPoint(op)
-        e.loc = op.location
-        return e
+        return cls(mesh, op.block, op)
 
     # -- copies --------------------------------------------------------------------------------
 
