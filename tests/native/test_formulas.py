@@ -75,7 +75,7 @@ def test_errors_are_within_two_units_in_the_last_place(name, dtype):
 @pytest.mark.parametrize("name", ["cbrt", "cosh", "expm1", "log1p", "tanh"])
 def test_a_hundred_floats_are_within_one_unit_in_the_last_place(name):
     points, size = CASES[name], np.abs(CASES[name])
-    inside = (size > 1e-36) & (size < 80) & ((points > -1) | (name != "log1p"))
+    inside = (size > 1e-36) & (size < 80) & ((points > -0.9999) | (name != "log1p"))
     x = np.resize(points[inside][::40].astype("float32"), 4000)
     expected = getattr(np, name)(x.astype(np.float64))
     function = weft.jit(getattr(wnp, name))
