@@ -169,3 +169,12 @@ def test_differences_are_taken_in_the_precision_that_numbers_are_computed_with()
         check_grads(f, args, modes=("rev",), atol=2e-3, rtol=2e-3)
         with pytest.raises(AssertionError):
             check_grads(lambda a, b: wrong(f(a, b)), args, modes=("rev",), atol=2e-3, rtol=2e-3)
+
+
+def test_functions_of_native_code_may_write_to_the_arrays_of_differences():
+    def f(x):
+        if isinstance(x, np.ndarray):
+            x.setflags(write=True)  # an error for a view of memory that is not NumPy's
+        return x * x
+
+    check_grads(f, (weft.numpy.ones(3),), order=1)

@@ -281,7 +281,8 @@ def _by_dtype(name: str, bound: Tolerance) -> Any:
 
 
 def _host(tree: object) -> Any:
-    return tree_map(lambda x: np.asarray(x, typeof(x).dtype), tree)
+    """Return arrays in memory of their own, which functions of native code may take to write to."""
+    return tree_map(lambda x: np.array(x, typeof(x).dtype), tree)
 
 
 def _dot(a: ArrayLike | tuple, b: object) -> float:

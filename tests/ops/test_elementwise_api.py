@@ -521,3 +521,15 @@ def test_a_mapped_predicate_chooses_between_scalars():
     np.testing.assert_array_equal(got, np.where(x <= 2, 0, 1))
     with pytest.raises(TypeError, match="must be a scalar"):
         lax.select(x[0] <= 2, 0, 1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int32"])
+def test_integers_of_any_size_select_among_cases(dtype, rng):
+    which = np.array([0, 2, 1, 2], dtype)
+    cases = rng.standard_normal((3, 4)).astype(np.float32)
+    expected = cases[which, np.arange(4)]
+    np.testing.assert_array_equal(lax.select_n(which, *cases), expected)
+    np.testing.assert_array_equal(weft.jit(lax.select_n)(which, *cases), expected)
+    np.testing.assert_array_equal(weft.vmap(lax.select_n)(which, *cases), expected)
+    with pytest.raises(TypeError, match="bool or integers"):
+        lax.select_n(which.astype(np.float32), *cases)

@@ -244,8 +244,8 @@ def _select_abstract(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
             f"select_n: which is {which.str_short()}; it must be a scalar or have the cases' "
             f"shape {first.shape}"
         )
-    if not (dtypes.is_bool(which.dtype) or which.dtype == dtypes.int32):
-        raise TypeError(f"select_n: which must be bool or int32, got {which.str_short()}")
+    if not (dtypes.is_bool(which.dtype) or dtypes.is_integer(which.dtype)):
+        raise TypeError(f"select_n: which must be of bool or integers, got {which.str_short()}")
     if dtypes.is_bool(which.dtype) and len(cases) > 2:
         raise TypeError(f"select_n: a bool selects among 2 cases, got {len(cases)}")
     return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
