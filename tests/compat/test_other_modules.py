@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.compat.test_as_jax import on_weft
+
 ROOT = str(Path(__file__).parents[2])
 
 PROGRAMS = {
@@ -588,3 +590,13 @@ def test_programs_written_for_jax_run(name):
         env={**__import__("os").environ, "PYTHONPATH": ROOT, "WEFT_NUM_CPU_DEVICES": "2"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_arrays_are_made_of_what_is_given_by_keyword():
+    out = on_weft("""
+        import jax, jax.numpy as jnp
+        print(jnp.asarray(a=[1, 2]).tolist(), jnp.array(object=jnp.ones(2)).tolist())
+        f = jax.jit(lambda: isinstance(jnp.asarray(a=[1, 2]), jax.core.Tracer))
+        print(f())
+    """)
+    assert out.split("\n")[:2] == ["[1, 2] [1.0, 1.0]", "True"]

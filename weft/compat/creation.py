@@ -17,9 +17,10 @@ def _traced_of_lists(make: Callable) -> Callable:
     """Stage the array of a list: programs make one to ask whether they are being traced."""
 
     @functools.wraps(make)
-    def made(values: object, *args: Any, **options: Any) -> Any:
-        x = make(values, *args, **options)
-        if state.trace is EVAL or values.__class__ is not list:
+    def made(*args: Any, **options: Any) -> Any:
+        x = make(*args, **options)
+        # The first argument may be given by keyword, under each function's own name.
+        if state.trace is EVAL or list not in map(type, (*args[:1], *options.values())):
             return x
         dims = tuple(range(x.ndim))
         return broadcast_in_dim_p.bind(x, shape=x.shape, broadcast_dimensions=dims)
