@@ -188,3 +188,18 @@ def test_what_has_a_shape_tells_it():
 
     assert (jnp.shape(Spans()), jnp.ndim(Spans()), jnp.size(Spans())) == ((3, 2), 2, 6)
     assert (jnp.shape(None), jnp.shape(1.0), jnp.shape([[1], [2]])) == ((), (), (2, 1))
+
+
+@pytest.mark.parametrize("name", ["linspace", "logspace", "geomspace"])
+@pytest.mark.parametrize("ends", [(0.1, 0.7), (0.3 + 0.2j, 0.7 + 1j)])
+def test_ranges_between_arrays_are_as_precise_as_their_dtype(name, ends):
+    for dtype, rtol in (("float32", 1e-6), ("float64", 4e-15)):
+        dtype = np.result_type(dtype, "complex64" if isinstance(ends[0], complex) else dtype)
+        start, stop = (np.asarray(x, dtype) for x in ends)
+        expected = getattr(np, name)(start, stop, 31)
+        with weft.enable_x64(True):
+            space = lambda a, b: getattr(jnp, name)(a, b, 31)
+            for f in (space, weft.jit(space)):
+                out = f(jnp.asarray(start), jnp.asarray(stop))
+                assert out.dtype == dtype
+                np.testing.assert_allclose(out, expected, rtol=rtol)

@@ -127,8 +127,7 @@ def _traced_linspace(start: Any, stop: Any, num: int, endpoint: object, dtype: A
     parts = num - 1 if endpoint else num
     delta = u.subtract(stop, start)
     step = u.true_divide(delta, float(parts)) if parts > 0 else to_array(dtype.type(np.nan))
-    real = np.dtype(np.float64) if dtype.itemsize > 8 else np.float32
-    t = (np.arange(num) / max(parts, 1)).astype(real).astype(dtype)
+    t = (np.arange(num) / max(parts, 1)).astype(dtype)
     t = t.reshape((num,) + (1,) * len(shape))
     first, final = (broadcast_to_rank(v, t.ndim) for v in (start, stop))
     out = u.add(u.multiply(first, u.subtract(dtype.type(1), t)), u.multiply(final, t))
