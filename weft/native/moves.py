@@ -194,7 +194,7 @@ def _made_of(e: Emitter, x: ir.Value, depth: int) -> list[Box] | None:
             parts = _boxes(e, op.operands[0], depth - 1)
             names = ("start_indices", "limit_indices", "strides")
             starts, limits, steps = ([int(v) for v in op.attributes[n]] for n in names)
-            if parts is None or set(steps) != {1}:
+            if parts is None or set(steps) != {1}:  # steps would leave no runs of neighbors
                 return None
             return [c for b in parts if (c := _cut(b, starts, limits)) is not None]
         case "stablehlo.reverse":
@@ -202,6 +202,7 @@ def _made_of(e: Emitter, x: ir.Value, depth: int) -> list[Box] | None:
             parts = _boxes(e, op.operands[0], depth - 1)
             return None if parts is None else [_turned(b, dims, shape) for b in parts]
         case "stablehlo.reshape":
+            # Boxes stay boxes where only dimensions of one element come or go.
             parts = _boxes(e, op.operands[0], depth - 1)
             old = list(op.operands[0].type.shape)
             if parts is None or [n for n in old if n > 1] != [n for n in shape if n > 1]:

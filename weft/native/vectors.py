@@ -271,6 +271,7 @@ class Vectors(Expressions):
                 shuffle = f"shufflevector {t} {low}, {t} {high}, "
                 keys[k] = self.op(type_, shuffle + _indices(picks)).text
 
+        # Runs of 2, 4, … elements that turn up and down become runs twice as long.
         for k in range(1, (many * lanes).bit_length()):
             for j in range(k - 1, -1, -1):
                 step(1 << k, 1 << j)

@@ -150,6 +150,7 @@ def eight(
             o2i = pi - qi
             o3r = mr - ni
             o3i = mi + nr
+            # Odd elements turn by eighths: by (1 - i) / √2, by -i, by (-1 - i) / √2.
             ur = diagonal * (o1r + o1i)
             ui = diagonal * (o1i - o1r)
             vr = diagonal * (o3i - o3r)

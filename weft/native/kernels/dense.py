@@ -186,6 +186,7 @@ def block(
         clear(sums, panels * pitch)
     for first in range(0, p[INPUTS], p[SOME_INPUTS]):
         inputs = min(p[SOME_INPUTS], p[INPUTS] - first)
+        # Where the window of each place starts in the packed inputs; rows past the last repeat it.
         k = 0
         for image in range(images):
             for line in range(lines):
@@ -202,6 +203,7 @@ def block(
         )  # fmt: skip
         packed = filters + first // p[SOME_INPUTS] * p[TAP_BLOCKS] * p[FILTER]
         for tap in range(0, q[TAPS], p[SOME_TAPS]):
+            # The same distances from it to what is summed serve all places.
             depth = 0
             for t in range(tap, min(tap + p[SOME_TAPS], q[TAPS])):
                 apart = (taps[3 * t] * wide + taps[3 * t + 1]) * inputs

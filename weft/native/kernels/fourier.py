@@ -77,6 +77,7 @@ def line(
             radix = 3
         m = left // radix
         step = total // left
+        # Steps alternate between two buffers; the last one writes y.
         target = first if turns % 2 == 0 else second
         to = 2 * LANES
         if m == 1:

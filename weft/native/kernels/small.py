@@ -28,6 +28,7 @@ def decompose(a: ptr[T], order: ptr[i32], pivots: ptr[i32]):
         for lane in range(LANES):
             best[lane] = absolute(diagonal[lane])
             winners[lane] = i32(k)
+        # Every lane has a pivot of its own: rows are exchanged where it is the winner.
         for i in range(k + 1, N):
             column = a + (i * N + k) * LANES
             for lane in range(LANES):
