@@ -92,6 +92,8 @@ def is_supported(op: ir.Operation, dims: Dims = ()) -> bool:
         return op.attributes["iota_dimension"].value not in dims
     if op.name == "stablehlo.reduce":
         return len(op.results) == 1
+    if op.name == "stablehlo.bitcast_convert":  # as in formulas of tanh, between equal widths
+        return list(op.operands[0].type.shape) == list(op.results[0].type.shape)
     others = ("stablehlo.broadcast_in_dim", "stablehlo.dot_general")
     return (facts(op).pointwise and len(op.results) == 1) or op.name in others
 
