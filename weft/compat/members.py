@@ -32,7 +32,7 @@ def _debug_info(self: Any) -> Any:
 
 
 class EqnContext:
-    """What holds where an equation is evaluated again: nothing that its params do not say."""
+    """Where an equation is evaluated again: all that holds there is in its params."""
 
     manager = property(lambda self: contextlib.nullcontext())
 

@@ -60,7 +60,9 @@ class Form:
     def taken(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
         for fixed, value in self.fixed.items():
             if params.get(fixed) not in (None, value):
-                raise NotImplementedError(f"{name}_p.bind: {fixed} must be {value}")
+                raise NotImplementedError(
+                    f"{name}_p.bind: {fixed} must be {value}, got {params[fixed]!r}: leave it out"
+                )
         result = {self.back.get(n, n): v for n, v in params.items() if n not in self._only}
         for own, default in self.defaults.items():
             if own not in result:

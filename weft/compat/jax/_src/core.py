@@ -42,7 +42,7 @@ def definitely_equal(a: object, b: object) -> bool:
 
 @dataclass(frozen=True)
 class JaxprEqnContext:
-    """What an equation is computed on; weft's equations have it in their parameters."""
+    """The mesh and compute type of an equation, which weft's equations have in their parameters."""
 
     compute_type: str | None = None
     threefry_partitionable: bool = True
