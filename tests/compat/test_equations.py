@@ -241,8 +241,21 @@ def test_the_rule_of_a_function_is_kept_when_its_equation_is_bound():
 
 def test_a_value_that_weft_has_no_meaning_for_is_refused():
     (eqn,) = weft.make_jaxpr(jnp.exp)(X).jaxpr.eqns
-    with pytest.raises(NotImplementedError, match="accuracy must be None"):
+    with pytest.raises(NotImplementedError, match="exp: accuracy must be None, a lax.Tol"):
         eqn.primitive.bind(X, accuracy="highest")
+    eqn = weft.make_jaxpr(jnp.linalg.qr)(np.eye(2)).jaxpr.eqns[0]
+    with pytest.raises(NotImplementedError, match="use_magma must be None"):
+        eqn.primitive.bind(np.eye(2), **{**eqn.params, "use_magma": True})
+
+
+def test_an_accuracy_stands_in_the_parameters_and_is_taken():
+    fine = weft.lax.AccuracyMode.HIGHEST
+    (eqn,) = weft.make_jaxpr(lambda x: weft.lax.exp(x, accuracy=fine))(X).jaxpr.eqns
+    assert eqn.params == {"accuracy": fine}
+    np.testing.assert_allclose(eqn.primitive.bind(X, **eqn.params), np.exp(X), rtol=1e-6)
+    np.testing.assert_allclose(weft.lax.exp(X, accuracy=fine), np.exp(X), rtol=1e-6)
+    again = weft.make_jaxpr(lambda x: eqn.primitive.bind(x, **eqn.params))(X)
+    assert again.jaxpr.eqns[0].params == eqn.params
 
 
 def test_a_jaxpr_is_made_of_parts_in_jaxs_order():

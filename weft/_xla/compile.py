@@ -62,8 +62,9 @@ quirks.KERNEL_MODULES)."""
 _CODE_MODULES = min(8, max(1, (os.cpu_count() or 1) // 2))  # each costs LLVM as much as a kernel
 SMALL, OVERWRITTEN, CARRIED = 4096, 512, 64
 """The most elements of arrays in "small" programs: of any, of results of `_SLOWER` operations
-where a kernel may write over what another made, and of any where loops carry or calls donate them,
-which kernels of that emitter write over one element after the other."""
+where a kernel may write over what another made (and of any where tiles are best for larger ones),
+and of any where loops carry or calls donate them, which kernels of that emitter write over one
+element after the other."""
 _FEW, _REPEATED = 1000, 10  # operations, and how often one of equal types comes on average
 _ELEMENTWISE = """abs add and atan2 broadcast_in_dim cbrt ceil clamp compare constant convert cosine
     divide exponential exponential_minus_one floor iota is_finite log log_plus_one logistic maximum
@@ -109,7 +110,7 @@ def emitter_for(module: ir.Module) -> str:
                 tiled = True
             case "stablehlo.exponential" | "stablehlo.sqrt" | "stablehlo.tanh":
                 if str(op.results[0].type.element_type) == "f64":
-                    tiled, limit = True, CARRIED
+                    tiled, limit = True, min(limit, OVERWRITTEN)
             case "stablehlo.while":
                 limit = CARRIED
         if count > _FEW:

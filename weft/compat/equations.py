@@ -276,6 +276,10 @@ _NO_SHARDING = Form(fixed={"sharding": None})
 _ACCURATE = "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh"
 
 
+def _accuracy(name: str, value: Any) -> Any:
+    return _loaded("weft.ops.precision", "canonical_accuracy")(name, value)
+
+
 def _update(op: str | None) -> Form:
     """Return the form of a scatter that joins old and new elements by an op."""
     jaxpr = None if op is None else _combiner(op)
@@ -313,7 +317,7 @@ def _partitionable(params: dict) -> bool:
 
 
 FORMS: dict[str, Form] = {
-    **dict.fromkeys(_ACCURATE.split(), Form(fixed={"accuracy": None})),
+    **dict.fromkeys(_ACCURATE.split(), Form(optional={"accuracy": _accuracy})),
     **dict.fromkeys(("broadcast_in_dim", "convert_element_type", "iota"), _NO_SHARDING),
     **dict.fromkeys(
         ("conv_general_dilated", "reduce_sum", "rng_bit_generator"),

@@ -105,7 +105,9 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     raised = raised or getattr(e, "_weft_raised", False)
     short = function.rpartition(".")[2]
     text = str(e.args[0]) if len(e.args) == 1 else str(e)
-    if raised and (short.startswith("_") or short in text or "weft." in text):
+    # Names of primitives have hyphens where those of functions have underscores.
+    named = short in text or short.replace("_", "-") in text or "weft." in text
+    if raised and (short.startswith("_") or named):
         return  # which says it by itself, or is raised by what has no name of its own
     arguments = _arguments(tb.tb_frame, original)
     blamed = unfit_argument(getattr(original, "__annotations__", {}), arguments)

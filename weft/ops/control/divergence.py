@@ -142,11 +142,8 @@ def check_reached_by_all(
         communication = _communication(jaxpr, axes) if axes else None
         if communication is None:
             continue
-        met = tuple(
-            sorted(
-                axes.intersection(communication.primitive.named_axes(communication.params)), key=str
-            )
-        )
+        named = communication.primitive.named_axes(communication.rule_params)
+        met = tuple(sorted(axes.intersection(named), key=str))
         text = names_text(met)
         warn(
             f"{who}: {what} of type {aval.str_short()} may differ along {text}, over which "
