@@ -265,16 +265,17 @@ softplus_p = _op(
 )
 
 
-def _tanh_of_cubic(x: ArrayLike) -> Any:
-    return ew.tanh(ew.mul(ew.add(x, ew.mul(ew.integer_pow(x, 3), 0.044715)), _ROOT))
+def _logistic_of_cubic(x: ArrayLike) -> Any:
+    """(1 + tanh(u)) / 2 as the logistic function of 2 u, which is exact where tanh(u) is near -1."""
+    cubic = ew.add(ew.mul(ew.mul(x, x), 2 * _ROOT * 0.044715), 2 * _ROOT)
+    return ew.logistic_p.bind(ew.mul(x, cubic))
 
 
 def _gelu_tanh_slope(t: ArrayLike, out: Array, x: ArrayLike) -> Any:
-    h = _tanh_of_cubic(x)
-    half = ew.mul(ew.add(h, 1.0), 0.5)
-    inner = ew.mul(ew.add(ew.mul(ew.mul(x, x), 3 * 0.044715), 1.0), 0.5 * _ROOT)
-    bend = ew.mul(ew.mul(x, inner), ew.sub(1.0, ew.mul(h, h)))
-    return ew.mul_p.bind(t, ew.add(half, bend))
+    s = _logistic_of_cubic(x)
+    inner = ew.add(ew.mul(ew.mul(x, x), 6 * _ROOT * 0.044715), 2 * _ROOT)
+    bend = ew.mul(ew.mul(x, inner), ew.mul(s, ew.sub(1.0, s)))
+    return ew.mul_p.bind(t, ew.add(s, bend))
 
 
 def _gelu_erf_slope(t: ArrayLike, out: Array, x: Array) -> Any:
@@ -285,7 +286,7 @@ def _gelu_erf_slope(t: ArrayLike, out: Array, x: Array) -> Any:
 
 gelu_tanh_p = _op(
     "gelu_tanh",
-    lambda x: ew.mul(x, ew.mul(ew.add(_tanh_of_cubic(x), 1.0), 0.5)),
+    lambda x: ew.mul(x, _logistic_of_cubic(x)),
     _gelu_tanh_slope,
 )
 gelu_p = _op(
