@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.special
 
 import weft
 import weft.numpy as wnp
@@ -70,6 +71,18 @@ def check(function, reference, *points, dtype):
 @pytest.mark.parametrize("name", CASES)
 def test_errors_are_within_two_units_in_the_last_place(name, dtype):
     check(getattr(wnp, name), getattr(np, name), CASES[name], dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_erfc_of_numbers_over_root_2_is_exact_in_the_tail(sign, dtype):
+    far = 12.5 if dtype == np.float32 else 36.0
+    x = np.linspace(-1, far, 5000).astype(dtype)
+    with options["enable_x64"](True), options["native_ops"](True):
+        out = weft.jit(lambda x: lax.erfc(x * dtype(sign * math.sqrt(0.5))))(sign * x)
+    exact = x.astype(np.longdouble)
+    expected = scipy.special.erfcx(x * math.sqrt(0.5)) * np.exp(-exact * exact / 2)
+    np.testing.assert_allclose(out, expected.astype(np.float64), rtol=10 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("name", ["cbrt", "cosh", "expm1", "log1p", "tanh"])

@@ -124,6 +124,13 @@ def test_special_points(fun, x, value, slope):
     np.testing.assert_allclose(got, (value, slope), rtol=1e-5, atol=1e-7)
 
 
+def test_gelu_is_relatively_exact_at_negative_numbers():
+    x = np.linspace(-4, -0.5, 2000, dtype=np.float32)
+    wide = x.astype(np.float64)
+    of_tanh = wide * expit(2 * ROOT * (wide + 0.044715 * wide**3))
+    np.testing.assert_allclose(nn.gelu(x), of_tanh, rtol=5e-6)
+
+
 def test_softplus_meets_infinities():
     x = np.array([np.inf, -np.inf], np.float32)
     np.testing.assert_array_equal(nn.softplus(x), [np.inf, 0])

@@ -98,20 +98,25 @@ _ERFC = {
 """erfc(x) exp(x**2) (1 + 2 x) in (x - 3) / (x + 3), from 1/2 to where erfc(x) is subnormal."""
 
 
-def erfc(x: Array) -> Array:
+def erfc(x: Array, *, of_root_half: bool = False) -> Array:
     """M. Shepherd, J. Laframboise, "Chebyshev approximation of (1 + 2 x) exp(x**2) erfc x", 1981.
 
-    Near 0 it is 1 - x less what erf(x) is more than x.
+    Near 0 it is 1 - x less what erf(x) is more than x. of_root_half: return erfc(x sqrt(1/2)) as of
+    the exact product, whose rounding would change exp(-x**2 / 2) by x**2 times as much.
     """
     kind, wide = x.dtype.name, is_wide(x)
-    size = clamp(abs(x), 0.0, 28.0 if wide else 10.1)
+    factor, square = (math.sqrt(0.5), -0.5) if of_root_half else (1.0, -1.0)
+    given = clamp(abs(x), 0.0, (28.0 if wide else 10.1) / factor)
+    size = given * factor if of_root_half else given
     fit = polynomial((size - 3) / (size + 3), _ERFC[kind]) / fma(size, 2.0, 1.0)
     # The square of the first half of the bits is exact; the rest is small.
-    top = from_bits(bits(size) & (-1 << (27 if wide else 12)))
-    rest = (top - size) * (top + size)
-    value, n = split_exp(-(top * top), rest)
+    top = from_bits(bits(given) & (-1 << (27 if wide else 12)))
+    rest = (top - given) * (top + given)
+    value, n = split_exp((top * top) * square, rest * -square)
     value = ldexp_p.bind(value * fit, n)
     value = where(x < 0, 2 - value, value)
+    if of_root_half:
+        x = x * factor
     more = x * polynomial(x * x, _ERF_TO_1 if wide else _ERF_FLOAT)
     return where(size < 0.9, (1 - x) - more, value)
 

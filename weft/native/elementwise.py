@@ -11,7 +11,7 @@ from weft.core import dtypes
 from weft.lowering.limits import UNFUSED_WAVES
 from weft.native.calls import call, has_compiler, target
 from weft.partition.emit import Emitter
-from weft.partition.walk import maker
+from weft.partition.walk import maker, splat_of
 
 LARGE = {"f32": 0x4E000000, "f64": 0x4130000000000000}
 """The bits of the greatest arguments of waves that the kernel reduces: 2²⁹ and 2²⁰."""
@@ -47,23 +47,12 @@ def remainder(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     """Replace a remainder of floats, but by a power of two, at which XLA is fast."""
     if not has_compiler():
         return None
-    divisor = _splat(op.operands[1])
+    divisor = splat_of(op.operands[1])
     if divisor is not None and abs(math.frexp(divisor)[0]) == 0.5:
         return None
     name = "f64" if str(op.results[0].type.element_type) == "f64" else "f32"
     bindings: dict[str, str | int] = {"T": name, "LIMIT": LARGEST_QUOTIENTS[name]}
     return _binary(e, op, target("remainders", "remainders", bindings))
-
-
-def _splat(value: ir.Value) -> float | None:
-    """Find the one number of a constant array."""
-    made = maker(value)
-    while made is not None and made.name == "stablehlo.broadcast_in_dim":
-        made = maker(made.operands[0])
-    if made is None or made.name != "stablehlo.constant":
-        return None
-    elements = made.attributes["value"]
-    return elements.get_splat_value().value if elements.is_splat else None
 
 
 def _binary(e: Emitter, op: ir.Operation, kernel: str) -> Sequence[ir.Value]:

@@ -21,7 +21,7 @@ from weft.core.jaxpr import Jaxpr, Literal
 from weft.lowering.context import splat_attr
 from weft.lowering.marks import FORMULAS
 from weft.partition.emit import Emitter
-from weft.partition.walk import maker
+from weft.partition.walk import maker, splat_of
 
 
 def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
@@ -33,10 +33,25 @@ def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
     name = FORMULAS[op.name][0]
     dtype = dtypes.float64 if str(element) == "f64" else dtypes.float32
     wide = mlir.element_type(dtype)
-    operands = [e.convert(x, wide) for x in op.operands]
-    closed = provided.element_formula(name, (dtype,) * len(operands), dtype)
+    operands, params = list(op.operands), dict[str, bool]()
+    if name == "erfc" and (x := _divided_by_root_2(e, op)) is not None:
+        operands, params = [x], {"of_root_half": True}
+    operands = [e.convert(x, wide) for x in operands]
+    closed = provided.element_formula(name, (dtype,) * len(operands), dtype, tuple(params.items()))
     (out,) = emit(e, closed.jaxpr, operands, shape)
     return [e.convert(out, element)]
+
+
+def _divided_by_root_2(e: Emitter, op: ir.Operation) -> ir.Value | None:
+    """Return x where the operand is x √½ or -x √½, as in normal distributions."""
+    product = maker(op.operands[0])
+    if product is None or product.name != "stablehlo.multiply":
+        return None
+    for x, y in (product.operands, product.operands[::-1]):
+        factor = splat_of(y)
+        if factor is not None and abs(abs(factor) - math.sqrt(0.5)) < 1e-7:
+            return x if factor > 0 else e.make("stablehlo.negate", [x], x.type)
+    return None
 
 
 _FEW = frozenset(

@@ -266,7 +266,7 @@ softplus_p = _op(
 
 
 def _logistic_of_cubic(x: ArrayLike) -> Any:
-    """(1 + tanh(u)) / 2 as the logistic function of 2 u, which is exact where tanh(u) is near -1."""
+    """(1 + tanh(u)) / 2 as the logistic function of 2 u: exact where tanh(u) is near -1, too."""
     cubic = ew.add(ew.mul(ew.mul(x, x), 2 * _ROOT * 0.044715), 2 * _ROOT)
     return ew.logistic_p.bind(ew.mul(x, cubic))
 

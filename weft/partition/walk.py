@@ -106,6 +106,17 @@ def maker(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def splat_of(value: ir.Value) -> float | None:
+    """Find the one number of a constant array."""
+    made = maker(value)
+    while made is not None and made.name == "stablehlo.broadcast_in_dim":
+        made = maker(made.operands[0])
+    if made is None or made.name != "stablehlo.constant":
+        return None
+    elements = made.attributes["value"]
+    return elements.get_splat_value().value if elements.is_splat else None
+
+
 def number_of(value: ir.Value) -> int:
     """Return a value's index among its operation's results or its block's arguments."""
     owner = value.owner

@@ -136,12 +136,7 @@ def ndtr(x: Any) -> Any:
     >>> round(float(special.ndtr(0.5)), 4)
     0.6915
     """
-    half = strong(float_array(x)) * sqrt(0.5)
-    return wnp.where(
-        wnp.abs(half) < sqrt(0.5),
-        0.5 + 0.5 * erf(half),
-        wnp.where(half > 0, 1 - 0.5 * erfc(wnp.abs(half)), 0.5 * erfc(wnp.abs(half))),
-    )
+    return 0.5 * erfc(strong(float_array(x)) * -sqrt(0.5))
 
 
 def _log_ndtr(x: Array) -> Any:
