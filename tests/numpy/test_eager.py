@@ -27,6 +27,43 @@ def test_options_that_do_not_hash_run_op_by_op():
     np.testing.assert_allclose(wnp.gradient(X, axis=[1]), np.ones((2, 4)))
 
 
+class Doubled:
+    """A pytree whose leaf is not the array that it stands for."""
+
+    def __init__(self, half):
+        self.half = half
+
+    def __jax_array__(self):
+        return self.half * 2
+
+
+weft.tree_util.register_pytree_node(Doubled, lambda x: ((x.half,), None), lambda _, c: Doubled(*c))
+SINE = weft.make_jaxpr(weft.jit(wnp.sin))(wnp.arange(3.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (weft.lax.exp, np.exp),
+        (lambda x: wnp.add(x, np.float32(1)), lambda x: x + 1),
+        (lambda x: wnp.allclose(x, np.array([2, 4, 6], np.float32)), np.all),
+        (weft.lax.sort, np.sort),
+        (wnp.median, np.median),
+        (lambda x: wnp.percentile(x, 30), lambda x: np.percentile(x, 30)),
+        (wnp.nonzero, np.nonzero),
+        (lambda x: wnp.compress(x, x), lambda x: x),
+        (lambda x: wnp.linspace(x, x, 1), lambda x: x[None]),
+        (wnp.shape, np.shape),
+        (lambda x: weft.core.jaxpr.eval_closed(SINE, x)[0], np.sin),
+    ],
+)
+def test_a_pytree_that_stands_for_an_array_is_that_array_in_each_call(function, reference):
+    half = np.array([1, 2, 3], np.float32)
+    for _ in range(3):
+        got = function(Doubled(wnp.asarray(half)))
+        np.testing.assert_allclose(got, reference(2 * half), rtol=1e-6)
+
+
 def program_of(function):
     cells = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
     return cells["_program_"].cell_contents

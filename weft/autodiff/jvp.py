@@ -27,7 +27,6 @@ from weft.core.trace import (
     StagedTracer,
     StagingTrace,
     Tracer,
-    aval_of,
     check_nothing_leaked,
     gc_paused,
     stands_for_array,
@@ -135,7 +134,7 @@ class JVPTrace:
                 tangents.append(t)
                 if t is not None:
                     nonzero = True
-            elif a.__class__ not in aval_of and stands_for_array(a):
+            elif stands_for_array(a):
                 return self.process(prim, with_arrays(args), params)
             else:
                 primals.append(a)

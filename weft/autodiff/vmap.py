@@ -18,7 +18,6 @@ from weft.core.state import AxisEntry, current_trace, extend_axes, state
 from weft.core.trace import (
     EVAL,
     Tracer,
-    aval_of,
     check_nothing_leaked,
     gc_paused,
     stands_for_array,
@@ -146,7 +145,7 @@ class BatchTrace:
                 vals.append(a.val)
                 dims.append(dim)
                 batched = True
-            elif a.__class__ not in aval_of and stands_for_array(a):
+            elif stands_for_array(a):
                 return self.process(prim, with_arrays(args), params)
             else:
                 vals.append(a)

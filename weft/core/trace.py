@@ -147,14 +147,12 @@ def array_method(x: ArrayLike | list) -> Any:
 
 def stands_for_array(x: ArrayLike) -> bool:
     """Tell whether an operand that the asking trace did not make has an `array_method`."""
-    return not isinstance(x, Tracer) and array_method(x) is not None
+    return x.__class__ not in aval_of and not isinstance(x, Tracer) and array_method(x) is not None
 
 
 def with_arrays(args: Sequence[Any]) -> list:
     """Convert operands whose class offers an array by a method to that array."""
-    return [
-        array_method(x)() if x.__class__ not in aval_of and stands_for_array(x) else x for x in args
-    ]
+    return [array_method(x)() if stands_for_array(x) else x for x in args]
 
 
 # Eager evaluation -----------------------------------------------------------------------------

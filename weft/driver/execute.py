@@ -16,11 +16,11 @@ from weft.core.primitive import Primitive
 from weft.core.state import LAYOUTS
 from weft.core.trace import (
     Tracer,
-    array_method,
     check_hashable,
     check_not_leaked,
     trace_to_jaxpr,
     typeof,
+    with_arrays,
 )
 from weft.driver.devices import committed_sharding
 from weft.driver.donation_guard import Guarded
@@ -211,6 +211,19 @@ def is_debugging() -> bool:
     return bool(config.debug_nans or config.debug_infs)
 
 
+def _fast_data(
+    given: Sequence[Any], args: Sequence[Any], executable: Executable, result: object, consts: list
+) -> Any:
+    """Return the data by which C++ repeats a call, or None.
+
+    given: the operands before those that stand for arrays were converted. Of one that is a pytree
+    too, C++ would take the leaves.
+    """
+    if is_debugging() or any(a is not b for a, b in zip(given, args, strict=True)):
+        return None
+    return fastpath(executable, result, args, consts)
+
+
 def run_jaxpr(closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) -> list:
     """Run the jit op eagerly, through a compiled dispatch function kept with the jaxpr."""
     if config.disable_jit:
@@ -229,6 +242,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
 
     def miss(*args: ArrayLike) -> tuple:
         check_not_leaked(args)
+        given, args = args, tuple(with_arrays(args))
         request = Request(
             name,
             placements(args),
@@ -242,8 +256,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
         )
         executable, consts = compiled_for(closed, request, args)
         result = execute(executable, consts, args, closed)
-        fast = None if is_debugging() else fastpath(executable, result, args, consts)
-        return result, fast, False
+        return result, _fast_data(given, args, executable, result, consts), False
 
     function = cached_call(fun, miss, cache_key=object(), name=name)
     donated = [i for i, d in enumerate(params["donated"]) if d]
@@ -298,9 +311,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
 
     def miss(*args: ArrayLike) -> tuple:
         check_not_leaked(args)
-        # Objects with __jax_array__ are converted before their types are asked for.
-        methods = [array_method(a) for a in args]
-        args = tuple(a if m is None else m() for a, m in zip(args, methods, strict=True))
+        given, args = args, tuple(with_arrays(args))
         if any(isinstance(a, Tracer) for a in args):
             raise TypeError(
                 f"{prim.name}: an operand is an object that stands for a differentiated or mapped "
@@ -332,7 +343,6 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
         executable, consts = compiled_for(closed, request, args)
         outs = execute(executable, consts, args, closed)
         result = outs if prim.multiple_results else outs[0]
-        fast = None if is_debugging() else fastpath(executable, result, args, consts)
-        return result, fast, False
+        return result, _fast_data(given, args, executable, result, consts), False
 
     return cached_call(fun, miss, cache_key=(prim.name, object()), name=prim.name)

@@ -16,7 +16,7 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import ArgumentError
 from weft.core.source import warn
 from weft.core.state import state
-from weft.core.trace import EVAL, Tracer, typeof
+from weft.core.trace import EVAL, Tracer, array_method, stands_for_array, typeof
 from weft.numpy.refusals import refuse_out
 from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert, convert_element_type_p
@@ -94,6 +94,8 @@ def concrete(x: Any, what: str) -> np.ndarray:
 
     The value may be differentiated: it must only decide on shapes, positions and branches.
     """
+    if stands_for_array(x):
+        x = array_method(x)()
     value = x.concrete() if isinstance(x, Tracer) else x
     if value is None:
         raise errors.ConcretizationTypeError(
@@ -126,7 +128,8 @@ def is_free(x: ArrayLike) -> bool:
     """
     if isinstance(x, Tracer) and x.differentiated:
         return False
-    return is_concrete(x) and not getattr(x, "committed", False)
+    committed = getattr(x, "committed", False)
+    return is_concrete(x) and not committed and not stands_for_array(x)
 
 
 def constant(value: np.ndarray, weak_type: bool = False) -> Any:

@@ -464,7 +464,7 @@ def compress(
     if fill_value is None:
         raise ArgumentError("weft.numpy.compress: fill_value must be a number, got None")
     if cval.shape[0] > n and not isinstance(condition, Tracer):
-        beyond = np.flatnonzero(np.asarray(condition)[n:])
+        beyond = np.flatnonzero(concrete(condition, "compress: condition")[n:])
         if beyond.size:
             raise BadIndexError(
                 f"weft.numpy.compress: condition holds at {n + int(beyond[0])}, beyond the axis of "

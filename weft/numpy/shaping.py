@@ -15,7 +15,7 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axes, canonical_axis
 from weft.autodiff.shape import check_shape
 from weft.core.errors import ArgumentError
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import Tracer, array_method, stands_for_array, typeof
 from weft.numpy.common import aval_of, axes_of, check_array, place, to_array
 from weft.numpy.creation import asarray
 from weft.numpy.ufuncs import subtract
@@ -58,6 +58,8 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
     """
     if isinstance(a, list | tuple):
         a = asarray(a)
+    elif stands_for_array(a):
+        a = array_method(a)()
     sizes = getattr(a, "shape", None)
     return sizes if isinstance(sizes, tuple) else np.shape(a)
 

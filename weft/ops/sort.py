@@ -14,7 +14,6 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import ArgumentError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.core.tree import flatten
 from weft.ops.elementwise_api import neg
 from weft.ops.gather import GatherDimensionNumbers, gather
 
@@ -160,8 +159,8 @@ def sort(operand: object, dimension: int = -1, is_stable: bool = True, num_keys:
     >>> weft.lax.sort((weft.numpy.array([2, 1]), weft.numpy.array([5, 6])))
     (Array([1, 2], dtype=int32), Array([6, 5], dtype=int32))
     """
-    leaves, tree = flatten(operand)
     many = isinstance(operand, tuple | list)
+    leaves = operand if many else (operand,)
     if not leaves:
         raise ArgumentError("sort: needs at least one operand, got none")
     if not 1 <= num_keys <= len(leaves):
