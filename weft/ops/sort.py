@@ -146,7 +146,7 @@ sort_p = Primitive(
 )
 
 
-def sort(operand: object, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sort along a dimension, ascending; NaN last, complex by real then imaginary part.
 
     Args:
