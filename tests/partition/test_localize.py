@@ -374,3 +374,18 @@ def test_a_module_without_a_mesh_is_its_own_local_program(rng):
       return %0 : tensor<4xf32> } }"""
     stages = partition(mlir.parse(text))
     assert stages.mesh.size == 1 and "stablehlo.negate" in str(stages.local)
+
+
+def test_programs_over_equal_meshes_share_the_routes_between_layouts():
+    text = """module {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+      -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+    return %a : tensor<8x8xf32>
+  }
+}"""
+    first, second = (partition(mlir.parse(text)) for _ in range(2))
+    turned = partition(mlir.parse(text.replace('"x"=4, "y"=2', '"x"=2, "y"=4')))
+    assert first.mesh is second.mesh and first.mesh.routes
+    assert turned.mesh is not first.mesh
+    assert str(first.local) == str(second.local) != str(turned.local)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any, NamedTuple
 
@@ -33,19 +34,21 @@ def axis_ref(axis: ir.Attribute) -> AxisRef:
     return ref.name, piece.pre_size, piece.size
 
 
-def dim_axes(dim: ir.Attribute) -> list[AxisRef]:
+def dim_axes(dim: ir.Attribute) -> tuple[AxisRef, ...]:
     """Return the axes of one DimensionShardingAttr."""
-    return [axis_ref(a) for a in _sdy.DimensionShardingAttr(dim).axes]
+    return tuple([axis_ref(a) for a in _sdy.DimensionShardingAttr(dim).axes])
 
 
-def dims_of(sharding: ir.Attribute) -> list[list[AxisRef]]:
+@functools.lru_cache(maxsize=4096)
+def dims_of(sharding: ir.Attribute) -> tuple[tuple[AxisRef, ...], ...]:
     """Return the axes of each dimension of a TensorShardingAttr."""
-    return [dim_axes(d) for d in _sdy.TensorShardingAttr(sharding).dimension_shardings]
+    return tuple([dim_axes(d) for d in _sdy.TensorShardingAttr(sharding).dimension_shardings])
 
 
-def unreduced_of(sharding: ir.Attribute) -> list[AxisRef]:
+@functools.lru_cache(maxsize=4096)
+def unreduced_of(sharding: ir.Attribute) -> tuple[AxisRef, ...]:
     """Return the unreduced axes of a TensorShardingAttr."""
-    return [axis_ref(a) for a in _sdy.TensorShardingAttr(sharding).unreduced_axes]
+    return tuple([axis_ref(a) for a in _sdy.TensorShardingAttr(sharding).unreduced_axes])
 
 
 def argument_sharding(function: ir.Operation, number: int) -> Any:
@@ -56,9 +59,10 @@ def argument_sharding(function: ir.Operation, number: int) -> Any:
     return entries.get("sdy.sharding")
 
 
-def per_value(attribute: ir.Attribute) -> list[Any]:
+@functools.lru_cache(maxsize=4096)
+def per_value(attribute: ir.Attribute) -> tuple[Any, ...]:
     """Return the shardings of a TensorShardingPerValueAttr, one a value."""
-    return list(_sdy.TensorShardingPerValueAttr(attribute).shardings)
+    return tuple(_sdy.TensorShardingPerValueAttr(attribute).shardings)
 
 
 def for_values(*shardings: ir.Attribute) -> Any:
@@ -113,6 +117,7 @@ def is_custom(attribute: ir.Attribute) -> bool:
     return _sdy.OpShardingRuleAttr(attribute).is_custom
 
 
+@functools.lru_cache(maxsize=4096)
 def sharding_rule(attribute: ir.Attribute) -> ShardingRule:
     """Return the contents of an OpShardingRuleAttr."""
     rule = _sdy.OpShardingRuleAttr(attribute)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft._xla import mlir, sdy
@@ -177,7 +177,7 @@ def _propagated(program: Program) -> list[tuple[Callable, Any]]:
     mesh = read_mesh(module)
     told = []
     for op in _marks(module):
-        dims: list[list] = [[]] * op.operands[0].type.rank
+        dims: Sequence[Sequence[sdy.AxisRef]] = [()] * op.operands[0].type.rank
         if "sdy.sharding" in op.attributes:
             dims = sdy.dims_of(sdy.per_value(op.attributes["sdy.sharding"])[0])
         atoms = tuple(tuple(i for ref in axes for i in mesh.atoms_of(*ref)) for axes in dims)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -192,6 +193,7 @@ def byte_size(type: ir.Type) -> int:
     return math.ceil(math.prod(type.shape) * byte_size_of(type.element_type))
 
 
+@functools.lru_cache(maxsize=256)
 def byte_size_of(type: ir.Type) -> float:
     """Return bytes of one element."""
     element = str(type)

@@ -9,6 +9,7 @@ types in place.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -118,7 +119,14 @@ def localize(module: ir.Module, *, explain: bool = False, whole: bool = False) -
 def read_mesh(module: ir.Module) -> DeviceMesh:
     """Return the module's mesh, cut where its shardings cut it."""
     axes, ids = only_mesh(module)
-    return DeviceMesh(axes, ids, _axis_cuts(module, axes))
+    cuts = _axis_cuts(module, axes)
+    return _mesh(tuple(axes.items()), tuple(ids), tuple((a, frozenset(c)) for a, c in cuts.items()))
+
+
+@functools.lru_cache(maxsize=16)
+def _mesh(axes: tuple, ids: tuple[int, ...], cuts: tuple) -> DeviceMesh:
+    """Return one object for equal meshes, so that programs share the routes that were found."""
+    return DeviceMesh(dict(axes), ids, dict(cuts))
 
 
 def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:
@@ -147,7 +155,6 @@ class Localizer:
         self.returns: list[Sequence[AxisLayout]] = []
         self.manual: list[frozenset[int]] = [frozenset()]
         self._layouts: dict[tuple[ir.Attribute | None, tuple[int, ...]], AxisLayout] = {}
-        self._rules: dict[ir.Attribute, sdy.ShardingRule] = {}
         self._resolved: dict[ir.Value, LocalValue] = {}
 
     # -- what rules use ------------------------------------------------------------------------
@@ -244,13 +251,6 @@ class Localizer:
     def target(self, op: ir.Operation) -> AxisLayout:
         """Return the layout that one of Shardy's collectives asks for."""
         return self.layout(sdy.target_of(op), op.results[0].type.shape)
-
-    def rule(self, op: ir.Operation) -> sdy.ShardingRule:
-        """Return the factors of an operation's dimensions, from Shardy's registry."""
-        attribute = op.attributes["sdy.sharding_rule"]
-        if attribute not in self._rules:
-            self._rules[attribute] = sdy.sharding_rule(attribute)
-        return self._rules[attribute]
 
     def replace(self, op: ir.Operation, *results: LocalValue) -> list[LocalValue]:
         """Drop `op` in favour of other local values."""

@@ -131,7 +131,7 @@ def _keep(loop: ir.Operation, number: int, trips: int) -> None:
     write.attributes["sdy.sharding"] = sdy.for_values(new)
     here = ir.InsertionPoint(loop)
     loop.operands[number] = _reshard(loop.operands[number], new, here, moves[0])
-    shardings = sdy.per_value(loop.attributes["sdy.sharding"])
+    shardings = list(sdy.per_value(loop.attributes["sdy.sharding"]))
     shardings[number] = new
     loop.attributes["sdy.sharding"] = sdy.for_values(*shardings)
     users = [(use.owner.operation, use.operand_number) for use in loop.results[number].uses]

@@ -297,7 +297,7 @@ class Planner:
         if not others:
             return first
         least = sent = self._price(first)[0]
-        if self.summed and not sent:
+        if not sent:
             return first
         # Operands that both come split, such as activations in the gradient of a weight, are summed
         # where a gather would repeat work: that is the program people expect.

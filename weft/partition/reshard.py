@@ -84,6 +84,7 @@ def relayout_cost(
 
 
 Route = tuple[AxisLayout, ...]  # layouts to pass
+_MOST_ROUTES = 4096  # that a mesh remembers
 
 
 def _route(
@@ -93,11 +94,14 @@ def _route(
     now, element = x.layout, x.value.type.element_type
     if now.dims == target.dims:
         return (), 0
-    key = (now.shape, now.dims, target.dims, element, *(layout.dims for layout in via))
-    cached = e.mesh.routes.get(key)
+    key = (now.shape, now.dims, target.dims, byte_size_of(element), *(v.dims for v in via))
+    routes = e.mesh.routes
+    cached = routes.get(key)
     if cached is None:
+        if len(routes) >= _MOST_ROUTES:  # of all programs of a long process
+            routes.clear()
         route = _cheapest(e, x, target, via)
-        cached = e.mesh.routes[key] = route, _cost(e, x, route, 1)
+        cached = routes[key] = route, _cost(e, x, route, 1)
     return cached
 
 

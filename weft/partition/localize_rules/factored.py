@@ -34,7 +34,7 @@ def factored(
     `arrange` is applied to the local operands and results.
     """
     e, outs, xs = lz.e, lz.layouts(op), lz.operands(op)
-    r = lz.rule(op)
+    r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])
     first = r.results[0]
     sums = facts(op).combines or facts(op).bilinear
     summed = [r.places(f) for f in sorted(r.reduction)] if sums else []
