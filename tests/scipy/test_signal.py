@@ -51,9 +51,9 @@ GROUPS = {
     },
     **{
         name: (getattr(signal, name), getattr(ss, name), [
-            (*pair, {"mode": mode, "boundary": b, "fillvalue": 2 if b == "fill" else 0})
+            (*pair, {"mode": mode, "boundary": b, "fillvalue": fill})
             for pair in IMAGES for mode in ("full", "same", "valid")
-            for b in ("fill", "wrap", "symm")])
+            for b, fill in (("fill", 0), ("fill", 2), ("wrap", 0), ("symm", 0))])
         for name in ("convolve2d", "correlate2d")
     },
     "fftconvolve": (signal.fftconvolve, ss.fftconvolve, [(A, A[:3], {"axes": 0}), (A, B, {})]),

@@ -171,12 +171,12 @@ def _two_dimensional(
     x, y = wnp.asarray(x), wnp.asarray(y)
     if x.ndim != 2 or y.ndim != 2:
         raise ArgumentError(f"{name}: takes arrays of two dimensions, got {x.shape} and {y.shape}")
-    if mode == "valid" or (
-        boundary == "fill" and np.ndim(fillvalue) == 0 and not np.any(fillvalue)
-    ):
+    flipped = name == "correlate2d" and mode == "same"  # not centred as `correlate` is
+    around = boundary != "fill" or np.ndim(fillvalue) or np.any(fillvalue)
+    if mode == "valid" or not (around or flipped):
         return x, y, mode
     pads = [(s - 1, s - 1) if mode == "full" else (s // 2, s - s // 2 - 1) for s in y.shape]
-    if name == "correlate2d" and mode == "same":
+    if flipped:
         pads = [(b, a) for a, b in pads]
     if boundary == "fill":
         return wnp.pad(x, pads, constant_values=fillvalue), y, "inner"
