@@ -404,4 +404,21 @@ def test_ranges_between_numbers_are_numpys(name, rng):
             out = np.asarray(getattr(wnp, name)(*args))
             expected = getattr(np, name)(*args)
             np.testing.assert_allclose(out, expected, rtol=1e-14)
-            assert name == "logspace" or out[0] == expected[0] and out[-1] == expected[-1]
+            if name != "logspace":
+                np.testing.assert_array_equal(out[:1], expected[:1])
+            if name != "logspace" and args[3]:
+                np.testing.assert_array_equal(out[-1:], expected[-1:])
+
+
+@pytest.mark.parametrize("endpoint", [False, True])
+@pytest.mark.parametrize("num", [0, 1, 2, 5])
+def test_traced_geomspace_begins_and_ends_with_its_arguments(num, endpoint):
+    ends = np.float32([0.7, 3.0, 0.1]), np.float32([0.9, 1e6, -1.0])  # the last has no logarithm
+    traced = weft.jit(lambda a, b: wnp.geomspace(a, b, num, endpoint, axis=-1))(*ends)
+    with np.errstate(all="ignore"):
+        expected = np.geomspace(*ends, num, endpoint, axis=-1)
+    np.testing.assert_allclose(traced, expected, rtol=1e-5)
+    if num:
+        np.testing.assert_array_equal(traced[:, 0], ends[0])
+    if num > 1 and endpoint:
+        np.testing.assert_array_equal(traced[:, -1], ends[1])

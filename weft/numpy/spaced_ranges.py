@@ -219,6 +219,12 @@ def geomspace(
         u.log(u.divide(start, sign)), u.log(u.divide(stop, sign)), num, endpoint, axis=0
     )
     out = u.multiply(u.exp(logs), broadcast_to_rank(sign, typeof(logs).ndim))
+    count, row = typeof(out).shape[0], (1, *typeof(out).shape[1:])
+    last = endpoint and count > 1
+    if count:  # the ends themselves, not exponentials of their logarithms
+        inner = slice_in_dim(out, 1, count - 1 if last else count)
+        ends = [_broadcast_to(start, row), _broadcast_to(stop, row)]
+        out = concatenate([ends[0], inner, *(ends[1:] if last else ())])
     if axis:
         out = moveaxis(out, 0, axis)
     return cast(out, canonical(dtype, "geomspace") or typeof(out).dtype)
