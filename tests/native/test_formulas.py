@@ -85,6 +85,13 @@ def test_erfc_of_numbers_over_root_2_is_exact_in_the_tail(sign, dtype):
     np.testing.assert_allclose(out, expected.astype(np.float64), rtol=10 * np.finfo(dtype).eps)
 
 
+def test_a_factor_near_root_half_is_taken_as_it_is():
+    x, factor = np.linspace(5, 30, 5000), float(np.float32(math.sqrt(0.5)))
+    with options["enable_x64"](True), options["native_ops"](True):
+        out = weft.jit(lambda x: lax.erfc(x * factor))(x)
+    np.testing.assert_allclose(out, scipy.special.erfc(x * factor), rtol=1e-11)
+
+
 @pytest.mark.parametrize("name", ["cbrt", "cosh", "expm1", "log1p", "tanh"])
 def test_a_hundred_floats_are_within_one_unit_in_the_last_place(name):
     points, size = CASES[name], np.abs(CASES[name])

@@ -34,7 +34,7 @@ def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
     dtype = dtypes.float64 if str(element) == "f64" else dtypes.float32
     wide = mlir.element_type(dtype)
     operands, params = list(op.operands), dict[str, bool]()
-    if name == "erfc" and (x := _divided_by_root_2(e, op)) is not None:
+    if name == "erfc" and (x := _divided_by_root_2(e, op, dtype)) is not None:
         operands, params = [x], {"of_root_half": True}
     operands = [e.convert(x, wide) for x in operands]
     closed = provided.element_formula(name, (dtype,) * len(operands), dtype, tuple(params.items()))
@@ -42,14 +42,14 @@ def formula(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
     return [e.convert(out, element)]
 
 
-def _divided_by_root_2(e: Emitter, op: ir.Operation) -> ir.Value | None:
+def _divided_by_root_2(e: Emitter, op: ir.Operation, dtype: np.dtype) -> ir.Value | None:
     """Return x where the operand is x √½ or -x √½, as in normal distributions."""
     product = maker(op.operands[0])
     if product is None or product.name != "stablehlo.multiply":
         return None
     for x, y in (product.operands, product.operands[::-1]):
         factor = splat_of(y)
-        if factor is not None and abs(abs(factor) - math.sqrt(0.5)) < 1e-7:
+        if factor is not None and abs(factor) == dtype.type(math.sqrt(0.5)):
             return x if factor > 0 else e.make("stablehlo.negate", [x], x.type)
     return None
 
