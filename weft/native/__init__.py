@@ -6,8 +6,8 @@ by calls of native kernels; derivatives, batching and sharding have happened bef
 `weft.config.native_ops` switches it off.
 
     rewrite                 the table of rules, and the walk over a program
-    batches, convolution, dense, elementwise, extrema, filters, formulas, fourier, lapack, loops,
-    moves, pointwise, reductions, selections, small, softmax, sorting, uneven
+    attention, batches, convolution, dense, elementwise, extrema, filters, formulas, fourier,
+    lapack, loops, moves, pointwise, reductions, selections, small, softmax, sorting, uneven
                             the rules: what each replaces, where, and by what
     calls                   kernels → targets of XLA's custom calls
     language, types, expressions, vectors, writer, parallel

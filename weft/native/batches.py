@@ -15,6 +15,7 @@ from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
 from weft.lowering.limits import LARGE_OPERAND, OPERAND_PART
+from weft.native.attention import attention
 from weft.native.calls import count_to, has_compiler, untouched
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
@@ -149,6 +150,8 @@ def batches(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     large = op.operands[side]
     if size < LARGE_OPERAND or not any(True for _ in op.results[0].uses) or not has_compiler():
         return None
+    if (results := attention(e, op, side)) is not None:
+        return results
     # Leading batch dimensions are the loop's, as long as a step leaves each thread enough.
     counts: list[int] = []
     for dim in (numbers.lhs_batch, numbers.rhs_batch)[side]:

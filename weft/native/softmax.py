@@ -22,7 +22,7 @@ LANES = 32
 
 def softmax(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replace exp(x - max(x)) / sum(exp(x - max(x))), unless products read it, part by part."""
-    shifted = _shifted(op)
+    shifted = shifted_rows(op)
     if shifted is None or not has_compiler():
         return None
     x = shifted.operands[0]
@@ -35,11 +35,13 @@ def softmax(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     return call(e, target("softmax", "softmax", {"LANES": LANES}), [x], [x.type], [rows, n])
 
 
-def _shifted(divide: ir.Operation) -> ir.Operation | None:
+def shifted_rows(divide: ir.Operation) -> ir.Operation | None:
     """Return the subtraction of the maximum, if all rows of a softmax are whole on this device."""
+    if divide.name != "stablehlo.divide":
+        return None
     numerator, divisor = divide.operands
     exponential = maker(numerator)
-    if divide.name != "stablehlo.divide" or exponential is None:
+    if exponential is None:
         return None
     shifted = maker(exponential.operands[0])
     if exponential.name != "stablehlo.exponential" or shifted is None:

@@ -1,0 +1,276 @@
+# Tests: tests/native/test_attention.py
+"""Attention: out[i] = Σ softmax(scale q[i] · k)[j] v[j] over keys j, for each batch and head.
+
+Bound by the caller: T, which is f32; LANES, ROWS and VECTORS as in `dense`. For a block of queries
+the scores of some keys at a time are computed, in panels of VECTORS * LANES keys, and sums and
+products are kept relative to the greatest score so far (online softmax). Sources: M. Milakov,
+N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao et al., "FlashAttention",
+2022.
+
+Operands may have any order of dimensions: they are given by how far apart neighbours are. A NaN or
+a positive infinity among the scores of a query makes its result NaN, by the sum.
+"""
+# mypy: ignore-errors
+# ruff: noqa: F821
+
+from __future__ import annotations
+
+from weft.native.kernels.dense import products
+from weft.native.kernels.depthwise import clear
+from weft.native.kernels.softmax import exponential
+from weft.native.kernels.turn import turn
+from weft.native.language import (
+    bitcast,
+    f32,
+    i64,
+    load_wide,
+    max_wide,
+    outlined,
+    parallel,
+    ptr,
+    splat,
+    stack,
+    store_wide,
+    sum_wide,
+    u8,
+    u32,
+)
+
+HEADS, QUERIES, KEYS, SIZE, FEATURES, JOBS, PARTS, SCRATCH = 0, 1, 2, 3, 4, 5, 6, 7
+SCALE, HAS_BIAS, HIDES, HIDDEN = 8, 9, 10, 11  # HIDES: the truth that hides a score, or 2
+QUERY, KEY, VALUE, BIAS, MASK, OUT = 12, 16, 20, 24, 28, 32
+"""How far apart batches, heads, rows and elements are."""
+SOME_QUERIES, SOME_KEYS, MOST = 48, 256, 1024
+LEAST = -3.4e38
+INFINITY = 0x7F800000
+WEIGHTLESS = 104.0  # exp(-104) is 0
+
+
+@outlined
+def pack(source: ptr[T], apart: i64, step: i64, target: ptr[T], rows: i64, columns: i64):
+    """target[panel, j, i] = source[panel * width + i, j], zeros behind the last row."""
+    width = VECTORS * LANES
+    for start in range(0, rows, width):
+        valid = min(width, rows - start)
+        here = target + start * columns
+        if valid < width:
+            clear(here, width * columns)
+        turn(source + start * apart, apart, step, here, width, valid, columns)
+
+
+@outlined
+def adjust(scores: ptr[T], bias: ptr[T], mask: ptr[u8], p: ptr[i64], rows: i64, whole: i64, n: i64):
+    """Scale the scores of a panel, add the bias, and hide those that the mask hides."""
+    width = VECTORS * LANES
+    scale = bitcast(f32, u32(p[SCALE]))
+    for row in range(whole):
+        here = scores + row * width
+        at = min(row, rows - 1)
+        if p[HAS_BIAS] == 1:
+            added = bias + at * p[BIAS + 2]
+            step = p[BIAS + 3]
+            for j in range(n):
+                here[j] = here[j] * scale + added[j * step]
+        else:
+            for j in range(n):
+                here[j] *= scale
+        if p[HIDES] < 2:
+            truths = mask + at * p[MASK + 2]
+            step = p[MASK + 3]
+            hides = u8(p[HIDES])
+            hidden = bitcast(f32, u32(p[HIDDEN]))
+            for j in range(n):
+                here[j] = hidden if truths[j * step] == hides else here[j]
+
+
+@outlined
+def all_hidden(mask: ptr[u8], p: ptr[i64], rows: i64, n: i64) -> boolean:
+    hides = u8(p[HIDES])
+    step = p[MASK + 3]
+    for row in range(rows):
+        here = mask + row * p[MASK + 2]
+        seen = 0
+        for j in range(n):
+            seen += 0 if here[j * step] == hides else 1
+        if seen > 0:
+            return False
+    return True
+
+
+@outlined
+def raise_tops(tops: ptr[T], scores: ptr[T], n: i64, scale: T):
+    for i in range(n):
+        score = scores[i] * scale
+        scores[i] = score
+        tops[i] = max(tops[i], score)
+
+
+@outlined
+def exponentials(scores: ptr[T], tops: ptr[T], sums: ptr[T], n: i64):
+    """Make scores weights, and add them up."""
+    for i in range(n):
+        e = exponential(scores[i] - tops[i])
+        scores[i] = e
+        sums[i] += e
+
+
+@outlined
+def rescale(tops: ptr[T], old: ptr[T], sums: ptr[T], out: ptr[T], rows: i64, panels: i64):
+    """Make sums relative to the new maximum of each row, the same in all of its lanes."""
+    width = VECTORS * LANES
+    for row in range(rows):
+        here = tops + row * width
+        top = f32(LEAST)
+        for j in range(0, width, LANES):
+            top = max(top, max_wide(load_wide(here + j)))
+        factor = exponential(old[row] - top)
+        old[row] = top
+        for j in range(width):
+            here[j] = top
+        if factor != 1.0:
+            wide = splat(factor)
+            for j in range(0, width, LANES):
+                there = sums + row * width + j
+                store_wide(there, load_wide(there) * wide)
+            for panel in range(panels):
+                for j in range(0, width, LANES):
+                    there = out + (panel * SOME_QUERIES + row) * width + j
+                    store_wide(there, load_wide(there) * wide)
+
+
+@outlined
+def write(
+    sums: ptr[T], source: ptr[T], out: ptr[T], apart: i64, step: i64, rows: i64, features: i64
+):
+    width = VECTORS * LANES
+    for row in range(rows):
+        total = f32(0.0)
+        for j in range(0, width, LANES):
+            total += sum_wide(load_wide(sums + row * width + j))
+        for start in range(0, features, width):
+            here = source + (start // width * SOME_QUERIES + row) * width
+            there = out + row * apart + start * step
+            valid = min(width, features - start)
+            if step == 1:
+                for j in range(valid):
+                    there[j] = here[j] / total
+            else:
+                for j in range(valid):
+                    there[j * step] = here[j] / total
+
+
+@outlined
+def queries(
+    q: ptr[T], keys: ptr[T], values: ptr[T], bias: ptr[T], mask: ptr[u8], scratch: ptr[T],
+    p: ptr[i64], rows: i64, skips: boolean,
+) -> boolean:  # fmt: skip
+    """Compute sums and products of some queries, of one batch and head.
+
+    With `skips`, blocks whose keys are all hidden are left out: False if one would have mattered.
+    """
+    width = VECTORS * LANES
+    of_queries = stack(i64, SOME_QUERIES + ROWS)
+    of_scores = stack(i64, SOME_QUERIES + ROWS)
+    of_sizes = stack(i64, MOST)
+    of_keys = stack(i64, SOME_KEYS)
+    old = stack(T, SOME_QUERIES + ROWS)
+    whole = (rows + ROWS - 1) // ROWS * ROWS
+    for i in range(whole):
+        of_queries[i] = min(i, rows - 1) * p[QUERY + 2]
+        of_scores[i] = i * width
+        old[i] = f32(LEAST)
+    for i in range(p[SIZE]):
+        of_sizes[i] = i * p[QUERY + 3]
+    # Scores are panels: of SOME_QUERIES rows, the elements of a row apart in as many panels.
+    some = SOME_QUERIES * width
+    for i in range(SOME_KEYS):
+        of_keys[i] = i // width * some + i % width
+    scale = bitcast(f32, u32(p[SCALE]))
+    plain = (p[HAS_BIAS] == 0) & (p[HIDES] == 2)
+    absent = -bitcast(f32, u32(INFINITY))
+    absent = -absent if plain & (scale < 0.0) else absent
+    sums = scratch
+    result = sums + some
+    panels = (p[FEATURES] + width - 1) // width
+    tops = result + panels * some
+    scores = tops + some
+    for i in range(whole * width):
+        tops[i] = f32(LEAST)
+    clear(sums, (panels + 1) * some)
+    skipped = 0
+    most = SOME_KEYS // width * width
+    for first in range(0, p[KEYS], most):
+        count = min(most, p[KEYS] - first)
+        if skips and all_hidden(mask + first * p[MASK + 3], p, rows, count):
+            skipped += 1
+            continue
+        for start in range(0, count, width):
+            here = scores + start // width * some
+            key = keys + (first + start) * p[SIZE]
+            for row in range(0, whole, ROWS):
+                products(q, key, of_sizes, p[SIZE], of_queries + row, here + row * width, True)
+            n = min(width, count - start)
+            if not plain:
+                added = bias + (first + start) * p[BIAS + 3]
+                truths = mask + (first + start) * p[MASK + 3]
+                adjust(here, added, truths, p, rows, whole, n)
+            if n < width:
+                for row in range(whole):
+                    for j in range(n, width):
+                        here[row * width + j] = absent
+            raise_tops(tops, here, whole * width, scale if plain else f32(1.0))
+        rescale(tops, old, sums, result, whole, panels if first > 0 else 0)
+        for start in range(0, count, width):
+            exponentials(scores + start // width * some, tops, sums, whole * width)
+        for panel in range(panels):
+            value = values + (panel * p[KEYS] + first) * width
+            for row in range(0, whole, ROWS):
+                there = result + panel * some + row * width
+                products(scores, value, of_keys, count, of_scores + row, there, False)
+    if skipped > 0:
+        hidden = bitcast(f32, u32(p[HIDDEN]))
+        for row in range(rows):
+            if not (old[row] - hidden > WEIGHTLESS):
+                return False
+    return True
+
+
+def attention_part(
+    k: i64, q: ptr[T], key: ptr[T], value: ptr[T], bias: ptr[T], mask: ptr[u8], out: ptr[T],
+    scratch: ptr[T], p: ptr[i64],
+):  # fmt: skip
+    width = VECTORS * LANES
+    each = (p[QUERIES] + SOME_QUERIES - 1) // SOME_QUERIES
+    keys = scratch + k * p[SCRATCH]
+    values = keys + (p[KEYS] + width - 1) // width * width * p[SIZE]
+    panels = (p[FEATURES] + width - 1) // width
+    rest = values + panels * width * p[KEYS]
+    packed = -1
+    for job in range(k * p[JOBS] // p[PARTS], (k + 1) * p[JOBS] // p[PARTS]):
+        batch = job // each
+        i = batch // p[HEADS]
+        j = batch % p[HEADS]
+        if batch != packed:
+            here = key + i * p[KEY] + j * p[KEY + 1]
+            pack(here, p[KEY + 2], p[KEY + 3], keys, p[KEYS], p[SIZE])
+            here = value + i * p[VALUE] + j * p[VALUE + 1]
+            pack(here, p[VALUE + 3], p[VALUE + 2], values, p[FEATURES], p[KEYS])
+            packed = batch
+        row = job % each * SOME_QUERIES
+        rows = min(SOME_QUERIES, p[QUERIES] - row)
+        here = q + i * p[QUERY] + j * p[QUERY + 1] + row * p[QUERY + 2]
+        added = bias + i * p[BIAS] + j * p[BIAS + 1] + row * p[BIAS + 2]
+        truths = mask + i * p[MASK] + j * p[MASK + 1] + row * p[MASK + 2]
+        if not queries(here, keys, values, added, truths, rest, p, rows, p[HIDES] < 2):
+            queries(here, keys, values, added, truths, rest, p, rows, False)
+        there = out + i * p[OUT] + j * p[OUT + 1] + row * p[OUT + 2]
+        result = rest + SOME_QUERIES * width
+        write(rest, result, there, p[OUT + 2], p[OUT + 3], rows, p[FEATURES])
+
+
+def attention(
+    q: ptr[T], key: ptr[T], value: ptr[T], bias: ptr[T], mask: ptr[u8], out: ptr[T],
+    scratch: ptr[T], p: ptr[i64],
+):  # fmt: skip
+    """Without a bias or a mask another operand stands in its place."""
+    parallel(attention_part, p[PARTS], q, key, value, bias, mask, out, scratch, p)
