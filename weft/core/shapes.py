@@ -28,3 +28,17 @@ def dimension_groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[
                 b.append(new_dims.pop())
         groups.append((a, b))
     return groups
+
+
+def corresponding_dimensions(
+    old: Sequence[int], new: Sequence[int]
+) -> list[tuple[list[int], list[int]]]:
+    """Return dimensions of two shapes that hold the same indices, as few at a time as can be.
+
+    >>> from weft.core.shapes import corresponding_dimensions
+    >>> corresponding_dimensions((8, 3, 1, 4), (2, 4, 12))
+    [([2], []), ([0], [0, 1]), ([1, 3], [2])]
+    """
+    ones: list[tuple[list[int], list[int]]] = [([d], []) for d, n in enumerate(old) if n == 1]
+    ones += [([], [d]) for d, n in enumerate(new) if n == 1]
+    return ones + dimension_groups(old, new)

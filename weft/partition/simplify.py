@@ -12,13 +12,11 @@ not by a window of size 1: Shardy then leaves the rows split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.core.shapes import dimension_groups
+from weft.core.shapes import corresponding_dimensions
 from weft.partition.ops import facts, neutral
 from weft.partition.walk import (
     attributes_of,
@@ -131,7 +129,7 @@ def _reduce(op: ir.Operation) -> None:
     if 0 in before or only_user(op.operands[0]) is None or "sdy.sharding" in op.attributes:
         return
     reduced, gone = set(op.attributes["dimensions"]), []
-    for was, now in _corresponding(before, after):
+    for was, now in corresponding_dimensions(before, after):
         if reduced.issuperset(now):
             gone += was
         elif not reduced.isdisjoint(now):
@@ -183,13 +181,6 @@ def _insert_rows(op: ir.Operation) -> None:
         inserted_window_dims=tuple(sorted((*d.inserted_window_dims, *(i for _, i in rows)))),
     )
     op.attributes["scatter_dimension_numbers"] = stablehlo.scatter_attribute(changed)
-
-
-def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, list]]:
-    """Return dimensions of two shapes that hold the same indices, as few at a time as can be."""
-    yield from (([d], []) for d, n in enumerate(before) if n == 1)
-    yield from (([], [d]) for d, n in enumerate(after) if n == 1)
-    yield from dimension_groups(before, after)
 
 
 def _slice(op: ir.Operation) -> ir.Operation | None:

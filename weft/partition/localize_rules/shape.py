@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from weft._xla.mlir import ir
+from weft.core.shapes import corresponding_dimensions
 from weft.partition.axis_layout import Atoms, AxisLayout
 from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue
@@ -94,7 +95,7 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     layout = lz.layouts(op)[0]
     layout_before = lz.operand(op, 0).layout
     shape = layout_before.shape
-    groups = factor_groups(shape, layout.shape)
+    groups = corresponding_dimensions(shape, layout.shape)
     back = [(b, a) for a, b in groups]
 
     def at_hand() -> tuple[AxisLayout, AxisLayout]:
@@ -113,37 +114,6 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     [x], way = planner.moved()
     got = LocalValue(lz.e.reshape(x.value, way.out.local), way.out)
     return lz.replace(op, planner.deliver(got, layout))
-
-
-def factor_groups(
-    a: tuple[int, ...], b: tuple[int, ...]
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return pairs of runs of dimensions of `a` and `b` with equal products, as short as possible.
-
-    >>> factor_groups((8, 3, 4), (2, 4, 12))
-    [((0,), (0, 1)), ((1, 2), (2,))]
-    """
-    groups, i, j = [], 0, 0
-    while i < len(a) or j < len(b):
-        left, right = [], []
-        m = n = 1
-        if i < len(a):
-            m, left, i = a[i], [i], i + 1
-        if j < len(b):
-            n, right, j = b[j], [j], j + 1
-        while m != n:
-            if m < n and i < len(a):
-                m, i = m * a[i], i + 1
-                left.append(i - 1)
-            elif j < len(b):
-                n, j = n * b[j], j + 1
-                right.append(j - 1)
-            else:
-                break
-        groups.append((tuple(left), tuple(right)))
-    if 0 in a:
-        return [(tuple(range(len(a))), tuple(range(len(b))))]
-    return groups
 
 
 def _carry(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout | None:
