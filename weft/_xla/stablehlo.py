@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxlib.mlir._mlir_libs import _stablehlo
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
+
+
+def _read(numbers: Any, names: Iterable[str]) -> Iterator[Any]:
+    values = (getattr(numbers, name) for name in names)
+    return (v if isinstance(v, int) else tuple(v) for v in values)
 
 
 class DotDimensions(NamedTuple):
@@ -21,13 +27,9 @@ class DotDimensions(NamedTuple):
 
 
 def dot_dimensions(attribute: ir.Attribute) -> DotDimensions:
-    d = _stablehlo.DotDimensionNumbers(attribute)
-    return DotDimensions(
-        tuple(d.lhs_batching_dimensions),
-        tuple(d.rhs_batching_dimensions),
-        tuple(d.lhs_contracting_dimensions),
-        tuple(d.rhs_contracting_dimensions),
-    )
+    names: tuple[str, ...] = ("lhs_batching_dimensions", "rhs_batching_dimensions")
+    names += ("lhs_contracting_dimensions", "rhs_contracting_dimensions")
+    return DotDimensions(*_read(_stablehlo.DotDimensionNumbers(attribute), names))
 
 
 class GatherDimensions(NamedTuple):
@@ -42,15 +44,9 @@ class GatherDimensions(NamedTuple):
 
 
 def gather_dimensions(attribute: ir.Attribute) -> GatherDimensions:
-    d = _stablehlo.GatherDimensionNumbers(attribute)
-    return GatherDimensions(
-        tuple(d.offset_dims),
-        tuple(d.collapsed_slice_dims),
-        tuple(d.operand_batching_dims),
-        tuple(d.start_indices_batching_dims),
-        tuple(d.start_index_map),
-        d.index_vector_dim,
-    )
+    renamed = {"indices_batching_dims": "start_indices_batching_dims"}
+    names = [renamed.get(n, n) for n in GatherDimensions._fields]
+    return GatherDimensions(*_read(_stablehlo.GatherDimensionNumbers(attribute), names))
 
 
 def _plain(numbers: Any) -> Any:
@@ -69,15 +65,13 @@ class ScatterDimensions(NamedTuple):
 
 
 def scatter_dimensions(attribute: ir.Attribute) -> ScatterDimensions:
-    d = _stablehlo.ScatterDimensionNumbers(attribute)
-    return ScatterDimensions(
-        tuple(d.update_window_dims),
-        tuple(d.inserted_window_dims),
-        tuple(d.input_batching_dims),
-        tuple(d.scatter_indices_batching_dims),
-        tuple(d.scattered_dims_to_operand_dims),
-        d.index_vector_dim,
-    )
+    renamed = {
+        "operand_batching_dims": "input_batching_dims",
+        "indices_batching_dims": "scatter_indices_batching_dims",
+        "scatter_dims_to_operand_dims": "scattered_dims_to_operand_dims",
+    }
+    names = [renamed.get(n, n) for n in ScatterDimensions._fields]
+    return ScatterDimensions(*_read(_stablehlo.ScatterDimensionNumbers(attribute), names))
 
 
 def scatter_attribute(dimensions: ScatterDimensions) -> Any:
@@ -100,15 +94,10 @@ class ConvDimensions(NamedTuple):
 
 
 def conv_dimensions(attribute: ir.Attribute) -> ConvDimensions:
-    d = _stablehlo.ConvDimensionNumbers(attribute)
-    return ConvDimensions(
-        d.input_batch_dimension,
-        d.input_feature_dimension,
-        tuple(d.input_spatial_dimensions),
-        d.kernel_input_feature_dimension,
-        d.kernel_output_feature_dimension,
-        tuple(d.kernel_spatial_dimensions),
-        d.output_batch_dimension,
-        d.output_feature_dimension,
-        tuple(d.output_spatial_dimensions),
+    names: tuple[str, ...] = (
+        *("input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions"),
+        *("kernel_input_feature_dimension", "kernel_output_feature_dimension"),
+        "kernel_spatial_dimensions",
+        *("output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions"),
     )
+    return ConvDimensions(*_read(_stablehlo.ConvDimensionNumbers(attribute), names))

@@ -12,7 +12,7 @@ import numpy as np
 from weft._xla.callback import API_VERSION, checked, target_name
 from weft.api.host_function import HostFunction
 from weft.autodiff.shape import expand_dims
-from weft.autodiff.vmap import AxisData, move_dim
+from weft.autodiff.vmap import VMAP_METHODS, AxisData, move_dim
 from weft.collectives.groups import needs_shardy
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
@@ -45,14 +45,6 @@ if TYPE_CHECKING:
     from weft.runtime.backend import Device
     from weft.sharding.physical import SingleDeviceSharding
     from weft.typing import ArrayLike
-
-VMAP_METHODS = (
-    "sequential",
-    "sequential_unrolled",
-    "expand_dims",
-    "broadcast_all",
-    "legacy_vectorized",
-)
 
 
 # The op ----------------------------------------------------------------------------------------

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 Dim = int | None  # where the batch dimension is; None: not batched
+# What vmap may do with a call of the host's or of native code.
+VMAP_METHODS = tuple(
+    ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
+)
 
 
 class EqualDim(int):

@@ -11,7 +11,7 @@ from weft.autodiff.manual_casts import varying_over
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import moveaxis, reshape
 from weft.collectives.arguments import flag, operand
-from weft.collectives.explicit_batch import joining
+from weft.collectives.explicit_batch import moving
 from weft.collectives.groups import (
     AxisGroup,
     Split,
@@ -23,7 +23,6 @@ from weft.collectives.groups import (
     empty,
     equal_groups,
     groups_attr,
-    named_axes,
     needs_shardy,
     split,
 )
@@ -31,7 +30,6 @@ from weft.collectives.scatter import check_divides
 from weft.collectives.vma_promotion import varying_operand
 from weft.core.aval import ShapedArray
 from weft.core.manual_states import VARYING, result_mat, result_type
-from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
 
@@ -207,16 +205,8 @@ def lower_in_front(
     return reshape(x, ctx.avals_out[0].value.shape) if tiled else x
 
 
-all_to_all_p = Primitive(
-    "all_to_all",
-    abstract=_abstract,
-    jvp="linear",
-    transpose=_transpose,
-    batch=joining(_batch),
-    lower=_lower,
-    named_axes=named_axes,
-    own_types=True,
-    structural=True,
+all_to_all_p = moving(
+    "all_to_all", abstract=_abstract, transpose=_transpose, batch=_batch, lower=_lower
 )
 
 

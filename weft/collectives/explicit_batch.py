@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from weft.collectives.groups import split
+from weft.collectives.groups import named_axes, split
+from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.sharding.placement import reshard_p
 
@@ -35,6 +36,19 @@ def joining(rule: Callable, *, if_grouped: bool = False) -> Callable:
         return _placed(out, dim, parts), dim
 
     return batch
+
+
+def moving(name: str, *, batch: Callable, **rules: Any) -> Primitive:
+    """Return the op of a collective that moves elements between devices, and adds up none."""
+    return Primitive(
+        name,
+        jvp="linear",
+        batch=joining(batch),
+        named_axes=named_axes,
+        own_types=True,
+        structural=True,
+        **rules,
+    )
 
 
 def _entry(x: ArrayLike, dim: int | None) -> tuple:

@@ -11,7 +11,7 @@ from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import moveaxis, reshape
 from weft.autodiff.zeros import zeros_like
 from weft.collectives.arguments import check_index, flag, operand
-from weft.collectives.explicit_batch import joining
+from weft.collectives.explicit_batch import moving
 from weft.collectives.groups import (
     AxisGroup,
     axis_group_of,
@@ -23,7 +23,6 @@ from weft.collectives.groups import (
     device_rows,
     empty,
     equal_groups,
-    named_axes,
     needs_shardy,
     split,
 )
@@ -40,7 +39,6 @@ from weft.core.manual_states import (
     result_mat,
     result_type,
 )
-from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
 from weft.ops.dynamic_slicing import dynamic_slice_in_dim
@@ -155,16 +153,8 @@ def _lower(
     return ctx.op("stablehlo.all_gather", [x], ctx.out_types(), attrs)[0]
 
 
-all_gather_p = Primitive(
-    "all_gather",
-    abstract=_abstract,
-    jvp="linear",
-    transpose=_transpose,
-    batch=joining(_batch),
-    lower=_lower,
-    named_axes=named_axes,
-    own_types=True,
-    structural=True,
+all_gather_p = moving(
+    "all_gather", abstract=_abstract, transpose=_transpose, batch=_batch, lower=_lower
 )
 
 
@@ -292,17 +282,13 @@ def _slice_lower(ctx: RuleContext, x: object, *, over: AxisGroup, axis: int, til
     return ctx.lower_fun(own, x)[0]
 
 
-all_slice_p = Primitive(
+all_slice_p = moving(
     "all_slice",
     abstract=_slice_abstract,
-    jvp="linear",
     transpose=_slice_transpose,
-    batch=joining(_slice_batch),
+    batch=_slice_batch,
     lower=_slice_lower,
-    named_axes=named_axes,
     silent=True,
-    own_types=True,
-    structural=True,
 )
 """A device's own part of an equal value: the transpose of all_gather to invarying."""
 
@@ -381,16 +367,12 @@ def _broadcast_by_sum(ctx: RuleContext, x: object, over: AxisGroup, source: int)
     return ctx.lower_fun(masked_sum, x, avals=[plain])[0]
 
 
-pbroadcast_p = Primitive(
+pbroadcast_p = moving(
     "pbroadcast",
     abstract=_broadcast_abstract,
-    jvp="linear",
     transpose=_broadcast_transpose,
-    batch=joining(_broadcast_batch),
+    batch=_broadcast_batch,
     lower=_broadcast_lower,
-    named_axes=named_axes,
-    own_types=True,
-    structural=True,
 )
 
 

@@ -12,7 +12,7 @@ from weft.autodiff.manual_casts import varying_over
 from weft.autodiff.zeros import full, zeros_like
 from weft.collectives.arguments import check_index, operand
 from weft.collectives.async_types import AsyncType, no_keys
-from weft.collectives.explicit_batch import joining
+from weft.collectives.explicit_batch import joining, moving
 from weft.collectives.futures import FutureTree, register
 from weft.collectives.groups import (
     AxisGroup,
@@ -165,16 +165,8 @@ def _lower_gathered(ctx: RuleContext, x: object, over: AxisGroup, perm: Pairs) -
     return ctx.lower_fun(received, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
 
 
-ppermute_p = Primitive(
-    "ppermute",
-    abstract=_abstract,
-    jvp="linear",
-    transpose=_transpose,
-    batch=joining(_batch),
-    lower=_lower,
-    named_axes=named_axes,
-    own_types=True,
-    structural=True,
+ppermute_p = moving(
+    "ppermute", abstract=_abstract, transpose=_transpose, batch=_batch, lower=_lower
 )
 
 

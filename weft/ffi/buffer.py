@@ -16,7 +16,7 @@ from weft.core.config import config
 from weft.core.source import function_name
 from weft.core.tree import flatten
 from weft.ffi.checks import alias_pairs, check_aliases, operand_types, result
-from weft.ffi.op import VMAP_METHODS, ffi_call_p
+from weft.ffi.op import check_vmap_method, ffi_call_p
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.runtime.cpu_joint_failure import blank
 
@@ -92,11 +92,7 @@ def buffer_callback(
     if not callable(callback):
         raise TypeError(f"buffer_callback: callback must be a function, got {callback!r:.100}")
     what = f"buffer_callback of {getattr(callback, '__name__', type(callback).__name__)}"
-    if vmap_method is not None and vmap_method not in VMAP_METHODS:
-        raise ValueError(
-            f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
-            f"{vmap_method!r}"
-        )
+    check_vmap_method(what, vmap_method)
     specs, out_tree = flatten(result_shape_dtypes)
     results = tuple(result(what, i, r) for i, r in enumerate(specs))
     aliases = alias_pairs(what, input_output_aliases)

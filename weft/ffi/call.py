@@ -17,7 +17,7 @@ from weft.ffi.checks import (
     operand_types,
     result,
 )
-from weft.ffi.op import VMAP_METHODS, emit_call, ffi_call_p, note
+from weft.ffi.op import check_vmap_method, emit_call, ffi_call_p, note
 from weft.ffi.rule import ShardingRule, as_rule, batch_rule
 from weft.sharding.explicit import reshard
 from weft.sharding.spec import PartitionSpec
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 def _check_options(what: str, vmap_method: str | None, version: int, config: object) -> None:
-    if vmap_method is not None and vmap_method not in VMAP_METHODS:
-        raise ValueError(
-            f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
-            f"{vmap_method!r}"
-        )
+    check_vmap_method(what, vmap_method)
     if version not in (1, 2, 3, 4):
         raise ValueError(
             f"{what}: custom_call_api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got "

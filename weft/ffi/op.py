@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import weft.ffi.attributes as attrs
 from weft._xla.callback import buffer_target_name
 from weft.autodiff.shape import broadcast_to_dim, expand_dims, moveaxis
+from weft.autodiff.vmap import VMAP_METHODS, AxisData
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import FFI
@@ -26,19 +27,18 @@ from weft.runtime.host_calls import finish_before_exit, reporting
 
 if TYPE_CHECKING:
     from weft._xla.mlir import ir
-    from weft.autodiff.vmap import AxisData
     from weft.core.aval import AbstractToken
     from weft.ffi.buffer import BufferFunction
     from weft.lowering.context import RuleContext
     from weft.typing import ArrayLike
 
-VMAP_METHODS = (
-    "sequential",
-    "sequential_unrolled",
-    "expand_dims",
-    "broadcast_all",
-    "legacy_vectorized",
-)
+
+def check_vmap_method(what: str, method: str | None) -> None:
+    if method is not None and method not in VMAP_METHODS:
+        raise ValueError(
+            f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
+            f"{method!r}"
+        )
 
 
 def _abstract(*avals: AbstractToken | ShapedArray, results: tuple, **params: object) -> list:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.autodiff.jvp import DualTrace
 from weft.compat.equations import shown
 from weft.compat.linear_util import WrappedFun
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
@@ -15,7 +16,7 @@ from weft.core.trace import StagedTracer as JaxprTracer
 from weft.core.trace import StagingTrace, trace_to_jaxpr
 
 if TYPE_CHECKING:
-    from weft.core.primitive import Primitive
+    pass
 
 __all__ = [
     "DynamicJaxprTracer",
@@ -65,28 +66,13 @@ def trace_to_jaxpr_dynamic(
     return shown(jaxpr), jaxpr.out_avals, consts
 
 
-class _PartialTrace:
-    """Records ops on unknown values; the others go on to the trace around."""
-
-    __slots__ = ("finished", "frame", "parent")
-
-    def __init__(self, parent: Any, frame: StagingTrace) -> None:
-        self.parent = parent
-        self.frame = frame
-        self.finished = False
-
-    def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        unknown = any(isinstance(a, JaxprTracer) and a._trace is self.frame for a in args)
-        return (self.frame if unknown else self.parent).process(prim, args, params)
-
-
 def trace_to_jaxpr_nounits(
     fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list, list]:
     """Return the jaxpr of what depends on the unknown arguments, the results, and the constants."""
     frame = StagingTrace(fun.__name__)
     args = [v if aval is None else frame.new_arg(aval) for aval, v in pvals]
-    with current_trace(_PartialTrace(state.trace, frame)):
+    with current_trace(DualTrace(state.trace, frame)):
         outs = fun.call_wrapped(*args)
     forced = [instantiate] * len(outs) if isinstance(instantiate, bool) else instantiate
     unknown = [
