@@ -396,6 +396,21 @@ def test_elements_on_and_beside_edges_are_in_the_bins_that_these_bound(bins, end
     np.testing.assert_array_equal(counts, np.bincount(slots, minlength=bins))
 
 
+@pytest.mark.parametrize("ends", [(0.1, 0.9), (-1, 1), (-0.3, 0.3), (1, 1.001)])
+@pytest.mark.parametrize("bins", [3, 7, 10])
+def test_values_on_edges_are_in_the_same_bins_inside_of_a_program(ends, bins):
+    x = np.linspace(*ends, 41).astype(np.float32)
+    low, high = np.float64(x[0]), np.float64(x[-1])
+    want = np.linspace(low, high, bins + 1).astype(np.float32)
+    for run in (lambda f: f, weft.jit):
+        counts, edges = run(lambda x: wnp.histogram(x, bins))(x)
+        np.testing.assert_array_equal(edges, want)
+        np.testing.assert_array_equal(counts, np.histogram(x, want)[0])
+        pairs, _, _ = run(lambda x: wnp.histogram2d(x, x, bins))(x)
+        np.testing.assert_array_equal(np.diag(pairs), counts)
+        np.testing.assert_array_equal(run(lambda a, b: wnp.linspace(a, b, 41)[20])(-high, high), 0)
+
+
 @pytest.mark.parametrize("name", ["linspace", "geomspace", "logspace"])
 def test_ranges_between_numbers_are_numpys(name, rng):
     with weft.enable_x64(True), np.errstate(all="ignore"):
