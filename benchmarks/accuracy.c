@@ -54,6 +54,10 @@ static quad gelu_tanh(quad x) {
   // (1 + tanh(u)) / 2 is the logistic function of 2 u.
   return x * logistic(2 * sqrtq(2 / M_PIq) * (x + 0.044715Q * x * x * x));
 }
+static quad sinc(quad x) {
+  quad whole = rintq(x), sine = sinq(M_PIq * (x - whole));
+  return x == 0 ? 1 : (fmodq(whole, 2) == 0 ? sine : -sine) / (M_PIq * x);
+}
 static quad logaddexp(quad x, quad y) {
   return x == y ? x + M_LN2q : fmaxq(x, y) + log1pq(expq(-fabsq(x - y)));
 }
@@ -93,7 +97,7 @@ FUNCTION(log1p, log1pq(x))
 FUNCTION(sin, sinq(x))
 FUNCTION(cos, cosq(x))
 FUNCTION(tan, tanq(x))
-FUNCTION(sinc, x == 0 ? 1 : sinq(M_PIq * (x - 2 * rintq(x / 2))) / (M_PIq * x))
+FUNCTION(sinc, sinc(x))
 FUNCTION(arcsin, asinq(x))
 FUNCTION(arccos, acosq(x))
 FUNCTION(arctan, atanq(x))

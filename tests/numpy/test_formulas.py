@@ -66,6 +66,18 @@ def test_the_fraction_has_slope_1_in_reverse_also_at_0_and_nan():
     np.testing.assert_array_equal(pull(np.ones_like(x))[0], np.ones(5))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sinc_is_exact_near_integers(dtype):
+    with weft.enable_x64(True):
+        whole = np.array([-374830.0, -3.0, 1.0, 2.0, 17.0, 1e6], dtype)
+        np.testing.assert_array_equal(wnp.sinc(whole), 0)
+        x = whole + dtype(2**-4) * np.array([1, -1, 1, -1, 1, 1], dtype)
+        part = (x - np.round(x)).astype(np.float64)
+        sign = np.where(np.round(x) % 2, -1, 1)
+        want = sign * np.sin(np.pi * part) / (np.pi * x.astype(np.float64))
+        np.testing.assert_allclose(wnp.sinc(x), want, rtol=5 * np.finfo(dtype).eps)
+
+
 def test_sinc_has_a_slope_far_from_0_in_reverse():
     x = np.array([1e-8, 0.05, 50.3, 5e3], np.float64)
     want = np.cos(np.pi * x) / x - np.sin(np.pi * x) / (np.pi * x**2)

@@ -239,7 +239,17 @@ def _sinc(x: ArrayLike) -> Any:
     series = filled_like(z, 0)
     for c in (-1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0):
         series = ew.add_p.bind(ew.mul_p.bind(series, square_z), const_like(z, c))
-    return ew.select(near, series, ew.div_p.bind(ew.sin_p.bind(safe), safe))
+    return ew.select(near, series, ew.div_p.bind(_sine_of_half_turns(x, safe), safe))
+
+
+def _sine_of_half_turns(x: ArrayLike, z: ArrayLike) -> Any:
+    """Return sin(pi x), where z is pi x: 0 at integers, as x less the nearest of them is exact."""
+    if dtypes.is_complex(dtype_of(x)):
+        return ew.sin_p.bind(z)
+    whole = ew.round_p.bind(x, rounding_method=1)
+    sine = ew.sin_p.bind(ew.mul_p.bind(ew.sub_p.bind(x, whole), const_like(x, math.pi)))
+    half = ew.mul_p.bind(whole, const_like(x, 0.5))
+    return ew.select(ew.ne_p.bind(half, ew.floor_p.bind(half)), ew.neg_p.bind(sine), sine)
 
 
 def i0(x: ArrayLike) -> Any:
