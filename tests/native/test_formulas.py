@@ -11,6 +11,7 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft.core.config import options
+from weft.native.rewrite import FEW_ELEMENTS, rewrite
 
 LARGE = 70_000  # elements, from which all formulas serve
 EVERY = 10.0 ** np.linspace(-300, 300, 20_000)
@@ -181,6 +182,18 @@ def test_small_arrays_exports_and_other_settings_keep_the_operation():
         assert "multiply" not in texts(5001)[1]
     exported = weft.export.export(weft.jit(wnp.arctan))(weft.ShapeDtypeStruct((5000,), "float32"))
     assert "atan" in exported.mlir_module() and "multiply" not in exported.mlir_module()
+
+
+def test_all_functions_of_a_program_on_few_elements_stay_operations():
+    def turns(x):
+        for _ in range(300):
+            x = wnp.tanh(x) * 2
+        return x
+
+    module = weft.jit(turns).lower(weft.ShapeDtypeStruct((), "float32")).compiler_ir()
+    rewritten = str(rewrite(module))
+    assert len(re.findall(r"stablehlo.tanh .*tensor<f64>", rewritten)) == 300
+    assert FEW_ELEMENTS not in rewritten
 
 
 def test_derivatives_batches_and_shards_of_formulas(rng):

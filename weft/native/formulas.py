@@ -20,6 +20,7 @@ from weft.core import dtypes, provided
 from weft.core.jaxpr import Jaxpr, Literal
 from weft.lowering.context import splat_attr
 from weft.lowering.marks import FORMULAS
+from weft.native.rewrite import FEW_ELEMENTS
 from weft.partition.emit import Emitter
 from weft.partition.walk import maker, splat_of
 
@@ -68,7 +69,11 @@ def _runs_at_once(op: ir.Operation) -> bool:
 
     From 1000 on elements it moves to another, which takes as long as thousands of elements.
     """
-    count = 0
+    module, count = op, 0
+    while module.parent is not None:
+        module = module.parent
+    if FEW_ELEMENTS in module.attributes:
+        return module.attributes[FEW_ELEMENTS].value
 
     def look(other: ir.Operation) -> ir.WalkResult:
         nonlocal count
@@ -76,10 +81,8 @@ def _runs_at_once(op: ir.Operation) -> bool:
         count += 1000 if other.name == "stablehlo.while" else sum(sizes)
         return ir.WalkResult.ADVANCE if count < 1000 else ir.WalkResult.INTERRUPT
 
-    parent = op
-    while parent.parent is not None:
-        parent = parent.parent
-    parent.walk(look)
+    module.walk(look)
+    module.attributes[FEW_ELEMENTS] = ir.BoolAttr.get(count < 1000, op.context)
     return count < 1000
 
 

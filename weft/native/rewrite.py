@@ -15,7 +15,7 @@ from weft.lowering.limits import UNEVEN
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
 from weft.partition.ops import facts
-from weft.partition.walk import clone, functions
+from weft.partition.walk import clone, forget, functions
 
 Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]
 """(emitter in front of the operation, operation, number) → its results, or None to leave it."""
@@ -67,6 +67,8 @@ def rule(name: str) -> Rule:
 
 FUSED = ("compare", "formula", "quotient", "widened")
 """Rules whose results are parts of loops, which read no vector from memory."""
+FEW_ELEMENTS = "weft.few_elements"
+"""On a module while it is rewritten: whether XLA runs it on the caller's thread, once counted."""
 _ONE_DEVICE = DeviceMesh({})
 
 
@@ -85,6 +87,7 @@ def rewrite(module: ir.Module) -> ir.Module:
                 functions(module)[formula].erase()
         for op in _marked(module):
             _replace(op)
+        forget(module.operation, FEW_ELEMENTS)
     return module
 
 
