@@ -390,9 +390,11 @@ class Localizer:
         if not linear or "sdy.sharding" not in op.attributes:
             return None
         wanted = self.unreduced(sdy.per_value(op.attributes["sdy.sharding"])[0])
+        if not wanted:
+            return None
         partial = [i for i, v in enumerate(op.operands) if self.values[v].partial]
         sums = {x for v in op.operands if (x := self.values[v].partial)}
-        if not wanted or len(sums) != 1:
+        if len(sums) != 1:
             return None
         atoms, kind = next(iter(sums))
         passes = len(partial) == 1 if facts(op).bilinear else tuple(partial) == linear
