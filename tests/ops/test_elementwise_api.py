@@ -473,6 +473,17 @@ def test_bessel_functions_of_nan_are_nan():
     np.testing.assert_array_equal(lax.bessel_i1e(x), [np.nan, 0])
 
 
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize(("dtype", "units"), [(np.float32, 6), (np.float64, 20)])
+def test_bessel_functions_are_accurate_at_both_sides_of_8(dtype, units, order):
+    x = np.concatenate([np.linspace(-60, 60, 4001), np.linspace(7.9, 8.1, 401), [1e-9, 1e9]])
+    x = x.astype(dtype)
+    with weft.enable_x64(True):
+        out = (lax.bessel_i0e, lax.bessel_i1e)[order](x)
+    want = (sp.i0e, sp.i1e)[order](x.astype(np.float64))
+    np.testing.assert_allclose(out, want, rtol=units * np.finfo(dtype).eps)
+
+
 def test_parts_of_weak_complex_numbers_are_weak():
     assert lax.abs(3 + 4j).weak_type and lax.real(1j).weak_type and lax.imag(1j).weak_type
 

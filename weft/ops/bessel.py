@@ -17,7 +17,7 @@ from weft.ops.elementwise_api import (
     add,
     div,
     eq,
-    gt,
+    exp,
     le,
     mul,
     ne,
@@ -37,7 +37,8 @@ def _scaled_bessel(n: int, x: np.ndarray) -> np.ndarray:
     """sqrt(x) e^-x In(x) on the host: the mean of its integrand, far away its series in 1/x."""
     angles = np.arange(512) * (2 * math.pi / 512)
     near = np.minimum(x, 500.0)[..., None]
-    values = np.exp(near * (np.cos(angles) - 1)) * np.cos(n * angles) * np.sqrt(near)
+    less_1 = -2 * np.sin(angles / 2) ** 2  # cos(angles) - 1, to all digits
+    values = np.exp(near * less_1) * np.cos(n * angles) * np.sqrt(near)
     # Abramowitz and Stegun 9.7.1.
     term, total = np.ones_like(x), np.ones_like(x)
     for k in range(1, 12):
@@ -47,37 +48,48 @@ def _scaled_bessel(n: int, x: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _bessel_coefficients(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Chebyshev series of e^-x In(x) / x^n in x/4 - 1 on [0, 8], of the scaled one in 16/x - 1."""
-    fit: Any = np.polynomial.chebyshev.chebinterpolate
+def _far_coefficients(n: int) -> np.ndarray:
+    """Fit a Chebyshev series of sqrt(x) e^-x In(x) in 16/x - 1, for x from 8 on."""
+    # NumPy's interpolation loses two digits: it makes its polynomials by their recurrence.
+    count = 25
+    k, odd = np.arange(count), 2 * np.arange(count) + 1
+    cosines = np.cos(math.pi / (2 * count) * np.arange(4 * count))
+    waves = cosines[k[:, None] * odd % (4 * count)]
+    values = _scaled_bessel(n, 16 / (cosines[odd] + 1))
+    return waves @ values * np.where(k == 0, 1, 2) / count
 
-    def near(t: np.ndarray) -> np.ndarray:
-        x = 4 * (t + 1)
-        return _scaled_bessel(n, x) / np.sqrt(x) / x**n
 
-    return fit(near, 36), fit(lambda t: _scaled_bessel(n, 16 / np.maximum(t + 1, 1e-12)), 24)
+def _near_coefficients(n: int, eps: float) -> np.ndarray:
+    """Expand In(x) / (x/2)^n in (x/2)^2, for x up to 8: Abramowitz and Stegun 9.6.10."""
+    terms = [1 / (math.factorial(k) * math.factorial(k + n)) for k in range(40)]
+    return np.array([c for k, c in enumerate(terms) if c * 16.0**k > eps / 4])
 
 
-def _clenshaw(t: Array, coefficients: np.ndarray) -> Any:
-    twice = add(t, t)
-    b1, b2 = _full(t, 0), _full(t, 0)
-    for c in coefficients[:0:-1]:
-        b1, b2 = add(sub(mul(twice, b1), b2), _full(t, c)), b1
-    return add(sub(mul(t, b1), b2), _full(t, coefficients[0]))
+def _polynomial(t: Array, coefficients: np.ndarray) -> Any:
+    """Evaluate a polynomial whose lowest power comes first."""
+    *lower, total = coefficients
+    value = _full(t, total)
+    for c in lower[::-1]:
+        value = add(mul(value, t), _full(t, c))
+    return value
 
 
 def _bessel(n: int, x: Array) -> Any:
     """e^-|x| In(x) for n of 0 and 1."""
-    size = abs(x)
-    one, eight = _full(x, 1), _full(x, 8)
-    near, far = _bessel_coefficients(n)
-    near, far = (c[: np.flatnonzero(np.abs(c) > _eps(x) / 2**14)[-1] + 1] for c in (near, far))
-    low = _clenshaw(sub(_times(size, 0.25), one), near)
-    safe = select(gt(size, eight), size, eight)
-    high = div(_clenshaw(sub(div(_full(x, 16), safe), one), far), sqrt(safe))
+    size, eight = abs(x), _full(x, 8)
+    is_near = le(size, eight)
+    half = _times(select(is_near, size, eight), 0.5)
+    low = _polynomial(mul(half, half), _near_coefficients(n, _eps(x)))
+    low = mul(low, exp(_times(half, -2.0)))
+    # As a polynomial: Clenshaw's recurrence would lose two digits near its ends.
+    far = _far_coefficients(n)
+    far = far[: np.flatnonzero(np.abs(far) > _eps(x) / 2**4)[-1] + 1]
+    safe = select(is_near, eight, size)
+    t = sub(div(_full(x, 16), safe), _full(x, 1))
+    high = div(_polynomial(t, np.polynomial.chebyshev.cheb2poly(far)), sqrt(safe))
     if n:
-        low, high = mul(low, x), mul(high, sign(x))
-    return select(le(size, eight), low, select(ne(x, x), x, high))
+        low, high = mul(low, _times(x, 0.5)), mul(high, sign(x))
+    return select(is_near, low, select(ne(x, x), x, high))
 
 
 def _i1e_derivative(t: ArrayLike, out: Array, x: ArrayLike) -> Any:
