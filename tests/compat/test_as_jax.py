@@ -333,6 +333,52 @@ PROGRAMS = {
             else:
                 raise AssertionError("nothing was raised")
     """,
+    "a jaxpr is split in what is known and the rest": """
+        from jax.extend.core import jaxpr_as_fun
+        def f(a, b, c):
+            return jnp.sin(a) * b, jnp.cos(a) + c, c
+        whole = jax.make_jaxpr(f)(1.0, 2.0, 3.0)
+        for instantiate, unknown in ((False, [True, False, False]), (True, [True] * 3)):
+            known, rest, outs, residuals = pe.partial_eval_jaxpr_nounits(
+                whole, [False, True, False], instantiate
+            )
+            assert outs == unknown and len(residuals) == len(known.out_avals) - outs.count(False)
+            first = jaxpr_as_fun(known)(1.0, 3.0)
+            second = jaxpr_as_fun(rest)(2.0, *first[outs.count(False):])
+            first, second = iter(first), iter(second)
+            close([next(second if out else first) for out in outs], f(1.0, 2.0, 3.0))
+        assert not any(e.primitive.name == "sin" for e in rest.eqns)
+        moved = pe.move_binders_to_front(whole, [False, True, True])
+        close(jaxpr_as_fun(moved)(2.0, 3.0, 1.0), f(1.0, 2.0, 3.0))
+        moved = pe.move_binders_to_back(whole, [True, False, False])
+        close(jaxpr_as_fun(moved)(2.0, 3.0, 1.0), f(1.0, 2.0, 3.0))
+    """,
+    "arrays and tracers are not hashable": """
+        from collections.abc import Hashable
+        def f(x):
+            assert not isinstance(x, Hashable)
+            return x
+        f(jax.jit(f)(jax.grad(f)(f(jnp.float32(1)))))
+    """,
+    "parameters that are members of enumerations": """
+        def param(f, x, name):
+            return jax.make_jaxpr(f)(x).eqns[-1].params[name]
+        x = jnp.ones((2, 2))
+        half = jax.lax.RoundingMethod.TO_NEAREST_EVEN
+        assert param(lambda x: jax.lax.round(x, half), x, "rounding_method") is half
+        key = jnp.zeros(4, "uint32")
+        bits = param(lambda k: jax.lax.rng_bit_generator(k, (3,)), key, "algorithm")
+        assert bits is jax.lax.RandomAlgorithm.RNG_DEFAULT
+        assert param(jax.lax.linalg.svd, x, "algorithm") is None
+        for f, a in (
+            (lambda x: jax.lax.round(x, half), x * 2.5),
+            (lambda x: jax.lax.linalg.svd(x, compute_uv=False), x),
+            (lambda k: jax.lax.rng_bit_generator(k, (3,)), key),
+        ):
+            eqn = jax.make_jaxpr(f)(a).eqns[-1]
+            bound = eqn.primitive.bind(a, **eqn.params)
+            close(jax.tree.leaves(bound), jax.tree.leaves(f(a)))
+    """,
 }
 
 _PREAMBLE = """

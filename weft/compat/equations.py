@@ -320,8 +320,19 @@ FORMS: dict[str, Form] = {
     **dict.fromkeys(_ACCURATE.split(), Form(optional={"accuracy": _accuracy})),
     **dict.fromkeys(("broadcast_in_dim", "convert_element_type", "iota"), _NO_SHARDING),
     **dict.fromkeys(
-        ("conv_general_dilated", "reduce_sum", "rng_bit_generator"),
+        ("conv_general_dilated", "reduce_sum"),
         Form(fixed={"out_sharding": None}),
+    ),
+    "rng_bit_generator": Form(
+        fixed={"out_sharding": None},
+        seen={"algorithm": lambda name: _loaded("weft.ops.rng", "RandomAlgorithm")[f"RNG_{name}"]},
+        taken={
+            "algorithm": lambda member: str(getattr(member, "name", member)).removeprefix("RNG_")
+        },
+    ),
+    "round": Form(
+        seen={"rounding_method": lambda n: _loaded("weft.lax", "RoundingMethod")(n)},
+        taken={"rounding_method": int},
     ),
     "reshape": Form(fixed={"dimensions": None, "sharding": None}),
     "mul": Form(fixed={"out_dtype": None}),
@@ -469,6 +480,10 @@ FORMS: dict[str, Form] = {
         fixed={"sort_eig_vals": False, "select_callable": None},
     ),
     "eigh": Form(fixed={"algorithm": None, "subset_by_index": None}),
-    "svd": Form(fixed={"subset_by_index": None}),
+    "svd": Form(
+        fixed={"subset_by_index": None},
+        seen={"algorithm": lambda a: None if a.name == "DEFAULT" else a},
+        taken={"algorithm": lambda a: _loaded("weft.lax.linalg", "SvdAlgorithm")(a or "default")},
+    ),
     "qr": Form(fixed={"use_magma": None}),
 }

@@ -20,7 +20,7 @@ from weft.core.source import Source
 from weft.core.state import current_trace
 from weft.core.trace import StagedTracer, Tracer
 from weft.numpy import methods
-from weft.runtime.array import Array
+from weft.runtime.array import Array, ArrayImpl
 from weft.sharding import NamedSharding, SingleDeviceSharding
 
 
@@ -132,6 +132,8 @@ def install() -> None:
     for cls, module in _OF_MODULE.items():
         cls.__module__ = module
     StagedTracer.__name__ = "DynamicJaxprTracer"
+    for cls in (ArrayImpl, Tracer):  # funsor asks whether values are collections.abc.Hashable
+        cls.__hash__ = None  # type: ignore[assignment]
     for cls in drawn_classes:  # treescope (of flax and penzai) would frame a drawing beside its own
         del cls._repr_html_
     drawn_classes.clear()

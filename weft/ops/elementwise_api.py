@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -285,7 +286,7 @@ def round(x: ArrayLike, rounding_method: int = 0) -> Any:
     return round_p.bind(x, rounding_method=int(rounding_method))
 
 
-class RoundingMethod:
+class RoundingMethod(enum.IntEnum):
     """How `round` treats halves."""
 
     AWAY_FROM_ZERO = 0

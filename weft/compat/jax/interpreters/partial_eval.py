@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.jvp import DualTrace
 from weft.compat.equations import shown
-from weft.compat.linear_util import WrappedFun
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr
+from weft.compat.linear_util import WrappedFun, wrap_init
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_closed
 from weft.core.state import current_trace, state
 from weft.core.trace import StagedTracer as DynamicJaxprTracer
 from weft.core.trace import StagedTracer as JaxprTracer
@@ -27,7 +27,10 @@ __all__ = [
     "custom_partial_eval_rules",
     "dce_jaxpr",
     "dce_rules",
+    "move_binders_to_back",
+    "move_binders_to_front",
     "partial_eval_jaxpr_custom_rules",
+    "partial_eval_jaxpr_nounits",
     "trace_to_jaxpr_dynamic",
     "trace_to_jaxpr_nounits",
 ]
@@ -87,6 +90,50 @@ def trace_to_jaxpr_nounits(
         for o, u in zip(outs, unknown, strict=True)
     ]
     return shown(jaxpr), results, frame.consts
+
+
+def partial_eval_jaxpr_nounits(
+    jaxpr: ClosedJaxpr, unknowns: Sequence[bool], instantiate: bool | Sequence[bool]
+) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list]:
+    """Split a jaxpr in what its known inputs decide, and the rest.
+
+    Return (known, rest, whether each result is of the rest, types of the residuals). Residuals are
+    the last results of `known` and the last inputs of `rest`. instantiate: results that are of the
+    rest in any case.
+    """
+    rest: Any = None
+    outs: list = []
+
+    def run(*known: object) -> list:
+        nonlocal rest, outs
+        values = iter(known)
+        pvals = [
+            PartialVal.unknown(aval) if unknown else PartialVal.known(next(values))
+            for aval, unknown in zip(jaxpr.in_avals, unknowns, strict=True)
+        ]
+        fun = wrap_init(lambda *xs: eval_closed(jaxpr, *xs))
+        rest, outs, residuals = trace_to_jaxpr_nounits(fun, pvals, instantiate)
+        return [*(out[1] for out in outs if out.is_known()), *residuals]
+
+    avals = [a for a, unknown in zip(jaxpr.in_avals, unknowns, strict=True) if not unknown]
+    known, consts = trace_to_jaxpr(run, avals, "known")
+    rest = rest.replace(constvars=[], invars=[*rest.invars, *rest.constvars])
+    out_unknowns = [not out.is_known() for out in outs]
+    residual_avals = known.out_avals[out_unknowns.count(False) :]
+    return ClosedJaxpr(shown(known), consts), ClosedJaxpr(rest), out_unknowns, residual_avals
+
+
+def move_binders_to_front(jaxpr: ClosedJaxpr, to_move: Sequence[bool]) -> ClosedJaxpr:
+    """Return the jaxpr with some inputs before the others."""
+    inner = jaxpr.jaxpr
+    pairs = list(zip(inner.invars, to_move, strict=True))
+    invars = [v for v, first in pairs if first] + [v for v, first in pairs if not first]
+    return ClosedJaxpr(inner.replace(invars=invars), jaxpr.consts)
+
+
+def move_binders_to_back(jaxpr: ClosedJaxpr, to_move: Sequence[bool]) -> ClosedJaxpr:
+    """Return the jaxpr with some inputs after the others."""
+    return move_binders_to_front(jaxpr, [not last for last in to_move])
 
 
 def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
