@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.native.calls import call, target
-from weft.native.dense import tile
 from weft.native.engine import host
-from weft.native.kernels.attention import MOST, SOME_KEYS, SOME_QUERIES
 from weft.native.parallel import threads
 from weft.native.softmax import shifted_rows
 from weft.partition.emit import Emitter
@@ -43,6 +41,10 @@ def attention(e: Emitter, op: ir.Operation, side: int) -> Sequence[ir.Value] | N
     scores = _scores(weights)
     if scores is None:
         return None
+    # With rules and kernels of convolutions, which other products need not load.
+    from weft.native.dense import tile
+    from weft.native.kernels.attention import MOST, SOME_KEYS, SOME_QUERIES
+
     q, key = scores.product.operands
     rank, shape = weights.type.rank, list(weights.type.shape)
     if rank > 4 or any(_kind(x) != ("f32", rank) for x in (weights, q, key, value, out)):
