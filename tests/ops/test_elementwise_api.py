@@ -8,6 +8,7 @@ import scipy.special as sp
 import weft
 from tests.ops.numerics import Case, check
 from weft import lax
+from weft.core.primitive import PRIMITIVES
 from weft.ops.special_functions import betainc_grad_a_p
 
 POSITIVE = np.array([[0.3, 1.7, 2.2], [0.9, 4.1, 0.6]])
@@ -339,6 +340,15 @@ def test_complex_numbers_have_no_order(name):
     with pytest.raises(TypeError, match="complex numbers have no order"):
         getattr(lax, name)(COMPLEX, COMPLEX)
     assert weft.numpy.less(1j, 2j)
+    with pytest.raises(TypeError, match="complex numbers have no order"):  # of constants, too
+        weft.jit(lambda: PRIMITIVES[name].bind(COMPLEX, COMPLEX))()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "float32"])
+def test_constants_are_compared_in_total_order(dtype):
+    x, y = np.array([0, 1, 1]).astype(dtype), np.array([1, 0, 1]).astype(dtype)
+    found = weft.jit(lambda: [p.bind(x, y) for p in (lax.eq_to_p, lax.lt_to_p, lax.le_to_p)])()
+    np.testing.assert_array_equal(found, [x == y, x < y, x <= y])
 
 
 @pytest.mark.parametrize("value", [2**32 + 5, -1, 300, 2**31, 2**63, -(2**40), np.int64(2**40 + 1)])

@@ -34,6 +34,7 @@ INTEGER = "integer"
 BITS = "bits"  # ints, bool
 COMPLEX = "complex"
 BOOL = "bool"
+ORDERED = "ordered"  # bool, ints, floats
 
 _ACCEPTS: dict[str, Callable[[Any], bool]] = {
     ANY: lambda d: True,
@@ -45,6 +46,7 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
     BITS: lambda d: dtypes.is_integer(d) or dtypes.is_bool(d),
     COMPLEX: dtypes.is_complex,
     BOOL: dtypes.is_bool,
+    ORDERED: lambda d: not dtypes.is_complex(d) and not dtypes.is_extended(d),
 }
 
 
@@ -53,6 +55,7 @@ _SAID = {
     INEXACT: "float or complex",
     BITS: "integer or boolean",
     REAL: "integer or float",
+    ORDERED: "real",
 }
 _TO_FLOAT = "x.astype('float32')"
 _CONVERTS = {
@@ -60,6 +63,8 @@ _CONVERTS = {
     BITS: "x.astype('int32'), or compare it first: (x > 0) & (x < 1), with the parentheses",
     COMPLEX: "x.astype('complex64')",
     BOOL: "x != 0",
+    ORDERED: "abs(x) or x.real, as complex numbers have no order (weft.numpy compares their real "
+    "parts first)",
 }
 
 

@@ -13,6 +13,7 @@ from weft.autodiff.op_families import (
     FLOAT,
     INTEGER,
     NUMBER,
+    ORDERED,
     REAL,
     common_dtype,
     common_shape,
@@ -332,23 +333,26 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Any:
 # Comparison and logic --------------------------------------------------------------------------
 
 
-def _comparison(name: str, direction: str, accepts: str, compare_type: str | None = None) -> Any:
+def _comparison(name: str, direction: str, accepts: str, total: bool = False) -> Any:
+    # XLA ends the process where it folds comparisons of kinds that it does not know.
     def lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
+        dtype = ctx.avals_in[0].dtype
         x, y = ctx.spread((x, y))
-        return ctx.compare(x, y, direction, ctx.avals_in[0].dtype, compare_type)
+        kind = "TOTALORDER" if total and dtypes.is_float(dtype) else None
+        return ctx.compare(x, y, direction, dtype, kind)
 
     return elementwise(name, lower, accepts=accepts, result=dtypes.bool_)
 
 
 eq_p = _comparison("eq", "EQ", ANY)
 ne_p = _comparison("ne", "NE", ANY)
-lt_p = _comparison("lt", "LT", ANY)
-le_p = _comparison("le", "LE", ANY)
-gt_p = _comparison("gt", "GT", ANY)
-ge_p = _comparison("ge", "GE", ANY)
-eq_to_p = _comparison("eq_to", "EQ", ANY, "TOTALORDER")
-lt_to_p = _comparison("lt_to", "LT", ANY, "TOTALORDER")
-le_to_p = _comparison("le_to", "LE", ANY, "TOTALORDER")
+lt_p = _comparison("lt", "LT", ORDERED)
+le_p = _comparison("le", "LE", ORDERED)
+gt_p = _comparison("gt", "GT", ORDERED)
+ge_p = _comparison("ge", "GE", ORDERED)
+eq_to_p = _comparison("eq_to", "EQ", ORDERED, total=True)
+lt_to_p = _comparison("lt_to", "LT", ORDERED, total=True)
+le_to_p = _comparison("le_to", "LE", ORDERED, total=True)
 
 and_p = elementwise("and", "stablehlo.and", accepts=BITS)
 or_p = elementwise("or", "stablehlo.or", accepts=BITS)

@@ -150,22 +150,6 @@ def _public2(prim: Primitive, doc: str) -> Any:
     return binary
 
 
-def _order(prim: Primitive, doc: str) -> Any:
-    compare = _public2(prim, "")
-
-    def binary(x: object, y: object) -> Any:
-        if dtypes.is_complex(typeof(x).dtype):
-            raise TypeError(
-                f"{prim.name}: complex numbers have no order, got {typeof(x).str_short()}; compare "
-                "their absolute values or real parts (weft.numpy compares real parts first)"
-            )
-        return compare(x, y)
-
-    binary.__name__ = binary.__qualname__ = prim.name
-    binary.__doc__ = doc
-    return binary
-
-
 neg = _public(neg_p, "-x, element by element.")
 sign = _public(sign_p, "-1, 0 or 1 by the sign of x; x/|x| for complex x.")
 floor = _public(floor_p, "Return the largest integer not above x, as a float.")
@@ -213,10 +197,10 @@ atan2 = _public2(atan2_p, "Return the angle of the point (y, x), in radians.")
 complex = _public2(complex_p, "x + iy from real parts.")
 eq = _public2(eq_p, "x == y.")
 ne = _public2(ne_p, "x != y.")
-lt = _order(lt_p, "x < y.")
-le = _order(le_p, "x <= y.")
-gt = _order(gt_p, "x > y.")
-ge = _order(ge_p, "x >= y.")
+lt = _public2(lt_p, "x < y.")
+le = _public2(le_p, "x <= y.")
+gt = _public2(gt_p, "x > y.")
+ge = _public2(ge_p, "x >= y.")
 bitwise_and = _public2(and_p, "Bits of x and y; for booleans, and.")
 bitwise_or = _public2(or_p, "Bits of x or y; for booleans, or.")
 bitwise_xor = _public2(xor_p, "Bits in which x and y differ.")
