@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 Dim = int | None  # where the batch dimension is; None: not batched
 # What vmap may do with a call of the host's or of native code.
-VMAP_METHODS = tuple(
-    ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
+VMAP_METHODS = (
+    *("sequential", "sequential_unrolled"),
+    *("expand_dims", "broadcast_all", "legacy_vectorized"),
 )
 
 
