@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.autodiff.jvp import DualTrace
 from weft.compat.equations import shown
@@ -14,9 +14,6 @@ from weft.core.state import current_trace, state
 from weft.core.trace import StagedTracer as DynamicJaxprTracer
 from weft.core.trace import StagedTracer as JaxprTracer
 from weft.core.trace import StagingTrace, trace_to_jaxpr
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "DynamicJaxprTracer",
