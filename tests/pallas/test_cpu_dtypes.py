@@ -152,6 +152,23 @@ def test_maxima_of_complex_numbers_compare_real_then_imaginary_parts(rng):
     np.testing.assert_array_equal(run(kernel, shape(9, dtype=np.complex64), x), x.max(0))
 
 
+@pytest.mark.parametrize("interpret", [True, False], ids=["interpreted", "native"])
+def test_wide_operands_stay_wide_while_x64_is_off(interpret):
+    def kernel(x, steps, zeros, rounded):
+        with weft.enable_x64(True):
+            wide = x[...].astype("float64")
+            steps[...] = (lax.nextafter(wide, wide + 1) - wide).astype("float32")
+            zeros[...] = lax.clz(wide.astype("int64")).astype("int32")
+            rounded[...] = lax.reduce_precision(wide / 3, 11, 30).astype("float32")
+
+    x = np.float32([1.5, 100.0, 1e10])
+    outs = [shape(3), shape(3, dtype=np.int32), shape(3)]
+    steps, zeros, rounded = pl.pallas_call(kernel, outs, interpret=interpret)(x)
+    np.testing.assert_array_equal(steps, np.spacing(x.astype(np.float64)).astype(np.float32))
+    np.testing.assert_array_equal(zeros, [63, 57, 30])
+    np.testing.assert_allclose(rounded, x / 3, rtol=1e-7)
+
+
 def test_sorting_complex_numbers_is_refused():
     def kernel(x, out):
         out[...] = wnp.sort(x[...], axis=0)

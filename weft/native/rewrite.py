@@ -67,7 +67,7 @@ def rule(name: str) -> Rule:
 
 FUSED = ("compare", "formula", "quotient", "widened")
 """Rules whose results are parts of loops, which read no vector from memory."""
-FEW_ELEMENTS = "weft.few_elements"
+FEW_ELEMENTS = f"{MARK}.few_elements"
 """On a module while it is rewritten: whether XLA runs it on the caller's thread, once counted."""
 _ONE_DEVICE = DeviceMesh({})
 

@@ -9,6 +9,7 @@ that the target has. What has no formula raises `UnsupportedKernelError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import NO_MAT, ShapedArray
+from weft.core.config import options
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.formulas.elements import ANY
@@ -273,9 +275,12 @@ class _Rewriting:
                 both += self.computed(part, operands, composed, used)
             return [Pair(*both)]
         make = complex.ARRAYS.get(name)
-        of_arrays = formula(eqn) if make is None else _formula_of(eqn, make)
+        ordered = name in _ORDERED
+        if make is not None:
+            of_arrays = _formula_of(eqn, make)
+        else:
+            of_arrays = None if ordered else formula(eqn)
         if of_arrays is None:
-            ordered = name in _ORDERED
             why = "complex numbers have no order" if ordered else "of complex numbers"
             raise self.unsupported(eqn, composed, "" if name in OUTSIDE else why)
         return self.inline(of_arrays, invars, composed or eqn)
@@ -314,7 +319,7 @@ class _Rewriting:
 
 _ORDERED = frozenset(
     (
-        *("lt", "le", "max", "min", "reduce_max", "reduce_min", "cummax", "cummin", "sort"),
+        *("max", "min", "reduce_max", "reduce_min", "cummax", "cummin", "sort"),
         "clamp",
     )
 )
@@ -382,7 +387,16 @@ def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
         return list(out) if isinstance(out, list | tuple) else [out]
 
     avals = [_words(v.aval) for v in eqn.invars]
-    return ClosedJaxpr(*trace_to_jaxpr(flat, avals, eqn.primitive.name))
+    # Formulas of wide operands read their bits as wide integers, whatever x64 is.
+    wide = any(map(_is_wide, avals))
+    with options["enable_x64"](True) if wide else nullcontext():
+        return ClosedJaxpr(*trace_to_jaxpr(flat, avals, eqn.primitive.name))
+
+
+def _is_wide(aval: object) -> bool:
+    if not isinstance(aval, ShapedArray):
+        return False
+    return aval.dtype.itemsize >= (16 if dtypes.is_complex(aval.dtype) else 8)
 
 
 def in_float32(eqn: Eqn, *operands: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.config import options
 from weft.core.jaxpr import Eqn
 from weft.core.state import state
 from weft.core.trace import EVAL
@@ -48,7 +49,8 @@ def _compiled(eqn: Eqn) -> Callable:
                 a if dtypes.is_extended(v.dtype) else np.asarray(a, v.dtype)
                 for a, v in zip(args, avals, strict=True)
             ]
-            out = prim.bind(*values, **params)
+            with options["enable_x64"](True):  # a kernel's wide operands stay so in any case
+                out = prim.bind(*values, **params)
         finally:
             state.trace, state.axes = before
         return [*map(_plain, out)] if prim.multiple_results else _plain(out)
