@@ -247,6 +247,19 @@ def test_sums_over_columns_stay_fused_with_what_makes_their_operand(rng):
         np.testing.assert_allclose(compiled(x), np.exp(x).sum(0), rtol=1e-5)
 
 
+def test_means_that_are_subtracted_are_left_to_one_pass_over_their_rows(rng):
+    x = rng.standard_normal((512, 1024)).astype(np.float32)
+    for centred in (lambda x, m: x - m, lambda x, m: ((x - m) ** 2).mean(1)):
+        compiled = weft.jit(lambda x, f=centred: f(x, x.mean(1, keepdims=True))).lower(x).compile()
+        assert "weft_native_columns" not in compiled.as_text()
+        wide = x.astype(np.float64)
+        np.testing.assert_allclose(
+            compiled(x), centred(wide, wide.mean(1, keepdims=True)), rtol=1e-5, atol=1e-6
+        )
+    kept = weft.jit(lambda x: 1 - x.mean(1)).lower(x).compile()
+    assert "weft_native_columns" in kept.as_text()
+
+
 def test_sums_over_columns_of_shards(rng):
     x = rng.standard_normal((800, 400)).astype(np.float32)
     mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))

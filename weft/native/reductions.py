@@ -150,11 +150,31 @@ def columns_of(e: Emitter, op: ir.Operation, kind: int) -> Sequence[ir.Value] | 
     n = math.prod(shape[first : last + 1])
     if last - first + 1 != len(dims) or n < 2 or n * inner < (COLUMNS if inner > 1 else ROWS):
         return None
-    if not has_compiler():
+    if (inner == 1 and kind == SUM and _is_subtracted(op.results[0], x)) or not has_compiler():
         return None
     bindings: dict[str, str | int] = {"S": _TYPES[name], "OP": kind, "FLOATS": int(name[0] == "f")}
     bindings |= {"T": stored if narrow else _TYPES[stored], "PAIRED": 0}
     return _call_columns(e, op, x, x, bindings, [outer, n, inner])
+
+
+def _is_subtracted(total: ir.Value, x: ir.Value) -> bool:
+    """Tell whether a mean is subtracted from its elements, as by variances.
+
+    XLA's library then reads rows from memory once, for the mean and for what is made with it.
+    """
+    for use in total.uses:
+        user = use.owner
+        if user.name == "stablehlo.subtract":
+            if user.operands[0] == x:
+                return True
+        elif user.name in _OF_MEANS and _is_subtracted(user.results[0], x):
+            return True
+    return False
+
+
+_OF_MEANS = frozenset(
+    f"stablehlo.{name}" for name in ("divide", "multiply", "reshape", "broadcast_in_dim")
+)
 
 
 def _call_columns(
