@@ -276,8 +276,8 @@ def geomspace(
     last = endpoint and count > 1
     if count:  # the ends themselves, not exponentials of their logarithms
         inner = slice_in_dim(out, 1, count - 1 if last else count)
-        ends = [_broadcast_to(start, row), _broadcast_to(stop, row)]
-        out = concatenate([ends[0], inner, *(ends[1:] if last else ())])
+        rows = [_broadcast_to(start, row), inner, _broadcast_to(stop, row)]
+        out = concatenate(rows if last else rows[:2])
     if axis:
         out = moveaxis(out, 0, axis)
     return cast(out, canonical(dtype, "geomspace") or typeof(out).dtype)

@@ -276,10 +276,11 @@ class _Rewriting:
             return [Pair(*both)]
         make = complex.ARRAYS.get(name)
         ordered = name in _ORDERED
+        of_arrays: ClosedJaxpr | None = None
         if make is not None:
             of_arrays = _formula_of(eqn, make)
-        else:
-            of_arrays = None if ordered else formula(eqn)
+        elif not ordered:
+            of_arrays = formula(eqn)
         if of_arrays is None:
             why = "complex numbers have no order" if ordered else "of complex numbers"
             raise self.unsupported(eqn, composed, "" if name in OUTSIDE else why)
