@@ -26,10 +26,14 @@ class DotDimensions(NamedTuple):
     rhs_contract: tuple[int, ...]
 
 
+_DOT = (
+    *("lhs_batching_dimensions", "rhs_batching_dimensions"),
+    *("lhs_contracting_dimensions", "rhs_contracting_dimensions"),
+)
+
+
 def dot_dimensions(attribute: ir.Attribute) -> DotDimensions:
-    names: tuple[str, ...] = ("lhs_batching_dimensions", "rhs_batching_dimensions")
-    names += ("lhs_contracting_dimensions", "rhs_contracting_dimensions")
-    return DotDimensions(*_read(_stablehlo.DotDimensionNumbers(attribute), names))
+    return DotDimensions(*_read(_stablehlo.DotDimensionNumbers(attribute), _DOT))
 
 
 class GatherDimensions(NamedTuple):
@@ -43,10 +47,12 @@ class GatherDimensions(NamedTuple):
     index_vector_dim: int
 
 
+_OF_GATHER = {"indices_batching_dims": "start_indices_batching_dims"}
+_GATHER = [_OF_GATHER.get(n, n) for n in GatherDimensions._fields]
+
+
 def gather_dimensions(attribute: ir.Attribute) -> GatherDimensions:
-    renamed = {"indices_batching_dims": "start_indices_batching_dims"}
-    names = [renamed.get(n, n) for n in GatherDimensions._fields]
-    return GatherDimensions(*_read(_stablehlo.GatherDimensionNumbers(attribute), names))
+    return GatherDimensions(*_read(_stablehlo.GatherDimensionNumbers(attribute), _GATHER))
 
 
 def _plain(numbers: Any) -> Any:
@@ -64,14 +70,16 @@ class ScatterDimensions(NamedTuple):
     index_vector_dim: int
 
 
+_OF_SCATTER = {
+    "operand_batching_dims": "input_batching_dims",
+    "indices_batching_dims": "scatter_indices_batching_dims",
+    "scatter_dims_to_operand_dims": "scattered_dims_to_operand_dims",
+}
+_SCATTER = [_OF_SCATTER.get(n, n) for n in ScatterDimensions._fields]
+
+
 def scatter_dimensions(attribute: ir.Attribute) -> ScatterDimensions:
-    renamed = {
-        "operand_batching_dims": "input_batching_dims",
-        "indices_batching_dims": "scatter_indices_batching_dims",
-        "scatter_dims_to_operand_dims": "scattered_dims_to_operand_dims",
-    }
-    names = [renamed.get(n, n) for n in ScatterDimensions._fields]
-    return ScatterDimensions(*_read(_stablehlo.ScatterDimensionNumbers(attribute), names))
+    return ScatterDimensions(*_read(_stablehlo.ScatterDimensionNumbers(attribute), _SCATTER))
 
 
 def scatter_attribute(dimensions: ScatterDimensions) -> Any:
@@ -93,11 +101,13 @@ class ConvDimensions(NamedTuple):
     out_spatial: tuple[int, ...]
 
 
+_CONV = (
+    *("input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions"),
+    *("kernel_input_feature_dimension", "kernel_output_feature_dimension"),
+    "kernel_spatial_dimensions",
+    *("output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions"),
+)
+
+
 def conv_dimensions(attribute: ir.Attribute) -> ConvDimensions:
-    names: tuple[str, ...] = (
-        *("input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions"),
-        *("kernel_input_feature_dimension", "kernel_output_feature_dimension"),
-        "kernel_spatial_dimensions",
-        *("output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions"),
-    )
-    return ConvDimensions(*_read(_stablehlo.ConvDimensionNumbers(attribute), names))
+    return ConvDimensions(*_read(_stablehlo.ConvDimensionNumbers(attribute), _CONV))

@@ -25,7 +25,7 @@ _LARGE = 1 << 19
 
 @dataclass(slots=True)
 class Scores:
-    """What a softmax is of: a product, times a number, plus a bias, some of it hidden."""
+    """The operand of a softmax: a product, times a number, plus a bias, some of it hidden."""
 
     product: ir.Operation
     scale: float = 1.0
