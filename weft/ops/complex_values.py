@@ -35,6 +35,7 @@ from weft.ops.arithmetic import (
     or_p,
     real_p,
     select,
+    sub_p,
 )
 from weft.ops.dtype_casts import bitcast_convert_type, real_dtype
 
@@ -63,7 +64,7 @@ def lower_abs(ctx: RuleContext, x: ir.Value, out: ir.Value) -> ir.Value:
     """Emit the repair of |x|, which is infinite where a part of x is, whatever the other."""
 
     def repaired(x: ArrayLike, out: ArrayLike) -> Any:
-        either = or_p.bind(_infinite(real_p.bind(x)), _infinite(imag_p.bind(x)))
+        either = or_p.bind(infinite(real_p.bind(x)), infinite(imag_p.bind(x)))
         return select(either, _constant(math.inf, out), out)
 
     aval = ctx.avals_in[0]
@@ -71,24 +72,13 @@ def lower_abs(ctx: RuleContext, x: ir.Value, out: ir.Value) -> ir.Value:
     return ctx.lower_fun(repaired, x, out, avals=[ShapedArray(aval.shape, aval.dtype), size])[0]
 
 
-def log(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
-    """Make the modulus infinite where a part is, also beside a NaN."""
-    either = or_p.bind(_infinite(a), _infinite(b))
-    return select(either, _constant(math.inf, re), re), im
-
-
 def sqrt(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
     """Let the infinite part decide beside a NaN; roots of reals >= 0 keep the zero's sign."""
-    tall, blank = _infinite(b), _is_nan(b)
+    tall, blank = infinite(b), _is_nan(b)
     re = select(or_p.bind(tall, _is(a, math.inf)), _constant(math.inf, re), re)
     im = select(and_p.bind(blank, _is(a, -math.inf)), _constant(math.inf, im), im)
     real = and_p.bind(_is(b, 0), ge_p.bind(a, scalar(0, a)))
     return re, select(or_p.bind(tall, real), b, im)
-
-
-def tanh(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
-    """Zero on an axis where the operand is, with its sign."""
-    return select(_is(a, 0), a, re), select(_is(b, 0), b, im)
 
 
 def acos(a: ArrayLike, b: ArrayLike, re: ArrayLike, im: ArrayLike) -> Parts:
@@ -152,7 +142,7 @@ def _unknown(a: ArrayLike, b: ArrayLike, part: ArrayLike) -> Any:
     return select(forgotten, _constant(math.nan, part), part)
 
 
-def _infinite(x: ArrayLike) -> Any:
+def infinite(x: ArrayLike) -> Any:
     return _is(abs_p.bind(x), math.inf)
 
 
@@ -163,3 +153,20 @@ def _within_one(x: ArrayLike) -> Any:
 def _has_sign(x: ArrayLike) -> Any:
     bits = bitcast_convert_type(x, np.dtype(f"int{typeof(x).dtype.itemsize * 8}"))
     return lt_p.bind(bits, scalar(0, bits))
+
+
+def split(x: ArrayLike) -> tuple[Any, Any]:
+    """Return the first half of a float's bits, whose square is exact, and the rest."""
+    size = typeof(x).dtype.itemsize * 8
+    whole = bitcast_convert_type(x, np.dtype(f"int{size}"))
+    kept = and_p.bind(whole, scalar(-1 << (27 if size == 64 else 12), whole))
+    top = bitcast_convert_type(kept, typeof(x).dtype)
+    return top, sub_p.bind(x, top)
+
+
+def fusible(out: ArrayLike, x: ArrayLike) -> Any:
+    """Return a quotient or a root as XLA fuses it with several ops (quirks.SHARED_QUOTIENTS).
+
+    x: an operand, of which a NaN would make `out` one.
+    """
+    return select(_is_nan(x), x, out)

@@ -34,24 +34,32 @@ from weft.ops.arithmetic import (
     add_p,
     and_p,
     clamp_p,
-    complex_p,
     eq_p,
-    imag_p,
     lt_p,
     neg_p,
-    real_p,
     round_p,
     select,
     shift_left_p,
     sub_p,
 )
+from weft.ops.complex_logs import (
+    complex_log,
+    complex_log1p,
+    complex_power,
+    complex_rsqrt,
+    wide_power,
+)
 from weft.ops.complex_trig import (
     complex_cos,
     complex_cosh,
     complex_exp,
+    complex_exp2,
     complex_expm1,
+    complex_logistic,
     complex_sin,
     complex_sinh,
+    complex_tan,
+    complex_tanh,
 )
 from weft.ops.dtype_casts import bitcast_convert_type, convert
 
@@ -121,11 +129,6 @@ exp_p = _accurate(
 )
 
 
-def _complex_exp2(x: object) -> Any:
-    parts = (_times(p.bind(x), math.log(2)) for p in (real_p, imag_p))
-    return exp_p.bind(complex_p.bind(*parts))
-
-
 def _real_exp2(x: ArrayLike, **accuracy: AccuracyMode) -> Any:
     """Return exp(f ln 2) 2**n, where x = f + n and |f| <= 1/2: x ln 2 would round n's bits off."""
     dtype = typeof(x).dtype
@@ -148,8 +151,8 @@ def _real_exp2(x: ArrayLike, **accuracy: AccuracyMode) -> Any:
 
 def _exp2_lower(ctx: RuleContext, x: ir.Value, *, accuracy: AccuracyMode | None = None) -> Any:
     aval = ShapedArray(ctx.avals_in[0].shape, ctx.avals_in[0].dtype)
-    if dtypes.is_complex(aval.dtype):  # a product of complex numbers would make inf * 0
-        return ctx.lower_fun(_complex_exp2, x, avals=[aval])[0]
+    if dtypes.is_complex(aval.dtype):
+        return ctx.lower_fun(complex_exp2, x, avals=[aval])[0]
     asked = {} if accuracy is None else {"accuracy": accuracy}
     return ctx.lower_fun(lambda x: _real_exp2(x, **asked), x, avals=[aval])[0]
 
@@ -160,7 +163,7 @@ exp2_p = elementwise(
     accepts=INEXACT,
     jvps=[lambda t, out, x, **accuracy: _mul(t, _times(out, math.log(2)))],
 )
-log_p = _accurate("log", "stablehlo.log", lambda t, out, x: _div(t, x), repair=complex_values.log)
+log_p = _accurate("log", "stablehlo.log", lambda t, out, x: _div(t, x), of_complex=complex_log)
 expm1_p = _accurate(
     "expm1",
     "stablehlo.exponential_minus_one",
@@ -171,16 +174,19 @@ log1p_p = _accurate(
     "log1p",
     "stablehlo.log_plus_one",
     lambda t, out, x: _div(t, _plus(x, 1)),
-    repair=complex_values.log,
+    of_complex=complex_log1p,
 )
 tanh_p = _accurate(
     "tanh",
     "stablehlo.tanh",
     lambda t, out, x: _mul(t, _one_minus(_square(out))),
-    repair=complex_values.tanh,
+    of_complex=complex_tanh,
 )
 logistic_p = _accurate(
-    "logistic", "stablehlo.logistic", lambda t, out, x: _mul(t, _mul(out, _one_minus(out)))
+    "logistic",
+    "stablehlo.logistic",
+    lambda t, out, x: _mul(t, _mul(out, _one_minus(out))),
+    of_complex=complex_logistic,
 )
 sin_p = _accurate(
     "sin",
@@ -198,7 +204,7 @@ tan_p = _accurate(
     "tan",
     "stablehlo.tan",
     lambda t, out, x: _mul(t, _plus(_square(out), 1)),
-    repair=complex_values.turned(complex_values.tanh),
+    of_complex=complex_tan,
 )
 asin_p = _unary(
     "asin",
@@ -255,7 +261,10 @@ sqrt_p = _accurate(
     repair=complex_values.sqrt,
 )
 rsqrt_p = _accurate(
-    "rsqrt", "stablehlo.rsqrt", lambda t, out, x: _mul(t, _times(_div(out, x), -0.5))
+    "rsqrt",
+    "stablehlo.rsqrt",
+    lambda t, out, x: _mul(t, _times(_div(out, x), -0.5)),
+    of_complex=complex_rsqrt,
 )
 cbrt_p = _accurate(
     "cbrt", "stablehlo.cbrt", lambda t, out, x: _times(_div(t, _square(out)), 1 / 3), FLOAT
@@ -351,6 +360,11 @@ def _pow_lower(ctx: RuleContext, x: ir.Value, y: ir.Value) -> Any:
     x, y = ctx.spread((x, y))
     if ctx.avals_in[1].dtype != ctx.avals_in[0].dtype:
         y = ctx.op("stablehlo.convert", [y], ctx.out_types())[0]
+    if dtypes.is_complex(ctx.avals_in[0].dtype):
+        aval = ShapedArray(ctx.avals_out[0].shape, ctx.avals_out[0].dtype)
+        wide = aval.dtype == dtypes.complex64 and ctx.module.platforms == ("cpu",)
+        formula = wide_power if wide else complex_power
+        return ctx.lower_fun(formula, x, y, avals=[aval, aval])[0]
     operation = ctx.operation("stablehlo.power", [x, y], ctx.out_types())
     if ctx.avals_in[0].dtype.name in _OF_WAVES[:-1]:
         ctx.mark(operation, "power", 0)
