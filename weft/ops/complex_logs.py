@@ -1,4 +1,3 @@
-# Tests: tests/ops/test_complex_logs.py
 """Logarithms, inverse square roots and powers of complex numbers.
 
 XLA's own lose digits of moduli below 1, small parts beside large ones, and numbers whose square
