@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import weft
+import weft.numpy as jnp
 from weft import pallas as pl
 from weft.compat.jax.experimental.pallas import tpu as pltpu
 from weft.compat.jax.experimental.pallas import triton
@@ -154,3 +155,15 @@ def test_cores_and_names():
     with pltpu.force_tpu_interpret_mode():
         assert not pltpu.is_tpu_device()
     np.testing.assert_allclose(triton.approx_tanh(0.5), np.tanh(0.5), rtol=1e-6)
+
+
+def test_masked_loads_and_stores_of_parts():
+    def kernel(x, o):
+        places = jnp.arange(16)
+        inside = places < 10
+        value = triton.load(x.at[places], mask=inside, other=0.0)
+        triton.store(o.at[pl.ds(0, 16)], value * 2, mask=inside)
+
+    x = np.arange(10, dtype=np.float32)
+    result = run(kernel, weft.ShapeDtypeStruct((10,), np.float32), x, interpret=True)
+    np.testing.assert_array_equal(result, 2 * x)

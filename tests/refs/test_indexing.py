@@ -166,3 +166,34 @@ def test_an_index_is_parsed_to_what_is_static_and_what_is_not():
     outer = Indexer((Window(1, 3), At(2), Window(0, 2, 2)))
     inner = Indexer((At(1), Window(0, 2)))
     assert compose(outer, [], inner, [])[0] == Indexer((At(2), At(2), Window(0, 2, 2)))
+
+
+def test_windows_beyond_a_ref_are_masked():
+    ref = weft.new_ref(jnp.asarray(X[:, :, 0]))
+    rows, columns = np.arange(1, 9), np.arange(0, 12, 2)
+    inside = (rows < 4)[:, None] & (columns < 5)
+    window = ref.at[pl.ds(1, 8), pl.ds(0, 6, 2)]
+    expected = np.full((8, 6), -1, np.float32)
+    expected[:3, :3] = X[1:, ::2, 0]
+    assert_array_equal(pl.load(window, mask=inside, other=-1.0), expected)
+    one = pl.load(ref, (2, pl.ds(jnp.int32(3), 8)), mask=jnp.arange(8) < 2)
+    assert_array_equal(one[:2], X[2, 3:5, 0])
+    pl.store(window, ..., 7.0, mask=inside)
+    expected = X[:, :, 0].copy()
+    expected[1:, ::2] = 7
+    assert_array_equal(ref[...], expected)
+    for read in (lambda: window[...], lambda: ref[pl.ds(1, 8)], lambda: pl.load(window)):
+        with pytest.raises(IndexError, match="reaches outside of dimension 0 of size 4"):
+            read()
+
+
+@pytest.mark.parametrize("interpret", [True, False])
+def test_a_kernel_reads_and_writes_masked_windows_beyond(interpret):
+    def kernel(x, o):
+        inside = (jnp.arange(8) < 4)[:, None] & (jnp.arange(8) < 5)
+        value = pl.load(x.at[pl.ds(0, 8), pl.ds(0, 8)], mask=inside, other=0.0)
+        o[...] = value.sum(0)[:5]
+
+    out = weft.ShapeDtypeStruct((5,), np.float32)
+    result = pl.pallas_call(kernel, out, interpret=interpret)(X[:, :, 0])
+    assert_array_equal(result, X[:, :, 0].sum(0))

@@ -207,13 +207,18 @@ class Ref:
 
     # Where it points ----------------------------------------------------------------------------
 
-    def located(self, index: object) -> Index:
-        """Return the index relative to the whole ref."""
+    def located(self, index: object, mask: object = None) -> Index:
+        """Return the index relative to the whole ref; a window beyond it takes a mask."""
         _check_readable(self)
         parsed = parse_index(self.shape, index)
         if self._views:
             resolved = self._resolved(parsed.indexer, parsed.operands)
             parsed.indexer, parsed.operands, parsed.forms = resolved
+            for view in self._views:
+                if isinstance(view, views.Part) and view.beyond:
+                    parsed.beyond = view.beyond
+        if parsed.beyond and mask is None:
+            raise IndexError(parsed.beyond)
         return parsed
 
     def _resolved(self, indexer: Indexer, operands: Any) -> tuple:
@@ -272,10 +277,12 @@ class _At:
         if ref._views and isinstance(last := ref._views[-1], views.Part):
             last_operands = ref._operands[len(ref._operands) - last.count :]
             indexer, more = compose(last.indexer, last_operands, parsed.indexer, operands)
-            part = views.Part(indexer.shape, ref.dtype, indexer, len(more))
+            beyond = last.beyond or parsed.beyond
+            part = views.Part(indexer.shape, ref.dtype, indexer, len(more), beyond)
             kept = ref._operands[: len(ref._operands) - last.count]
             return Ref(ref._handle, (*ref._views[:-1], part), (*kept, *more))
-        part = views.Part(parsed.indexer.shape, ref.dtype, parsed.indexer, len(operands))
+        indexer = parsed.indexer
+        part = views.Part(indexer.shape, ref.dtype, indexer, len(operands), parsed.beyond)
         return Ref(ref._handle, (*ref._views, part), (*ref._operands, *operands))
 
 
@@ -338,7 +345,7 @@ def load(
     Array([0, 1, 9, 9], dtype=int32)
     """
     _check_hints("load", hints)
-    at = _locate(ref, idx)
+    at = _locate(ref, idx, mask)
     extras = mask_operands(at.shape, mask, "load")
     has_other = mask is not None and other is not None
     if has_other:
@@ -357,10 +364,10 @@ def load(
     return shown(at, out)
 
 
-def _locate(ref: Ref, idx: object) -> Index:
+def _locate(ref: Ref, idx: object, mask: object = None) -> Index:
     if not isinstance(ref, Ref):
         _check_readable(ref)
-    return ref.located(idx)
+    return ref.located(idx, mask)
 
 
 def _check_hints(who: str, hints: dict) -> None:
@@ -443,7 +450,7 @@ def store(ref: Any, idx: object, val: Any, *, mask: object = None, **hints: obje
     Array([5., 5., 0., 0.], dtype=float32)
     """
     _check_hints("store", hints)
-    at = _locate(ref, idx)
+    at = _locate(ref, idx, mask)
     value = stored(ref, at, val, "store")
     extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, "store")]
     ops.set_p.bind(
@@ -460,7 +467,7 @@ def swap(ref: Any, idx: object, val: Any, *, mask: object = None, **hints: objec
     Array(0., dtype=float32)
     """
     _check_hints("swap", hints)
-    at = _locate(ref, idx)
+    at = _locate(ref, idx, mask)
     value = stored(ref, at, val, "swap")
     extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, "swap")]
     out = ops.swap_p.bind(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autodiff.shape import broadcast_shapes
+from weft.autodiff.shape import broadcast_shapes, reshape
 from weft.core import dtypes
 from weft.core.errors import BadIndexError
 from weft.core.ref import At, Indexer, Pick, Window
@@ -79,10 +79,11 @@ class Index:
 
     reverse: dimensions of the result that count backwards. new: dimensions of size 1 that None
     adds, in the final result. shape: the final result's; inner: without the new dimensions.
-    forms: what is done before, for views (`weft.refs.views`).
+    forms: what is done before, for views (`weft.refs.views`). beyond: where a window reaches
+    outside of the ref, which takes a mask.
     """
 
-    __slots__ = ("forms", "indexer", "inner", "new", "operands", "reverse", "shape")
+    __slots__ = ("beyond", "forms", "indexer", "inner", "new", "operands", "reverse", "shape")
 
     def __init__(
         self, indexer: Indexer, operands: list, reverse: tuple[int, ...], new: tuple[int, ...]
@@ -91,6 +92,7 @@ class Index:
         self.operands = operands
         self.reverse = reverse
         self.new = new
+        self.beyond = ""
         self.forms: Sequence[tuple[Any, Any]] = ()
         self.inner = indexer.shape
         shape = list(self.inner)
@@ -102,6 +104,8 @@ class Index:
 def parse_index(shape: Shape, index: object) -> Index:
     """Return the index of a ref of this shape; IndexError or TypeError names the part."""
     items = _expand(shape, index if index.__class__ is tuple else (index,))
+    beyond = _beyond(shape, items)
+    grid = _grid(shape, items, beyond) if beyond else []
     dims: list[Any] = []
     operands: list[Any] = []
     arrays: list[tuple[int, Any]] = []  # (place among operands, array)
@@ -113,13 +117,20 @@ def parse_index(shape: Shape, index: object) -> Index:
             backwards.append(False)
             continue
         n = shape[len(dims)]
-        if isinstance(item, slice):
+        if grid and isinstance(item, slice | Slice):
+            positions = grid.pop(0)
+            arrays.append((len(operands), positions))
+            operands.append(positions)
+            dims.append(Pick())
+            kinds.append("block")
+            backwards.append(False)
+        elif isinstance(item, slice):
             window, back = _slice(item, n)
             dims.append(window)
             kinds.append("dim")
             backwards.append(back)
         elif item.__class__ is Slice:
-            dims.append(_window(item, n, len(dims), operands))
+            dims.append(_window(item, operands))
             kinds.append("dim")
             backwards.append(False)
         elif hasattr(item, "__index__") and not isinstance(item, Tracer) and not np.ndim(item):
@@ -150,8 +161,53 @@ def parse_index(shape: Shape, index: object) -> Index:
     # NumPy's rule: the block stands where adjacent arrays are, else in front.
     advanced = [i for i, d in enumerate(_no_new(items)) if _is_advanced(d)]
     together = not advanced or advanced[-1] - advanced[0] == len(advanced) - 1
-    block_at = sum(d.__class__ is Window for d in dims[: advanced[0]]) if arrays and together else 0
-    return _finish(dims, block, block_at, operands, kinds, backwards, bool(arrays) and not together)
+    block_at = 0
+    if advanced and arrays and together:
+        block_at = sum(d.__class__ is Window for d in dims[: advanced[0]])
+    in_front = bool(arrays) and not together
+    parsed = _finish(dims, block, block_at, operands, kinds, backwards, in_front)
+    parsed.beyond = beyond
+    return parsed
+
+
+def _beyond(shape: Shape, items: Sequence[Any]) -> str:
+    """Return which window surely reaches outside of the ref, or an empty string."""
+    for dim, item in enumerate(_no_new(items)):
+        if item.__class__ is not Slice:
+            continue
+        n = shape[dim]
+        span = (item.size - 1) * item.stride + 1 if item.size else 0
+        start: Any = item.start
+        static = hasattr(start, "__index__") and not isinstance(start, Tracer)
+        first = start.__index__() if static else 0
+        if first < 0 or first + span > n:
+            return (
+                f"{item!r} reaches outside of dimension {dim} of size {n}; a window must lie "
+                "inside (mask what lies outside with pl.load(mask=...))"
+            )
+    return ""
+
+
+def _grid(shape: Shape, items: Sequence[Any], beyond: str) -> list:
+    """Return the positions of all windows as index arrays, each along a dimension of its own."""
+    windows = [(n, i) for n, i in zip(shape, _no_new(items), strict=True) if not _is_advanced(i)]
+    if len(windows) + sum(not np.ndim(i) for i in _no_new(items)) < len(shape) or None in items:
+        raise IndexError(beyond)
+    grid: list[Any] = []
+    for n, item in windows:
+        if isinstance(item, slice):
+            positions: Any = np.arange(n, dtype=np.int32)[item]
+        else:
+            positions = np.arange(item.size, dtype=np.int32) * np.int32(item.stride)
+            start = item.start
+            if isinstance(start, Tracer) or not hasattr(start, "__index__"):
+                positions = add(start, positions.astype(typeof(start).dtype))
+            else:
+                positions = positions + np.int32(start.__index__())
+        sizes = [1] * len(windows)
+        sizes[len(grid)] = typeof(positions).shape[0]
+        grid.append(reshape(positions, sizes))
+    return grid
 
 
 def _finish(
@@ -247,24 +303,15 @@ def _slice(item: slice, n: int) -> tuple[Window, bool]:
     return Window(positions[-1], len(positions), -positions.step), True
 
 
-def _window(item: Slice, n: int, dim: int, operands: list) -> Window:
-    span = (item.size - 1) * item.stride + 1 if item.size else 0
+def _window(item: Slice, operands: list) -> Window:
     start = item.start
     if isinstance(start, Tracer) or not hasattr(start, "__index__"):
         aval = typeof(start)
         if aval.shape or not dtypes.is_integer(aval.dtype):
             raise TypeError(f"ds: start must be an integer scalar, got {aval.str_short()}")
-        if span > n:
-            raise IndexError(f"{item!r} is longer than dimension {dim} of size {n}")
         operands.append(start)
         return Window(None, item.size, item.stride)
-    first = start.__index__()
-    if first < 0 or first + span > n:
-        raise IndexError(
-            f"{item!r} reaches outside of dimension {dim} of size {n}; a window must lie inside "
-            "(mask what lies outside with pl.load(mask=...))"
-        )
-    return Window(first, item.size, item.stride)
+    return Window(start.__index__(), item.size, item.stride)
 
 
 def _positions(indices: np.ndarray, n: int, dim: int) -> Any:
@@ -289,6 +336,8 @@ def compose(
     outer: Indexer, outer_operands: Sequence[Any], inner: Indexer, more: Sequence[Any]
 ) -> tuple[Indexer, list]:
     """Return the index `inner` of the part that `outer` selects, as one index."""
+    if inner.is_whole(outer.shape):
+        return outer, list(outer_operands)
     if outer.has_picks:
         raise TypeError(
             "ref.at[...] with an index array cannot be indexed further; put both indices into one"

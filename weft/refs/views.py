@@ -34,12 +34,13 @@ Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The selection of an index; `count` operands belong to it."""
+    """The selection of an index; `count` operands belong to it. beyond: as of an index."""
 
     shape: Shape
     dtype: Any
     indexer: Indexer
     count: int
+    beyond: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -370,7 +370,7 @@ def _atomic(ref: Any, idx: object, val: Any, mask: object, op: str) -> Any:
     who = f"atomic_{op}"
     if not isinstance(ref, Ref):
         raise TypeError(f"{who}: expected a Ref, got {type(ref).__name__}: {ref!r:.80}")
-    at = ref.located(idx)
+    at = ref.located(idx, mask)
     check_dtype(ref, who)
     value = stored(ref, at, val, who)
     extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, who)]

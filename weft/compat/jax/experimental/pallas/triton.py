@@ -1,11 +1,11 @@
 # Tests: tests/compat/test_pallas_tpu.py
-"""jax.experimental.pallas.triton: hints for GPUs, beside the names of weft.pallas."""
+"""jax.experimental.pallas.triton: what differs there from the names of weft.pallas."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft import lax
+from weft import lax, pallas
 
 if TYPE_CHECKING:
     from weft.typing import ArrayLike
@@ -23,3 +23,13 @@ def debug_barrier() -> None:
 def max_contiguous(x: Any, values: object) -> Any:
     """x: its addresses' form is read from the index maps."""
     return x
+
+
+def load(ref: Any, *, mask: Any = None, other: Any = None, **hints: Any) -> Any:
+    """Return the value of a ref, or of the part that ref.at[...] is, where the mask is true."""
+    return pallas.load(ref, ..., mask=mask, other=other, **hints)
+
+
+def store(ref: Any, val: Any, *, mask: Any = None, **hints: Any) -> None:
+    """Replace the value of a ref, or of the part that ref.at[...] is, where the mask is true."""
+    pallas.store(ref, ..., val, mask=mask, **hints)
