@@ -22,7 +22,6 @@ from types import ModuleType
 from typing import Any
 
 from weft.compat import finder
-from weft.core.config import config, options
 
 _STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compat", "startup")
 
@@ -40,10 +39,6 @@ def as_jax() -> None:
     [0 1 2]
     """
     finder.install()
-    if "weft.core.config" in sys.modules:  # its options have read the environment before
-        for name in options:
-            if f"JAX_{name.upper()}" in os.environ:
-                config.update(name, os.environ[f"WEFT_{name.upper()}"])
     if "jax" not in sys.modules:
         for name in ("jax.core", "jax._src.sharding_impls"):
             sys.modules.pop(name, None)  # what stands there for others to ask

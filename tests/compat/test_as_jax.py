@@ -154,6 +154,22 @@ def test_the_environment_variable_is_enough_with_the_folder_in_the_path():
     assert run("-c", off, env=env) == "False"
 
 
+def test_variables_that_a_program_sets_before_it_imports_jax_are_read():
+    program = """
+        import os
+        os.environ["JAX_ENABLE_X64"] = "1"
+        import jax
+        print(jax.config.jax_enable_x64, jax.numpy.ones(2).dtype)
+    """
+    assert on_weft(program) == "True float64"
+    folder = run("-m", "weft.as_jax", "--path")
+    env = {"PYTHONPATH": os.pathsep.join([folder, ROOT]), "WEFT_AS_JAX": "1"}
+    assert run("-c", textwrap.dedent(program), env=env) == "True float64"
+    own = {"WEFT_ENABLE_X64": "0"}  # weft's own variable comes first
+    said = run("-m", "weft.as_jax", "-c", textwrap.dedent(program), env=own)
+    assert said == "False float32"
+
+
 def test_a_jax_that_was_imported_first_is_reported():
     program = "import sys, types; sys.modules['jax'] = types.ModuleType('jax')\nimport weft"
     assert "call weft.as_jax() before anything imports jax" in run("-c", program)

@@ -42,6 +42,8 @@ class JaxFinder:
     def find_spec(cls, name: str, path: object = None, target: object = None) -> Any:
         if name != "jax" and not name.startswith("jax."):
             return None
+        if name == "jax":
+            adopt_environment()  # variables that the program has set for its `import jax`
         from weft.compat.modules import find_spec
 
         return find_spec(name)
@@ -60,12 +62,30 @@ def installed() -> bool:
     return _MODULE in sys.modules
 
 
+_adopted: dict[str, str] = {}
+"""The variables of JAX's options that have been read."""
+
+
+def adopt_environment() -> None:
+    """Give weft's options the values of JAX's variables that are new since the last call."""
+    config = sys.modules.get("weft.core.config")
+    for name, value in list(os.environ.items()):
+        before = _adopted.get(name)
+        if not name.startswith("JAX_") or value == before:
+            continue
+        _adopted[name] = value
+        option = name.removeprefix("JAX_")
+        if os.environ.get(f"WEFT_{option}") != before:
+            continue  # weft's own variable says otherwise
+        os.environ[f"WEFT_{option}"] = value
+        if config is not None and option.lower() in config.options:
+            config.config.update(option.lower(), value)
+
+
 def install() -> None:
     """Put the finder in front of the import path, once."""
     if installed():
         return
-    for name, value in list(os.environ.items()):
-        if name.startswith("JAX_"):  # options, which weft reads under its own name
-            os.environ.setdefault(f"WEFT_{name.removeprefix('JAX_')}", value)
+    adopt_environment()
     sys.modules[_MODULE] = sys.modules.get(__name__)  # type: ignore[assignment]
     sys.meta_path.insert(0, JaxFinder)  # type: ignore[arg-type]
