@@ -49,6 +49,21 @@ def test_quantiles_are_of_the_arrays_dtype():
         assert f(np.int32([1, 2]), np.float16(0.5)).dtype == np.float32
 
 
+@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
+def test_quantiles_beyond_the_ends_are_those_of_the_ends(method):
+    x = np.float32([[3, 1, 2], [5, 9, 7]])
+    q = np.float32([-0.5, 0.5, 1 + 2e-7, np.nan])
+    want = [[1, 2, 3, np.nan], [5, 7, 9, np.nan]]
+    for f in (wnp.quantile, wnp.nanquantile):
+        known = f(x, q, axis=1, method=method)
+        traced = weft.jit(lambda x, q, f=f: f(x, q, axis=1, method=method))(x, q)
+        np.testing.assert_array_equal(known, np.transpose(want))
+        np.testing.assert_array_equal(traced, np.transpose(want))
+    assert wnp.percentile(x, 100.01, method=method) == 9
+    weighted = wnp.quantile(x, q, weights=x, method="inverted_cdf")
+    np.testing.assert_array_equal(weighted, [1, 7, 9, np.nan])
+
+
 def test_reductions_run_over_axes_of_vmap_by_name():
     x = np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
 

@@ -85,6 +85,7 @@ def quantile(
 ) -> Any:
     """Return the q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1].
 
+    Of q below 0 and above 1, which rounding gives, the least and the greatest element.
     The dimensions of q come first in the result. method: one of NumPy's. weights: of the elements
     along the axis, with method 'inverted_cdf'. Source: numpy.quantile.
 
@@ -146,6 +147,8 @@ def _quantile(
         raise ArgumentError(
             f"weft.numpy.{name}: q must be a number or a vector, got {typeof(q).str_short()}"
         )
+    q = where(u.less(q, 0), 0, where(u.greater(q, 1), 1, q))  # with a derivative at the ends
+    exact = None if exact is None else np.clip(exact, 0, 1)
     aval = typeof(a)
     if dtypes.is_complex(aval.dtype):
         raise ArgumentError(
@@ -222,7 +225,7 @@ def _plain(
         same = u.logical_and(u.equal(below, above), isinf(below))
         step = where(same, cast(0.0, typeof(x).dtype), u.subtract(above, below))
         out = u.add(below, u.multiply(step, weight))
-    invalid = u.logical_not(u.logical_and(u.greater_equal(qs, 0), u.less_equal(qs, 1)))
+    invalid = isnan(qs)
     if skip_nan:
         invalid = u.logical_or(invalid, u.equal(count, 0))
     else:
@@ -253,9 +256,8 @@ def _known(ordered: Array, nan: Array, q: np.ndarray, method: str) -> Any:
         same = u.logical_and(u.equal(out, above), isinf(out))
         step = where(same, dtype.type(0), u.subtract(above, out))
         out = u.add(out, u.multiply(step, share if q.ndim else dtype.type(weight)))
-    outside = ~((q >= 0) & (q <= 1)).reshape(q.shape + (1,) * last)
-    if outside.any():
-        nan = u.logical_or(nan, outside)
+    if np.isnan(q).any():
+        nan = u.logical_or(nan, np.isnan(q).reshape(q.shape + (1,) * last))
     return where(nan, dtype.type(np.nan), out)
 
 
@@ -345,7 +347,7 @@ def _weighted(
         positive = u.greater(share, 0)
         index = sum(u.logical_not(u.logical_and(reached, positive)), axis=-1, keepdims=True)
         value = take_along_axis(ordered, index, -1, mode="clip")[..., 0]
-        bad = u.logical_not(u.logical_and(u.greater_equal(level, 0), u.less_equal(level, 1)))
+        bad = isnan(level)
         if not skip_nan:
             bad = u.logical_or(bad, any(nan, axis=-1))
         return where(bad, cast(np.nan, typeof(x).dtype), value)
