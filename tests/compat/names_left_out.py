@@ -84,7 +84,6 @@ NAMES: dict[str, dict[str, str]] = {
             square_p squeeze_p
         """,
         "extend.lowering": "(module)",
-        "extend.sharding": "(module)",
         "extend.source_info_util": """
             NameStack new_name_stack reset_name_stack transform_name_stack
             user_context

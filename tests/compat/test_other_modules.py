@@ -498,7 +498,7 @@ PROGRAMS = {
         import tempfile
         from jax.experimental import multihost_utils, topologies, transfer
         from jax.experimental.compilation_cache import compilation_cache
-        from jax.extend import backend, random, source_info_util
+        from jax.extend import backend, random, sharding, source_info_util
         from jax.experimental.sparse.coo import COO
         from jax.experimental.sparse.bcoo import bcoo_concatenate
         from jax.interpreters.batching import register_vmappable
@@ -512,6 +512,10 @@ PROGRAMS = {
             assert jax.config.jax_compilation_cache_dir == folder
             compilation_cache.reset_cache()
         assert "cpu" in backend.backends()
+        of_xla = jax.sharding.SingleDeviceSharding(jax.devices()[0])._to_xla_hlo_sharding(1)
+        data = sharding.get_serialized_proto_from_hlo_sharding(of_xla)
+        assert sharding.get_hlo_sharding_from_serialized_proto(data) == of_xla
+        assert sharding.GSPMDSharding(jax.devices(), of_xla).is_fully_replicated
         key = random.random_seed(jnp.array([3, 4]), impl="threefry2x32")
         close(jax.random.key_data(key)[1], jax.random.key_data(jax.random.key(4)))
         # Threefry's published test vector: zeros, zeros.

@@ -11,10 +11,12 @@ from weft.compat.jax._src import ad_util, api, api_util, core, mesh, tree_util, 
 from weft.compat.jax._src.lax import lax
 from weft.compat.jax._src.lax.control_flow import loops
 from weft.compat.jax._src.numpy import util as numpy_util
+from weft.compat.jax._src.random import prng
 from weft.compat.jax._src.scipy.sparse import linalg
 from weft.compat.jax._src.state.indexing import Slice
-from weft.compat.jax.interpreters import batching
+from weft.compat.jax.interpreters import batching, partial_eval
 from weft.core.jaxpr import jaxpr_as_fun
+from weft.core.state import state
 
 
 def test_private_modules_have_the_names_of_public_ones():
@@ -231,6 +233,50 @@ def test_arguments_are_added_to_what_is_traced():
     np.testing.assert_array_equal(jaxpr_as_fun(closed)(scale, scale)[0], [4.0] * 3)
     with pytest.raises(TypeError, match="nothing is being traced"):
         core.trace_ctx.trace.new_arg(weft.typeof(scale))
+
+
+def test_equations_tell_the_users_line_as_a_traceback():
+    program = """
+        import jax, jax.numpy as jnp
+        from jax._src import source_info_util
+
+        def f(x):
+            return jnp.sin(x)
+        [eqn] = jax.make_jaxpr(f)(1.0).eqns
+        frame = source_info_util.user_frame(eqn.source_info.traceback)
+        assert (frame.function_name, frame.start_line, frame.line_num) == ("f", 6, 6), frame
+        assert [frame] == list(source_info_util.user_frames(eqn.source_info))
+        assert source_info_util.is_user_filename(frame.file_name)
+        assert source_info_util.user_frame(source_info_util.new_source_info().traceback) is None
+        print("done")
+    """
+    assert on_weft(program) == "done"
+
+
+def test_effects_of_named_axes_are_filtered():
+    kept, left_out = core.NamedAxisEffect("kept"), core.NamedAxisEffect("mapped")
+    assert core.filter_named_axis_effects({kept, left_out, "other"}, ["mapped"]) == {kept, "other"}
+
+
+def test_a_jaxpr_is_applied_under_a_trace():
+    closed = weft.make_jaxpr(lambda x: wnp.sin(x) * 2)(1.0)
+
+    def f(x):
+        trace = state.trace
+        [y] = partial_eval.inline_jaxpr_into_trace(trace, None, closed.jaxpr, closed.consts, x)
+        return y + 1
+
+    names = [e.primitive.name for e in weft.make_jaxpr(f)(1.0).jaxpr.eqns]
+    assert names == ["sin", "mul", "add"]
+    assert float(weft.jit(f)(0.5)) == pytest.approx(2 * np.sin(0.5) + 1)
+
+
+def test_keys_are_wrapped_and_unwrapped_by_their_private_module():
+    key = weft.random.key(3)
+    words = prng.random_unwrap(key)
+    assert isinstance(key, prng.PRNGKeyArray) and isinstance(key.dtype, prng.KeyTy)
+    again = prng.random_wrap(words, impl=prng.prngs["threefry2x32"])
+    np.testing.assert_array_equal(weft.random.bits(again), weft.random.bits(key))
 
 
 def test_slices_have_a_start_and_a_size():

@@ -31,6 +31,12 @@ def _debug_info(self: Any) -> Any:
     return DebugInfo("jit", str(jaxpr.debug), None, None)
 
 
+def _traceback(self: Source) -> Any:
+    from weft.compat.jax.extend.source_info_util import Traceback
+
+    return None if self.code is None else Traceback(self)
+
+
 class EqnContext:
     """Where an equation is evaluated again: all that holds there is in its params."""
 
@@ -98,7 +104,7 @@ _MEMBERS: dict[type, dict[str, Any]] = {
     JVPTrace: {"main": property(lambda self: self)},
     Source: {
         "name_stack": property(lambda self: "/".join(self.scopes)),
-        "traceback": property(lambda self: None),
+        "traceback": property(_traceback),
     },
     # for orbax
     NamedSharding: {"_addressable_device_assignment": _ADDRESSABLE},

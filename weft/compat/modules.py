@@ -64,8 +64,10 @@ _PUBLIC = {
     "nn.functions": "nn",
     "ops.scatter": "ops",
     "ops.special": "scipy.special",
-    "prng": "extend.random",
+    "prng": "_src.random.prng",
     "public_test_util": "test_util",
+    "random.core": "random",
+    "random.prng": "extend.random",
     "scipy.stats._core": "scipy.stats",
 }
 

@@ -131,9 +131,9 @@ def _linearize(primals: list, tangents: list, **params: object) -> tuple:
 
 def _transpose(cts: list, *args: ArrayLike | UndefinedPrimal, **params: object) -> list:
     raise ValueError(
-        "reverse-mode differentiation does not reach through while_loop, nor fori_loop with bounds "
-        f"that are not Python ints (here at {capture()}): the number of iterations, hence of the "
-        "values to keep, is unknown. Use fori_loop with static bounds or scan, forward mode "
+        "Reverse-mode differentiation does not work for lax.while_loop, nor for lax.fori_loop with "
+        f"bounds that are not Python ints (here at {capture()}): the number of iterations, hence "
+        "of the values to keep, is unknown. Use fori_loop with static bounds or scan, forward mode "
         "(weft.jvp, weft.jacfwd), or a rule of your own (weft.custom_vjp)"
     )
 

@@ -1,7 +1,7 @@
 # Tests: tests/compat/test_as_jax.py
 """jax._src.core, for flax and others: the public names, and types of values in memory."""
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,22 @@ def pp_toplevel_jaxpr(jaxpr: object, **_: object) -> str:
 def definitely_equal(a: object, b: object) -> bool:
     """Return whether two sizes are equal."""
     return a is b or a == b
+
+
+@dataclass(frozen=True)
+class NamedAxisEffect:
+    """The effect of an operation on a named axis, by which JAX keeps jaxprs that need the axis.
+
+    Operations of weft have none, those that a program defines may.
+    """
+
+    name: AxisName
+
+
+def filter_named_axis_effects(effects: Iterable[object], names: Collection[AxisName]) -> set:
+    """Return the effects without those of these axes."""
+    of_axes = {NamedAxisEffect(name) for name in names}
+    return {effect for effect in effects if effect not in of_axes}
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.compat.jax._src.traceback_util import register_exclusion as register_exclusion
-from weft.core.source import UNKNOWN, Source, capture, named_scope
+from weft.core.source import UNKNOWN, Source, capture, is_internal_file, named_scope
 from weft.core.state import state
 
 SourceInfo = Source
@@ -17,6 +17,50 @@ SourceInfo = Source
 def current() -> Source:
     """Where the program is."""
     return capture()
+
+
+class Frame(NamedTuple):
+    """A line of the user's program, as the traceback of an equation has it."""
+
+    file_name: str
+    function_name: str
+    start_line: int
+    start_column: int
+    end_line: int
+    end_column: int
+
+    @property
+    def line_num(self) -> int:
+        return self.start_line
+
+
+class Traceback:
+    """Where an equation was made: the user's line, of which alone weft keeps the place."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    @property
+    def frames(self) -> list[Frame]:
+        line, column = self.source.position()
+        file, function = self.source.file, self.source.function
+        return [Frame(file, function, line, column, line, column)]
+
+
+def user_frames(traceback: Any) -> Iterator[Frame]:
+    """Iterate over the user's lines of a traceback, or of what has one."""
+    traceback = getattr(traceback, "traceback", traceback)
+    return iter(() if traceback is None else traceback.frames)
+
+
+def user_frame(traceback: Any) -> Frame | None:
+    return next(user_frames(traceback), None)
+
+
+def is_user_filename(filename: str) -> bool:
+    return not is_internal_file(filename)
 
 
 def new_source_info() -> Source:

@@ -158,3 +158,11 @@ def dce_jaxpr(
     mask = [u or f for u, f in zip(used, forced, strict=True)]
     invars = [v for v, m in zip(jaxpr.invars, mask, strict=True) if m]
     return kept.replace(invars=invars), mask
+
+
+def inline_jaxpr_into_trace(
+    trace: Any, src: object, jaxpr: Jaxpr, consts: Sequence[Any], *args: Any
+) -> list:
+    """Apply the equations of a jaxpr to operands under a trace."""
+    with current_trace(trace):
+        return list(eval_closed(ClosedJaxpr(jaxpr, list(consts)), *args))
