@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from weft.numpy.selection import take
 from weft.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, ravel
 from weft.numpy.sorting import searchsorted
 from weft.ops import joining
+from weft.ops.compound import split_p
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote
 from weft.ops.slicing import slice_in_dim
@@ -362,10 +364,10 @@ def _split(name: str, ary: ArrayLike, indices_or_sections: ArrayLike | list, axi
         for i in range(parts):
             bounds.append(bounds[-1] + size + (i < rest))
     x = to_array(ary)
-    return [
-        slice_in_dim(x, a, max(a, b), axis=axis)
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    pairs = list(itertools.pairwise(bounds))
+    if all(a <= b for a, b in pairs):
+        return split_p.bind(x, sizes=tuple(b - a for a, b in pairs), axis=axis)
+    return [slice_in_dim(x, a, max(a, b), axis=axis) for a, b in pairs]
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list:
