@@ -166,6 +166,15 @@ def test_arrays_iterate_and_contain():
         iter(wnp.asarray(1.0))
 
 
+@pytest.mark.parametrize("n", [0, 7, 8, 9, 21])
+def test_rows_of_any_number_are_iterated_in_order(n):
+    x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+    rows = list(wnp.asarray(x))
+    assert len(rows) == n
+    np.testing.assert_array_equal(np.reshape(rows, (n, 3)), x)
+    assert [float(v) for v in wnp.asarray(x.ravel())] == x.ravel().tolist()
+
+
 def test_operators_stage_one_equation():
     jaxpr = weft.make_jaxpr(lambda a, b: a + b * 2.0)(X, Y)
     assert [e.primitive.name for e in jaxpr.jaxpr.eqns] == ["mul", "add"]

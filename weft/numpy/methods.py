@@ -24,6 +24,7 @@ from weft.numpy.eager import as_one_program, number_beside, one_program, one_pro
 from weft.numpy.indexing import getitem
 from weft.ops import elementwise_api as ops
 from weft.ops.compound import unstack
+from weft.ops.dynamic_slicing import dynamic_slice_in_dim
 from weft.ops.promote import promote_numpy
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import device_put
@@ -315,13 +316,27 @@ def _iter(self: Array) -> Iterator:
         from weft.sharding.explicit import reshard
 
         rows = reshard(self, typed.with_spec(typed.spec.update(partitions=[None, *typed.spec[1:]])))
-    if rows.__class__ is ArrayImpl and rows.aval.shape[0] <= _UNPACKED:
-        return iter(as_one_program(unstack, rows))
+    if rows.__class__ is ArrayImpl:
+        if rows.aval.shape[0] <= _UNPACKED:
+            return iter(as_one_program(unstack, rows))
+        return _unpacked(rows)
     return iter([getitem(rows, i) for i in range(self.aval.shape[0])])
 
 
-_UNPACKED = 32
-"""Rows up to which one program gives them all; it is compiled for each number of them."""
+_UNPACKED = 8
+"""Rows that one program gives; it is compiled for each number of them up to this one."""
+
+
+def _unpacked(x: ArrayImpl) -> Iterator:
+    """Iterate over rows, read by one program for as many as it gives."""
+    last = x.aval.shape[0] - _UNPACKED
+    for start in range(0, x.aval.shape[0], _UNPACKED):
+        first = min(start, last)
+        yield from as_one_program(_window, x, first)[start - first :]
+
+
+def _window(x: Array, start: Array) -> tuple:
+    return unstack(dynamic_slice_in_dim(x, start, _UNPACKED))
 
 
 def _contains(self: Array, value: float) -> bool:
