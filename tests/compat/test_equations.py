@@ -83,6 +83,15 @@ CASES = {
         },
         X + [1, 0, 1, 0],
     ),
+    "reduce_window": (
+        lambda x: lax.reduce_window(x, 0.0, lambda a, b: a + 2 * b, (1,), (1,), "VALID"),
+        "reduce_window",
+        {
+            *("jaxpr", "consts", "window_dimensions", "window_strides", "padding"),
+            *("base_dilation", "window_dilation"),
+        },
+        2 * X,
+    ),
     "checkpoint": (
         weft.checkpoint(jnp.sin),
         "remat2",

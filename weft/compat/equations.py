@@ -441,6 +441,7 @@ FORMS: dict[str, Form] = {
     "scatter-min": _update("min"),
     "scatter-max": _update("max"),
     "reduce": Form(only={"computation": lambda own, operands: jaxpr_as_fun(own["jaxpr"])}),
+    "reduce_window": Form(only={"consts": ()}),
     "select_and_scatter_add": Form(
         names={"select": "select_prim"},
         seen={"select_prim": lambda name: _loaded("weft.core.primitive", "PRIMITIVES")[name]},
